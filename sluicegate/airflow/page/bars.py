@@ -84,7 +84,9 @@ def calendar(days: Sequence[Day]) -> tuple[tuple[tuple[Day, Shape], ...], tuple[
         return (), (), 0
     monday = days[0].day - timedelta(days=days[0].day.weekday())
     most = max(day.rows for day in days) or 1
-    cells, months, seen = [], [], set[tuple[int, int]]()
+    cells: list[tuple[Day, Shape]] = []
+    months: list[Month] = []
+    seen = set[tuple[int, int]]()
     for day in days:
         x = (day.day - monday).days // 7 * CELL
         if (day.day.year, day.day.month) not in seen:

@@ -73,9 +73,9 @@ def placed(graph: Graph) -> Placed:
     for number, nodes in enumerate(columns):
         y = float(TOP)
         for node in nodes:
-            x, height = number * (WIDTH + GAP_X), HEIGHT if node.kind in ("bronze", "silver", "gold") else LOW
-            boxes[node.key] = Box(node, x, y, WIDTH, height)
-            y += height
+            x, tall = number * (WIDTH + GAP_X), HEIGHT if node.kind in ("bronze", "silver", "gold") else LOW
+            boxes[node.key] = Box(node, x, y, WIDTH, tall)
+            y += tall
             if node.kind == "silver" and node.table in beneath:
                 of = beneath[node.table]
                 boxes[of.key] = Box(of, x + 18, y + 8, WIDTH - 18, LOW)

@@ -147,7 +147,7 @@ def graph(request: Request, viewer: ViewerDep, pipeline: str, run: Key = None) -
     """Graph of a pipeline as of a run."""
     found = _pipeline(request, viewer, pipeline)
     view = flow_graph.graph(_source(request), found, _with_newest(viewer, pipeline, run), run)
-    live = view.run is not None and view.run.under_way
+    live = view.run is not None and view.run.is_running
     return _shown(request, "graph", view, pipeline=pipeline, tab="graph", live=live, key=run)
 
 
@@ -173,7 +173,7 @@ def one_run(request: Request, viewer: ViewerDep, pipeline: str, key: Key = None)
     """One run."""
     found = _pipeline(request, viewer, pipeline)
     view = run_view.run_view(_source(request), found, _runs(viewer, pipeline, key), key or "")
-    return _shown(request, "run", view, pipeline=pipeline, tab="runs", live=view.run.under_way)
+    return _shown(request, "run", view, pipeline=pipeline, tab="runs", live=view.run.is_running)
 
 
 @_both("/p/{pipeline}/days")

@@ -101,7 +101,7 @@ def _counted(table: DeltaTable, column: str) -> tuple[dict[date, int], int]:
     days = pc.cast(read, pa.date32(), safe=False)
     counts: list[Any] = days.value_counts().to_pylist()
     found = {one["values"]: int(one["counts"]) for one in counts}
-    return found, found.pop(None, 0)  # type: ignore[call-overload,no-any-return]
+    return found, found.pop(None, 0)
 
 
 def _days(rows: dict[date, int], intervals: Sequence[Batch]) -> tuple[Day, ...]:

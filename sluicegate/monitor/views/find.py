@@ -63,17 +63,18 @@ def _of_pipeline(source: Source, pipeline: Pipeline, wanted: str) -> Iterator[Hi
             comment = about.comment if about is not None else ""
             if (place := _place(name, comment, wanted)) is not None:
                 yield Hit(pipeline.name, layer, name, "", "", comment, place)
-            columns: tuple[Column, ...] | None
-            try:
-                uri = at.table(layer, name)
-                columns = source.once(
-                    uri, ("columns", id(pipeline)), lambda table, name=name: columns_of(pipeline, name, table)
-                )  # type: ignore[misc]
-            except SluicegateError:
-                continue
-            for column in columns or ():
+            for column in _columns(source, pipeline, at.table(layer, name), name):
                 if (place := _place(column.name, column.comment, wanted)) is not None:
                     yield Hit(pipeline.name, layer, name, column.name, column.kind, column.comment, place)
+
+
+def _columns(source: Source, pipeline: Pipeline, uri: str, name: str) -> tuple[Column, ...]:
+    """Columns of a table; none of one that cannot be read."""
+    try:
+        found = source.once(uri, ("columns", id(pipeline)), lambda table: columns_of(pipeline, name, table))
+    except SluicegateError:
+        return ()
+    return found or ()
 
 
 def _place(name: str, comment: str, wanted: str) -> int | None:

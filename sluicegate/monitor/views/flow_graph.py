@@ -188,7 +188,7 @@ def _edges(pipeline: Pipeline) -> Iterator[Edge]:
     for name in pipeline.bronze:
         yield Edge(f"landing:{name}", name, "stream")
     for layer in ("silver", "gold"):
-        for name in pipeline.names(layer):  # type: ignore[arg-type]
+        for name in pipeline.names(layer):
             streams = _streams(pipeline, name)
             for read in pipeline.names_in(name):
                 yield Edge(read, name, "stream" if read in streams else "lookup")

@@ -165,14 +165,14 @@ def _of_pending(found: Pending, since: datetime | None) -> Backlog:
 
 
 def _state(last: Sequence[Run], waiting: Backlog, schedule: str | None, now: datetime) -> tuple[str, str]:
-    ended = next((run for run in last if run.dag_run is not None and not run.under_way), None)
+    ended = next((run for run in last if run.dag_run is not None and not run.is_running), None)
     if ended is not None and ended.state == "failed":
         return "failed", "its last run failed"
     if waiting.error:
         return "broken", waiting.error
     if waiting.failed:
         return "failed files", f"{_files(waiting.failed)} could not be read"
-    if any(run.under_way for run in last):
+    if any(run.is_running for run in last):
         return "running", "a run is under way"
     if late_since := _late(last, schedule, now):
         return "late", f"no run has succeeded since {late_since:%Y-%m-%d %H:%M} UTC"

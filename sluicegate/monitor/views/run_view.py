@@ -45,8 +45,8 @@ class TableOfRun:
         """By which share its rows differ from the usual number; None if that is little, or not known."""
         if not self.usual:
             return None
-        share = self.balance.written / self.usual - 1
-        return share if abs(share) > UNUSUAL else None
+        more = self.balance.written - self.usual
+        return more / self.usual if abs(more) > UNUSUAL * self.usual else None
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def run_view(source: Source, pipeline: Pipeline, dag_runs: Sequence[DagRun], key
         raise PipelineMissing("there is no such run")
     place = every.index(run)
     names = dict.fromkeys((batch.layer, batch.table) for batch in run.batches)
-    order = sorted(names, key=lambda one: LAYERS.index(one[0]))  # type: ignore[arg-type]
+    order = sorted(names, key=lambda one: LAYERS.index(one[0]))
     tables = tuple(_table(every, run, layer, table) for layer, table in order)
     before = every[place + 1].key if place + 1 < len(every) else None
     return RunView(pipeline.name, run, tables, before, every[place - 1].key if place else None)

@@ -115,7 +115,7 @@ class Run:
         return sum(batch.balance.quarantined for batch in self.batches)
 
     @property
-    def under_way(self) -> bool:
+    def is_running(self) -> bool:
         """Whether Airflow still runs it."""
         return self.state in ("running", "queued")
 
@@ -155,7 +155,7 @@ def _goes_on(run: Sequence[Batch], batch: Batch) -> bool:
     """Whether a batch is of the same command: soon after its last, and of no layer before it."""
     last = run[-1]
     soon = batch.time - last.time <= BREAK and batch.run_id == last.run_id
-    return soon and LAYERS.index(batch.layer) >= LAYERS.index(last.layer)  # type: ignore[arg-type]
+    return soon and LAYERS.index(batch.layer) >= LAYERS.index(last.layer)
 
 
 def _of_commits(key: str, batches: Sequence[Batch]) -> Run:
@@ -174,7 +174,7 @@ def chosen(runs: Sequence[Run], key: str | None) -> Run | None:
     """The run of a key, by default the newest that has changed something or is under way; None if there is none."""
     if key is not None:
         return next((run for run in runs if run.key == key), None)
-    return next((run for run in runs if run.batches or run.under_way), runs[0] if runs else None)
+    return next((run for run in runs if run.batches or run.is_running), runs[0] if runs else None)
 
 
 def usual(runs: Sequence[Run], run: Run, table: str) -> float | None:

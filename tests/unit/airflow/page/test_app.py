@@ -77,8 +77,8 @@ def _served() -> Iterator[Any]:
     old, address = airflow_settings.SQL_ALCHEMY_CONN, conf.get("database", "sql_alchemy_conn")
     airflow_settings.SQL_ALCHEMY_CONN = address
     airflow_settings.SQL_ALCHEMY_CONN_ASYNC = address.replace("sqlite:", "sqlite+aiosqlite:")
-    airflow_settings.reconfigure_orm()
-    import_all_models()
+    airflow_settings.reconfigure_orm()  # type: ignore[no-untyped-call]
+    import_all_models()  # type: ignore[no-untyped-call]
     Base.metadata.create_all(airflow_settings.engine)
     _store_dags()
     airflow_app.purge_cached_app()
@@ -98,7 +98,8 @@ def _store_dags() -> None:
         session.add(DagBundleModel(name="dags-folder"))
         session.flush()
         for name in ("heart_rate", "secret", "mistaken"):
-            session.add(DagModel(dag_id=name, bundle_name="dags-folder", fileloc="x", relative_fileloc="x"))
+            dag = DagModel(dag_id=name, bundle_name="dags-folder", fileloc="x", relative_fileloc="x")  # type: ignore[no-untyped-call]
+            session.add(dag)
 
 
 def token(user: str) -> str:
