@@ -22,6 +22,7 @@ from sluicegate.cli import (
     new,
     plan,
     reload,
+    report,
     run,
     serve,
     simulate,
@@ -88,6 +89,7 @@ app.command("test")(test.run_cases)
 app.command()(files.files)
 app.command()(files.schema)
 app.command()(history.history)
+app.command()(report.report)
 
 
 app.command("copy-into")(copy_into.copy_into)

@@ -83,8 +83,6 @@ class Anchors(Addresses):
         match parts:
             case ("p", _):
                 return "#graph"
-            case ("p", _, "run"):
-                return "#run"
             case ("p", _, "t", table, *_):
                 return f"#table-{quote(table, safe='')}"
         return ""

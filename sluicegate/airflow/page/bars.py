@@ -9,6 +9,9 @@ from datetime import timedelta
 from sluicegate.monitor.views.batches import Batch
 from sluicegate.monitor.views.days import Day
 
+WIDEST = 24
+"""Width of a bar, where there are few."""
+
 PARTS = ("written", "quarantined", "dropped", "duplicates")
 """Where the rows of a batch are, from the bottom of a bar to its top."""
 
@@ -31,7 +34,8 @@ def stacked(
 ) -> tuple[tuple[Batch, tuple[Shape, ...]], ...]:
     """A bar for each batch, with a part for each place where its rows are; the highest is as high as the chart."""
     highest = max((batch.balance.ends for batch in history), default=0) or 1
-    each = width / max(len(history), 1)
+    each = min(width / max(len(history), 1), WIDEST)
+    start = width - each * len(history)  # the newest is at the right edge, however few there are
     found = []
     for number, batch in enumerate(history):
         y, parts = height, list[Shape]()
@@ -41,14 +45,14 @@ def stacked(
             tall = max(2.0, height * count / highest) if count else 0.0
             y -= tall
             if tall:
-                parts.append(Shape(number * each + 1, max(y, 0.0), max(each - 2, 1.0), tall, part))
+                parts.append(Shape(start + number * each + 1, max(y, 0.0), max(each - 2, 1.0), tall, part))
         found.append((batch, tuple(parts)))
     return tuple(found)
 
 
 def small(values: Sequence[int], width: float = 64, height: float = 20) -> tuple[Shape, ...]:
     """A row of small bars."""
-    highest, each = max(values, default=0) or 1, width / max(len(values), 1)
+    highest, each = max(values, default=0) or 1, min(width / max(len(values), 1), WIDEST / 2)
     found = []
     for number, value in enumerate(values):
         tall = max(2.0, height * value / highest)

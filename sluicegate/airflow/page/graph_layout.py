@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from sluicegate.monitor.views.flow_graph import Edge, Graph, Node
 
@@ -17,6 +18,11 @@ GAP_X, GAP_Y, TOP = 42, 20, 34
 
 SWEEPS = 4
 """How often the order of all columns is improved: more changes hardly anything."""
+
+# What an edge leads through in a column where it has no node.
+_LANE = "lane"
+
+_HEIGHTS = {"bronze": HEIGHT, "silver": HEIGHT, "gold": HEIGHT, _LANE: 2}
 
 _LAYERS = {"landing": "Landing", "bronze": "Bronze", "silver": "Silver", "gold": "Gold"}
 
@@ -68,12 +74,13 @@ def placed(graph: Graph) -> Placed:
     columns: list[list[Node]] = [[] for _ in range(max(column.values(), default=0) + 1)]
     for node in main:
         columns[column[node.key]].append(node)
-    _ordered(columns, graph.edges)
+    chains = {edge: _chain(edge, column, columns) for edge in graph.edges if edge.kind != "quarantine"}
+    _ordered(columns, [pair for chain in chains.values() for pair in pairwise(chain)])
     boxes: dict[str, Box] = {}
     for number, nodes in enumerate(columns):
         y = float(TOP)
         for node in nodes:
-            x, tall = number * (WIDTH + GAP_X), HEIGHT if node.kind in ("bronze", "silver", "gold") else LOW
+            x, tall = number * (WIDTH + GAP_X), _HEIGHTS.get(node.kind, LOW)
             boxes[node.key] = Box(node, x, y, WIDTH, tall)
             y += tall
             if node.kind == "silver" and node.table in beneath:
@@ -83,9 +90,25 @@ def placed(graph: Graph) -> Placed:
             y += GAP_Y
     height = max((box.y + box.height for box in boxes.values()), default=0.0)
     boxes = _centred(boxes, columns, beneath, height)
-    curves = [Curve(edge, _path(boxes, edge)) for edge in graph.edges if edge.source in boxes and edge.target in boxes]
+    curves = [Curve(edge, _path([boxes[key] for key in chain])) for edge, chain in chains.items() if len(chain) > 1]
+    curves += [
+        Curve(edge, _down(boxes, edge)) for edge in graph.edges if edge.kind == "quarantine" and edge.target in boxes
+    ]
     width = len(columns) * (WIDTH + GAP_X) - GAP_X
-    return Placed(tuple(boxes.values()), tuple(curves), tuple(_bands(columns)), width, height + 6)
+    shown = tuple(box for box in boxes.values() if box.node.kind != _LANE)
+    return Placed(shown, tuple(curves), tuple(_bands(columns)), width, height + 6)
+
+
+def _chain(edge: Edge, column: dict[str, int], columns: list[list[Node]]) -> list[str]:
+    """Keys of the nodes that an edge leads through: a lane in each column between its ends, where no box is."""
+    if edge.source not in column or edge.target not in column:
+        return []
+    found = [edge.source]
+    for number in range(column[edge.source] + 1, column[edge.target]):
+        lane = Node(f"{edge.source} to {edge.target}", _LANE, f"{edge.source} to {edge.target} {number}")
+        columns[number].append(lane)
+        found.append(lane.key)
+    return [*found, edge.target]
 
 
 def _columns(nodes: Sequence[Node], edges: Sequence[Edge]) -> dict[str, int]:
@@ -125,12 +148,12 @@ def _of_view(view: Node, nodes: Sequence[Node], edges: Sequence[Edge]) -> tuple[
     return ("silver",) if "silver" in readers else ("gold",)
 
 
-def _ordered(columns: list[list[Node]], edges: Sequence[Edge]) -> None:
+def _ordered(columns: list[list[Node]], edges: Sequence[tuple[str, str]]) -> None:
     """Sorts each column by the middle of the neighbours of its nodes, from the left and back."""
     near: dict[str, list[str]] = {}
-    for edge in edges:
-        near.setdefault(edge.source, []).append(edge.target)
-        near.setdefault(edge.target, []).append(edge.source)
+    for source, target in edges:
+        near.setdefault(source, []).append(target)
+        near.setdefault(target, []).append(source)
     for sweep in range(SWEEPS):
         place = {node.key: (number + 0.5) / len(nodes) for nodes in columns for number, node in enumerate(nodes)}
         for nodes in columns if sweep % 2 == 0 else reversed(columns):
@@ -158,15 +181,25 @@ def _centred(
     return moved
 
 
-def _path(boxes: dict[str, Box], edge: Edge) -> str:
+def _path(chain: Sequence[Box]) -> str:
+    """Curve from the right side of a box to the left side of another, straight through the lanes between them."""
+    first = chain[0]
+    x, y = first.x + first.width, first.y + first.height / 2
+    parts = [f"M{x:.1f} {y:.1f}"]
+    for box in chain[1:]:
+        to, middle = box.x, box.y + box.height / 2
+        bend = (to - x) / 2
+        parts.append(f"C{x + bend:.1f} {y:.1f} {to - bend:.1f} {middle:.1f} {to:.1f} {middle:.1f}")
+        if box.node.kind == _LANE:
+            parts.append(f"H{box.x + box.width:.1f}")
+        x, y = box.x + box.width, middle
+    return "".join(parts)
+
+
+def _down(boxes: dict[str, Box], edge: Edge) -> str:
     source, target = boxes[edge.source], boxes[edge.target]
-    if edge.kind == "quarantine":
-        x, y = source.x + 8, source.y + source.height
-        return f"M{x:.1f} {y:.1f}V{target.y + target.height / 2:.1f}H{target.x:.1f}"
-    x1, y1 = source.x + source.width, source.y + source.height / 2
-    x2, y2 = target.x, target.y + target.height / 2
-    bend = max(24.0, (x2 - x1) / 2)
-    return f"M{x1:.1f} {y1:.1f}C{x1 + bend:.1f} {y1:.1f} {x2 - bend:.1f} {y2:.1f} {x2:.1f} {y2:.1f}"
+    x, y = source.x + 8, source.y + source.height
+    return f"M{x:.1f} {y:.1f}V{target.y + target.height / 2:.1f}H{target.x:.1f}"
 
 
 def _bands(columns: list[list[Node]]) -> list[Band]:

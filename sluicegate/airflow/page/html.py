@@ -109,14 +109,9 @@ def page(template: str, at: Addresses, **view: Any) -> str:
         view: what is shown.
     """
     common = {
-        "at": at,
-        "now": datetime.now(UTC),
-        "pipeline": None,
-        "tab": "",
-        "live": False,
-        "query": "",
-        "table": None,
-    }
+        "at": at, "now": datetime.now(UTC), "pipeline": None, "tab": "", "live": False, "query": "", "table": None,
+        "no_rows": "You may see this, and not its rows: Airflow gives you no right to read the logs of its tasks.",
+    }  # fmt: skip
     return ENVIRONMENT.get_template(f"{template}.html").render(common | view)
 
 

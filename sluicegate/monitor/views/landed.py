@@ -20,8 +20,6 @@ from sluicegate.errors import PipelineMissing
 from sluicegate.lake import layout, tables
 from sluicegate.landing import file_status
 from sluicegate.monitor import status
-from sluicegate.monitor.views import overview
-from sluicegate.monitor.views.overview import Backlog
 
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
@@ -89,7 +87,8 @@ class FilesView:
         state: the state that is shown; empty for all.
         files: the files of this page, newest first.
         older: ledger batch before which the next page begins; None if this is the last one.
-        backlog: what waits.
+        listed: when landing was listed (UTC); None while that is being done.
+        error: why landing cannot be listed.
     """
 
     pipeline: str
@@ -101,7 +100,8 @@ class FilesView:
     state: str
     files: tuple[File, ...]
     older: int | None
-    backlog: Backlog
+    listed: datetime | None
+    error: str
 
 
 def files_view(source: Source, pipeline: Pipeline, name: str, state: str = "", before: int | None = None) -> FilesView:
@@ -122,11 +122,11 @@ def files_view(source: Source, pipeline: Pipeline, name: str, state: str = "", b
         raise PipelineMissing("there is no such state of a file")
     at = source.lake(pipeline)
     entries = source.rows(at.ledger(name))
-    waiting = source.soon(("landed", pipeline.name, name), lambda: _landed(pipeline, name)) if table.of_files else None
-    landed = waiting.value or () if waiting is not None else ()
+    answer = source.soon(("landed", pipeline.name, name), lambda: _landed(pipeline, name)) if table.of_files else None
+    landed = (answer.value or ()) if answer is not None else ()
+    listed = answer.since if answer is not None and answer.error is None else None
     counts = _counts(source, at, name, entries) | {
-        one: sum(file.state == one for file in landed) if waiting is not None and waiting.value is not None else None
-        for one in LANDED
+        one: sum(file.state == one for file in landed) if listed is not None else None for one in LANDED
     }
     found: list[File] = []
     older: int | None = None
@@ -137,11 +137,20 @@ def files_view(source: Source, pipeline: Pipeline, name: str, state: str = "", b
             found = [file for file in landed if not state or file.state == state][:PAGE]
         entered, older = _of_ledger(source, at, name, state, before)
         found += entered
-    of_files = table.of_files
+    error = answer.error.message if answer is not None and answer.error is not None else ""
     return FilesView(
-        pipeline.name, name, table.path or "", of_files, entries, counts, state, tuple(found), older,
-        overview.backlog(source, pipeline),
-    )  # fmt: skip
+        pipeline.name,
+        name,
+        table.path or "",
+        table.of_files,
+        entries,
+        counts,
+        state,
+        tuple(found),
+        older,
+        listed,
+        error,
+    )
 
 
 def _landed(pipeline: Pipeline, name: str) -> tuple[File, ...]:

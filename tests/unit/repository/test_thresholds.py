@@ -168,6 +168,7 @@ CROSSED: dict[str, str] = {
 
 EXEMPT = {
     "airflow.page.bars.CELL": SHAPE,
+    "airflow.page.bars.WIDEST": SHAPE,
     "airflow.page.graph_layout.LOW": SHAPE,
     "airflow.page.graph_layout.SWEEPS": LOOKS,
     "airflow.page.dag_runs.NEWEST": LOOKS,
