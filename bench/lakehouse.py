@@ -83,12 +83,12 @@ def made(folder: Path, files: int, commits: int, rows: int) -> Settings:
     settings = Settings.of(str(folder / "lake"), str(folder / "landing"), folder / "pipelines")
     at = layout.Lake(settings.lake, "big")
     names = {"bronze": "landed", "silver": "clean", "gold": "daily"}
-    ids = {}
+    ids: dict[str, str] = {}
     for layer, table in names.items():
         _table(
             at.table(layer, table), _rows(rows if layer != "gold" else 1000), commits - 1, _facts(layer, table, commits)
         )
-        ids[table] = DeltaTable(at.table(layer, table)).metadata().id
+        ids[table] = str(DeltaTable(at.table(layer, table)).metadata().id)
     _table(at.quarantine("clean"), _broken(rows // 100), commits - 1, {})
     _ledger(at, files, ids["landed"])
     _table(at.events, _events(names, ids, commits), commits // 3, {}, parts=DATA_FILES)

@@ -108,7 +108,8 @@ def home(request: Request, viewer: ViewerDep) -> Response:
     names = viewer.readable(source.names())
     with_runs = [name for name in names if viewer.may_read_runs(name)]
     lines = overview.overview(source, names, dag_runs.newest(with_runs, overview.RUNS))
-    return _shown(request, "home", lines, lake=source.settings.pipelines)
+    live = any(line.state in ("being read", "running") for line in lines)
+    return _shown(request, "home", lines, lake=source.settings.pipelines, live=live)
 
 
 @_both("/search")
@@ -147,7 +148,8 @@ def graph(request: Request, viewer: ViewerDep, pipeline: str, run: Key = None) -
     """Graph of a pipeline as of a run."""
     found = _pipeline(request, viewer, pipeline)
     view = flow_graph.graph(_source(request), found, _with_newest(viewer, pipeline, run), run)
-    live = view.run is not None and view.run.is_running
+    waits = view.backlog.since is None and not view.backlog.error
+    live = waits or (view.run is not None and view.run.is_running)
     return _shown(request, "graph", view, pipeline=pipeline, tab="graph", live=live, key=run)
 
 
@@ -181,7 +183,7 @@ def calendar(request: Request, viewer: ViewerDep, pipeline: str, table: Key = No
     """Calendar of days of a silver table."""
     found = _pipeline(request, viewer, pipeline)
     view = days.days_view(_source(request), found, table)
-    return _shown(request, "days", view, pipeline=pipeline, tab="days")
+    return _shown(request, "days", view, pipeline=pipeline, tab="days", live=view.days is None)
 
 
 @_both("/p/{pipeline}/t/{table}")
@@ -201,7 +203,8 @@ def files(
     """Files of a bronze table."""
     found = _pipeline(request, viewer, pipeline)
     view = landed.files_view(_source(request), found, table, state, before)
-    return _shown(request, "files", view, pipeline=pipeline, tab="files", table=table)
+    live = view.of_files and view.listed is None and not view.error
+    return _shown(request, "files", view, pipeline=pipeline, tab="files", table=table, live=live)
 
 
 @_both("/p/{pipeline}/t/{table}/quarantine")
@@ -210,4 +213,6 @@ def quarantine(request: Request, viewer: ViewerDep, pipeline: str, table: str, r
     found = _pipeline(request, viewer, pipeline)
     rows = viewer.may_read_rows(pipeline)
     view = quarantined.quarantine_view(_source(request), found, table, rule, rows=rows)
-    return _shown(request, "quarantine", view, pipeline=pipeline, tab="quarantine", table=table)
+    return _shown(
+        request, "quarantine", view, pipeline=pipeline, tab="quarantine", table=table, live=view.reasons is None
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
     from sluicegate.monitor.views.batches import Batch
     from sluicegate.monitor.views.source import Source
+
+Origins = Mapping[str, Sequence[str]]
+"""Columns that each column of a table is computed from, by its name."""
 
 SAMPLE_ROWS = 10
 """Rows of a sample."""
@@ -169,7 +172,9 @@ class TableView:
     mixed: bool = False
 
 
-def table_view(source: Source, pipeline: Pipeline, name: str, *, rows: bool = True) -> TableView:
+def table_view(
+    source: Source, pipeline: Pipeline, name: str, *, rows: bool = True, origins: Origins | None = None
+) -> TableView:
     """One table, as far as it can be read.
 
     Args:
@@ -177,6 +182,7 @@ def table_view(source: Source, pipeline: Pipeline, name: str, *, rows: bool = Tr
         pipeline: the definition.
         name: the table.
         rows: whether the viewer may read rows.
+        origins: columns that each of its columns is computed from, as ``table.column``, where that is known.
 
     Raises:
         PipelineMissing: there is no such table.
@@ -188,6 +194,8 @@ def table_view(source: Source, pipeline: Pipeline, name: str, *, rows: bool = Tr
     except SluicegateError as error:
         found = {"problem": error.message}
     history: tuple[Batch, ...] = found.pop("history", ())
+    if origins and "columns" in found:
+        found["columns"] = tuple(replace(one, reads=tuple(origins.get(one.name, ()))) for one in found["columns"])
     last = history[-1] if history else None
     of_run = {"strategy": last.strategy, "because": last.because, "mixed": last.mixed} if last else {}
     return TableView(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 from croniter import croniter
@@ -13,9 +15,11 @@ from sluicegate.definition.table import LAYERS
 from sluicegate.errors import DefinitionError, SluicegateError
 from sluicegate.monitor.plan import Pending, pending
 from sluicegate.monitor.views import batches, runs
+from sluicegate.monitor.views.source import PATIENCE
 
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
+    from sluicegate.monitor.views.batches import Batch
     from sluicegate.monitor.views.runs import DagRun, Run
     from sluicegate.monitor.views.source import Source
 
@@ -29,7 +33,7 @@ LATE_AFTER = 2
 """Intervals of a schedule without a successful run after which a pipeline is late."""
 
 # States of a pipeline, those that need a person first, each with its word.
-STATES = ("mistakes", "broken", "failed", "late", "failed files", "behind", "running", "fine", "empty")
+STATES = ("mistakes", "broken", "failed", "late", "failed files", "behind", "running", "being read", "fine", "empty")
 
 
 @dataclass(frozen=True)
@@ -117,35 +121,64 @@ def overview(
         dag_runs: their last runs in Airflow, as far as there are any.
         now: the time by which a pipeline is late (UTC; the clock's by default).
     """
-    now = now or datetime.now(UTC)
-    lines = [line(source, name, dag_runs.get(name, ()), now) for name in names]
+    now, until = now or datetime.now(UTC), time.monotonic() + PATIENCE
+    if source.patience is not None:  # all at once; those that are not read in time are there as being read
+        for name in names:
+            source.soon(("line", name), partial(_read, source, name), 0.0)
+    lines = [line(source, name, dag_runs.get(name, ()), now, until) for name in names]
     return tuple(sorted(lines, key=lambda one: (STATES.index(one.state), -one.quarantined, one.name)))
 
 
-def line(source: Source, name: str, dag_runs: Sequence[DagRun], now: datetime) -> Line:
+@dataclass(frozen=True)
+class _Known:
+    """What a line is made of, apart from Airflow's runs."""
+
+    pipeline: Pipeline
+    backlog: Backlog
+    batches: tuple[Batch, ...] = ()
+    quarantined: int = 0
+    error: str = ""
+
+
+def _read(source: Source, name: str) -> _Known:
+    pipeline = source.pipeline(name)
+    try:
+        waiting = _of_pending(pending(pipeline, pipeline.settings), datetime.now(UTC))
+    except SluicegateError as error:
+        waiting = Backlog(error=error.message)
+    at = source.lake(pipeline)
+    try:
+        last = batches.newest(source, at, NEWEST)
+        quarantined = sum(source.rows(at.quarantine(table)) for table in pipeline.silver)
+    except SluicegateError as error:
+        return _Known(pipeline, waiting, error=error.message)
+    return _Known(pipeline, waiting, last, quarantined)
+
+
+def line(source: Source, name: str, dag_runs: Sequence[DagRun], now: datetime, until: float | None = None) -> Line:
     """The line of one pipeline, which is there whatever is wrong with it."""
-    try:
-        pipeline = source.pipeline(name)
-    except DefinitionError as error:
-        said = tuple(str(mistake) for mistake in error.mistakes) or (error.message,)
+    answer = source.soon(("line", name), partial(_read, source, name), until)
+    if isinstance(answer.error, DefinitionError):
+        said = tuple(str(mistake) for mistake in answer.error.mistakes) or (answer.error.message,)
         return Line(name, "mistakes", f"pipeline.yaml has {_mistakes(len(said))}", mistakes=said)
-    except SluicegateError as error:
-        return Line(name, "broken", error.message)
-    about = {
-        "description": pipeline.description, "owner": pipeline.owner, "tags": tuple(pipeline.tags),
-        "tables": sum(len(pipeline.names(layer)) for layer in LAYERS), "schedule": pipeline.schedule,
-    }  # fmt: skip
-    waiting = backlog(source, pipeline)
-    try:
-        last = runs.of_batches(batches.newest(source, source.lake(pipeline), NEWEST), dag_runs)
-        quarantined = sum(source.rows(source.lake(pipeline).quarantine(table)) for table in pipeline.silver)
-    except SluicegateError as error:
-        return Line(name, "broken", error.message, backlog=waiting, **about)  # type: ignore[arg-type]
+    if answer.error is not None:
+        return Line(name, "broken", answer.error.message)
+    found = answer.value
+    if found is None:
+        return Line(name, "being read")
+    pipeline, waiting = found.pipeline, found.backlog
+    about = Line(
+        name, "broken", found.error, pipeline.description, pipeline.owner, tuple(pipeline.tags),
+        sum(len(pipeline.names(layer)) for layer in LAYERS), schedule=pipeline.schedule, backlog=waiting,
+    )  # fmt: skip
+    if found.error:
+        return about
+    last = runs.of_batches(found.batches, dag_runs)
     points = tuple(RunPoint(r.key, r.state, r.began, r.entered, r.quarantined) for r in reversed(last[:RUNS]))
     state, sentence = _state(last, waiting, pipeline.schedule, now)
-    return Line(
-        name, state, sentence, runs=points, fresh=_fresh(last), backlog=waiting, quarantined=quarantined,
-        trend=tuple(point.quarantined for point in points), **about,  # type: ignore[arg-type]
+    return replace(
+        about, state=state, sentence=sentence, runs=points, fresh=_fresh(last), quarantined=found.quarantined,
+        trend=tuple(point.quarantined for point in points),
     )  # fmt: skip
 
 

@@ -42,6 +42,9 @@ PATIENCE = 0.12
 FRESH_FOR = 5.0
 """Seconds for which a result of the background is not computed a second time."""
 
+REST = 20
+"""How many times as long as it took a result is not computed a second time: the background has the rest of a core."""
+
 UNSEEN_FOR = 2.0
 """Seconds for which a table on an object store is not compared with its log: that takes two requests to the store."""
 
@@ -172,21 +175,31 @@ class Source:
 
     # --- background --------------------------------------------------------------------------------------------------
 
-    def soon(self, what: Hashable, compute: Callable[[], T]) -> Answer[T]:
-        """The newest result of a computation that may take long, which is started if that result is not fresh."""
+    def soon(self, what: Hashable, compute: Callable[[], T], until: float | None = None) -> Answer[T]:
+        """The newest result of a computation that may take long, which is started if that result is not fresh.
+
+        Args:
+            what: what the result is known by.
+            compute: computes it.
+            until: time of ``time.monotonic()`` until which to wait; by default the patience from now on.
+        """
         known: tuple[Answer[T], float] | None = self._recall(("soon", what))
-        if known is not None and time.monotonic() - known[1] < FRESH_FOR and self.patience is not None:
+        if known is not None and time.monotonic() < known[1] and self.patience is not None:
             return known[0]
         with self._lock:
             running = self._running.get(what)
             if running is None:
                 running = self._running[what] = self._workers.submit(self._answer, what, compute)
+        wait = self.patience
+        if until is not None and wait is not None:
+            wait = max(0.0, until - time.monotonic())
         try:
-            return running.result(self.patience)  # type: ignore[no-any-return]
+            return running.result(wait)  # type: ignore[no-any-return]
         except NotYet:
             return known[0] if known is not None else Answer()
 
     def _answer(self, what: Hashable, compute: Callable[[], T]) -> Answer[T]:
+        began = time.monotonic()
         try:
             with translated():
                 answer = Answer(compute(), datetime.now(UTC))
@@ -195,7 +208,8 @@ class Source:
         finally:
             with self._lock:
                 self._running.pop(what, None)
-        self._store(("soon", what), (answer, time.monotonic()))
+        ended = time.monotonic()
+        self._store(("soon", what), (answer, ended + max(FRESH_FOR, REST * (ended - began))))
         return answer
 
     # --- memory ------------------------------------------------------------------------------------------------------

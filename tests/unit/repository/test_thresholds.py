@@ -182,6 +182,7 @@ EXEMPT = {
     "monitor.views.runs.USUAL": LOOKS,
     "monitor.views.source.FRESH_FOR": TIME,
     "monitor.views.source.PATIENCE": TIME,
+    "monitor.views.source.REST": TIME,
     "monitor.views.source.UNSEEN_FOR": TIME,
     "frames.compare.PARTS": SHAPE,
     "frames.compare.SHOWN": LOOKS,

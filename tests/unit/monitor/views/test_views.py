@@ -235,6 +235,11 @@ def test_a_table_with_columns_rules_history_and_query(world: PageWorld, lake: So
         one_table.table_view(lake, world.definition, "nowhere")
 
 
+def test_columns_have_their_origins_where_they_are_known(world: PageWorld, lake: Source) -> None:
+    view = one_table.table_view(lake, world.definition, SILVER, origins={"name": ["patients.name"]})
+    assert {column.name: column.reads for column in view.columns if column.reads} == {"name": ("patients.name",)}
+
+
 @pytest.mark.parametrize("extra", [-1, 0, 1])
 def test_of_many_columns_a_sample_has_some(tmp_path: Path, extra: int) -> None:
     made = Workspace(tmp_path)
@@ -320,7 +325,8 @@ def test_states_of_a_page_are_those_of_the_whole_ledger(tmp_path: Path, monkeypa
     assert every["a", 0] == "ingested"
     assert every["a", 2] == every["c", 1] == "replaced"
     monkeypatch.setattr(landed, "PAGE", 1)
-    found, before = {}, None
+    found: dict[tuple[str, int | None], str] = {}
+    before: int | None = None
     for _ in range(5):
         view = landed.files_view(lake, made.definition, "things", before=before)
         found |= {(file.path, file.batch): file.state for file in view.files}
@@ -409,8 +415,12 @@ def test_a_table_is_opened_once_for_each_of_its_versions(tmp_path: Path) -> None
     first = lake.table(uri)
     assert lake.table(uri) is first
     computed: list[int] = []
-    for _ in range(2):
-        assert lake.once(uri, "rows", lambda table: computed.append(table.version()) or table.count()) == 1
+
+    def rows(table: Any) -> int:
+        computed.append(table.version())
+        return int(table.count())
+
+    assert [lake.once(uri, "counted", rows) for _ in range(2)] == [1, 1]
     write_deltalake(uri, pa.table({"x": [2]}), mode="append")
     assert lake.rows(uri) == 2
     assert computed == [0]
