@@ -23,7 +23,8 @@ STATIC = {"page.css": "text/css; charset=utf-8", "page.js": "text/javascript; ch
 _SHAPES = {
     "fine": ("●", "good"), "success": ("●", "good"), "committed": ("●", "good"), "up to date": ("●", "good"),
     "ingested": ("●", "good"), "archived": ("●", "good"), "running": ("◐", "busy"), "queued": ("○", "busy"),
-    "waiting": ("○", "busy"), "being read": ("○", "busy"), "settling": ("○", "busy"), "behind": ("◇", "busy"), "late": ("◆", "warn"),
+    "waiting": ("○", "busy"), "being read": ("○", "busy"), "settling": ("○", "busy"), "behind": ("◇", "busy"),
+    "late": ("◆", "warn"),
     "failed files": ("▲", "bad"), "failed": ("▲", "bad"), "upstream_failed": ("▲", "bad"), "broken": ("▲", "bad"),
     "mistakes": ("▲", "bad"), "changed": ("◆", "warn"), "refused": ("◆", "warn"), "up_for_retry": ("◆", "warn"),
 }  # fmt: skip

@@ -108,6 +108,21 @@ class RuleHistory:
 
 
 @dataclass(frozen=True)
+class SchemaVersion:
+    """A version of a bronze table from which it has other columns.
+
+    Attributes:
+        version: the version.
+        since: when it was committed (UTC).
+        changes: what changed, in words.
+    """
+
+    version: int
+    since: datetime
+    changes: str
+
+
+@dataclass(frozen=True)
 class TableView:
     """One table.
 
@@ -140,6 +155,7 @@ class TableView:
         quarantined: records in its quarantine.
         rejected: rows for which its newest batch was refused.
         mixed: whether it may have rows of a former definition.
+        drift: versions of a bronze table that changed its columns, newest first.
     """
 
     pipeline: str
@@ -170,6 +186,7 @@ class TableView:
     quarantined: int = 0
     rejected: int = 0
     mixed: bool = False
+    drift: tuple[SchemaVersion, ...] = ()
 
 
 def table_view(
@@ -256,7 +273,16 @@ def _read(source: Source, pipeline: Pipeline, layer: str, name: str, *, rows: bo
         "small_files": sum(size < SMALL for size in sizes), "version": table.version(), "columns": columns,
         "sample": sample, "rejected": source.rows(f"{uri}_rejected"),
         "quarantined": source.rows(at.quarantine(name)) if layer == "silver" else 0,
+        "drift": _drift(source, pipeline, name) if layer == "bronze" else (),
     }  # fmt: skip
+
+
+def _drift(source: Source, pipeline: Pipeline, name: str) -> tuple[SchemaVersion, ...]:
+    """Versions that changed the columns of a bronze table, as far as they are read by now."""
+    at = source.lake(pipeline)
+    answer = source.soon(("schemas", pipeline.name, name), lambda: schema_history.versions(at, name))
+    found = reversed(answer.value or ())
+    return tuple(SchemaVersion(one["version"], one["since"], one["changes"]) for one in found)
 
 
 def silver_columns(source: Source, pipeline: Pipeline) -> frozenset[str]:

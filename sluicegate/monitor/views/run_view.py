@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -59,6 +59,7 @@ class RunView:
         tables: the tables that it changed, in the order of their layers.
         before: key of the run before it.
         after: key of the run after it.
+        until: seconds from the beginning of the run to the last commit of each layer that it changed.
     """
 
     pipeline: str
@@ -66,6 +67,7 @@ class RunView:
     tables: tuple[TableOfRun, ...]
     before: str | None
     after: str | None
+    until: Mapping[str, float]
 
 
 def run_view(source: Source, pipeline: Pipeline, dag_runs: Sequence[DagRun], key: str) -> RunView:
@@ -89,7 +91,10 @@ def run_view(source: Source, pipeline: Pipeline, dag_runs: Sequence[DagRun], key
     order = sorted(names, key=lambda one: LAYERS.index(one[0]))
     tables = tuple(_table(every, run, layer, table) for layer, table in order)
     before = every[place + 1].key if place + 1 < len(every) else None
-    return RunView(pipeline.name, run, tables, before, every[place - 1].key if place else None)
+    last = {batch.layer: batch.time for batch in run.batches}
+    began = run.began
+    until = {layer: (last[layer] - began).total_seconds() for layer in LAYERS if layer in last and began is not None}
+    return RunView(pipeline.name, run, tables, before, every[place - 1].key if place else None, until)
 
 
 def _table(every: Sequence[Run], run: Run, layer: str, table: str) -> TableOfRun:

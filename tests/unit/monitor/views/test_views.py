@@ -136,6 +136,7 @@ def test_a_run_is_compared_with_those_before_it(world: PageWorld, lake: Source) 
     view = run_view.run_view(lake, world.definition, (), every[0].key)
     assert [one.table for one in view.tables] == ["recordings_bronze", SILVER, "daily_patient_avg", "device_counts"]
     assert view.tables[1].usual == 35
+    assert view.until == {"bronze": 0.0, "silver": 20.0, "gold": 32.0}  # from its first commit on
     assert view.before == every[1].key
     assert view.after is None
     with pytest.raises(PipelineMissing):
@@ -233,6 +234,15 @@ def test_a_table_with_columns_rules_history_and_query(world: PageWorld, lake: So
     assert one_table.table_view(lake, world.definition, SILVER, rows=False).sample is None
     with pytest.raises(PipelineMissing):
         one_table.table_view(lake, world.definition, "nowhere")
+
+
+def test_a_bronze_table_has_the_versions_that_changed_its_columns(tmp_path: Path) -> None:
+    made = Workspace(tmp_path)
+    made.define('name: heart_rate\nbronze: {x: {path: "${landing}/x", format: json}}\n')
+    write_deltalake(made.uri("x"), pa.table({"a": [1]}))
+    write_deltalake(made.uri("x"), pa.table({"a": [1], "b": [2]}), mode="append", schema_mode="merge")
+    view = one_table.table_view(Source(made.settings, None), made.definition, "x")
+    assert [(one.version, one.changes) for one in view.drift] == [(1, "b BIGINT came"), (0, "the first columns")]
 
 
 def test_columns_have_their_origins_where_they_are_known(world: PageWorld, lake: Source) -> None:
