@@ -26,6 +26,7 @@ from sluicegate.cli import (
     plan,
     reload,
     rename,
+    report,
     run,
     serve,
     simulate,
@@ -95,6 +96,7 @@ app.command("test")(test.run_cases)
 app.command()(files.files)
 app.command()(files.schema)
 app.command()(history.history)
+app.command()(report.report)
 
 
 app.command("copy-into")(copy_into.copy_into)

@@ -206,19 +206,37 @@ def statuses(at: layout.Lake, name: str) -> pa.Table:
     ledger = tables.delta_table(at.ledger(name))
     if ledger is None:
         return STATUSES.empty_table()
-    entries = tables.dataset(ledger).to_table()
+    away = archive.table(at, name, ledger)
+    return _statuses(tables.dataset(ledger).to_table(), read(at, name, ["path", "chunk", *BECAME]), away)
+
+
+def of_entries(at: layout.Lake, name: str, entries: pa.Table, since: int, opened: Tables) -> pa.Table:
+    """Some entries of a ledger with their file status, as ``statuses`` has it, in the order of reading.
+
+    Args:
+        at: the lake.
+        name: the bronze table.
+        entries: rows of its ledger: with any of a file, those after it by which its rows may have been replaced.
+        since: ledger batch before which none of the entries is, so that no status before it need be read.
+        opened: the handles of the step that this is a part of.
+    """
+    ledger = opened[at.ledger(name)].delta
+    if ledger is None:
+        return STATUSES.empty_table()
+    became = read(at, name, ["path", "chunk", *BECAME], pc.field("chunk") >= since, opened)
+    away = archive.among(at, name, ledger, entries) if opened[at.archive(name)].delta is not None else None
+    return _statuses(entries, became, archive.ARCHIVE.empty_table() if away is None else away)
+
+
+def _statuses(entries: pa.Table, became: pa.Table, away: pa.Table) -> pa.Table:
     order = [(column, "ascending") for column in ("chunk", "modification_time", "path")]
     entries = entries.sort_by(order)
-    became = read(at, name, ["path", "chunk", *BECAME]).sort_by([("version", "descending")])
+    became = became.sort_by([("version", "descending")])
     # One status per file and batch, the newest if a killed run's status was copied twice.
     row = pc.index_in(_identity(entries, "chunk"), value_set=_identity(became, "chunk"))
     for column in BECAME:
         entries = entries.append_column(column, pc.take(became[column], row))
-    return (
-        _with_archive(_with_states(entries, _renamed(entries)), archive.table(at, name, ledger))
-        .select(STATUSES.names)
-        .cast(STATUSES)
-    )
+    return _with_archive(_with_states(entries, _renamed(entries)), away).select(STATUSES.names).cast(STATUSES)
 
 
 def _identity(files: pa.Table, *columns: str) -> pa.ChunkedArray:

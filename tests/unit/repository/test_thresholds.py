@@ -31,6 +31,24 @@ SAMPLE = "of made-up data"
 CROSSED: dict[str, str] = {
     "definition.silver.BATCH_BYTES": "tests/unit/flow/test_parts.py::"
     "test_the_definition_says_how_much_a_batch_takes_in",
+    "monitor.views.batches.NEWEST": "tests/unit/monitor/views/test_views.py::"
+    "test_the_newest_batches_are_read_from_the_newest_files",
+    "monitor.views.batches.OF_A_TABLE": "tests/unit/monitor/views/test_views.py::"
+    "test_a_table_has_batches_that_the_newest_of_its_pipeline_lack",
+    "monitor.views.days.SHOWN": "tests/unit/monitor/views/test_views.py::test_a_calendar_has_SHOWN_days",
+    "monitor.views.find.MOST": "tests/unit/monitor/views/test_views.py::"
+    "test_search_finds_tables_and_columns_best_first",
+    "monitor.views.landed.FEW": "tests/unit/monitor/views/test_views.py::test_up_to_FEW_entries_all_states_are_counted",
+    "monitor.views.landed.PAGE": "tests/unit/monitor/views/test_views.py::test_files_newest_first_and_a_page_at_a_time",
+    "monitor.views.one_table.SAMPLE_COLUMNS": "tests/unit/monitor/views/test_views.py::"
+    "test_of_many_columns_a_sample_has_some",
+    "monitor.views.overview.LATE_AFTER": "tests/unit/monitor/views/test_views.py::"
+    "test_a_pipeline_is_late_when_its_schedule_wanted_several_runs",
+    "monitor.views.run_view.UNUSUAL": "tests/unit/monitor/views/test_views.py::test_a_run_is_unusual_above_a_share",
+    "monitor.views.runs.BREAK": "tests/unit/monitor/views/test_views.py::"
+    "test_batches_of_commands_are_of_one_run_until_a_longer_break_or_an_earlier_layer",
+    "monitor.views.source.REMEMBERED": "tests/unit/monitor/views/test_views.py::"
+    "test_memory_has_no_more_than_REMEMBERED",
     "sql.types.MOST_DIGITS": "tests/unit/sql/test_types.py::test_a_decimal_has_MOST_DIGITS",
     "airflow.sensors.sqs.AT_ONCE": "tests/unit/airflow/sensors/test_sqs.py::"
     "test_messages_are_taken_out_AT_ONCE_at_a_time",
@@ -155,6 +173,23 @@ CROSSED: dict[str, str] = {
 }
 
 EXEMPT = {
+    "airflow.page.bars.CELL": SHAPE,
+    "airflow.page.bars.WIDEST": SHAPE,
+    "airflow.page.graph_layout.LOW": SHAPE,
+    "airflow.page.graph_layout.SWEEPS": LOOKS,
+    "airflow.page.dag_runs.NEWEST": LOOKS,
+    "airflow.page.routes.LONGEST": "Delta counts versions by numbers of 64 bits, and no ledger has as many batches",
+    "monitor.views.one_table.SAMPLE_ROWS": LOOKS,
+    "monitor.views.one_table.SMALL": LOOKS,
+    "monitor.views.overview.NEWEST": LOOKS,
+    "monitor.views.overview.RUNS": LOOKS,
+    "monitor.views.quarantined.EXAMPLES": LOOKS,
+    "monitor.views.quarantined.FILES": LOOKS,
+    "monitor.views.runs.USUAL": LOOKS,
+    "monitor.views.source.FRESH_FOR": TIME,
+    "monitor.views.source.PATIENCE": TIME,
+    "monitor.views.source.REST": TIME,
+    "monitor.views.source.UNSEEN_FOR": TIME,
     "frames.compare.PARTS": SHAPE,
     "frames.compare.SHOWN": LOOKS,
     "gold.group_state.BUCKETS_OF_A_TASK": SHAPE,

@@ -1,0 +1,64 @@
+"""Who may see what: Airflow's own login, and its rights on DAGs.
+
+FastAPI apps of plugins are not protected by Airflow. So each view depends on ``viewer``, which resolves the user from
+the token as Airflow's own API does, and names no pipeline whose DAG the user may not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated
+
+from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
+from airflow.api_fastapi.core_api.security import get_user
+from airflow.models.dag import DagModel
+from fastapi import Depends, HTTPException, status
+
+
+class Viewer:
+    """A user of Airflow who views pages.
+
+    Args:
+        user: the user.
+    """
+
+    def __init__(self, user: BaseUser) -> None:
+        self._user = user
+
+    def readable(self, names: Iterable[str]) -> list[str]:
+        """Those of some pipelines whose DAG the user may read."""
+        permitted = get_auth_manager().get_authorized_dag_ids(user=self._user, method="GET")
+        return [name for name in names if name in permitted]
+
+    def demand(self, pipeline: str, names: Iterable[str]) -> None:
+        """Checks that the user may read the DAG of a pipeline.
+
+        Raises:
+            HTTPException: 404, as for a pipeline that does not exist: whoever may not read it learns no names.
+        """
+        if pipeline not in names or not self._may(pipeline):
+            raise HTTPException(status.HTTP_404_NOT_FOUND, "There is no such pipeline, or you may not read its DAG.")
+
+    def may_read_runs(self, pipeline: str) -> bool:
+        """Whether the user may read the DAG's runs."""
+        return self._may(pipeline, DagAccessEntity.RUN)
+
+    def may_read_rows(self, pipeline: str) -> bool:
+        """Whether the user may read rows of tables: who may read the logs of its tasks, which show rows, too."""
+        return self._may(pipeline, DagAccessEntity.TASK_LOGS)
+
+    def _may(self, pipeline: str, entity: DagAccessEntity | None = None) -> bool:
+        details = DagDetails(id=pipeline, team_name=DagModel.get_team_name(pipeline))
+        return bool(
+            get_auth_manager().is_authorized_dag(method="GET", access_entity=entity, details=details, user=self._user)
+        )
+
+
+def viewer(user: Annotated[BaseUser, Depends(get_user)]) -> Viewer:
+    """The user who views a page; without a valid token Airflow answers 401 or 403."""
+    return Viewer(user)
+
+
+ViewerDep = Annotated[Viewer, Depends(viewer)]

@@ -1,0 +1,100 @@
+"""Addresses of the views: relative ones in Airflow's server, anchors in a report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import quote, urlencode
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """Addresses relative to a page, so that they hold behind whatever prefix Airflow is served.
+
+    Args:
+        root: what leads from the page to the folder of all pages: ``../`` for each folder that it is in.
+    """
+
+    root: str = ""
+
+    def _to(self, *parts: str, **query: str | int | None) -> str:
+        path = self.root + "/".join(quote(part, safe="") for part in parts)
+        said = urlencode({name: value for name, value in query.items() if value not in (None, "")})
+        return (path or "./") + (f"?{said}" if said else "")
+
+    @property
+    def home(self) -> str:
+        """All pipelines."""
+        return self._to()
+
+    @property
+    def search(self) -> str:
+        """Search over tables and columns."""
+        return self._to("search")
+
+    def static(self, name: str) -> str:
+        """A style sheet or script."""
+        return self._to("static", name)
+
+    def graph(self, pipeline: str, run: str | None = None) -> str:
+        """Graph of a pipeline, as of a run."""
+        return self._to("p", pipeline, run=run)
+
+    def runs(self, pipeline: str) -> str:
+        """Runs of a pipeline."""
+        return self._to("p", pipeline, "runs")
+
+    def run(self, pipeline: str, key: str) -> str:
+        """One run."""
+        return self._to("p", pipeline, "run", key=key)
+
+    def days(self, pipeline: str, table: str | None = None) -> str:
+        """Calendar of days of the tables with an event time."""
+        return self._to("p", pipeline, "days", table=table)
+
+    def table(self, pipeline: str, table: str) -> str:
+        """A table."""
+        return self._to("p", pipeline, "t", table)
+
+    def files(self, pipeline: str, table: str, state: str | None = None, before: int | None = None) -> str:
+        """Files of a bronze table, in a state, of ledger batches before one."""
+        return self._to("p", pipeline, "t", table, "files", state=state, before=before)
+
+    def quarantine(self, pipeline: str, table: str, rule: str | None = None) -> str:
+        """Quarantine of a silver table, by a rule."""
+        return self._to("p", pipeline, "t", table, "quarantine", rule=rule)
+
+    def dag(self, pipeline: str) -> str:
+        """The DAG in Airflow."""
+        return f"{self.root}../dags/{quote(pipeline, safe='')}"
+
+    def dag_run(self, pipeline: str, run_id: str) -> str:
+        """A run in Airflow."""
+        return f"{self.dag(pipeline)}/runs/{quote(run_id, safe='')}"
+
+    def task(self, pipeline: str, run_id: str, task: str) -> str:
+        """A task of a run in Airflow, with its log."""
+        return f"{self.dag_run(pipeline, run_id)}/tasks/{quote(task, safe='')}"
+
+
+class Anchors(Addresses):
+    """Addresses within one file; empty for what is not in it, which is then no link."""
+
+    def _to(self, *parts: str, **query: str | int | None) -> str:
+        match parts:
+            case ("p", _):
+                return "#graph"
+            case ("p", _, "t", table, *_):
+                return f"#table-{quote(table, safe='')}"
+        return ""
+
+    def dag(self, pipeline: str) -> str:
+        """None: nobody knows where a report is opened."""
+        return ""
+
+    def dag_run(self, pipeline: str, run_id: str) -> str:
+        """None, as of the DAG."""
+        return ""
+
+    def task(self, pipeline: str, run_id: str, task: str) -> str:
+        """None, as of the DAG."""
+        return ""

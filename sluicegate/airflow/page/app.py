@@ -1,0 +1,88 @@
+"""The FastAPI app that Airflow mounts below ``/lakehouse``: security headers, errors, and the routes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from airflow.configuration import conf
+from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi.responses import HTMLResponse, JSONResponse
+
+from sluicegate.airflow.dag import settings_below
+from sluicegate.airflow.page import html, routes
+from sluicegate.errors import DefinitionError, PipelineMissing, SluicegateError
+from sluicegate.monitor.views.source import Source
+from sluicegate.settings import Settings
+
+# Nothing is loaded from elsewhere, no script or style stands in a page, and only Airflow's own pages may frame it.
+POLICY = "; ".join([
+    "default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self' data:", "connect-src 'self'",
+    "form-action 'self'", "frame-ancestors 'self'", "base-uri 'none'",
+])  # fmt: skip
+
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "SAMEORIGIN",
+    "Referrer-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+def app_of(settings: Settings) -> FastAPI:
+    """The app that shows the pipelines of some settings."""
+    app = FastAPI(title="Lakehouse", openapi_url=None, docs_url=None, redoc_url=None)
+    app.state.source = Source(settings)
+    app.include_router(routes.router)
+    app.middleware("http")(_guarded)
+    app.exception_handler(HTTPException)(_refused)
+    app.exception_handler(SluicegateError)(_failed)
+    return app
+
+
+def app_of_airflow() -> FastAPI:
+    """The app for what Airflow's DAG files show: the settings of the environment, else folders beside the DAGs'."""
+    return app_of(
+        settings_below(
+            Path(conf.get_mandatory_value("core", "dags_folder")).parent, os.environ.get("SLUICEGATE_TARGET")
+        )
+    )
+
+
+async def _guarded(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
+    response = await call_next(request)
+    response.headers.update(HEADERS)
+    return response
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    """Answer to whoever is not logged in, may not see something, or wants what does not exist: no data in any case."""
+    if not isinstance(error, HTTPException):
+        raise error
+    return _answer(request, error.status_code, str(error.detail), _HINTS.get(error.status_code, ""))
+
+
+_HINTS = {
+    401: "Log in to Airflow, and open this page from its navigation.",
+    403: "Log in to Airflow, which has no valid token of yours.",
+}
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    """Answer where a lake or a definition cannot be read."""
+    if not isinstance(error, SluicegateError):
+        raise error
+    if isinstance(error, PipelineMissing):
+        return _answer(request, 404, "There is no such pipeline or table.", "")
+    mistakes = [str(one) for one in error.mistakes] if isinstance(error, DefinitionError) else []
+    return _answer(request, 409 if mistakes else 503, error.message, error.hint or "", mistakes)
+
+
+def _answer(request: Request, status: int, message: str, hint: str, mistakes: Any = ()) -> Response:
+    if routes.path_of(request).endswith(".json"):
+        return JSONResponse({"error": message, "hint": hint, "mistakes": list(mistakes)}, status)
+    shown = {"status": status, "message": message, "hint": hint, "mistakes": mistakes}
+    return HTMLResponse(html.page("error", routes.addresses(request), **shown), status)

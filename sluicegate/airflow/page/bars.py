@@ -1,0 +1,102 @@
+"""Charts of a few numbers as SVG shapes: stacked bars, bars of one number, a line, a calendar."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from sluicegate.monitor.views.batches import Batch
+from sluicegate.monitor.views.days import Day
+
+WIDEST = 24
+"""Width of a bar, where there are few."""
+
+PARTS = ("written", "quarantined", "dropped", "duplicates")
+"""Where the rows of a batch are, from the bottom of a bar to its top."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A rectangle, with the class that gives its colour."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    kind: str
+    title: str = ""
+    key: str = ""
+
+
+def stacked(
+    history: Sequence[Batch], width: float = 720, height: float = 120
+) -> tuple[tuple[Batch, tuple[Shape, ...]], ...]:
+    """A bar for each batch, with a part for each place where its rows are; the highest is as high as the chart."""
+    highest = max((batch.balance.ends for batch in history), default=0) or 1
+    each = min(width / max(len(history), 1), WIDEST)
+    start = width - each * len(history)  # the newest is at the right edge, however few there are
+    found = []
+    for number, batch in enumerate(history):
+        y, parts = height, list[Shape]()
+        for part in PARTS:
+            count = getattr(batch.balance, part)
+            # A few rows among many would be thinner than a line: each part that is not empty is seen.
+            tall = max(2.0, height * count / highest) if count else 0.0
+            y -= tall
+            if tall:
+                parts.append(Shape(start + number * each + 1, max(y, 0.0), max(each - 2, 1.0), tall, part))
+        found.append((batch, tuple(parts)))
+    return tuple(found)
+
+
+def small(values: Sequence[int], width: float = 64, height: float = 20) -> tuple[Shape, ...]:
+    """A row of small bars."""
+    highest, each = max(values, default=0) or 1, min(width / max(len(values), 1), WIDEST / 2)
+    found = []
+    for number, value in enumerate(values):
+        tall = max(2.0, height * value / highest)
+        found.append(Shape(number * each + 1, height - tall, max(each - 2, 1.0), tall, "some" if value else "none"))
+    return tuple(found)
+
+
+def line(points: Sequence[float | None], width: float = 220, height: float = 28) -> str:
+    """Points of a polyline of shares, from the least of them at the bottom to 1 at the top."""
+    known = [(n, value) for n, value in enumerate(points) if value is not None]
+    if not known:
+        return ""
+    least = min(value for _, value in known)
+    span, each = (1 - least) or 1.0, width / max(len(points) - 1, 1)
+    return " ".join(f"{n * each:.1f},{2 + (height - 4) * (1 - value) / span:.1f}" for n, value in known)
+
+
+@dataclass(frozen=True)
+class Month:
+    """A month of a calendar: its name, where it begins, and its days as squares."""
+
+    name: str
+    x: float
+
+
+CELL = 15
+"""Width of a day in a calendar, its gap included."""
+
+
+def calendar(days: Sequence[Day]) -> tuple[tuple[tuple[Day, Shape], ...], tuple[Month, ...], float]:
+    """Days as squares, a column for each week, with the names of the months and the width of all."""
+    if not days:
+        return (), (), 0
+    monday = days[0].day - timedelta(days=days[0].day.weekday())
+    most = max(day.rows for day in days) or 1
+    cells: list[tuple[Day, Shape]] = []
+    months: list[Month] = []
+    seen = set[tuple[int, int]]()
+    for day in days:
+        x = (day.day - monday).days // 7 * CELL
+        if (day.day.year, day.day.month) not in seen:
+            seen.add((day.day.year, day.day.month))
+            if not months or x - months[-1].x > 2 * CELL:
+                months.append(Month(f"{day.day:%b %Y}" if not months or day.day.month == 1 else f"{day.day:%b}", x))
+        level = 0 if not day.rows else 1 + min(3, int(4 * day.rows / most))
+        cells.append((day, Shape(x, day.day.weekday() * CELL, CELL - 2, CELL - 2, f"level{level}")))
+    return tuple(cells), tuple(months), (days[-1].day - monday).days // 7 * CELL + CELL

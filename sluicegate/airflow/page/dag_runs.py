@@ -1,0 +1,75 @@
+"""What Airflow's database has of the runs of pipelines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow.models.dagrun import DagRun as Stored
+from airflow.models.taskinstance import TaskInstance
+from airflow.models.xcom import XCOM_RETURN_KEY, XComModel
+from airflow.utils.session import create_session
+from sqlalchemy import func, select
+
+from sluicegate.monitor.views.runs import DagRun, Step
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+NEWEST = 50
+"""Runs that the views of one pipeline have."""
+
+
+def newest(dags: Sequence[str], count: int) -> dict[str, list[DagRun]]:
+    """The last runs of some DAGs, newest first, without their tasks."""
+    place = func.row_number().over(partition_by=Stored.dag_id, order_by=Stored.run_after.desc()).label("place")
+    numbered = select(Stored.id, place).where(Stored.dag_id.in_(dags)).subquery()
+    wanted = select(Stored).join(numbered, Stored.id == numbered.c.id).where(numbered.c.place <= count)
+    found: dict[str, list[DagRun]] = {}
+    with create_session(scoped=False) as session:
+        for run in session.scalars(wanted.order_by(Stored.run_after.desc())):
+            found.setdefault(run.dag_id, []).append(_of(run))
+    return found
+
+
+def one(dag: str, run_id: str) -> DagRun | None:
+    """A run with its note, its tasks, and the seconds that its jobs reported; None if Airflow has none."""
+    with create_session(scoped=False) as session:
+        run = session.scalar(select(Stored).where(Stored.dag_id == dag, Stored.run_id == run_id))
+        if run is None:
+            return None
+        return _of(run, str(run.note or ""), tuple(_steps(session, run)), dict(_seconds(session, run)))
+
+
+def _of(
+    run: Stored, note: str = "", steps: tuple[Step, ...] = (), seconds: Mapping[str, float] | None = None
+) -> DagRun:
+    interval = None
+    if run.data_interval_start is not None and run.data_interval_end is not None:
+        interval = (run.data_interval_start, run.data_interval_end)
+    return DagRun(
+        run.run_id, str(run.state), getattr(run.run_type, "value", str(run.run_type)), run.start_date, run.end_date,
+        interval, str(run.triggering_user_name or ""), note, dict(run.conf or {}), steps, seconds or {},
+    )  # fmt: skip
+
+
+def _steps(session: Session, run: Stored) -> Iterator[Step]:
+    of_run = (TaskInstance.dag_id == run.dag_id, TaskInstance.run_id == run.run_id)
+    for task in session.scalars(select(TaskInstance).where(*of_run).order_by(TaskInstance.start_date)):
+        yield Step(task.task_id, str(task.state or "not started"), task.start_date, task.end_date, task.try_number)
+
+
+def _seconds(session: Session, run: Stored) -> Iterable[tuple[str, float]]:
+    """Seconds of each table, from the reports that the jobs returned."""
+    ours = (XComModel.dag_id == run.dag_id, XComModel.run_id == run.run_id, XComModel.key == XCOM_RETURN_KEY)
+    for stored in session.scalars(select(XComModel).where(*ours)):
+        for report in _reports(XComModel.deserialize_value(stored)):
+            yield from ((str(table["table"]), float(table["seconds"])) for table in report["tables"])
+
+
+def _reports(result: Any) -> Iterator[Mapping[str, Any]]:
+    """Reports among what a task returned; other tasks return other things."""
+    for found in result if isinstance(result, list) else [result]:
+        listed = found.get("tables") if isinstance(found, dict) else None
+        if isinstance(listed, list) and all(isinstance(t, dict) and {"table", "seconds"} <= t.keys() for t in listed):
+            yield found

@@ -1,0 +1,121 @@
+"""Views as HTML: the templates, and how numbers, sizes and times are written in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from sluicegate.airflow.page import bars, graph_layout
+from sluicegate.airflow.page.addresses import Addresses
+from sluicegate.console import human_bytes
+
+FOLDER = Path(__file__).resolve().parent
+
+STATIC = {"page.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8",
+          "icon.svg": "image/svg+xml", "icon-dark.svg": "image/svg+xml"}  # fmt: skip
+"""Files that pages are shown with, each with its media type."""
+
+# Words of states, each with the shape that it is shown with besides its colour, and the colour.
+_SHAPES = {
+    "fine": ("●", "good"), "success": ("●", "good"), "committed": ("●", "good"), "up to date": ("●", "good"),
+    "ingested": ("●", "good"), "archived": ("●", "good"), "running": ("◐", "busy"), "queued": ("○", "busy"),
+    "waiting": ("○", "busy"), "being read": ("○", "busy"), "settling": ("○", "busy"), "behind": ("◇", "busy"),
+    "late": ("◆", "warn"),
+    "failed files": ("▲", "bad"), "failed": ("▲", "bad"), "upstream_failed": ("▲", "bad"), "broken": ("▲", "bad"),
+    "mistakes": ("▲", "bad"), "changed": ("◆", "warn"), "refused": ("◆", "warn"), "up_for_retry": ("◆", "warn"),
+}  # fmt: skip
+
+_SPANS = ((86_400, "d"), (3_600, "h"), (60, "min"))
+
+
+def number(value: float | None) -> str:
+    """A number with separators; a dash for none."""
+    if value is None:
+        return "–"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.0f}"
+
+
+def size(value: float | None) -> str:
+    """A size in bytes."""
+    return "–" if value is None else human_bytes(value)
+
+
+def moment(value: datetime | None) -> str:
+    """A time in UTC, to the second."""
+    return "–" if value is None else f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def seconds(value: float | None) -> str:
+    """A duration in its two largest units."""
+    if value is None:
+        return "–"
+    if value < 60:
+        return f"{value:.1f} s"
+    for unit, name in _SPANS:
+        if value >= unit:
+            rest = value % unit
+            smaller = {"d": (3_600, "h"), "h": (60, "min"), "min": (1, "s")}[name]
+            return f"{value // unit:.0f} {name} {rest // smaller[0]:.0f} {smaller[1]}"
+    raise AssertionError("unreachable")
+
+
+def percent(value: float | None) -> str:
+    """A share; one that is not quite all is never written as 100 %."""
+    if value is None:
+        return "–"
+    shown = f"{value:.2%}" if 0.9 < value < 1 else f"{value:.0%}"
+    return "> 99.99%" if shown == "100.00%" else shown
+
+
+def ago(value: datetime | None, now: datetime) -> str:
+    """How long ago a time was."""
+    if value is None:
+        return "never"
+    past = (now - value).total_seconds()
+    if past < 60:
+        return "just now"
+    return next(f"{past // unit:.0f} {name} ago" for unit, name in _SPANS if past >= unit)
+
+
+def shape(state: str) -> tuple[str, str]:
+    """Shape and colour of a state."""
+    return _SHAPES.get(state, ("○", "none"))
+
+
+def _environment() -> Environment:
+    found = Environment(
+        loader=FileSystemLoader(FOLDER / "templates"), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    shown: dict[str, Callable[..., str]] = {"number": number, "size": size, "moment": moment, "seconds": seconds,
+                                            "percent": percent, "ago": ago}  # fmt: skip
+    found.filters.update(shown)
+    found.globals.update(shape=shape, bars=bars, placed=graph_layout.placed)
+    return found
+
+
+ENVIRONMENT = _environment()
+
+
+def page(template: str, at: Addresses, **view: Any) -> str:
+    """A page.
+
+    Args:
+        template: name of its template, without ``.html``.
+        at: addresses of other pages.
+        view: what is shown.
+    """
+    common = {
+        "at": at, "now": datetime.now(UTC), "pipeline": None, "tab": "", "live": False, "query": "", "table": None,
+        "no_rows": "You may see this, and not its rows: Airflow gives you no right to read the logs of its tasks.",
+    }  # fmt: skip
+    return ENVIRONMENT.get_template(f"{template}.html").render(common | view)
+
+
+def static(name: str) -> str:
+    """Text of a style sheet or script."""
+    return (FOLDER / "static" / name).read_text(encoding="utf-8")

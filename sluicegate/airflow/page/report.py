@@ -1,0 +1,64 @@
+"""A report: the views of a pipeline and one of its runs as one HTML file that needs nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from sluicegate.airflow.page import html
+from sluicegate.airflow.page.addresses import Anchors
+from sluicegate.definition import LAYERS, Pipeline
+from sluicegate.errors import UserError
+from sluicegate.monitor.views import flow_graph, one_table, run_view
+from sluicegate.monitor.views.flow_graph import Graph
+from sluicegate.monitor.views.one_table import TableView
+from sluicegate.monitor.views.run_view import RunView
+from sluicegate.monitor.views.source import Source
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a report has.
+
+    Attributes:
+        graph: the pipeline as of the run.
+        run: the run; None if the pipeline has none.
+        tables: its tables, by layer.
+    """
+
+    graph: Graph
+    run: RunView | None
+    tables: tuple[TableView, ...]
+
+
+def report_of(pipeline: Pipeline, run: str | None = None, *, rows: bool = False) -> Report:
+    """The views of a pipeline as of a run, by default its newest.
+
+    Args:
+        pipeline: the definition.
+        run: id of the run, as ``history`` has it, or the time of its first commit.
+        rows: whether to show some rows of each table.
+
+    Raises:
+        UserError: there is no such run among the last ones.
+    """
+    source = Source(pipeline.settings, patience=None)
+    graph = flow_graph.graph(source, pipeline, ())
+    found = next((one for one in graph.runs if run is not None and run in (one.key, one.run_id)), None)
+    if run is not None and found is None:
+        known = ", ".join(one.key for one in graph.runs[:3]) or "none"
+        raise UserError(f"{pipeline.name} has no run {run} among its last ones", hint=f"its last runs are {known}")
+    if found is not None:
+        graph = flow_graph.graph(source, pipeline, (), found.key)
+    shown = run_view.run_view(source, pipeline, (), graph.run.key) if graph.run is not None else None
+    names = [name for layer in LAYERS for name in pipeline.names(layer)]
+    tables = tuple(one_table.table_view(source, pipeline, name, rows=rows) for name in names)
+    return Report(graph, shown, tables)
+
+
+def as_html(report: Report) -> str:
+    """A report as one HTML file."""
+    css = Markup(html.static("page.css"))  # noqa: S704 (a file of this package)
+    at, name = Anchors(), report.graph.pipeline
+    return html.page("report", at, report=report, css=css, pipeline=name, no_rows="Rows are left out.")

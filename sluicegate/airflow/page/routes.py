@@ -1,0 +1,218 @@
+"""The routes: each view as HTML, and below the same address with ``.json`` as JSON. None of them writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+from fastapi import APIRouter, HTTPException, Query, Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from sluicegate.airflow.page import dag_runs, html
+from sluicegate.airflow.page.access import Viewer, ViewerDep
+from sluicegate.airflow.page.addresses import Addresses
+from sluicegate.definition import Pipeline
+from sluicegate.monitor.views import (
+    as_json,
+    days,
+    find,
+    flow_graph,
+    landed,
+    one_table,
+    overview,
+    quarantined,
+    run_view,
+    runs,
+)
+from sluicegate.monitor.views.batches import newest
+from sluicegate.monitor.views.runs import DagRun
+from sluicegate.monitor.views.source import Source
+
+router = APIRouter()
+
+Key = Annotated[str | None, Query(max_length=300)]
+Word = Annotated[str, Query(max_length=200)]
+
+LONGEST = 2**62
+
+
+def path_of(request: Request) -> str:
+    """Path of a request below the app's own, whatever it is mounted at."""
+    path, root = request.scope["path"], request.scope.get("root_path", "")
+    return str(path[len(root) :] if root and path.startswith(root) else path).lstrip("/")
+
+
+def addresses(request: Request) -> Addresses:
+    """Addresses relative to the page that is requested, by the slashes that a browser counts."""
+    root = str(request.scope.get("root_path", ""))
+    path = request.scope.get("raw_path") or request.scope["path"].encode()
+    below = path.decode("latin-1").split("?")[0].count("/") - (root.count("/") if root else 0)
+    return Addresses("../" * max(below - 1, 0))
+
+
+def _shown(request: Request, template: str, view: Any, **more: Any) -> Response:
+    """A view as what was requested: JSON, or HTML."""
+    path = path_of(request)
+    if path.endswith(".json"):
+        return Response(as_json.text(view), media_type="application/json")
+    return HTMLResponse(html.page(template, addresses(request), view=view, **more))
+
+
+def _both(path: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Registers a view below its address, and its JSON, which has to come first: a name could swallow ``.json``."""
+
+    def register(view: Callable[..., Any]) -> Callable[..., Any]:
+        router.get(f"{path}.json", response_model=None)(view)
+        return router.get(path, response_model=None)(view)
+
+    return register
+
+
+def _source(request: Request) -> Source:
+    source: Source = request.app.state.source
+    return source
+
+
+def _pipeline(request: Request, viewer: Viewer, name: str) -> Pipeline:
+    """A pipeline that the viewer may see."""
+    source = _source(request)
+    viewer.demand(name, source.names())
+    return source.pipeline(name)
+
+
+def _runs(viewer: Viewer, name: str, key: str | None = None) -> Sequence[DagRun]:
+    """Runs of a pipeline in Airflow, if the viewer may see them; that of a key in full."""
+    if not viewer.may_read_runs(name):
+        return ()
+    found = dag_runs.newest([name], dag_runs.NEWEST).get(name, [])
+    whole = dag_runs.one(name, key) if key else None
+    if whole is None:
+        return found
+    others = [run for run in found if run.run_id != whole.run_id]
+    return [*others, whole]
+
+
+@router.get("/static/{name}")
+def static(name: str) -> Response:
+    """A style sheet, a script or the icon: there is nothing of a pipeline in them, and no other file is given."""
+    if name not in html.STATIC:
+        raise HTTPException(404, "There is no such file.")
+    return Response(html.static(name), media_type=html.STATIC[name])
+
+
+@router.get("/home.json", response_model=None)
+@router.get("/", response_model=None)
+def home(request: Request, viewer: ViewerDep) -> Response:
+    """All pipelines that the viewer may see."""
+    source = _source(request)
+    names = viewer.readable(source.names())
+    with_runs = [name for name in names if viewer.may_read_runs(name)]
+    lines = overview.overview(source, names, dag_runs.newest(with_runs, overview.RUNS))
+    live = any(line.state in ("being read", "running") for line in lines)
+    return _shown(request, "home", lines, lake=source.settings.pipelines, live=live)
+
+
+@_both("/search")
+def search(request: Request, viewer: ViewerDep, q: Word = "") -> Response:
+    """Tables and columns by name and comment."""
+    source = _source(request)
+    return _shown(request, "search", find.search(source, viewer.readable(source.names()), q), query=q)
+
+
+@router.get("/dag/{dag_id}", response_model=None)
+def of_dag(request: Request, viewer: ViewerDep, dag_id: str) -> Response:
+    """The page of a pipeline from the tab of its DAG, also that of its maintenance."""
+    name = _name_of(request, viewer, dag_id)
+    return RedirectResponse(addresses(request).graph(name))
+
+
+@router.get("/dag/{dag_id}/run/{run_id:path}", response_model=None)
+def of_dag_run(request: Request, viewer: ViewerDep, dag_id: str, run_id: str) -> Response:
+    """The page of a run from the tab of a DAG run."""
+    name = _name_of(request, viewer, dag_id)
+    to = addresses(request)
+    return RedirectResponse(to.run(name, run_id) if name == dag_id else to.graph(name))
+
+
+def _name_of(request: Request, viewer: Viewer, dag_id: str) -> str:
+    names = _source(request).names()
+    known = [name for name in names if dag_id in (name, f"{name}_maintenance", f"{name}_verify")]
+    if not known:
+        raise HTTPException(404, "This DAG is not made of a pipeline.yaml: there is nothing to show here.")
+    viewer.demand(known[0], names)
+    return known[0]
+
+
+@_both("/p/{pipeline}")
+def graph(request: Request, viewer: ViewerDep, pipeline: str, run: Key = None) -> Response:
+    """Graph of a pipeline as of a run."""
+    found = _pipeline(request, viewer, pipeline)
+    view = flow_graph.graph(_source(request), found, _with_newest(viewer, pipeline, run), run)
+    waits = view.backlog.since is None and not view.backlog.error
+    live = waits or (view.run is not None and view.run.is_running)
+    return _shown(request, "graph", view, pipeline=pipeline, tab="graph", live=live, key=run)
+
+
+def _with_newest(viewer: Viewer, name: str, key: str | None) -> Sequence[DagRun]:
+    """Runs of a pipeline, that of a key in full, or by default the newest."""
+    found = _runs(viewer, name, key)
+    if key is not None or not found:
+        return found
+    whole = dag_runs.one(name, found[0].run_id)
+    return [whole or found[0], *found[1:]]
+
+
+@_both("/p/{pipeline}/runs")
+def all_runs(request: Request, viewer: ViewerDep, pipeline: str) -> Response:
+    """Runs of a pipeline."""
+    found, source = _pipeline(request, viewer, pipeline), _source(request)
+    view = runs.of_batches(newest(source, source.lake(found)), _runs(viewer, pipeline))
+    return _shown(request, "runs", view, pipeline=pipeline, tab="runs")
+
+
+@_both("/p/{pipeline}/run")
+def one_run(request: Request, viewer: ViewerDep, pipeline: str, key: Key = None) -> Response:
+    """One run."""
+    found = _pipeline(request, viewer, pipeline)
+    view = run_view.run_view(_source(request), found, _runs(viewer, pipeline, key), key or "")
+    return _shown(request, "run", view, pipeline=pipeline, tab="runs", live=view.run.is_running)
+
+
+@_both("/p/{pipeline}/days")
+def calendar(request: Request, viewer: ViewerDep, pipeline: str, table: Key = None) -> Response:
+    """Calendar of days of a silver table."""
+    found = _pipeline(request, viewer, pipeline)
+    view = days.days_view(_source(request), found, table)
+    return _shown(request, "days", view, pipeline=pipeline, tab="days", live=view.days is None)
+
+
+@_both("/p/{pipeline}/t/{table}")
+def table_page(request: Request, viewer: ViewerDep, pipeline: str, table: str) -> Response:
+    """A table."""
+    found = _pipeline(request, viewer, pipeline)
+    rows = viewer.may_read_rows(pipeline)
+    view = one_table.table_view(_source(request), found, table, rows=rows)
+    return _shown(request, "table", view, pipeline=pipeline, tab="table", table=table)
+
+
+@_both("/p/{pipeline}/t/{table}/files")
+def files(
+    request: Request, viewer: ViewerDep, pipeline: str, table: str, state: Word = "",
+    before: Annotated[int | None, Query(ge=0, le=LONGEST)] = None,
+) -> Response:  # fmt: skip
+    """Files of a bronze table."""
+    found = _pipeline(request, viewer, pipeline)
+    view = landed.files_view(_source(request), found, table, state, before)
+    live = view.of_files and view.listed is None and not view.error
+    return _shown(request, "files", view, pipeline=pipeline, tab="files", table=table, live=live)
+
+
+@_both("/p/{pipeline}/t/{table}/quarantine")
+def quarantine(request: Request, viewer: ViewerDep, pipeline: str, table: str, rule: Word = "") -> Response:
+    """Quarantine of a silver table."""
+    found = _pipeline(request, viewer, pipeline)
+    rows = viewer.may_read_rows(pipeline)
+    view = quarantined.quarantine_view(_source(request), found, table, rule, rows=rows)
+    return _shown(
+        request, "quarantine", view, pipeline=pipeline, tab="quarantine", table=table, live=view.reasons is None
+    )

@@ -1,0 +1,44 @@
+"""``sluicegate report``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sluicegate import api
+from sluicegate.cli.options import JsonOption, PipelineName, with_settings
+from sluicegate.errors import UserError
+from sluicegate.settings import Settings
+
+
+@with_settings("lake", "landing", "pipelines", "target")
+def report(
+    pipeline: PipelineName,
+    run: Annotated[str | None, typer.Argument(help="Id of a run, as history has it; by default the newest.")] = None,
+    out: Annotated[str | None, typer.Option("--out", help="The file. [default: PIPELINE-report.html]")] = None,
+    rows: Annotated[bool, typer.Option("--rows", help="Show some rows of each table, personal data hidden.")] = False,
+    *,
+    settings: Settings,
+    as_json: JsonOption = False,
+) -> None:
+    """Write the pages of the Lakehouse about a pipeline and a run of it into one HTML file, which needs nothing else.
+
+    Example: sluicegate report heart_rate --out report.html
+    """
+    from sluicegate.airflow.page import report as page_report
+    from sluicegate.monitor.views import as_json as views_json
+
+    found = page_report.report_of(api.load(pipeline, settings), run, rows=rows)
+    if as_json:
+        print(views_json.text(found))
+        return
+    file = Path(out or f"{pipeline}-report.html")
+    try:
+        file.write_text(page_report.as_html(found), encoding="utf-8")
+    except OSError as error:
+        raise UserError(
+            f"the report cannot be written to {file}", cause=str(error), hint="give another --out"
+        ) from None
+    print(file)

@@ -1,0 +1,224 @@
+"""Batches: what the commits of runs did to tables, from the event log and, for what it does not have yet, from the log
+of a table.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from deltalake import DeltaTable
+
+from sluicegate.lake import layout, log, tables
+from sluicegate.monitor import event_log
+
+if TYPE_CHECKING:
+    from sluicegate.monitor.views.source import Source
+
+NEWEST = 3_000
+"""Batches of a pipeline that the views have; of a table whose last ones are older, its own log is read."""
+
+OF_A_TABLE = 50
+"""Batches of one table that its view has."""
+
+
+@dataclass(frozen=True)
+class RuleCount:
+    """How many rows of a batch passed an expectation, and how many failed it."""
+
+    rule: str
+    passed: int
+    failed: int
+
+    @property
+    def rate(self) -> float | None:
+        """Share of rows that passed; None if there were none."""
+        rows = self.passed + self.failed
+        return self.passed / rows if rows else None
+
+
+@dataclass(frozen=True)
+class Balance:
+    """Where the records of a batch, or of several, are: both sides of an equation.
+
+    Attributes:
+        read: records that were read; of bronze, and of batches that say nothing of it, None.
+        made: rows that the records gave, where one may give many; None where each is one.
+        no_rows: records that gave no row, of these.
+        written: rows written.
+        quarantined: records that broke a rule and are in quarantine.
+        dropped: records that a rule or the query dropped.
+        duplicates: records set aside because another one has their key.
+    """
+
+    read: int | None = None
+    made: int | None = None
+    no_rows: int = 0
+    written: int = 0
+    quarantined: int = 0
+    dropped: int = 0
+    duplicates: int = 0
+
+    @property
+    def ends(self) -> int:
+        """Records by where they ended, in all."""
+        return self.written + self.quarantined + self.dropped + self.duplicates
+
+    @property
+    def balanced(self) -> bool | None:
+        """Whether both sides are equal; None where a batch has no left side, as a table of gold has none."""
+        if self.read is None:
+            return None
+        return self.ends == (self.read if self.made is None else self.made)
+
+    def __add__(self, other: Balance) -> Balance:
+        """Both together."""
+        return Balance(
+            _sum(self.read, other.read), _sum(self.made, other.made), self.no_rows + other.no_rows,
+            self.written + other.written, self.quarantined + other.quarantined, self.dropped + other.dropped,
+            self.duplicates + other.duplicates,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One commit of a run to a table.
+
+    Attributes:
+        time: when it was committed (UTC).
+        layer: bronze, silver or gold.
+        table: its table.
+        version: the version of the table that it made.
+        run_id: the run, as Airflow or a command calls it.
+        by_airflow: whether a DAG run made it.
+        mode: ``incremental``, ``whole``, ``interval``, ``replay`` …; ``refused`` of a batch that broke a rule.
+        balance: where its records are; of gold ``read`` is what the query read.
+        files: files that it read (bronze).
+        bytes: bytes of these files; of gold, bytes written.
+        failed: files that could not be read, with the reason (bronze).
+        strategy: refresh strategy of a gold table.
+        technique: how this batch of it was made.
+        because: why the table is refreshed so.
+        why: why all rows were made again, if they were.
+        groups: groups of a gold table that it made.
+        seconds: seconds that it took, as far as commits say.
+        rules: rows that passed and failed the expectations.
+        interval: interval of event time that it reprocessed.
+        definition: fingerprint of the definition that made its rows.
+        mixed: whether the table may have rows of a former definition.
+    """
+
+    time: datetime
+    layer: str
+    table: str
+    version: int
+    run_id: str = ""
+    by_airflow: bool = False
+    mode: str = ""
+    balance: Balance = Balance()
+    files: int = 0
+    bytes: int | None = None
+    failed: int = 0
+    strategy: str = ""
+    technique: str = ""
+    because: str = ""
+    why: str = ""
+    groups: int | None = None
+    seconds: float | None = None
+    rules: tuple[RuleCount, ...] = ()
+    interval: tuple[str, str] | None = None
+    definition: str = ""
+    mixed: bool = False
+
+
+def newest(source: Source, at: layout.Lake, limit: int = NEWEST) -> tuple[Batch, ...]:
+    """The last batches of a pipeline's tables, newest first."""
+    found: tuple[Batch, ...] | None = source.once(at.events, ("batches", limit), lambda log: _newest(log, limit))
+    return found or ()
+
+
+def of_table(source: Source, at: layout.Lake, layer: str, table: str) -> tuple[Batch, ...]:
+    """The last batches of one table, newest first; those that the newest of its pipeline lack are from its own log."""
+    known = [batch for batch in newest(source, at) if batch.table == table][:OF_A_TABLE]
+    if len(known) == OF_A_TABLE:
+        return tuple(known)
+    uri = at.table(layer, table)
+    committed: tuple[Batch, ...] = source.once(uri, "batches", lambda delta: tuple(_of_log(delta, layer))) or ()
+    versions = {batch.version for batch in committed}
+    more = [batch for batch in known if batch.version not in versions or batch.mode in ("refused", "passed")]
+    every = sorted([*committed, *more], key=lambda batch: (batch.time, batch.version), reverse=True)
+    return tuple(every[:OF_A_TABLE])
+
+
+def _newest(events: DeltaTable, limit: int) -> tuple[Batch, ...]:
+    found = _newest_rows(events, limit)
+    rows = found.sort_by([("time", "descending"), ("version", "descending")]).slice(0, limit).to_pylist()
+    return tuple(_batch(row, json.loads(row["details"] or "{}")) for row in rows)
+
+
+def _newest_rows(events: DeltaTable, limit: int) -> Any:
+    """Rows of the files with the newest events, at least ``limit`` of them: most files need not be opened."""
+    columns = [name for name in event_log.EVENTS.names if name != "table_id"]
+    if tables.filesystem(events) is None or not tables.is_plain(events):
+        return tables.dataset(events).to_table(columns)
+    files = tables.statistics(events, "path", "max.time", "num_records").sort_by([("max.time", "descending")])
+    paths, rows = [], 0
+    # Those without statistics sort last, and have to be opened.
+    for path, newest_of, count in zip(*(files[name].to_pylist() for name in files.column_names), strict=True):
+        if rows < limit or newest_of is None:
+            paths.append(path)
+            rows += count or 0
+    return tables.files_of(events, paths).to_table(columns)
+
+
+def _of_log(table: DeltaTable, layer: str) -> Iterator[Batch]:
+    for commit in log.commits(table, OF_A_TABLE):
+        if commit.ours is not None and commit.ours.get("layer") == layer:
+            numbers = {name: commit.ours.get(name) for name in ("read", "quarantined", "dropped", "duplicates")}
+            row = {
+                "time": datetime.fromtimestamp(commit.timestamp / 1000, UTC), "layer": layer,
+                "table": commit.ours.get("table"), "version": commit.version, "mode": commit.ours.get("mode"),
+                "written": commit.ours.get("written", commit.rows_written), **numbers,
+            }  # fmt: skip
+            yield _batch(row, commit.ours)
+
+
+def _batch(row: Mapping[str, Any], said: Mapping[str, Any]) -> Batch:
+    cost, of_files = said.get("cost") or {}, row["layer"] == "bronze"
+    size = said.get("bytes") if of_files else (said.get("bytes") or {}).get("written")
+    interval = said.get("interval")
+    return Batch(
+        time=row["time"].astimezone(UTC), layer=row["layer"], table=row["table"] or "", version=row["version"],
+        run_id=str(said.get("run_id") or ""), by_airflow=bool(said.get("dag_id")), mode=str(row["mode"] or ""),
+        balance=_balance(row, said), files=int(said.get("files") or 0), bytes=size,
+        failed=len(said.get("failed") or ()), strategy=str(said.get("strategy") or ""),
+        technique=str(cost.get("technique") or ""), because=str(said.get("because") or ""),
+        why=str(said.get("why") or ""), groups=said.get("groups"), seconds=cost.get("seconds"),
+        rules=_rules(said.get("expectations") or {}),
+        interval=(interval[0], interval[1]) if isinstance(interval, list) and len(interval) == 2 else None,
+        definition=str(said.get("definition") or said.get("fingerprint") or ""), mixed=bool(said.get("mixed")),
+    )  # fmt: skip
+
+
+def _balance(row: Mapping[str, Any], said: Mapping[str, Any]) -> Balance:
+    counts = {name: int(row[name] or 0) for name in ("written", "quarantined", "dropped", "duplicates")}
+    made = said.get("rows") if "no_rows" in said else None
+    return Balance(row["read"], made, int(said.get("no_rows") or 0), **counts)
+
+
+def _rules(said: Mapping[str, Mapping[str, int]]) -> tuple[RuleCount, ...]:
+    return tuple(
+        RuleCount(name, int(count.get("passed") or 0), int(count.get("failed") or 0)) for name, count in said.items()
+    )
+
+
+def total(batches: Sequence[Batch]) -> Balance:
+    """Balance of several batches together."""
+    return sum((batch.balance for batch in batches), Balance())
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None and other is None else (one or 0) + (other or 0)

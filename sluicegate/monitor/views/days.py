@@ -1,0 +1,132 @@
+"""Calendar of a table's days by event time: their rows, and when an interval that has them was last rebuilt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+from sluicegate.lake import tables
+from sluicegate.monitor.views import batches
+
+if TYPE_CHECKING:
+    from sluicegate.definition import Pipeline
+    from sluicegate.monitor.views.batches import Batch
+    from sluicegate.monitor.views.source import Source
+
+SHOWN = 400
+"""Days that a calendar has, the last ones."""
+
+
+@dataclass(frozen=True)
+class Day:
+    """A day (UTC).
+
+    Attributes:
+        day: the day.
+        rows: rows of the table whose event time is in it.
+        rebuilt: when a run last rebuilt an interval that has all of it; None if none did.
+        run: that run.
+    """
+
+    day: date
+    rows: int
+    rebuilt: datetime | None = None
+    run: str = ""
+
+
+@dataclass(frozen=True)
+class DaysView:
+    """Calendar of a silver table.
+
+    Attributes:
+        pipeline: its pipeline.
+        tables: the tables with an event time, of which one is shown.
+        table: that one; empty if there is none.
+        column: its event-time column.
+        days: its days, oldest first, without gaps; None while they are counted.
+        left_out: number of days before these.
+        unknown: rows without an event time.
+        mixed: whether the table may have rows of a former definition.
+        definition: fingerprint of the definition that its last batch was made by.
+    """
+
+    pipeline: str
+    tables: tuple[str, ...]
+    table: str
+    column: str
+    days: tuple[Day, ...] | None
+    left_out: int = 0
+    unknown: int = 0
+    mixed: bool = False
+    definition: str = ""
+
+
+def days_view(source: Source, pipeline: Pipeline, name: str | None = None) -> DaysView:
+    """The calendar of a silver table, by default the first that has an event time."""
+    found = tuple(table for table, about in pipeline.silver.items() if about.event_time)
+    if not found or (name is not None and name not in found):
+        return DaysView(pipeline.name, found, "", "", ())
+    name = name or found[0]
+    at, column = source.lake(pipeline), str(pipeline.silver[name].event_time)
+    uri = at.table("silver", name)
+    table = source.table(uri)
+    if table is None:
+        return DaysView(pipeline.name, found, name, column, ())
+    version = (tables.table_id(table), table.version())
+    counted = source.soon(("days", uri, version), lambda: _counted(table, column))
+    history = [batch for batch in batches.newest(source, at) if batch.table == name]
+    last = history[0] if history else None
+    if counted.value is None:
+        return DaysView(pipeline.name, found, name, column, None)
+    rows, unknown = counted.value
+    every = _days(rows, [batch for batch in history if batch.interval is not None])
+    return DaysView(
+        pipeline.name, found, name, column, every[-SHOWN:], max(0, len(every) - SHOWN), unknown,
+        bool(last and last.mixed), last.definition if last else "",
+    )  # fmt: skip
+
+
+def _counted(table: DeltaTable, column: str) -> tuple[dict[date, int], int]:
+    """Rows by day, and rows without one; of the table that one column alone is read."""
+    names = {one.name.lower(): one.name for one in table.schema().fields}
+    read = tables.dataset(table).to_table([names[column.lower()]])[0]
+    if not (pa.types.is_timestamp(read.type) or pa.types.is_date(read.type)):
+        return {}, len(read)
+    days = pc.cast(read, pa.date32(), safe=False)
+    counts: list[Any] = days.value_counts().to_pylist()
+    found = {one["values"]: int(one["counts"]) for one in counts}
+    return found, found.pop(None, 0)
+
+
+def _days(rows: dict[date, int], intervals: Sequence[Batch]) -> tuple[Day, ...]:
+    if not rows:
+        return ()
+    first, last = min(rows), max(rows)
+    first = max(first, last - timedelta(days=10 * SHOWN))  # one date of the year 1 makes no calendar of 2,000 years
+    found = []
+    for number in range((last - first).days + 1):
+        day = first + timedelta(days=number)
+        batch = next((one for one in intervals if _covers(one, day)), None)
+        found.append(Day(day, rows.get(day, 0), batch.time if batch else None, batch.run_id if batch else ""))
+    return tuple(found)
+
+
+def _covers(batch: Batch, day: date) -> bool:
+    """Whether a batch rebuilt an interval that has a whole day."""
+    since, until = (_moment(text) for text in batch.interval or ("", ""))
+    begin = datetime(day.year, day.month, day.day, tzinfo=UTC)
+    return since is not None and until is not None and since <= begin and begin + timedelta(days=1) <= until
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)

@@ -1,0 +1,88 @@
+"""Search over the tables and columns of pipelines, by name and comment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sluicegate.definition.table import LAYERS
+from sluicegate.errors import SluicegateError
+from sluicegate.monitor.views.one_table import Column, columns_of
+
+if TYPE_CHECKING:
+    from sluicegate.definition import Pipeline
+    from sluicegate.monitor.views.source import Source
+
+MOST = 200
+"""Results of a search, the best ones."""
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A table or column.
+
+    Attributes:
+        pipeline: its pipeline.
+        layer: its layer.
+        table: its table.
+        column: the column; empty if the table itself is it.
+        kind: type of the column.
+        comment: what it is.
+        place: how well it fits, 0 best: the name itself, its beginning, a part of it, its comment.
+    """
+
+    pipeline: str
+    layer: str
+    table: str
+    column: str
+    kind: str
+    comment: str
+    place: int
+
+
+def search(source: Source, names: Sequence[str], text: str) -> tuple[Hit, ...]:
+    """Tables and columns whose name or comment has a text in it, best first; none for an empty text."""
+    wanted = text.strip().lower()
+    if not wanted:
+        return ()
+    found: list[Hit] = []
+    for name in names:
+        try:
+            found += _of_pipeline(source, source.pipeline(name), wanted)
+        except SluicegateError:  # its definition has mistakes, which the home says
+            continue
+    return tuple(sorted(found, key=lambda hit: (hit.place, hit.pipeline, hit.table, hit.column))[:MOST])
+
+
+def _of_pipeline(source: Source, pipeline: Pipeline, wanted: str) -> Iterator[Hit]:
+    at = source.lake(pipeline)
+    for layer in LAYERS:
+        for name in pipeline.names(layer):
+            about: Any = None if name in pipeline.deidentified_tables else pipeline.table(name)[1]
+            comment = about.comment if about is not None else ""
+            if (place := _place(name, comment, wanted)) is not None:
+                yield Hit(pipeline.name, layer, name, "", "", comment, place)
+            for column in _columns(source, pipeline, at.table(layer, name), name):
+                if (place := _place(column.name, column.comment, wanted)) is not None:
+                    yield Hit(pipeline.name, layer, name, column.name, column.kind, column.comment, place)
+
+
+def _columns(source: Source, pipeline: Pipeline, uri: str, name: str) -> tuple[Column, ...]:
+    """Columns of a table; none of one that cannot be read."""
+    try:
+        found = source.once(uri, ("columns", id(pipeline)), lambda table: columns_of(pipeline, name, table))
+    except SluicegateError:
+        return ()
+    return found or ()
+
+
+def _place(name: str, comment: str, wanted: str) -> int | None:
+    low = name.lower()
+    if low == wanted:
+        return 0
+    if low.startswith(wanted):
+        return 1
+    if wanted in low:
+        return 2
+    return 3 if wanted in comment.lower() else None

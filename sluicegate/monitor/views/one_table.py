@@ -1,0 +1,373 @@
+"""One table: its columns, a sample, its history, its rules over time, its query and its files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from deltalake import DeltaTable
+
+from sluicegate.definition.table import LAYERS
+from sluicegate.errors import PipelineMissing, SluicegateError
+from sluicegate.lake import tables
+from sluicegate.monitor.views import batches, personal
+from sluicegate.monitor.views.flow_graph import place_of
+from sluicegate.schema import history as schema_history
+from sluicegate.schema.columns import ENGINE_COLUMNS, PROVENANCE
+
+if TYPE_CHECKING:
+    from sluicegate.definition import Pipeline
+    from sluicegate.monitor.views.batches import Batch
+    from sluicegate.monitor.views.source import Source
+
+Origins = Mapping[str, Sequence[str]]
+"""Columns that each column of a table is computed from, by its name."""
+
+SAMPLE_ROWS = 10
+"""Rows of a sample."""
+
+SAMPLE_COLUMNS = 30
+"""Columns of a sample: of a thousand a page would be of no use."""
+
+SMALL = 16_000_000
+"""Bytes below which a data file counts as small."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column.
+
+    Attributes:
+        name: its name.
+        kind: its type, as in DDL.
+        comment: what it is.
+        pii: whether the definition marks it as personal data.
+        of_engine: whether the engine adds it.
+        rules: names of the expectations that refer to it.
+        reads: columns that it is computed from, as ``table.column``.
+    """
+
+    name: str
+    kind: str
+    comment: str = ""
+    pii: bool = False
+    of_engine: bool = False
+    rules: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Some rows, as texts.
+
+    Attributes:
+        columns: names of their columns.
+        rows: their values, hidden where they may be personal data.
+        hidden: columns whose values are hidden.
+        left_out: number of further columns.
+    """
+
+    columns: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    hidden: tuple[str, ...] = ()
+    left_out: int = 0
+
+
+@dataclass(frozen=True)
+class RuleHistory:
+    """An expectation, or a rule about the whole table.
+
+    Attributes:
+        name: its name.
+        text: the condition, as written, or the rule in words.
+        action: what is done about a row that breaks it; ``refuse`` of a rule about the whole table.
+        warn_above: above how many rows the run warns.
+        fail_above: above how many rows the run fails.
+        points: share of rows that passed, a batch each, oldest first; None where there were no rows.
+        passed: rows that passed, of all these batches.
+        failed: rows that failed.
+    """
+
+    name: str
+    text: str
+    action: str
+    warn_above: str = ""
+    fail_above: str = ""
+    points: tuple[float | None, ...] = ()
+    passed: int = 0
+    failed: int = 0
+
+    @property
+    def rate(self) -> float | None:
+        """Share of rows that passed."""
+        rows = self.passed + self.failed
+        return self.passed / rows if rows else None
+
+
+@dataclass(frozen=True)
+class SchemaVersion:
+    """A version of a bronze table from which it has other columns.
+
+    Attributes:
+        version: the version.
+        since: when it was committed (UTC).
+        changes: what changed, in words.
+    """
+
+    version: int
+    since: datetime
+    changes: str
+
+
+@dataclass(frozen=True)
+class TableView:
+    """One table.
+
+    Attributes:
+        pipeline: its pipeline.
+        layer: bronze, silver or gold.
+        name: its name.
+        comment: what it is.
+        owner: who answers for the pipeline.
+        tags: its tags.
+        exists: whether a run has made it.
+        problem: why it cannot be read.
+        rows: its rows.
+        bytes: bytes of its data files.
+        files: its data files.
+        small_files: those of less than ``SMALL`` bytes.
+        version: its version.
+        changed: when a run last changed it (UTC).
+        columns: its columns.
+        sample: its newest rows; None where the viewer may read none.
+        history: its last batches, oldest first.
+        rules: its rules, worst first.
+        sql: its query, as written.
+        python: its Python function.
+        source: for a bronze table, what it reads.
+        strategy: how a gold table is kept up to date.
+        because: why so.
+        upstream: tables that it reads, each with ``stream`` or ``lookup``.
+        downstream: tables that read it.
+        quarantined: records in its quarantine.
+        rejected: rows for which its newest batch was refused.
+        mixed: whether it may have rows of a former definition.
+        drift: versions of a bronze table that changed its columns, newest first.
+    """
+
+    pipeline: str
+    layer: str
+    name: str
+    comment: str = ""
+    owner: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    exists: bool = False
+    problem: str = ""
+    rows: int = 0
+    bytes: int = 0
+    files: int = 0
+    small_files: int = 0
+    version: int | None = None
+    changed: datetime | None = None
+    columns: tuple[Column, ...] = ()
+    sample: Sample | None = None
+    history: tuple[Batch, ...] = ()
+    rules: tuple[RuleHistory, ...] = ()
+    sql: str = ""
+    python: str = ""
+    source: str = ""
+    strategy: str = ""
+    because: str = ""
+    upstream: tuple[tuple[str, str], ...] = ()
+    downstream: tuple[str, ...] = ()
+    quarantined: int = 0
+    rejected: int = 0
+    mixed: bool = False
+    drift: tuple[SchemaVersion, ...] = ()
+
+
+def table_view(
+    source: Source, pipeline: Pipeline, name: str, *, rows: bool = True, origins: Origins | None = None
+) -> TableView:
+    """One table, as far as it can be read.
+
+    Args:
+        source: where things are.
+        pipeline: the definition.
+        name: the table.
+        rows: whether the viewer may read rows.
+        origins: columns that each of its columns is computed from, as ``table.column``, where that is known.
+
+    Raises:
+        PipelineMissing: there is no such table.
+    """
+    layer = layer_of(pipeline, name)
+    about = _defined(pipeline, layer, name)
+    try:
+        found = _read(source, pipeline, layer, name, rows=rows)
+    except SluicegateError as error:
+        found = {"problem": error.message}
+    history: tuple[Batch, ...] = found.pop("history", ())
+    if origins and "columns" in found:
+        found["columns"] = tuple(replace(one, reads=tuple(origins.get(one.name, ()))) for one in found["columns"])
+    last = history[-1] if history else None
+    of_run = {"strategy": last.strategy, "because": last.because, "mixed": last.mixed} if last else {}
+    return TableView(
+        pipeline.name, layer, name, history=history, rules=tuple(_rules(pipeline, name, history)),
+        changed=last.time if last else None, **(about | of_run | found),
+    )  # fmt: skip
+
+
+def layer_of(pipeline: Pipeline, name: str) -> str:
+    """Layer of a table, a de-identified one included.
+
+    Raises:
+        PipelineMissing: there is no such table.
+    """
+    layer = next((layer for layer in LAYERS if name in pipeline.names(layer)), None)
+    if layer is None:
+        raise PipelineMissing(f"the pipeline {pipeline.name} has no such table")
+    return layer
+
+
+def _defined(pipeline: Pipeline, layer: str, name: str) -> dict[str, Any]:
+    about: dict[str, Any] = {"owner": pipeline.owner}
+    downstream = [other for of in LAYERS for other in pipeline.names(of) if name in pipeline.reads(other)]
+    about["downstream"] = tuple(downstream)
+    if name in pipeline.deidentified_tables:
+        return about | {"upstream": ((pipeline.deidentified_tables[name], "stream"),)}
+    table: Any = pipeline.table(name)[1]
+    about |= {"comment": table.comment, "tags": dict(table.tags)}
+    if layer == "bronze":
+        return about | {"source": f"{table.format} {place_of(table)}"}
+    streams = table.streams if layer == "silver" else pipeline.reads(name)[:1]
+    about["upstream"] = tuple((read, "stream" if read in streams else "lookup") for read in pipeline.reads(name))
+    return about | {"sql": _sql(pipeline, table), "python": table.python or ""}
+
+
+def _sql(pipeline: Pipeline, table: Any) -> str:
+    """The query as a person wrote it, with its comments."""
+    if table.sql is None:
+        return ""
+    file = pipeline.folder / table.sql_file if table.sql_file else None
+    return file.read_text(encoding="utf-8-sig") if file is not None and file.is_file() else str(table.sql)
+
+
+def _read(source: Source, pipeline: Pipeline, layer: str, name: str, *, rows: bool) -> dict[str, Any]:
+    at = source.lake(pipeline)
+    uri = at.table(layer, name)
+    table = source.table(uri)
+    found: dict[str, Any] = {"history": tuple(reversed(batches.of_table(source, at, layer, name)))}
+    if table is None:
+        return found
+    sizes: list[int] = source.once(uri, "sizes", _sizes) or []
+    columns = columns_of(pipeline, name, table)
+    of_silver = silver_columns(source, pipeline)
+    shows = personal.shown(pipeline, layer, {one.name: one.kind for one in columns}, of_silver)
+    sample = source.once(uri, ("sample", pipeline.pii, of_silver), lambda one: _sample(one, shows)) if rows else None
+    return found | {
+        "exists": True, "rows": source.rows(uri), "bytes": sum(sizes), "files": len(sizes),
+        "small_files": sum(size < SMALL for size in sizes), "version": table.version(), "columns": columns,
+        "sample": sample, "rejected": source.rows(f"{uri}_rejected"),
+        "quarantined": source.rows(at.quarantine(name)) if layer == "silver" else 0,
+        "drift": _drift(source, pipeline, name) if layer == "bronze" else (),
+    }  # fmt: skip
+
+
+def _drift(source: Source, pipeline: Pipeline, name: str) -> tuple[SchemaVersion, ...]:
+    """Versions that changed the columns of a bronze table, as far as they are read by now."""
+    at = source.lake(pipeline)
+    answer = source.soon(("schemas", pipeline.name, name), lambda: schema_history.versions(at, name))
+    found = reversed(answer.value or ())
+    return tuple(SchemaVersion(one["version"], one["since"], one["changes"]) for one in found)
+
+
+def silver_columns(source: Source, pipeline: Pipeline) -> frozenset[str]:
+    """Lower-case names of all columns of a pipeline's silver tables."""
+    at, found = source.lake(pipeline), set[str]()
+    for name in pipeline.silver:
+        table = source.table(at.table("silver", name))
+        found |= {one.name.lower() for one in table.schema().fields} if table is not None else set()
+    return frozenset(found)
+
+
+def _sizes(table: DeltaTable) -> list[int]:
+    return [int(size) for size in tables.statistics(table, "size_bytes")["size_bytes"].to_pylist()]
+
+
+def columns_of(pipeline: Pipeline, name: str, table: DeltaTable) -> tuple[Column, ...]:
+    """Columns of a table, with what the definition says of them."""
+    return tuple(_columns(pipeline, name, table))
+
+
+def _columns(pipeline: Pipeline, name: str, table: DeltaTable) -> Iterator[Column]:
+    copied = pipeline.deidentified_tables.get(name)
+    defined: Any = None if copied else pipeline.table(name)[1]
+    personal_columns = set() if copied or not hasattr(defined, "pii") else {column.lower() for column in defined.pii}
+    comments = {} if copied else {column.lower(): text for column, text in defined.column_comments.items()}
+    rules: dict[str, list[str]] = {}
+    for rule, expectation in {} if copied else defined.expectations.items():
+        for column in expectation.columns:
+            rules.setdefault(column.lower(), []).append(rule)
+    for one in json.loads(table.schema().to_json())["fields"]:
+        low = one["name"].lower()
+        comment = comments.get(low) or str((one.get("metadata") or {}).get("comment") or "")
+        of_engine = one["name"] in (*ENGINE_COLUMNS, *PROVENANCE)
+        kind = schema_history.ddl(one["type"])
+        yield Column(one["name"], kind, comment, low in personal_columns, of_engine, tuple(rules.get(low, ())))
+
+
+def _sample(table: DeltaTable, shows: personal.Shows) -> Sample:
+    names = [one.name for one in table.schema().fields if one.name not in ENGINE_COLUMNS]
+    columns = names[:SAMPLE_COLUMNS]
+    found = newest_rows(table, columns, SAMPLE_ROWS)
+    hidden = tuple(name for name in columns if not shows(name))
+    values = [
+        [personal.HIDDEN if name in hidden else personal.text_of(row.get(name)) for name in columns] for row in found
+    ]
+    return Sample(tuple(columns), tuple(tuple(row) for row in values), hidden, len(names) - len(columns))
+
+
+def newest_rows(table: DeltaTable, columns: Sequence[str], count: int) -> list[dict[str, Any]]:
+    """Rows of the data files that were written last; only their first pages are read."""
+    store = tables.filesystem(table)
+    if store is None or not tables.is_plain(table):
+        rows: list[dict[str, Any]] = tables.dataset(table).head(count, columns=list(columns)).to_pylist()
+        return rows
+    import pyarrow.parquet as pq
+
+    files = tables.statistics(table, "path", "modification_time").sort_by([("modification_time", "descending")])
+    found: list[dict[str, Any]] = []
+    for path in files["path"].to_pylist()[:count]:
+        with store.open_input_file(path) as file:
+            parquet = pq.ParquetFile(file)
+            there = [name for name in columns if name in parquet.schema_arrow.names]
+            batch = next(parquet.iter_batches(batch_size=count - len(found), columns=there), None)
+            found += batch.to_pylist() if batch is not None else []
+        if len(found) >= count:
+            break
+    return found
+
+
+def _rules(pipeline: Pipeline, name: str, history: Sequence[Batch]) -> Iterator[RuleHistory]:
+    if name in pipeline.deidentified_tables:
+        return
+    table = pipeline.table(name)[1]
+    found = []
+    for rule, expectation in table.expectations.items():
+        counts = [next((one for one in batch.rules if one.rule == rule), None) for batch in history]
+        counted = [count for count in counts if count is not None]
+        found.append(
+            RuleHistory(
+                rule, expectation.text, expectation.action,
+                expectation.warn_above.text if expectation.warn_above else "",
+                expectation.fail_above.text if expectation.fail_above else "",
+                tuple(count.rate for count in counted), sum(c.passed for c in counted), sum(c.failed for c in counted),
+            )
+        )  # fmt: skip
+    yield from sorted(found, key=lambda one: (one.rate is None, one.rate or 0.0))
+    for rule, about in table.expect_table.items():
+        yield RuleHistory(rule, str(about), "refuse")

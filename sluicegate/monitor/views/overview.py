@@ -1,0 +1,238 @@
+"""All pipelines, a line for each, the ones in trouble first."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING
+
+from croniter import croniter
+
+from sluicegate.definition.table import LAYERS
+from sluicegate.errors import DefinitionError, SluicegateError
+from sluicegate.monitor.plan import Pending, pending
+from sluicegate.monitor.views import batches, runs
+from sluicegate.monitor.views.source import PATIENCE
+
+if TYPE_CHECKING:
+    from sluicegate.definition import Pipeline
+    from sluicegate.monitor.views.batches import Batch
+    from sluicegate.monitor.views.runs import DagRun, Run
+    from sluicegate.monitor.views.source import Source
+
+NEWEST = 400
+"""Batches of a pipeline that its line is made of."""
+
+RUNS = 5
+"""Runs that a line has."""
+
+LATE_AFTER = 2
+"""Intervals of a schedule without a successful run after which a pipeline is late."""
+
+# States of a pipeline, those that need a person first, each with its word.
+STATES = ("mistakes", "broken", "failed", "late", "failed files", "behind", "running", "being read", "fine", "empty")
+
+
+@dataclass(frozen=True)
+class RunPoint:
+    """A run as a point of a line."""
+
+    key: str
+    state: str
+    began: datetime | None
+    entered: int
+    quarantined: int
+
+
+@dataclass(frozen=True)
+class Backlog:
+    """What waits for a pipeline.
+
+    Attributes:
+        sentence: in words.
+        files: files that landed and are not read.
+        bytes: their size.
+        settling: files that may still be being written.
+        failed: files that could not be read and are not tried a second time.
+        changed: files that changed after they were read.
+        since: when landing was listed (UTC); None while it is being listed.
+        error: why landing cannot be listed.
+    """
+
+    sentence: str = ""
+    files: int = 0
+    bytes: int = 0
+    settling: int = 0
+    failed: int = 0
+    changed: int = 0
+    behind: tuple[str, ...] = ()
+    since: datetime | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A pipeline.
+
+    Attributes:
+        name: its name.
+        state: one of ``STATES``.
+        sentence: what is the matter, in words; empty if nothing is.
+        description: what it is for.
+        owner: who answers for it.
+        tags: its tags.
+        tables: number of its tables.
+        runs: its last runs, oldest first.
+        fresh: when a run last changed something, or found nothing to do (UTC).
+        schedule: its schedule.
+        backlog: what waits.
+        quarantined: records in quarantine.
+        trend: records that its last runs put into quarantine, oldest first.
+        mistakes: what is wrong with its definition.
+    """
+
+    name: str
+    state: str
+    sentence: str = ""
+    description: str = ""
+    owner: str = ""
+    tags: tuple[str, ...] = ()
+    tables: int = 0
+    runs: tuple[RunPoint, ...] = ()
+    fresh: datetime | None = None
+    schedule: str | None = None
+    backlog: Backlog = field(default_factory=Backlog)
+    quarantined: int = 0
+    trend: tuple[int, ...] = ()
+    mistakes: tuple[str, ...] = ()
+
+
+def overview(
+    source: Source, names: Sequence[str], dag_runs: Mapping[str, Sequence[DagRun]], now: datetime | None = None
+) -> tuple[Line, ...]:
+    """A line for each pipeline, those in trouble first.
+
+    Args:
+        source: where things are.
+        names: the pipelines that may be seen.
+        dag_runs: their last runs in Airflow, as far as there are any.
+        now: the time by which a pipeline is late (UTC; the clock's by default).
+    """
+    now, until = now or datetime.now(UTC), time.monotonic() + PATIENCE
+    if source.patience is not None:  # all at once; those that are not read in time are there as being read
+        for name in names:
+            source.soon(("line", name), partial(_read, source, name), 0.0)
+    lines = [line(source, name, dag_runs.get(name, ()), now, until) for name in names]
+    return tuple(sorted(lines, key=lambda one: (STATES.index(one.state), -one.quarantined, one.name)))
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What a line is made of, apart from Airflow's runs."""
+
+    pipeline: Pipeline
+    backlog: Backlog
+    batches: tuple[Batch, ...] = ()
+    quarantined: int = 0
+    error: str = ""
+
+
+def _read(source: Source, name: str) -> _Known:
+    pipeline = source.pipeline(name)
+    try:
+        waiting = _of_pending(pending(pipeline, pipeline.settings), datetime.now(UTC))
+    except SluicegateError as error:
+        waiting = Backlog(error=error.message)
+    at = source.lake(pipeline)
+    try:
+        last = batches.newest(source, at, NEWEST)
+        quarantined = sum(source.rows(at.quarantine(table)) for table in pipeline.silver)
+    except SluicegateError as error:
+        return _Known(pipeline, waiting, error=error.message)
+    return _Known(pipeline, waiting, last, quarantined)
+
+
+def line(source: Source, name: str, dag_runs: Sequence[DagRun], now: datetime, until: float | None = None) -> Line:
+    """The line of one pipeline, which is there whatever is wrong with it."""
+    answer = source.soon(("line", name), partial(_read, source, name), until)
+    if isinstance(answer.error, DefinitionError):
+        said = tuple(str(mistake) for mistake in answer.error.mistakes) or (answer.error.message,)
+        return Line(name, "mistakes", f"pipeline.yaml has {_mistakes(len(said))}", mistakes=said)
+    if answer.error is not None:
+        return Line(name, "broken", answer.error.message)
+    found = answer.value
+    if found is None:
+        return Line(name, "being read")
+    pipeline, waiting = found.pipeline, found.backlog
+    about = Line(
+        name, "broken", found.error, pipeline.description, pipeline.owner, tuple(pipeline.tags),
+        sum(len(pipeline.names(layer)) for layer in LAYERS), schedule=pipeline.schedule, backlog=waiting,
+    )  # fmt: skip
+    if found.error:
+        return about
+    last = runs.of_batches(found.batches, dag_runs)
+    points = tuple(RunPoint(r.key, r.state, r.began, r.entered, r.quarantined) for r in reversed(last[:RUNS]))
+    state, sentence = _state(last, waiting, pipeline.schedule, now)
+    return replace(
+        about, state=state, sentence=sentence, runs=points, fresh=_fresh(last), quarantined=found.quarantined,
+        trend=tuple(point.quarantined for point in points),
+    )  # fmt: skip
+
+
+def backlog(source: Source, pipeline: Pipeline) -> Backlog:
+    """What waits for a pipeline, as far as it is known by now: a landing folder of a million files takes a while."""
+    answer = source.soon(("pending", pipeline.name), lambda: pending(pipeline, pipeline.settings))
+    if answer.error is not None:
+        return Backlog(error=answer.error.message, since=answer.since)
+    return Backlog() if answer.value is None else _of_pending(answer.value, answer.since)
+
+
+def _of_pending(found: Pending, since: datetime | None) -> Backlog:
+    return Backlog(
+        found.sentence(), found.files, found.bytes, found.settling, sum(one.failed for one in found.tables),
+        found.changed, tuple(one.table for one in found.tables if one.waits), since,
+    )  # fmt: skip
+
+
+def _state(last: Sequence[Run], waiting: Backlog, schedule: str | None, now: datetime) -> tuple[str, str]:
+    ended = next((run for run in last if run.dag_run is not None and not run.is_running), None)
+    if ended is not None and ended.state == "failed":
+        return "failed", "its last run failed"
+    if waiting.error:
+        return "broken", waiting.error
+    if waiting.failed:
+        return "failed files", f"{_files(waiting.failed)} could not be read"
+    if any(run.is_running for run in last):
+        return "running", "a run is under way"
+    if late_since := _late(last, schedule, now):
+        return "late", f"no run has succeeded since {late_since:%Y-%m-%d %H:%M} UTC"
+    if waiting.files or waiting.behind:
+        return "behind", waiting.sentence
+    return ("fine", "") if last else ("empty", "it has not run yet")
+
+
+def _late(last: Sequence[Run], schedule: str | None, now: datetime) -> datetime | None:
+    """The end of the last successful run if a schedule has wanted several since; None without one."""
+    ended = next((run.ended for run in last if run.state == "success"), None)
+    if ended is None or schedule is None:
+        return None
+    ticks = croniter(schedule, ended)
+    due: datetime = ended
+    for _ in range(LATE_AFTER):
+        due = ticks.get_next(datetime)
+    return ended if due + timedelta(minutes=1) < now else None
+
+
+def _fresh(last: Sequence[Run]) -> datetime | None:
+    return next((run.ended for run in last if run.ended and run.state in ("success", "committed")), None)
+
+
+def _mistakes(count: int) -> str:
+    return "1 mistake" if count == 1 else f"{count} mistakes"
+
+
+def _files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count:,} files"

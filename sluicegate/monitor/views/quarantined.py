@@ -1,0 +1,173 @@
+"""Quarantine of a silver table: by rule, and records as they came beside how they were read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+from sluicegate.errors import PipelineMissing
+from sluicegate.lake import tables
+from sluicegate.monitor.views import batches, one_table, personal
+from sluicegate.schema import history as schema_history
+from sluicegate.schema.columns import ENGINE_COLUMNS, RECORD
+
+if TYPE_CHECKING:
+    from sluicegate.definition import Pipeline
+    from sluicegate.monitor.views.source import Source
+
+EXAMPLES = 20
+"""Records of a page."""
+
+FILES = 8
+"""Data files that examples of one rule are looked for in, the newest: a rule that all of them lack shows none."""
+
+_RULES, _WHEN, _FILE = "_failed_expectations", "_quarantined_at", "source_file"
+
+
+@dataclass(frozen=True)
+class Reason:
+    """A rule that records in quarantine broke.
+
+    Attributes:
+        rule: its name.
+        text: its condition, as written; empty of a rule that the definition does not have any more.
+        retry: whether its records are reprocessed when a lookup changes.
+        records: records that broke it.
+        first: when the first of them was quarantined (UTC).
+        last: when the last of them was.
+    """
+
+    rule: str
+    text: str
+    retry: bool
+    records: int
+    first: datetime | None
+    last: datetime | None
+
+
+@dataclass(frozen=True)
+class Record:
+    """A record in quarantine.
+
+    Attributes:
+        rules: the rules that it broke.
+        record: the record as it came; hidden where it may have personal data.
+        values: its values as they were read, by column.
+        file: the file that it came in.
+        when: when it was quarantined (UTC).
+    """
+
+    rules: tuple[str, ...]
+    record: str
+    values: tuple[tuple[str, str], ...]
+    file: str
+    when: datetime | None
+
+
+@dataclass(frozen=True)
+class QuarantineView:
+    """Quarantine of a silver table.
+
+    Attributes:
+        pipeline: its pipeline.
+        table: the silver table.
+        records: records in it.
+        reasons: the rules that they broke, most records first; None while they are counted.
+        rule: the rule that is shown; empty for all.
+        examples: the newest records; None where the viewer may read no rows.
+        hidden: whether values are hidden, as the pipeline has personal data.
+        trend: records that the last batches put into it, oldest first, each with its run.
+    """
+
+    pipeline: str
+    table: str
+    records: int
+    reasons: tuple[Reason, ...] | None
+    rule: str
+    examples: tuple[Record, ...] | None
+    hidden: bool
+    trend: tuple[tuple[datetime, int], ...]
+
+
+def quarantine_view(
+    source: Source, pipeline: Pipeline, name: str, rule: str = "", *, rows: bool = True
+) -> QuarantineView:
+    """The quarantine of a silver table.
+
+    Args:
+        source: where things are.
+        pipeline: the definition.
+        name: the silver table.
+        rule: only records that broke this rule; empty for all.
+        rows: whether the viewer may read rows.
+
+    Raises:
+        PipelineMissing: there is no such silver table.
+    """
+    if name not in pipeline.silver:
+        raise PipelineMissing("there is no such silver table")
+    at = source.lake(pipeline)
+    uri = at.quarantine(name)
+    history = batches.of_table(source, at, "silver", name)
+    trend = tuple((batch.time, batch.balance.quarantined) for batch in reversed(history))
+    table = source.table(uri)
+    if table is None:
+        return QuarantineView(pipeline.name, name, 0, (), rule, () if rows else None, False, trend)
+    version = (tables.table_id(table), table.version())
+    counted = source.soon(("reasons", uri, version), lambda: _reasons(table))
+    reasons = None if counted.value is None else tuple(_described(pipeline, name, one) for one in counted.value)
+    examples = _examples(source, pipeline, table, rule) if rows else None
+    return QuarantineView(pipeline.name, name, source.rows(uri), reasons, rule, examples, bool(pipeline.pii), trend)
+
+
+def _reasons(table: DeltaTable) -> list[dict[str, Any]]:
+    found = tables.dataset(table).to_table([_RULES, _WHEN])
+    rules = found[_RULES].combine_chunks()
+    each = pa.table({"rule": pc.list_flatten(rules), "when": pc.take(found[_WHEN], pc.list_parent_indices(rules))})
+    counted = each.group_by("rule").aggregate([([], "count_all"), ("when", "min"), ("when", "max")])
+    return counted.sort_by([("count_all", "descending"), ("rule", "ascending")]).to_pylist()  # type: ignore[no-any-return]
+
+
+def _described(pipeline: Pipeline, name: str, counted: dict[str, Any]) -> Reason:
+    known = pipeline.silver[name].expectations.get(counted["rule"])
+    return Reason(
+        counted["rule"], known.text if known else "", bool(known and known.retry), counted["count_all"],
+        counted["when_min"], counted["when_max"],
+    )  # fmt: skip
+
+
+def _examples(source: Source, pipeline: Pipeline, table: DeltaTable, rule: str) -> tuple[Record, ...]:
+    kinds = {one["name"]: schema_history.ddl(one["type"]) for one in json.loads(table.schema().to_json())["fields"]}
+    shows = personal.shown(pipeline, "silver", kinds, one_table.silver_columns(source, pipeline))
+    data = [name for name in kinds if name not in (*ENGINE_COLUMNS, _RULES, _WHEN, _FILE, RECORD)]
+    data = data[: one_table.SAMPLE_COLUMNS]
+    wanted = [*data, *(name for name in (_RULES, _WHEN, _FILE, RECORD) if name in kinds)]
+    rows = one_table.newest_rows(table, wanted, EXAMPLES) if not rule else _with_rule(table, wanted, rule)
+    return tuple(_record(row, data, shows, masks=bool(pipeline.pii)) for row in rows)
+
+
+def _with_rule(table: DeltaTable, wanted: Sequence[str], rule: str) -> list[dict[str, Any]]:
+    """The newest records that broke a rule."""
+    found: list[dict[str, Any]] = []
+    files = tables.statistics(table, "path", "modification_time").sort_by([("modification_time", "descending")])
+    if tables.filesystem(table) is None or not tables.is_plain(table):
+        return found
+    for path in files["path"].to_pylist()[:FILES]:
+        for batch in tables.files_of(table, [path]).to_batches(columns=list(wanted)):
+            found += [row for row in batch.to_pylist() if rule in (row[_RULES] or ())]
+            if len(found) >= EXAMPLES:
+                return found[:EXAMPLES]
+    return found
+
+
+def _record(row: dict[str, Any], data: Sequence[str], shows: personal.Shows, *, masks: bool) -> Record:
+    values = tuple((name, personal.text_of(row.get(name)) if shows(name) else personal.HIDDEN) for name in data)
+    text = personal.masked_record(row.get(RECORD), shows, masks=masks)
+    return Record(tuple(row.get(_RULES) or ()), text or "", values, str(row.get(_FILE) or ""), row.get(_WHEN))

@@ -1,0 +1,105 @@
+"""One run: what was requested, its steps, where its records are, and how it compares with runs before it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sluicegate.definition.table import LAYERS
+from sluicegate.errors import PipelineMissing
+from sluicegate.monitor.views import batches, runs
+
+if TYPE_CHECKING:
+    from sluicegate.definition import Pipeline
+    from sluicegate.monitor.views.batches import Balance, Batch
+    from sluicegate.monitor.views.runs import DagRun, Run
+    from sluicegate.monitor.views.source import Source
+
+UNUSUAL = 0.3
+"""Share by which the rows of a table differ from the usual number, above which the page says so."""
+
+
+@dataclass(frozen=True)
+class TableOfRun:
+    """A table that a run changed.
+
+    Attributes:
+        layer: its layer.
+        table: its name.
+        balance: where the records are that the run read for it.
+        batches: its commits.
+        seconds: seconds that it took.
+        usual: rows that the runs before wrote, as their median.
+    """
+
+    layer: str
+    table: str
+    balance: Balance
+    batches: tuple[Batch, ...]
+    seconds: float | None
+    usual: float | None
+
+    @property
+    def unusual(self) -> float | None:
+        """By which share its rows differ from the usual number; None if that is little, or not known."""
+        if not self.usual:
+            return None
+        more = self.balance.written - self.usual
+        return more / self.usual if abs(more) > UNUSUAL * self.usual else None
+
+
+@dataclass(frozen=True)
+class RunView:
+    """One run.
+
+    Attributes:
+        pipeline: its pipeline.
+        run: the run, with its tasks.
+        tables: the tables that it changed, in the order of their layers.
+        before: key of the run before it.
+        after: key of the run after it.
+        until: seconds from the beginning of the run to the last commit of each layer that it changed.
+    """
+
+    pipeline: str
+    run: Run
+    tables: tuple[TableOfRun, ...]
+    before: str | None
+    after: str | None
+    until: Mapping[str, float]
+
+
+def run_view(source: Source, pipeline: Pipeline, dag_runs: Sequence[DagRun], key: str) -> RunView:
+    """One run.
+
+    Args:
+        source: where things are.
+        pipeline: the definition.
+        dag_runs: runs in Airflow; that of ``key`` with its tasks and seconds.
+        key: key of the run.
+
+    Raises:
+        PipelineMissing: there is no such run.
+    """
+    every = runs.of_batches(batches.newest(source, source.lake(pipeline)), dag_runs)
+    run = runs.chosen(every, key)
+    if run is None:
+        raise PipelineMissing("there is no such run")
+    place = every.index(run)
+    names = dict.fromkeys((batch.layer, batch.table) for batch in run.batches)
+    order = sorted(names, key=lambda one: LAYERS.index(one[0]))
+    tables = tuple(_table(every, run, layer, table) for layer, table in order)
+    before = every[place + 1].key if place + 1 < len(every) else None
+    last = {batch.layer: batch.time for batch in run.batches}
+    began = run.began
+    until = {layer: (last[layer] - began).total_seconds() for layer in LAYERS if layer in last and began is not None}
+    return RunView(pipeline.name, run, tables, before, every[place - 1].key if place else None, until)
+
+
+def _table(every: Sequence[Run], run: Run, layer: str, table: str) -> TableOfRun:
+    own = run.of(table)
+    reported = run.dag_run.seconds.get(table) if run.dag_run is not None else None
+    took = [batch.seconds for batch in own if batch.seconds is not None]
+    seconds = reported if reported is not None else sum(took) if took else None
+    return TableOfRun(layer, table, batches.total(own), own, seconds, runs.usual(every, run, table))

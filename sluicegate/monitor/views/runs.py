@@ -1,0 +1,183 @@
+"""Runs of a pipeline: their batches together, and what Airflow knows of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from statistics import median
+
+from sluicegate.definition.table import LAYERS
+from sluicegate.monitor.views.batches import Balance, Batch, total
+
+BREAK = timedelta(minutes=10)
+"""Batches of commands with a longer break between them are of two runs: a command line gives its runs no names."""
+
+USUAL = 10
+"""Runs before that say what is usual."""
+
+# A run that is still queued is the newest of all.
+_END = datetime.max.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A task of a run, as Airflow has it, or what a job reported of a table.
+
+    Attributes:
+        name: the task.
+        state: its state in Airflow.
+        began: when it was started.
+        ended: when it ended.
+        tries: how often it was started.
+    """
+
+    name: str
+    state: str
+    began: datetime | None = None
+    ended: datetime | None = None
+    tries: int = 1
+
+    @property
+    def seconds(self) -> float | None:
+        """Seconds that it took."""
+        return (self.ended - self.began).total_seconds() if self.began and self.ended else None
+
+
+@dataclass(frozen=True)
+class DagRun:
+    """A run as Airflow has it.
+
+    Attributes:
+        run_id: its id.
+        state: queued, running, success or failed.
+        kind: scheduled, manual, backfill, asset_triggered.
+        began: when it was started.
+        ended: when it ended.
+        interval: its data interval.
+        by: who started it, if a person did.
+        note: its note.
+        requested: its configuration, as the form or a client gave it.
+        steps: its tasks.
+        seconds: seconds that a table took, by its name, as the job reported.
+    """
+
+    run_id: str
+    state: str
+    kind: str = ""
+    began: datetime | None = None
+    ended: datetime | None = None
+    interval: tuple[datetime, datetime] | None = None
+    by: str = ""
+    note: str = ""
+    requested: Mapping[str, object] = field(default_factory=dict)
+    steps: tuple[Step, ...] = ()
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run with its batches.
+
+    Attributes:
+        key: what it is addressed by.
+        run_id: its id, as commits have it.
+        state: as Airflow has it; ``committed`` of a run that Airflow does not know.
+        kind: scheduled, manual, backfill, continuous, or command line.
+        began: when it began, or its first commit.
+        ended: when it ended, or its last commit so far.
+        batches: its commits, oldest first.
+        dag_run: what Airflow knows of it.
+    """
+
+    key: str
+    run_id: str
+    state: str
+    kind: str
+    began: datetime | None
+    ended: datetime | None
+    batches: tuple[Batch, ...] = ()
+    dag_run: DagRun | None = None
+
+    @property
+    def seconds(self) -> float | None:
+        """Seconds from its beginning to its end."""
+        return (self.ended - self.began).total_seconds() if self.began and self.ended else None
+
+    @property
+    def entered(self) -> int:
+        """Rows that it wrote to bronze."""
+        return sum(batch.balance.written for batch in self.batches if batch.layer == "bronze")
+
+    @property
+    def quarantined(self) -> int:
+        """Records that it put into quarantine."""
+        return sum(batch.balance.quarantined for batch in self.batches)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether Airflow still runs it."""
+        return self.state in ("running", "queued")
+
+    def of(self, table: str) -> tuple[Batch, ...]:
+        """Its commits to a table, oldest first."""
+        return tuple(batch for batch in self.batches if batch.table == table)
+
+    def balance(self, table: str) -> Balance:
+        """Where the records are that it read for a table."""
+        return total(self.of(table))
+
+
+def of_batches(batches: Iterable[Batch], dag_runs: Sequence[DagRun] = ()) -> tuple[Run, ...]:
+    """The runs that made some batches, and those that Airflow knows besides; newest first.
+
+    Args:
+        batches: the batches, in any order.
+        dag_runs: runs of the DAG.
+    """
+    found: dict[str, list[Batch]] = {}
+    unnamed: list[list[Batch]] = []
+    for batch in sorted(batches, key=lambda batch: batch.time):
+        if batch.by_airflow or batch.run_id.startswith("continuous"):
+            found.setdefault(batch.run_id, []).append(batch)
+        elif unnamed and _goes_on(unnamed[-1], batch):
+            unnamed[-1].append(batch)
+        else:
+            unnamed.append([batch])
+    known = {one.run_id: one for one in dag_runs}
+    runs = [_of_commits(key, own) for key, own in found.items() if key not in known]
+    runs += [_of_commits(f"{own[0].time:%Y-%m-%dT%H:%M:%S.%f}", own) for own in unnamed]
+    runs += [_of_airflow(one, found.get(one.run_id, ())) for one in dag_runs]
+    return tuple(sorted(runs, key=lambda run: (run.began or _END, run.key), reverse=True))
+
+
+def _goes_on(run: Sequence[Batch], batch: Batch) -> bool:
+    """Whether a batch is of the same command: soon after its last, and of no layer before it."""
+    last = run[-1]
+    soon = batch.time - last.time <= BREAK and batch.run_id == last.run_id
+    return soon and LAYERS.index(batch.layer) >= LAYERS.index(last.layer)
+
+
+def _of_commits(key: str, batches: Sequence[Batch]) -> Run:
+    first, last = batches[0], batches[-1]
+    kind = "continuous" if first.run_id.startswith("continuous") else "command line"
+    kind = first.run_id.split("__", 1)[0] if first.by_airflow else kind
+    return Run(key, first.run_id, "committed", kind, first.time, last.time, tuple(batches))
+
+
+def _of_airflow(one: DagRun, batches: Sequence[Batch]) -> Run:
+    began = one.began or (batches[0].time if batches else None)
+    return Run(one.run_id, one.run_id, one.state, one.kind, began, one.ended, tuple(batches), one)
+
+
+def chosen(runs: Sequence[Run], key: str | None) -> Run | None:
+    """The run of a key, by default the newest that has changed something or is under way; None if there is none."""
+    if key is not None:
+        return next((run for run in runs if run.key == key), None)
+    return next((run for run in runs if run.batches or run.is_running), runs[0] if runs else None)
+
+
+def usual(runs: Sequence[Run], run: Run, table: str) -> float | None:
+    """Rows that runs before this one wrote to a table, as their median; None without such runs."""
+    before = [one for one in runs if one.began and run.began and one.began < run.began and one.of(table)][:USUAL]
+    return median(one.balance(table).written for one in before) if before else None

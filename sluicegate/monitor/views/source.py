@@ -1,0 +1,245 @@
+"""Where the views take definitions and tables from: each is read once for each of its versions, however often it is
+requested.
+
+A page is requested by many people, and reading a table of 100,000 commits takes longer than a page may. So a table
+stays open until its log has another version, and what was computed from it stays with that version. What has no
+version, as the list of a landing folder, is computed in the background: whoever comes first waits for it a moment, and
+sees what is known.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotYet
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Generic, TypeVar
+
+from deltalake import DeltaTable
+
+from sluicegate import definition
+from sluicegate.definition import Pipeline
+from sluicegate.definition.loader import FILE
+from sluicegate.errors import PipelineMissing, SluicegateError
+from sluicegate.lake import layout, tables
+from sluicegate.lake.table import Table, Tables
+from sluicegate.settings import Settings
+from sluicegate.storage import filesystems
+from sluicegate.storage.store_errors import translated
+
+T = TypeVar("T")
+
+REMEMBERED = 4_000
+"""Tables and results that stay in memory; the least used go first."""
+
+PATIENCE = 0.12
+"""Seconds that a page waits for what is computed in the background."""
+
+FRESH_FOR = 5.0
+"""Seconds for which a result of the background is not computed a second time."""
+
+REST = 20
+"""How many times as long as it took a result is not computed a second time: the background has the rest of a core."""
+
+UNSEEN_FOR = 2.0
+"""Seconds for which a table on an object store is not compared with its log: that takes two requests to the store."""
+
+
+@dataclass(frozen=True)
+class Answer(Generic[T]):
+    """Result of the background.
+
+    Attributes:
+        value: the result; None while there is none yet.
+        since: when it was computed (UTC).
+        error: why there is none.
+    """
+
+    value: T | None = None
+    since: datetime | None = None
+    error: SluicegateError | None = None
+
+
+class _Remembered(Tables):
+    """Handles whose tables are those of a source."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__()
+        self._source = source
+
+    def __getitem__(self, uri: str) -> Table:
+        handle = super().__getitem__(uri)
+        if "delta" not in handle.__dict__:
+            handle.__dict__["delta"] = self._source.table(uri)
+        return handle
+
+
+@dataclass
+class _Opened:
+    table: DeltaTable | None
+    commit: Any
+    seen: float
+
+
+class Source:
+    """Definitions, tables and results of a lake, remembered by version. For many threads at a time.
+
+    Args:
+        settings: where definitions, lake and landing are.
+        patience: seconds to wait for the background; None to wait until it has its result.
+    """
+
+    def __init__(self, settings: Settings, patience: float | None = PATIENCE) -> None:
+        self.settings = settings
+        self.patience = patience
+        self._lock = threading.Lock()
+        self._memory: OrderedDict[Hashable, Any] = OrderedDict()
+        self._running: dict[Hashable, Future[Any]] = {}
+        self._workers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="lakehouse")
+
+    # --- definitions -------------------------------------------------------------------------------------------------
+
+    def names(self) -> list[str]:
+        """Names of the pipelines."""
+        return definition.names(self.settings.pipelines)
+
+    def pipeline(self, name: str) -> Pipeline:
+        """Definition of a pipeline, read again once a file of its folder has changed.
+
+        Raises:
+            PipelineMissing: there is no such pipeline.
+            DefinitionError: its definition has mistakes.
+        """
+        if name not in self.names():
+            raise PipelineMissing(f"there is no pipeline {name}")
+        folder = self.settings.pipelines / name
+        stamps = sorted((str(file), file.stat().st_mtime_ns) for file in folder.rglob("*") if _defines(file.name))
+        found: Pipeline = self._remember(
+            ("pipeline", name), tuple(stamps), lambda: definition.load(name, self.settings, of_many=True)
+        )
+        return found
+
+    @staticmethod
+    def lake(pipeline: Pipeline) -> layout.Lake:
+        """Addresses of a pipeline's tables."""
+        return layout.Lake(pipeline.settings.lake, pipeline.name)
+
+    # --- tables ------------------------------------------------------------------------------------------------------
+
+    def table(self, uri: str) -> DeltaTable | None:
+        """The table at an address, at its newest version; None if there is none.
+
+        Raises:
+            NotADeltaTable: there are files, but no Delta log among them.
+            SluicegateError: the store cannot be read.
+        """
+        with translated():
+            known = self._recall(("table", uri))
+            if known is not None and self._is_newest(uri, known):
+                return known.table  # type: ignore[no-any-return]
+            opened = tables.delta_table(uri)
+            commit = None if opened is None else _commit(uri, opened.version())
+            self._store(("table", uri), _Opened(opened, commit, time.monotonic()))
+            return opened
+
+    def _is_newest(self, uri: str, known: _Opened) -> bool:
+        if known.table is None:
+            return False
+        if not layout.is_local(uri) and time.monotonic() - known.seen < UNSEEN_FOR:
+            return True
+        version = known.table.version()
+        # A table that was deleted and made again may have a commit of this number, too, but not of that time.
+        newest = _commit(uri, version) == known.commit and _commit(uri, version + 1) is None
+        known.seen = time.monotonic()
+        return newest
+
+    def opened(self) -> Tables:
+        """Handles of tables, as functions of other packages take them, which open none a second time."""
+        return _Remembered(self)
+
+    def once(self, uri: str, what: Hashable, compute: Callable[[DeltaTable], T]) -> T | None:
+        """What is computed from a table, once for each of its versions; None if there is no table."""
+        table = self.table(uri)
+        if table is None:
+            return None
+        version = (tables.table_id(table), table.version())
+        return self._remember((uri, what), version, lambda: compute(table))
+
+    def rows(self, uri: str) -> int:
+        """Number of rows of a table, 0 if there is none; no data is read."""
+        return self.once(uri, "rows", tables.rows) or 0
+
+    # --- background --------------------------------------------------------------------------------------------------
+
+    def soon(self, what: Hashable, compute: Callable[[], T], until: float | None = None) -> Answer[T]:
+        """The newest result of a computation that may take long, which is started if that result is not fresh.
+
+        Args:
+            what: what the result is known by.
+            compute: computes it.
+            until: time of ``time.monotonic()`` until which to wait; by default the patience from now on.
+        """
+        known: tuple[Answer[T], float] | None = self._recall(("soon", what))
+        if known is not None and time.monotonic() < known[1] and self.patience is not None:
+            return known[0]
+        with self._lock:
+            running = self._running.get(what)
+            if running is None:
+                running = self._running[what] = self._workers.submit(self._answer, what, compute)
+        wait = self.patience
+        if until is not None and wait is not None:
+            wait = max(0.0, until - time.monotonic())
+        try:
+            return running.result(wait)  # type: ignore[no-any-return]
+        except NotYet:
+            return known[0] if known is not None else Answer()
+
+    def _answer(self, what: Hashable, compute: Callable[[], T]) -> Answer[T]:
+        began = time.monotonic()
+        try:
+            with translated():
+                answer = Answer(compute(), datetime.now(UTC))
+        except SluicegateError as error:
+            answer = Answer(None, datetime.now(UTC), error)
+        finally:
+            with self._lock:
+                self._running.pop(what, None)
+        ended = time.monotonic()
+        self._store(("soon", what), (answer, ended + max(FRESH_FOR, REST * (ended - began))))
+        return answer
+
+    # --- memory ------------------------------------------------------------------------------------------------------
+
+    def _remember(self, what: Hashable, version: Hashable, compute: Callable[[], T]) -> T:
+        known = self._recall(what)
+        if known is not None and known[0] == version:
+            return known[1]  # type: ignore[no-any-return]
+        value = compute()
+        self._store(what, (version, value))
+        return value
+
+    def _recall(self, what: Hashable) -> Any:
+        with self._lock:
+            if what in self._memory:
+                self._memory.move_to_end(what)
+            return self._memory.get(what)
+
+    def _store(self, what: Hashable, value: Any) -> None:
+        with self._lock:
+            self._memory[what] = value
+            self._memory.move_to_end(what)
+            while len(self._memory) > REMEMBERED:
+                self._memory.popitem(last=False)
+
+
+def _defines(name: str) -> bool:
+    return name == FILE or name.endswith((".sql", ".py", ".yaml", ".yml"))
+
+
+def _commit(uri: str, version: int) -> Any:
+    """Size and time of the file of a commit; None if there is none."""
+    return filesystems.file(f"{layout.address(uri).rstrip('/')}/_delta_log/{version:020d}.json")

@@ -1,0 +1,260 @@
+"""The page in Airflow's own server, with Airflow's own tokens: who sees what, and what is shown."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.page_world import PageWorld
+
+pytestmark = pytest.mark.unit
+
+# Paths of all pages of a pipeline, each with what stands on it.
+PAGES = {
+    "": "Heart-rate recordings",
+    "p/heart_rate": "recordings_enriched",
+    "p/heart_rate/runs": "scheduled__2026-03-02T06:15:00+00:00",
+    "p/heart_rate/run?key=scheduled__2026-03-02T06:15:00%2B00:00": "Where the records are",
+    "p/heart_rate/days": "Rows by event time",
+    "p/heart_rate/t/recordings_enriched": "valid_heartrate",
+    "p/heart_rate/t/recordings_bronze/files": "0001.json",
+    "p/heart_rate/t/recordings_enriched/quarantine": "valid_heartrate",
+    "search?q=heartrate": "DOUBLE",
+}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> PageWorld:
+    """A pipeline with two runs, another one, and one whose definition has mistakes."""
+    made = PageWorld.at(tmp_path_factory.mktemp("page"), runs=2)
+    pipelines = made.workspace.folder / "pipelines"
+    shutil.copytree(pipelines / "heart_rate", pipelines / "secret")
+    text = (pipelines / "secret" / "pipeline.yaml").read_text().replace("name: heart_rate\ndesc", "name: secret\ndesc")
+    (pipelines / "secret" / "pipeline.yaml").write_text(text)
+    (pipelines / "mistaken").mkdir()
+    (pipelines / "mistaken" / "pipeline.yaml").write_text(
+        'name: mistaken\nbronze: {x: {pth: "<script>alert(1)</script>"}}\n'
+    )
+    return made
+
+
+@pytest.fixture(scope="module")
+def server(world: PageWorld, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Airflow's server in this process, with the DAGs of the pipelines in its database."""
+    home = tmp_path_factory.mktemp("airflow")
+    settings = world.workspace.settings
+    with pytest.MonkeyPatch.context() as patch:
+        for key in [key for key in os.environ if key.startswith("AIRFLOW")]:
+            patch.delenv(key)
+        said = {
+            "AIRFLOW_HOME": str(home), "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__CORE__AUTH_MANAGER": "tests.support.dag_rights.DagRights",
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}",
+            "AIRFLOW__API_AUTH__JWT_SECRET": "a secret of these tests that is long enough to sign with it, surely",
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(home / "passwords.json"),
+            "SLUICEGATE_LAKE": settings.lake, "SLUICEGATE_LANDING": settings.landing,
+            "SLUICEGATE_PIPELINES": str(settings.pipelines),
+        }  # fmt: skip
+        for key, value in said.items():
+            patch.setenv(key, value)
+        yield from _served()
+
+
+def _served() -> Iterator[Any]:
+    from airflow import settings as airflow_settings
+    from airflow.api_fastapi import app as airflow_app
+    from airflow.configuration import conf
+    from airflow.models import import_all_models
+    from airflow.models.base import Base
+    from fastapi.testclient import TestClient
+
+    old, address = airflow_settings.SQL_ALCHEMY_CONN, conf.get("database", "sql_alchemy_conn")
+    airflow_settings.SQL_ALCHEMY_CONN = address
+    airflow_settings.SQL_ALCHEMY_CONN_ASYNC = address.replace("sqlite:", "sqlite+aiosqlite:")
+    airflow_settings.reconfigure_orm()  # type: ignore[no-untyped-call]
+    import_all_models()  # type: ignore[no-untyped-call]
+    Base.metadata.create_all(airflow_settings.engine)
+    _store_dags()
+    airflow_app.purge_cached_app()
+    with TestClient(airflow_app.create_app("core"), base_url="http://testserver") as client:
+        yield client
+    airflow_app.purge_cached_app()
+    airflow_settings.SQL_ALCHEMY_CONN = old
+    airflow_settings.dispose_orm()
+
+
+def _store_dags() -> None:
+    from airflow.models.dag import DagModel
+    from airflow.models.dagbundle import DagBundleModel
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        session.add(DagBundleModel(name="dags-folder"))
+        session.flush()
+        for name in ("heart_rate", "secret", "mistaken"):
+            dag = DagModel(dag_id=name, bundle_name="dags-folder", fileloc="x", relative_fileloc="x")  # type: ignore[no-untyped-call]
+            session.add(dag)
+
+
+def token(user: str) -> str:
+    """A token as Airflow gives it to a user who has logged in."""
+    from airflow.api_fastapi.app import get_auth_manager
+    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+
+    made: str = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username=user, role="viewer"))
+    return made
+
+
+def get(server: Any, path: str, user: str | None = "reader", **headers: str) -> Any:
+    """Requests a page as a browser does: with the cookie of Airflow's login."""
+    cookie = {"Cookie": f"_token={token(user)}"} if user else {}
+    return server.get(f"/lakehouse/{path}", headers=cookie | headers, follow_redirects=False)
+
+
+def twin(path: str) -> str:
+    """Address of the JSON of a page."""
+    address, _, query = path.partition("?")
+    return (f"{address}.json" if address else "home.json") + (f"?{query}" if query else "")
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_each_page_is_shown_to_who_may_read_the_dag(server: Any, path: str) -> None:
+    answer = get(server, path)
+    assert answer.status_code == 200, answer.text
+    assert PAGES[path] in answer.text
+    assert "Traceback" not in answer.text
+    facts = get(server, twin(path))
+    assert facts.status_code == 200
+    assert facts.headers["content-type"] == "application/json"
+    assert facts.json() is not None
+
+
+@pytest.mark.parametrize("path", [*PAGES, "dag/heart_rate", "dag/heart_rate/run/x"])
+def test_without_a_login_there_is_no_data(server: Any, path: str) -> None:
+    for address in (path, twin(path)):
+        answer = get(server, address, user=None)
+        assert answer.status_code in (401, 404), address
+        assert "heart" not in answer.text.lower()
+        assert "recordings" not in answer.text
+
+
+@pytest.mark.parametrize("forged", ["x", "a.b.c", "eyJhbGciOiJub25lIn0.eyJzdWIiOiJyZWFkZXIiLCJyb2xlIjoiYWRtaW4ifQ."])
+def test_a_forged_token_is_refused(server: Any, forged: str) -> None:
+    for headers in ({"Cookie": f"_token={forged}"}, {"Authorization": f"Bearer {forged}"}):
+        answer = server.get("/lakehouse/", headers=headers)
+        assert answer.status_code in (401, 403)
+        assert "heart" not in answer.text.lower()
+
+
+def test_a_token_in_the_header_is_one_as_for_airflows_api(server: Any) -> None:
+    answer = get(server, "home.json", user=None, Authorization=f"Bearer {token('reader')}")
+    assert [line["name"] for line in answer.json()] == ["mistaken", "heart_rate"]
+
+
+def test_who_may_not_read_a_dag_learns_nothing_of_its_pipeline(server: Any) -> None:
+    home = get(server, "").text
+    assert "secret" not in home
+    assert "secret" not in get(server, "search?q=heartrate").text
+    missing = get(server, "p/nowhere")
+    for path in PAGES:
+        if path.startswith("p/"):
+            answer = get(server, path.replace("p/heart_rate", "p/secret"))
+            assert answer.status_code == 404
+            assert get(server, twin(path).replace("p/heart_rate", "p/secret")).status_code == 404
+    assert get(server, "dag/secret").text == missing.text
+    assert get(server, "p/secret").text == missing.text  # as for one that does not exist
+
+
+def test_who_may_not_read_logs_sees_no_rows(server: Any) -> None:
+    table = get(server, "p/heart_rate/t/recordings_enriched", user="counter").text
+    assert "no right to read the logs" in table
+    assert "2026-03-02 06:15" in table  # numbers of runs are there
+    beside = get(server, "p/heart_rate/t/recordings_enriched/quarantine.json", user="counter").json()
+    assert beside["examples"] is None
+    assert beside["records"] == 6
+
+
+def test_personal_data_is_hidden_wherever_it_lies(server: Any) -> None:
+    pages = ["p/heart_rate/t/patients", "p/heart_rate/t/patients_bronze", "p/heart_rate/t/recordings_enriched",
+             "p/heart_rate/t/recordings_enriched/quarantine"]  # fmt: skip
+    for page in pages:
+        text = get(server, page).text + get(server, twin(page)).text
+        assert "Ada" not in text, page
+        assert "Bo Li" not in text, page
+    assert "-1.0" in get(server, pages[-1]).text  # other values are there
+
+
+def test_a_page_loads_nothing_from_elsewhere_and_has_no_script_or_style_in_it(server: Any) -> None:
+    for path in PAGES:
+        answer = get(server, path)
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert answer.headers["cache-control"] == "no-store"
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert re.search(r"<script(?! src)|<style|\sstyle=|\son\w+=|javascript:", answer.text) is None
+        assert re.search(r'(?:src|href|action)="(?:https?:)?/', answer.text) is None  # all addresses are relative
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["static/../app.py", "static/%2e%2e/app.py", "static/..%2fapp.py", "p/..%2f..%2fetc", "p/heart_rate/t/..%2f_events",
+     "p/heart_rate/t/%00", "p/./t/x", "p/heart_rate/t/recordings_bronze/files?state=..%2f",
+     "p/heart_rate/run?key=..%2f"],
+)  # fmt: skip
+def test_a_path_leads_nowhere_else(server: Any, path: str) -> None:
+    answer = get(server, path)
+    assert answer.status_code == 404, answer.text
+
+
+@pytest.mark.parametrize("method", ["post", "put", "patch", "delete"])
+def test_nothing_is_written(server: Any, method: str) -> None:
+    for path in ("", "p/heart_rate", "p/heart_rate/t/recordings_enriched/quarantine"):
+        answer = getattr(server, method)(f"/lakehouse/{path}", headers={"Cookie": f"_token={token('reader')}"})
+        assert answer.status_code == 405
+
+
+def test_mistakes_of_a_definition_are_shown_as_text(server: Any) -> None:
+    home = get(server, "").text
+    assert "unknown-field" in home
+    answer = get(server, "p/mistaken")
+    assert answer.status_code == 409
+    assert "<script>alert" not in home + answer.text
+    assert get(server, "p/mistaken.json").json()["mistakes"]
+
+
+def test_html_in_values_and_names_is_text(server: Any, world: PageWorld) -> None:
+    evil = '<img src=x onerror="alert(1)">=HYPERLINK("http://x")'
+    world.workspace.land(f"recordings/{'<b>bold'}.json", json.dumps([{"device_id": evil}]), age=100)
+    text = get(server, "p/heart_rate/t/recordings_bronze/files").text
+    assert "<b>bold" not in text
+    assert get(server, f"search?q={evil}").text.count("&lt;img") >= 1
+
+
+def test_tabs_of_a_dag_and_a_dag_run_lead_to_the_pipeline(server: Any) -> None:
+    assert get(server, "dag/heart_rate").headers["location"] == "../p/heart_rate"
+    assert get(server, "dag/heart_rate_maintenance").headers["location"] == "../p/heart_rate"
+    to = get(server, "dag/heart_rate/run/scheduled__2026-03-02T06:15:00+00:00").headers["location"]
+    assert to == "../../../p/heart_rate/run?key=scheduled__2026-03-02T06%3A15%3A00%2B00%3A00"
+    other = get(server, "dag/example")
+    assert other.status_code == 404
+    assert "not made of a pipeline.yaml" in other.text
+
+
+def test_airflow_has_the_page_in_its_navigation_and_tabs(server: Any) -> None:
+    found = server.get("/api/v2/plugins", headers={"Authorization": f"Bearer {token('reader')}"}).json()["plugins"]
+    ours = next(plugin for plugin in found if plugin["name"] == "sluicegate")
+    assert [view["destination"] for view in ours["external_views"]] == ["nav", "dag", "dag_run"]
+    assert all(not view["href"].startswith("/") for view in ours["external_views"])
+
+
+def test_addresses_hold_below_a_path_prefix(server: Any) -> None:
+    page = get(server, "p/heart_rate/t/recordings_enriched").text
+    assert 'href="../../../static/page.css"' in page
+    assert 'href="../../../p/heart_rate/t/patients"' in page

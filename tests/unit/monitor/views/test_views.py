@@ -1,0 +1,479 @@
+"""Views of a pipeline: what they say of tables and files as runs leave them, and how much of it they read."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from sluicegate.errors import NotADeltaTable, PipelineMissing
+from sluicegate.landing import file_status
+from sluicegate.monitor.views import (
+    as_json,
+    batches,
+    days,
+    find,
+    flow_graph,
+    landed,
+    one_table,
+    overview,
+    personal,
+    quarantined,
+    run_view,
+    runs,
+    source,
+)
+from sluicegate.monitor.views.batches import Balance, Batch, RuleCount
+from sluicegate.monitor.views.runs import DagRun
+from sluicegate.monitor.views.source import Source
+from tests.conftest import Workspace
+from tests.support.page_world import BEGAN, STEP, PageWorld
+
+pytestmark = pytest.mark.unit
+
+SILVER = "recordings_enriched"
+NOW = BEGAN + timedelta(hours=1)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> PageWorld:
+    """Three runs; nothing in this module changes it."""
+    return PageWorld.at(tmp_path_factory.mktemp("views"), runs=3)
+
+
+@pytest.fixture
+def lake(world: PageWorld) -> Source:
+    return Source(world.workspace.settings, patience=None)
+
+
+def batch(number: int, table: str = "t", layer: str = "silver", **said: Any) -> Batch:
+    return Batch(BEGAN + number * timedelta(minutes=1), layer, table, number, **said)
+
+
+# --- batches and runs ------------------------------------------------------------------------------------------------
+
+
+def test_both_sides_of_a_balance_are_equal_or_not() -> None:
+    assert Balance(10, None, 0, 5, 2, 1, 2).balanced is True
+    assert Balance(10, None, 0, 5, 2, 1, 1).balanced is False
+    assert Balance(None, written=5).balanced is None
+    many = Balance(10, 25, 1, 20, 5)
+    assert many.balanced is True
+    assert (many + Balance(1, 2, 0, 2)) == Balance(11, 27, 1, 22, 5)
+    assert RuleCount("r", 0, 0).rate is None
+
+
+def test_the_newest_batches_are_read_from_the_newest_files(
+    world: PageWorld, lake: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = world.workspace.lake
+    every = batches.newest(lake, at)
+    assert [one.table for one in every[:3]] == ["device_counts", "daily_patient_avg", SILVER]
+    assert every[2].balance == Balance(40, None, 0, 35, 3, 0, 2)
+    assert every[2].rules[0] == RuleCount("valid_heartrate", 37, 3)
+    for most in (len(every) - 1, len(every), len(every) + 1):
+        monkeypatch.setattr(batches, "NEWEST", most)
+        assert batches.newest(lake, at, batches.NEWEST) == every[:most]
+
+
+def test_a_table_has_batches_that_the_newest_of_its_pipeline_lack(
+    world: PageWorld, lake: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = world.workspace.lake
+    three = batches.of_table(lake, at, "silver", SILVER)
+    assert [one.version for one in three] == [2, 1, 0]
+    monkeypatch.setattr(batches, "NEWEST", 1)  # of all tables: the last one of gold
+    monkeypatch.setattr(batches, "newest", lambda *_: ())
+    for most in (2, 3, 4):
+        monkeypatch.setattr(batches, "OF_A_TABLE", most)
+        found = batches.of_table(Source(lake.settings), at, "silver", SILVER)
+        assert [one.balance for one in found] == [one.balance for one in three[:most]]
+
+
+def test_batches_of_commands_are_of_one_run_until_a_longer_break_or_an_earlier_layer() -> None:
+    layers = [batch(0, layer="bronze"), batch(1), batch(2, layer="gold")]
+    assert [len(run.batches) for run in runs.of_batches(layers)] == [3]
+    assert [len(run.batches) for run in runs.of_batches([*layers, batch(3, layer="bronze")])] == [1, 3]
+    for more, together in ((timedelta(0), True), (timedelta(seconds=1), False)):
+        later = replace(layers[2], time=layers[2].time + runs.BREAK + more)
+        assert (len(runs.of_batches([*layers, later])) == 1) is together
+    of_dag = [replace(one, run_id="r", by_airflow=True) for one in layers]
+    far = replace(of_dag[0], time=BEGAN + timedelta(days=1))
+    assert [run.key for run in runs.of_batches([*of_dag, far])] == ["r"]
+
+
+def test_airflow_knows_runs_that_changed_nothing_and_how_others_ended() -> None:
+    own = batch(0, run_id="r", by_airflow=True)
+    waiting = DagRun("q", "queued", "manual")
+    known = DagRun("r", "failed", "scheduled", BEGAN, NOW, seconds={"t": 2.0})
+    found = runs.of_batches([own], [waiting, known])
+    assert [(run.key, run.state, len(run.batches)) for run in found] == [("q", "queued", 0), ("r", "failed", 1)]
+    assert runs.chosen(found, None) == found[0]  # it is about to begin
+    assert runs.chosen(found, "nowhere") is None
+    assert found[1].seconds == 3600
+
+
+@pytest.mark.parametrize(("written", "said"), [(70, False), (69, True), (130, False), (131, True)])
+def test_a_run_is_unusual_above_a_share(world: PageWorld, lake: Source, written: int, said: bool) -> None:
+    assert run_view.UNUSUAL == 0.3
+    one = run_view.TableOfRun("silver", "t", Balance(written=written), (), None, 100.0)
+    assert (one.unusual is not None) is said
+    assert replace(one, usual=None).unusual is None
+
+
+def test_a_run_is_compared_with_those_before_it(world: PageWorld, lake: Source) -> None:
+    every = runs.of_batches(batches.newest(lake, world.workspace.lake))
+    view = run_view.run_view(lake, world.definition, (), every[0].key)
+    assert [one.table for one in view.tables] == ["recordings_bronze", SILVER, "daily_patient_avg", "device_counts"]
+    assert view.tables[1].usual == 35
+    assert view.until == {"bronze": 0.0, "silver": 20.0, "gold": 32.0}  # from its first commit on
+    assert view.before == every[1].key
+    assert view.after is None
+    with pytest.raises(PipelineMissing):
+        run_view.run_view(lake, world.definition, (), "nowhere")
+
+
+# --- home and graph --------------------------------------------------------------------------------------------------
+
+
+def state_of(lake: Source, dag_runs: list[DagRun], now: datetime = NOW) -> str:
+    return overview.line(lake, "heart_rate", dag_runs, now).state
+
+
+def test_a_pipeline_is_late_when_its_schedule_wanted_several_runs(world: PageWorld, lake: Source) -> None:
+    ended = [DagRun("r", "success", "scheduled", BEGAN, BEGAN)]
+    due = BEGAN + overview.LATE_AFTER * STEP + timedelta(minutes=1)
+    assert state_of(lake, ended, due) == "fine"
+    assert state_of(lake, ended, due + timedelta(seconds=1)) == "late"
+    assert state_of(lake, [DagRun("n", "running", "manual", BEGAN), *ended], due + STEP) == "running"
+    assert state_of(lake, [DagRun("n", "failed", "manual", NOW, NOW), *ended], due) == "failed"
+
+
+def test_pipelines_in_trouble_come_first(tmp_path: Path) -> None:
+    made = Workspace(tmp_path, "good")
+    made.define('name: good\nbronze: {x: {path: "${landing}/x", format: json}}\n')
+    bad = tmp_path / "pipelines" / "bad"
+    bad.mkdir()
+    (bad / "pipeline.yaml").write_text("name: bad\nbrnze: {}\n")
+    lines = overview.overview(Source(made.settings, None), ["good", "bad"], {}, NOW)
+    assert [(line.name, line.state) for line in lines] == [("bad", "mistakes"), ("good", "broken")]
+    assert "brnze" in lines[0].mistakes[0]
+    assert "landing" in lines[1].sentence  # its folder is not there
+    (tmp_path / "landing" / "x").mkdir(parents=True)
+    empty = overview.line(Source(made.settings, None), "good", (), NOW)
+    assert (empty.state, empty.tables, empty.runs) == ("empty", 1, ())
+    made.land("x/a.json", '{"id": 1}')
+    waiting = overview.line(Source(made.settings, None), "good", (), NOW)
+    assert (waiting.state, waiting.backlog.files) == ("behind", 1)
+
+
+def test_a_line_has_the_last_runs_and_the_quarantine(world: PageWorld, lake: Source) -> None:
+    line = overview.line(lake, "heart_rate", (), NOW)
+    assert (line.state, line.quarantined, line.trend) == ("fine", 9, (3, 3, 3))
+    assert [point.entered for point in line.runs] == [42, 40, 40]
+
+
+def test_a_graph_has_landing_tables_lookups_and_quarantine(world: PageWorld, lake: Source) -> None:
+    graph = flow_graph.graph(lake, world.definition, ())
+    edges = {(edge.source, edge.target): edge.kind for edge in graph.edges}
+    assert edges["landing:recordings_bronze", "recordings_bronze"] == "stream"
+    assert edges["recordings_bronze", SILVER] == "stream"
+    assert edges["patients", SILVER] == "lookup"
+    assert edges[SILVER, f"quarantine:{SILVER}"] == "quarantine"
+    nodes = {node.key: node for node in graph.nodes}
+    assert nodes[SILVER].balance == Balance(40, None, 0, 35, 3, 0, 2)
+    assert nodes["patients"].balance is None  # this run left it as it is
+    assert nodes[f"quarantine:{SILVER}"].rows == 9
+    assert (nodes["daily_patient_avg"].technique, nodes["daily_patient_avg"].seconds) == ("partial", 1.4)
+    assert {node.state for node in graph.nodes if node.kind == "silver"} == {"up to date"}
+    first = flow_graph.graph(lake, world.definition, (), graph.runs[-1].key)
+    assert {node.key: node for node in first.nodes}["patients"].balance == Balance(2, None, 0, 2)
+
+
+def test_a_table_that_cannot_be_read_does_not_take_the_others_with_it(tmp_path: Path) -> None:
+    broken = PageWorld.at(tmp_path, runs=1)
+    uri = Path(broken.workspace.lake.table("gold", "device_counts"))
+    for file in (uri / "_delta_log").iterdir():
+        file.unlink()
+    (uri / "_delta_log").rmdir()
+    lake = Source(broken.workspace.settings, None)
+    with pytest.raises(NotADeltaTable):
+        lake.table(str(uri))
+    nodes = {node.key: node for node in flow_graph.graph(lake, broken.definition, ()).nodes}
+    assert (nodes["device_counts"].state, nodes[SILVER].state) == ("broken", "up to date")
+    assert "not a Delta table" in one_table.table_view(lake, broken.definition, "device_counts").problem
+
+
+# --- a table ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_table_with_columns_rules_history_and_query(world: PageWorld, lake: Source) -> None:
+    view = one_table.table_view(lake, world.definition, SILVER)
+    assert (view.rows, view.version, view.files, view.small_files, view.quarantined) == (105, 2, 3, 3, 9)
+    columns = {column.name: column for column in view.columns}
+    assert (columns["name"].pii, columns["name"].rules) == (True, ("known_patient",))
+    assert (columns["heartrate"].kind, columns["_pos"].of_engine) == ("DOUBLE", True)
+    assert [(rule.name, rule.failed) for rule in view.rules] == [("valid_heartrate", 9), ("known_patient", 0)]
+    assert view.upstream == (("recordings_bronze", "stream"), ("patients", "lookup"))
+    assert view.downstream == ("daily_patient_avg",)
+    assert "STREAM(recordings_bronze)" in view.sql
+    assert [one.version for one in view.history] == [0, 1, 2]
+    assert view.sample is not None
+    assert len(view.sample.rows) == one_table.SAMPLE_ROWS
+    assert view.sample.hidden == ("name",)
+    assert one_table.table_view(lake, world.definition, SILVER, rows=False).sample is None
+    with pytest.raises(PipelineMissing):
+        one_table.table_view(lake, world.definition, "nowhere")
+
+
+def test_a_bronze_table_has_the_versions_that_changed_its_columns(tmp_path: Path) -> None:
+    made = Workspace(tmp_path)
+    made.define('name: heart_rate\nbronze: {x: {path: "${landing}/x", format: json}}\n')
+    write_deltalake(made.uri("x"), pa.table({"a": [1]}))
+    write_deltalake(made.uri("x"), pa.table({"a": [1], "b": [2]}), mode="append", schema_mode="merge")
+    view = one_table.table_view(Source(made.settings, None), made.definition, "x")
+    assert [(one.version, one.changes) for one in view.drift] == [(1, "b BIGINT came"), (0, "the first columns")]
+
+
+def test_columns_have_their_origins_where_they_are_known(world: PageWorld, lake: Source) -> None:
+    view = one_table.table_view(lake, world.definition, SILVER, origins={"name": ["patients.name"]})
+    assert {column.name: column.reads for column in view.columns if column.reads} == {"name": ("patients.name",)}
+
+
+@pytest.mark.parametrize("extra", [-1, 0, 1])
+def test_of_many_columns_a_sample_has_some(tmp_path: Path, extra: int) -> None:
+    made = Workspace(tmp_path)
+    made.define('name: heart_rate\nbronze: {wide: {path: "${landing}/x", format: json}}\n')
+    width = one_table.SAMPLE_COLUMNS + extra
+    write_deltalake(made.uri("wide"), pa.table({f"c{n:04}": [1] for n in range(width)}))
+    view = one_table.table_view(Source(made.settings), made.definition, "wide")
+    assert view.sample is not None
+    assert (len(view.columns), view.sample.left_out) == (width, max(0, extra))
+
+
+def test_a_pipeline_with_personal_data_shows_what_is_known_to_be_none(world: PageWorld) -> None:
+    shows = personal.shown(world.definition, "bronze", {}, frozenset({"mrn", "name", "heartrate"}))
+    assert [name for name in ("mrn", "MRN", "name", "full_nm", "_pos", "_rescued_data") if shows(name)] == [
+        "mrn", "MRN", "_pos",
+    ]  # fmt: skip
+    of_gold = personal.shown(world.definition, "gold", {"avg": "DOUBLE", "who": "STRING"}, frozenset({"mrn"}))
+    assert (of_gold("avg"), of_gold("who")) == (True, False)
+    record = personal.masked_record('{"mrn": 1, "name": "Ada", "x": {"name": "Ada"}}', shows, masks=True)
+    assert json.loads(record or "") == {"mrn": 1, "name": personal.HIDDEN, "x": personal.HIDDEN}
+    assert personal.masked_record("Ada,1", shows, masks=True) == personal.HIDDEN
+    assert personal.masked_record("[1]", shows, masks=True) == personal.HIDDEN
+    assert personal.masked_record("Ada,1", shows, masks=False) == "Ada,1"
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+def test_files_newest_first_and_a_page_at_a_time(
+    world: PageWorld, lake: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def page(**which: Any) -> tuple[list[str], int | None]:
+        view = landed.files_view(lake, world.definition, "recordings_bronze", **which)
+        return [Path(file.path).name for file in view.files], view.older
+
+    assert page() == (["0002.json", "0001.json", "0000.json"], None)
+    for most, first, older in ((2, ["0002.json", "0001.json"], 2), (3, ["0002.json", "0001.json", "0000.json"], None)):
+        monkeypatch.setattr(landed, "PAGE", most)
+        assert page() == (first, older)
+    monkeypatch.setattr(landed, "PAGE", 1)
+    assert page() == (["0002.json"], 3)
+    assert page(before=3) == (["0001.json"], 2)
+    assert page(before=2) == (["0000.json"], None)
+    view = landed.files_view(lake, world.definition, "recordings_bronze")
+    assert (view.files[0].state, view.files[0].rows, view.entries) == ("ingested", 40, 3)
+
+
+def test_up_to_FEW_entries_all_states_are_counted(
+    world: PageWorld, lake: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for few, ingested in ((2, None), (3, 3), (4, 3)):
+        monkeypatch.setattr(landed, "FEW", few)
+        view = landed.files_view(Source(lake.settings, None), world.definition, "recordings_bronze")
+        assert view.counts["ingested"] == ingested
+        assert view.counts["waiting"] == 0
+
+
+def entries(made: Workspace, chunk: int, action: str, *names: str) -> None:
+    """Entries of a ledger, and their statuses as a run leaves them."""
+    time = pa.array([BEGAN] * len(names), pa.timestamp("us", "UTC"))
+    rows = pa.table({"path": list(names), "size": [1] * len(names), "modification_time": time,
+                     "action": [action] * len(names), "chunk": [chunk] * len(names), "discovered": time})  # fmt: skip
+    write_deltalake(made.lake.ledger("things"), rows, mode="append")
+    became = [{"path": name, "chunk": chunk, "rows": 1, "corrupt": 0, "rescued": 0, "version": chunk, "ingested": BEGAN,
+               "error": "no JSON" if name.startswith("bad") else None, "table_id": made.table_id}  # type: ignore[attr-defined]
+              for name in names]  # fmt: skip
+    write_deltalake(made.lake.outcome("things"), pa.Table.from_pylist(became, file_status.OUTCOME), mode="append")
+
+
+def test_states_of_a_page_are_those_of_the_whole_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Workspace(tmp_path)
+    made.define('name: heart_rate\nbronze: {things: {path: "${landing}/things", format: json}}\n')
+    (tmp_path / "landing" / "things").mkdir(parents=True)
+    write_deltalake(made.uri("things"), pa.table({"_chunk": [0], "_pos": [0]}))
+    lake = Source(made.settings, None)
+    made.table_id = str(lake.table(made.uri("things")).metadata().id)  # type: ignore[attr-defined,union-attr]
+    entries(made, 0, "read", "a", "b")
+    entries(made, 1, "read", "c", "bad")
+    entries(made, 2, "read", "a")  # another file of that name
+    entries(made, 3, "replace", "a", "c")
+    entries(made, 4, "skip", "d")
+    every = {(row["path"], row["chunk"]): row["state"] for row in file_status.statuses(made.lake, "things").to_pylist()}
+    assert every["a", 0] == "ingested"
+    assert every["a", 2] == every["c", 1] == "replaced"
+    monkeypatch.setattr(landed, "PAGE", 1)
+    found: dict[tuple[str, int | None], str] = {}
+    before: int | None = None
+    for _ in range(5):
+        view = landed.files_view(lake, made.definition, "things", before=before)
+        found |= {(file.path, file.batch): file.state for file in view.files}
+        before = view.older
+    assert before is None
+    assert found == every
+    wrong = landed.files_view(lake, made.definition, "things", state="failed")
+    assert [(file.path, file.error) for file in wrong.files] == [("bad", "no JSON")]
+    with pytest.raises(PipelineMissing):
+        landed.files_view(lake, made.definition, "things", state="lost")
+
+
+# --- quarantine, days, search ----------------------------------------------------------------------------------------
+
+
+def test_quarantine_by_rule_with_records_as_they_came(world: PageWorld, lake: Source) -> None:
+    view = quarantined.quarantine_view(lake, world.definition, SILVER)
+    assert view.reasons is not None
+    assert [(reason.rule, reason.text, reason.records) for reason in view.reasons] == [
+        ("valid_heartrate", "heartrate > 0", 9)
+    ]
+    assert view.examples is not None
+    first = view.examples[0]
+    assert dict(first.values)["heartrate"] == "-1.0"
+    assert dict(first.values)["name"] == personal.HIDDEN
+    assert json.loads(first.record)["heartrate"] == -1.0
+    assert [count for _, count in view.trend] == [3, 3, 3]
+    of_rule = quarantined.quarantine_view(lake, world.definition, SILVER, "known_patient")
+    assert of_rule.examples == ()
+    assert quarantined.quarantine_view(lake, world.definition, SILVER, rows=False).examples is None
+    with pytest.raises(PipelineMissing):
+        quarantined.quarantine_view(lake, world.definition, "patients_bronze")
+
+
+def test_days_have_their_rows_and_who_rebuilt_them(
+    world: PageWorld, lake: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view = days.days_view(lake, world.definition)
+    assert (view.table, view.column, view.tables) == (SILVER, "time", (SILVER,))
+    assert view.days is not None
+    assert [(day.day, day.rows, day.rebuilt) for day in view.days] == [(date(2026, 3, 2), 105, None)]
+    rows = {date(2026, 1, 1): 2, date(2026, 1, 3): 1}
+    inside = batch(0, interval=("2026-01-01T00:00:00+00:00", "2026-01-02T00:00:00+00:00"), run_id="b")
+    found = days._days(rows, [inside])
+    assert [(day.rows, day.run) for day in found] == [(2, "b"), (0, ""), (1, "")]
+    part = replace(inside, interval=("2026-01-01T00:00:01+00:00", "2026-01-02T00:00:00+00:00"))
+    assert [day.run for day in days._days(rows, [part])] == ["", "", ""]  # not all of the day
+    assert days.days_view(lake, world.definition, "patients").table == ""
+
+
+@pytest.mark.parametrize(("most", "left_out"), [(2, 1), (3, 0), (4, 0)])
+def test_a_calendar_has_SHOWN_days(
+    world: PageWorld, lake: Source, monkeypatch: pytest.MonkeyPatch, most: int, left_out: int
+) -> None:
+    monkeypatch.setattr(days, "SHOWN", most)
+    monkeypatch.setattr(days, "_counted", lambda *_: ({date(2026, 1, 1): 2, date(2026, 1, 3): 1}, 0))
+    view = days.days_view(Source(lake.settings, None), world.definition)
+    assert view.left_out == left_out
+    assert len(view.days or ()) == 3 - left_out
+
+
+def test_search_finds_tables_and_columns_best_first(
+    world: PageWorld, lake: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = find.search(lake, ["heart_rate"], "NAME")
+    assert [(hit.table, hit.column) for hit in found] == [
+        ("patients", "name"),
+        ("patients_bronze", "name"),
+        (SILVER, "name"),
+    ]
+    assert find.search(lake, ["heart_rate"], "daily")[0].column == ""
+    assert find.search(lake, ["heart_rate"], "  ") == ()
+    for most in (2, 3, 4):
+        monkeypatch.setattr(find, "MOST", most)
+        assert len(find.search(lake, ["heart_rate"], "name")) == min(most, 3)
+
+
+# --- the source ------------------------------------------------------------------------------------------------------
+
+
+def test_a_table_is_opened_once_for_each_of_its_versions(tmp_path: Path) -> None:
+    made = Workspace(tmp_path)
+    lake, uri = Source(made.settings), str(tmp_path / "lake" / "t")
+    assert lake.table(uri) is None
+    write_deltalake(uri, pa.table({"x": [1]}))
+    first = lake.table(uri)
+    assert lake.table(uri) is first
+    computed: list[int] = []
+
+    def rows(table: Any) -> int:
+        computed.append(table.version())
+        return int(table.count())
+
+    assert [lake.once(uri, "counted", rows) for _ in range(2)] == [1, 1]
+    write_deltalake(uri, pa.table({"x": [2]}), mode="append")
+    assert lake.rows(uri) == 2
+    assert computed == [0]
+    shutil.rmtree(uri)
+    time.sleep(0.02)  # the clock of files ticks in some milliseconds
+    write_deltalake(uri, pa.table({"x": [7, 8, 9]}))
+    write_deltalake(uri, pa.table({"x": [7]}), mode="append")  # at the same version, and another table
+    assert lake.rows(uri) == 4
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_memory_has_no_more_than_REMEMBERED(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr(source, "REMEMBERED", most)
+    lake = Source(Workspace(tmp_path).settings)
+    for name in ("a", "b"):
+        lake.soon(name, lambda name=name: name)  # type: ignore[misc]
+    lake._workers.shutdown(wait=True)
+    assert len(lake._memory) == min(most, 2)
+
+
+def test_who_does_not_wait_gets_what_was_known(tmp_path: Path) -> None:
+    hold = threading.Event()
+    lake = Source(Workspace(tmp_path).settings, patience=0.01)
+
+    def slow() -> str:
+        assert hold.wait(10)
+        return "done"
+
+    assert lake.soon("x", slow).value is None
+    hold.set()
+    lake._workers.shutdown(wait=True)
+    assert lake.soon("x", slow).value == "done"
+
+
+def test_views_are_json(world: PageWorld, lake: Source) -> None:
+    makers: list[Callable[[], Any]] = [
+        lambda: overview.overview(lake, ["heart_rate"], {}),
+        lambda: flow_graph.graph(lake, world.definition, ()),
+        lambda: one_table.table_view(lake, world.definition, SILVER),
+        lambda: days.days_view(lake, world.definition),
+    ]
+    for make in makers:
+        assert json.loads(as_json.text(make()))
+    assert as_json.facts({"a": float("nan"), "b": datetime(2026, 1, 1, tzinfo=UTC), "c": (1,)}) == {
+        "a": None, "b": "2026-01-01T00:00:00+00:00", "c": [1],
+    }  # fmt: skip
