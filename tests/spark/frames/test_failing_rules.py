@@ -86,7 +86,7 @@ def test_a_rule_that_a_value_stops_is_named_with_its_line(
 
 
 def test_a_query_that_a_value_stops_blames_no_rule(spark: SparkSession, workspace: Workspace) -> None:
-    workspace.define(RULES["t"].replace("SELECT id, n, xs", "SELECT id, element_at(xs, n) AS n, xs"))
+    workspace.define(RULES["t"].replace("SELECT id, n, xs", "SELECT id, CAST(element_at(xs, n) AS INT) AS n, xs"))
     land(workspace, "a", {"id": 1, "n": 0, "xs": [7]})
     error = refused(spark, workspace)
     assert (error.message, "INVALID_INDEX_OF_ZERO" in error.cause) == ("a value stops the query of t", True)
