@@ -20,6 +20,9 @@ _MASKING = {"MD5", "SHA", "SHA1", "SHA2", "CRC32", "HASH", "XXHASH64", "MASK", "
 # Functions that take the value of one row of a window.
 _OF_ONE_ROW = (exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue)
 
+# What no column's value goes into: grouping(a) is about which groups there are, and not about a.
+_OF_NO_VALUE = (exp.Identifier, exp.Var, exp.DataType, exp.Literal, exp.Grouping, exp.GroupingId)
+
 _AGGREGATION, _CONDITIONAL, _WINDOW = Use("AGGREGATION"), Use("CONDITIONAL"), Use("WINDOW")
 
 
@@ -48,7 +51,7 @@ class Expressions:
         for kind, read in self._readers():
             if isinstance(node, kind):
                 return read(node, use)
-        if isinstance(node, (exp.Identifier, exp.Var, exp.DataType, exp.Literal)):
+        if isinstance(node, _OF_NO_VALUE):
             return NONE
         aggregates = query_shape.aggregate(node) and not isinstance(node, _OF_ONE_ROW)
         inner = Use("AGGREGATION" if aggregates else "TRANSFORMATION", _masks(node))

@@ -53,6 +53,7 @@ def of(text: str, column: str) -> set[str]:
         ("if(a IS NULL, b, c)", {"t.a conditional", "t.b transformation", "t.c transformation"}),
         ("sum(a)", {"t.a aggregation"}),
         ("count(*)", set()),
+        ("grouping(a)", set()),
         ("count(a)", {"t.a aggregation*"}),
         ("round(sum(a) / max(b))", {"t.a aggregation", "t.b aggregation"}),
         ("sum(a) FILTER (WHERE b > 0)", {"t.a aggregation", "t.b conditional"}),
