@@ -58,20 +58,19 @@ def elsewhere(settings: Settings) -> dict[str, Any]:
 
 
 @contextmanager
-def found(places: Mapping[str, str], bundle: Mapping[str, str] | None) -> Iterator[Places]:
-    """Context in which the settings of a trigger can be had; while it lasts, Airflow keeps the version of the bundle.
+def in_use(bundle: Mapping[str, str] | None) -> Iterator[None]:
+    """Context in which Airflow keeps the version of a bundle on this machine.
 
     Args:
-        places: arguments of ``Settings.of``.
         bundle: what ``place_of`` gave.
     """
     if bundle is None:
-        yield Places(places)
+        yield
         return
     from airflow.dag_processing.bundles.base import BundleVersionLock
 
     with BundleVersionLock(bundle["name"], bundle.get("version")):  # type: ignore[no-untyped-call]
-        yield Places(places, bundle)
+        yield
 
 
 class Places:

@@ -77,7 +77,7 @@ def kill(worker: subprocess.Popen[bytes]) -> None:
 @pytest.fixture
 def airflow(workspace: Workspace) -> Iterator[CeleryAirflow]:
     """An Airflow for the workspace, whose jobs go to the queue ``java``."""
-    workspace.edit("pipeline.yaml", "*/15 * * * *", "0 0 1 1 *")
+    workspace.edit("pipeline.yaml", 'schedule: "*/15 * * * *"\n', "")
     workspace.edit("pipeline.yaml", "\ndatabase:", "\nairflow: {queue: java, retry_delay: 5 seconds}\ndatabase:")
     with CeleryAirflow(workspace.folder / ".airflow", workspace.settings, lasting=True) as started:
         started.wait(DAG)

@@ -45,6 +45,7 @@ class LandedFilesTrigger(BaseTrigger):
         self.tables = tables
         self.every = every
         self.bundle = bundle
+        self._places = Places(places, bundle)
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Arguments from which the triggerer rebuilds the trigger."""
@@ -58,10 +59,10 @@ class LandedFilesTrigger(BaseTrigger):
         An error of a store or the network is raised; it fails the task, which has retries.
         """
         before = ""
-        with bundles.found(self.places, self.bundle) as places:
+        with bundles.in_use(self.bundle):
             while True:
                 try:
-                    found, message = await asyncio.to_thread(self._find, await connections.said_in_triggerer(), places)
+                    found, message = await asyncio.to_thread(self._find, await connections.said_in_triggerer())
                 except UserError as error:
                     yield TriggerEvent({"error": error.for_people()})  # type: ignore[no-untyped-call]
                     return
@@ -73,9 +74,9 @@ class LandedFilesTrigger(BaseTrigger):
                     return
                 await asyncio.sleep(self.every)
 
-    def _find(self, said: dict[str, str], places: Places) -> tuple[dict[str, int] | None, str]:
+    def _find(self, said: dict[str, str]) -> tuple[dict[str, int] | None, str]:
         with aws.given(said):
-            return find_landed(self.pipeline, places.settings(), self.tables)
+            return find_landed(self.pipeline, self._places.settings(), self.tables)
 
 
 class FileArrivalTrigger(BaseEventTrigger):

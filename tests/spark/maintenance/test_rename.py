@@ -33,6 +33,7 @@ def idle(reports: dict[str, Any]) -> bool:
     return {report.state for report in reports.values()} == {"idle"}
 
 
+@pytest.mark.more
 @pytest.mark.in_the_jvm
 def test_a_renamed_pipeline_has_nothing_new_and_then_takes_in_what_lands(
     heartbeats: Workspace, spark: SparkSession, monkeypatch: pytest.MonkeyPatch

@@ -95,8 +95,9 @@ def test_a_version_that_was_cleaned_away_is_fetched_where_it_is_needed(
 
 def test_each_run_waits_by_its_own_version(workspace: Workspace, origin: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trigger = deferred(workspace, parsed(workspace, "b", monkeypatch))
-    trigger.bundle = {**trigger.bundle, "version": "a"}
-    assert "SG201" in first_event(trigger)["error"]
+    _, arguments = trigger.serialize()
+    arguments["bundle"] = {**trigger.bundle, "version": "a"}
+    assert "SG201" in first_event(type(trigger)(**arguments))["error"]
 
 
 def test_what_starts_runs_follows_the_newest_version(
