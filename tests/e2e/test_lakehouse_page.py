@@ -8,20 +8,28 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import FrameLocator, Page, expect, sync_playwright
 
+from sluicegate.definition import load
 from sluicegate.tools.demo.local_airflow import USER, LocalAirflow
+from tests.conftest import ROOT
 from tests.e2e.test_browser import PATIENCE, picture
 from tests.e2e.test_browser import chromium as chromium
-from tests.support.page_world import PageWorld
+from tests.support.page_world import STEP, PageWorld
 
 pytestmark = pytest.mark.e2e
 
 SILVER = "recordings_enriched"
+MISTAKEN = """name: deliveries
+bronze:
+  parcels: {path: "${landing}/parcels", fromat: json}
+"""
 VIEWS = {
     "lakehouse-home": "",
     "lakehouse-graph": "p/heart_rate",
@@ -36,10 +44,18 @@ VIEWS = {
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> PageWorld:
-    """A lake with some runs, of which each quarantined more or fewer records."""
-    made = PageWorld.at(tmp_path_factory.mktemp("lakehouse"), runs=0)
+    """A lake with some runs until now, two pipelines that have not run yet, and one whose definition has a mistake."""
+    began = datetime.now(UTC).replace(second=0, microsecond=0) - 5 * STEP
+    made = PageWorld.at(tmp_path_factory.mktemp("lakehouse"), runs=0, began=began)
     for quarantined in (2, 3, 0, 9, 4):
         made.run(quarantined=quarantined)
+    settings = made.workspace.settings
+    for name in ("retail", "online_school"):
+        shutil.copytree(ROOT / "pipelines" / name, settings.pipelines / name)
+        for table in load(name, settings).bronze.values():
+            Path(table.path).mkdir(parents=True, exist_ok=True)
+    (settings.pipelines / "deliveries").mkdir()
+    (settings.pipelines / "deliveries" / "pipeline.yaml").write_text(MISTAKEN)
     return made
 
 
@@ -80,6 +96,7 @@ def test_a_person_goes_from_airflow_to_a_pipeline_and_its_table(page: Page) -> N
     frame = inside(page)
     expect(frame.get_by_role("heading", name="Pipelines")).to_be_visible()
     expect(frame.get_by_role("row").filter(has_text="heart_rate")).to_contain_text("18")  # in quarantine
+    expect(frame.get_by_role("row").filter(has_text="deliveries")).to_contain_text("fromat")
     picture(page, "lakehouse-home")
     frame.get_by_role("link", name="heart_rate", exact=True).click()
     expect(frame.get_by_role("heading", name="heart_rate")).to_be_visible()

@@ -51,7 +51,8 @@ class PageWorld:
         shutil.copytree(ROOT / "pipelines" / "heart_rate", folder / "pipelines" / "heart_rate")
         for name in ("recordings", "patients"):
             (folder / "landing" / name).mkdir(parents=True)
-        made.land("patients/patients.csv", "mrn,name\n1,Ada Byron\n2,Bo Li\n", age=600)
+        age = (datetime.now(UTC) - began).total_seconds() + 600
+        made.land("patients/patients.csv", "mrn,name\n1,Ada Byron\n2,Bo Li\n", age=age)
         world = cls(made, began)
         for _ in range(runs):
             world.run()
@@ -81,7 +82,8 @@ class PageWorld:
         ]
         for beat in beats[:quarantined]:
             beat["heartrate"] = -1.0
-        self.workspace.land(f"recordings/{number:04d}.json", beats, age=300)
+        age = (datetime.now(UTC) - when).total_seconds() + 45
+        self.workspace.land(f"recordings/{number:04d}.json", beats, age=age)
         self._bronze("recordings_bronze", beats, said, when + timedelta(seconds=20))
         if number == 0:
             people = [{"mrn": 1, "name": "Ada Byron"}, {"mrn": 2, "name": "Bo Li"}]

@@ -69,8 +69,11 @@ class File:
 
     @property
     def lag(self) -> float | None:
-        """Seconds from its landing to its rows in bronze."""
-        return (self.ingested - self.modified).total_seconds() if self.ingested and self.modified else None
+        """Seconds from its landing to its rows in bronze; None if clocks differ so that there are none."""
+        if self.ingested is None or self.modified is None:
+            return None
+        seconds = (self.ingested - self.modified).total_seconds()
+        return seconds if seconds >= 0 else None
 
 
 @dataclass(frozen=True)

@@ -130,7 +130,7 @@ def overview(
 
 
 @dataclass(frozen=True)
-class _Known:
+class _Facts:
     """What a line is made of, apart from Airflow's runs."""
 
     pipeline: Pipeline
@@ -140,7 +140,7 @@ class _Known:
     error: str = ""
 
 
-def _read(source: Source, name: str) -> _Known:
+def _read(source: Source, name: str) -> _Facts:
     pipeline = source.pipeline(name)
     try:
         waiting = _of_pending(pending(pipeline, pipeline.settings), datetime.now(UTC))
@@ -151,8 +151,8 @@ def _read(source: Source, name: str) -> _Known:
         last = batches.newest(source, at, NEWEST)
         quarantined = sum(source.rows(at.quarantine(table)) for table in pipeline.silver)
     except SluicegateError as error:
-        return _Known(pipeline, waiting, error=error.message)
-    return _Known(pipeline, waiting, last, quarantined)
+        return _Facts(pipeline, waiting, error=error.message)
+    return _Facts(pipeline, waiting, last, quarantined)
 
 
 def line(source: Source, name: str, dag_runs: Sequence[DagRun], now: datetime, until: float | None = None) -> Line:
