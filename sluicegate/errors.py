@@ -257,19 +257,13 @@ class StoreRefused(UserError):
 
 
 class FanOut(UserError):
-    """Raised when a silver transform gives several rows for one record, mostly by a lookup with duplicate keys.
-
-    A table that is to have them says ``rows: many``.
-    """
+    """Raised when a silver transform without ``rows: many`` gives several rows for one record."""
 
     code = "SG208"
 
 
 class LakeUnsupported(UserError):
-    """Raised when writers cannot be kept apart on the lake's store, or its path has characters we cannot handle.
-
-    Also when this user may not take its lock.
-    """
+    """Raised when a lake's store, path or lock file is none with which writers can be kept apart."""
 
     code = "SG209"
 
