@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ from sluicegate.gold.affected import reading
 from sluicegate.spark.catalyst import Catalyst, each, name_of, number_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from tests.worlds.schema import Table
 
@@ -150,15 +150,28 @@ class PlanLineage:
         return frozenset()
 
 
-def by_spark(spark: SparkSession, tables: Iterable[Table], text: str) -> PlanLineage:
-    """Lineage of a query over some tables, which become views of the session."""
-    names = []
-    for number, table in enumerate(tables):
-        schema = spark.createDataFrame([], table.ddl).schema
-        frame: DataFrame = reading.stand_in(spark, number, schema)
-        frame.createOrReplaceTempView(table.name)
-        names.append(table.name)
-    return PlanLineage(names).read(Catalyst(spark).plan(spark.sql(text)))
+class Spark:
+    """Spark with some tables, as views of its session.
+
+    Args:
+        spark: the session.
+        tables: the tables.
+    """
+
+    def __init__(self, spark: SparkSession, tables: Sequence[Table]) -> None:
+        self.spark, self.names = spark, [table.name for table in tables]
+        self._catalyst = Catalyst(spark)
+        for number, table in enumerate(tables):
+            schema = spark.createDataFrame([], table.ddl).schema
+            reading.stand_in(spark, number, schema).createOrReplaceTempView(table.name)
+
+    def lineage(self, text: str) -> PlanLineage:
+        """Lineage of a query over them.
+
+        Raises:
+            PySparkException: Spark refuses the query.
+        """
+        return PlanLineage(self.names).read(self._catalyst.plan(self.spark.sql(text)))
 
 
 def _nodes(expression: Any) -> Iterator[Any]:

@@ -13,7 +13,7 @@ from sluicegate.sql.lineage.model import Columns, Lineage, Origins
 from sluicegate.sql.lineage.queries import lineage
 from tests.spark.gold.test_affected_keys import KEYED, SETTLED, UNSETTLED, WHOLE
 from tests.spark.gold.test_affected_keys import TABLES as KEYED_TABLES
-from tests.support.plan_lineage import PlanLineage, by_spark
+from tests.support.plan_lineage import PlanLineage, Spark
 from tests.worlds.schema import Column, Table, tables
 from tests.worlds.shapes import Shapes
 
@@ -112,16 +112,15 @@ def differences(text: str, ours: Lineage, theirs: PlanLineage) -> list[str]:
 
 def compared(spark: SparkSession, made: Sequence[Table], texts: Sequence[str]) -> list[str]:
     schemas = {table.name: Columns(tuple(one.name for one in table.columns), (), True) for table in made}
-    wrong: list[str] = []
-    for text in texts:
-        wrong += differences(text, lineage(text, schemas), by_spark(spark, made, text))
-    return wrong
+    theirs = Spark(spark, made)
+    return [one for text in texts for one in differences(text, lineage(text, schemas), theirs.lineage(text))]
 
 
 def test_names_that_are_easily_taken_for_others(spark: SparkSession) -> None:
     assert compared(spark, TABLES, NASTY) == []
 
 
+@pytest.mark.more
 def test_queries_of_gold(spark: SparkSession) -> None:
     known = {"session"}  # its window is a column of its own in Spark's plan
     cases = {**KEYED, **SETTLED, **WHOLE}
@@ -130,18 +129,19 @@ def test_queries_of_gold(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize(
-    "seed", [pytest.param(seed, marks=[] if seed < 2 else pytest.mark.release) for seed in range(1, 31)]
+    "seed", [pytest.param(seed, marks=pytest.mark.more if seed < 2 else pytest.mark.release) for seed in range(1, 31)]
 )
 def test_random_queries(spark: SparkSession, seed: int) -> None:
     random = Random(seed)
     made = tables(random)
     schemas = {table.name: Columns(tuple(one.name for one in table.columns), (), True) for table in made}
+    of_spark = Spark(spark, made)
     wrong: list[str] = []
     counted = {"certain": 0, "unsure": 0}
     while sum(counted.values()) < 20:
         text = Shapes(random, made).make().spark
         try:
-            theirs = by_spark(spark, made, text)
+            theirs = of_spark.lineage(text)
         except PySparkException:
             continue  # a grammar does not know all rules of Spark's
         ours = lineage(text, schemas)
