@@ -93,7 +93,9 @@ def run_view(source: Source, pipeline: Pipeline, dag_runs: Sequence[DagRun], key
     before = every[place + 1].key if place + 1 < len(every) else None
     last = {batch.layer: batch.time for batch in run.batches}
     began = run.began
-    until = {layer: (last[layer] - began).total_seconds() for layer in LAYERS if layer in last and began is not None}
+    until: dict[str, float] = {
+        layer: (last[layer] - began).total_seconds() for layer in LAYERS if layer in last and began is not None
+    }
     return RunView(pipeline.name, run, tables, before, every[place - 1].key if place else None, until)
 
 
