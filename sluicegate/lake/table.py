@@ -8,6 +8,7 @@ commit) it says ``refresh``.
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 from deltalake import DeltaTable
 
@@ -63,13 +64,24 @@ class Table:
         """Number of its rows, as its log has it; 0 if there is no table."""
         return tables.rows(self.delta)
 
+    @cached_property
+    def dataset(self) -> Any:
+        """The table as Arrow reads it: to describe many data files to Arrow takes as long as reading a few.
+
+        Raises:
+            LookupError: there is no table.
+        """
+        if self.delta is None:
+            raise LookupError(f"there is no table at {self.uri}")
+        return tables.dataset(self.delta)
+
     def refresh(self) -> None:
         """Forgets what was read, so that the table is opened at its newest version when it is next asked for.
 
         It is opened anew rather than moved on: a table that was deleted and made again has another id, and a log of
         its own.
         """
-        for name in ("delta", "restores", "last_commit_of_ours"):
+        for name in ("delta", "restores", "last_commit_of_ours", "dataset"):
             self.__dict__.pop(name, None)
 
 

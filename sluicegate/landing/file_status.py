@@ -144,9 +144,11 @@ def read(
     mine = pc.field("table_id") == tables.table_id(bronze)
     past = offsets.lineage(bronze)
     if not past.restores:
-        return tables.where(tables.dataset(log), mine if where is None else mine & where, columns or OUTCOME.names)
+        return tables.where(
+            opened[at.outcome(name)].dataset, mine if where is None else mine & where, columns or OUTCOME.names
+        )
     offset = offsets.committed_offset(bronze, offsets.app_id("bronze", name, ledger), past).offset
-    rows = offsets.standing(tables.where(tables.dataset(log), mine).to_pylist(), past, offset)
+    rows = offsets.standing(tables.where(opened[at.outcome(name)].dataset, mine).to_pylist(), past, offset)
     standing = pa.Table.from_pylist(list(rows), schema=OUTCOME)
     return (standing if where is None else standing.filter(where)).select(columns or OUTCOME.names)
 

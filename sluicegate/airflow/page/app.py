@@ -14,6 +14,7 @@ from fastapi.responses import HTMLResponse, JSONResponse
 from sluicegate.airflow.dag import settings_below
 from sluicegate.airflow.page import html, routes
 from sluicegate.errors import DefinitionError, PipelineMissing, SluicegateError
+from sluicegate.monitor.views import overview
 from sluicegate.monitor.views.source import Source
 from sluicegate.settings import Settings
 
@@ -77,7 +78,8 @@ async def _failed(request: Request, error: Exception) -> Response:
         raise error
     if isinstance(error, PipelineMissing):
         return _answer(request, 404, "There is no such pipeline or table.", "")
-    mistakes = [str(one) for one in error.mistakes] if isinstance(error, DefinitionError) else []
+    source: Source = request.app.state.source
+    mistakes = overview.mistakes_of(error, source.settings) if isinstance(error, DefinitionError) else ()
     return _answer(request, 409 if mistakes else 503, error.message, error.hint or "", mistakes)
 
 

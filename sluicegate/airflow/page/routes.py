@@ -203,7 +203,7 @@ def files(
     """Files of a bronze table."""
     found = _pipeline(request, viewer, pipeline)
     view = landed.files_view(_source(request), found, table, state, before)
-    live = view.of_files and view.listed is None and not view.error
+    live = view.searching or (view.of_files and view.listed is None and not view.error)
     return _shown(request, "files", view, pipeline=pipeline, tab="files", table=table, live=live)
 
 

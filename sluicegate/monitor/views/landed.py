@@ -20,16 +20,16 @@ from sluicegate.errors import PipelineMissing
 from sluicegate.lake import layout, tables
 from sluicegate.landing import file_status
 from sluicegate.monitor import status
+from sluicegate.monitor.views.source import Answer, Source
 
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
-    from sluicegate.monitor.views.source import Source
 
 PAGE = 100
 """Files of a page, at least: the ledger batch of the last of them is there as a whole."""
 
 FEW = 20_000
-"""Entries of a ledger up to which the states of all are counted."""
+"""Entries of a ledger up to which the states of all are counted, and about which a page reads at most."""
 
 LANDED = ("waiting", "settling", "changed", "refused")
 """States of files that are in landing and not in the ledger."""
@@ -76,6 +76,10 @@ class File:
         return seconds if seconds >= 0 else None
 
 
+Page = tuple[list[File], int | None]
+"""Files, and the ledger batch before which there are more."""
+
+
 @dataclass(frozen=True)
 class FilesView:
     """Files of a bronze table.
@@ -92,6 +96,7 @@ class FilesView:
         older: ledger batch before which the next page begins; None if this is the last one.
         listed: when landing was listed (UTC); None while that is being done.
         error: why landing cannot be listed.
+        searching: whether the files are still being looked for: those in one state may lie anywhere in the ledger.
     """
 
     pipeline: str
@@ -105,6 +110,7 @@ class FilesView:
     older: int | None
     listed: datetime | None
     error: str
+    searching: bool = False
 
 
 def files_view(source: Source, pipeline: Pipeline, name: str, state: str = "", before: int | None = None) -> FilesView:
@@ -133,12 +139,18 @@ def files_view(source: Source, pipeline: Pipeline, name: str, state: str = "", b
     }
     found: list[File] = []
     older: int | None = None
+    searching = False
     if state in LANDED and state != "waiting":
         found = [file for file in landed if file.state == state][:PAGE]
     else:
         if before is None:
             found = [file for file in landed if not state or file.state == state][:PAGE]
-        entered, older = _of_ledger(source, at, name, state, before)
+        source.dataset(at.outcome(name))
+        page = _page(source, at, name, state, before)
+        searching = page.value is None and page.error is None
+        if page.error is not None:
+            raise page.error
+        entered, older = page.value or ([], None)
         found += entered
     error = answer.error.message if answer is not None and answer.error is not None else ""
     return FilesView(
@@ -153,6 +165,7 @@ def files_view(source: Source, pipeline: Pipeline, name: str, state: str = "", b
         older,
         listed,
         error,
+        searching,
     )
 
 
@@ -206,6 +219,19 @@ def _states(at: layout.Lake, name: str) -> dict[str, int | None]:
     return {one["values"]: one["counts"] for one in counted}
 
 
+def _page(source: Source, at: layout.Lake, name: str, state: str, before: int | None) -> Answer[Page]:
+    """Files of a page, found once for the versions of the tables that they are in."""
+    found = [
+        source.table(uri) for uri in (at.ledger(name), at.table("bronze", name), at.outcome(name), at.archive(name))
+    ]
+    versions = tuple((tables.table_id(table), table.version()) if table is not None else None for table in found)
+    what = ("files", at, name, versions, state, before)
+    if state:
+        return source.soon(what, lambda: _of_ledger(source, at, name, state, before))
+    known = source.once(at.ledger(name), what, lambda _: _of_ledger(source, at, name, state, before))
+    return Answer(known or ([], None))
+
+
 def _of_ledger(
     source: Source, at: layout.Lake, name: str, state: str, before: int | None
 ) -> tuple[list[File], int | None]:
@@ -221,7 +247,7 @@ def _of_ledger(
         last = first
         read = _window(source, at, name, ledger, first, before)
         found = [file for file in reversed(read) if not state or file.state == state]
-        if len(found) >= PAGE:
+        if len(found) >= PAGE or len(read) >= FEW:  # a state that hardly any file has is not looked for in all of them
             break
     older = last if last is not None and last > 0 and _has_before(ledger, last) else None
     return found, older
@@ -252,15 +278,15 @@ def _window(
     inside = pc.field("chunk") >= first
     if before is not None:
         inside = inside & (pc.field("chunk") < before)
-    entries = tables.where(tables.dataset(ledger), inside)
+    entries = tables.where(source.dataset(at.ledger(name)), inside)
     paths = entries["path"]
     if before is not None and entries.num_rows:
         renewing = (pc.field("chunk") >= before) & pc.field("action").isin(["replace", "reset", "drop"])
-        later = tables.where(tables.dataset(ledger), renewing)
+        later = tables.where(source.dataset(at.ledger(name)), renewing)
         renewed = later.filter(pc.is_in(later["path"], value_set=paths.combine_chunks()))
         if renewed.num_rows:  # else nothing that came later touches the files of this page
             of_same = (pc.field("chunk") >= before) & pc.field("path").isin(renewed["path"].unique().to_pylist())
-            entries = pa.concat_tables([entries, tables.where(tables.dataset(ledger), of_same)])
+            entries = pa.concat_tables([entries, tables.where(source.dataset(at.ledger(name)), of_same)])
     found = file_status.of_entries(at, name, entries, first, source.opened())
     shown = found if before is None else found.filter(pc.less(found["chunk"], before))
     return [_file(row) for row in shown.to_pylist()]
@@ -275,12 +301,12 @@ def _failed(
     chosen = wrong.sort_by([("chunk", "descending")]).slice(0, PAGE)
     if not chosen.num_rows:
         return [], None
-    paths, batches = chosen["path"].unique().to_pylist(), chosen["chunk"].unique().to_pylist()
-    entries = tables.where(tables.dataset(ledger), pc.field("path").isin(paths))
-    found = file_status.of_entries(at, name, entries, min(batches), source.opened())
-    rows = [_file(row) for row in found.to_pylist() if row["state"] == "failed" and row["chunk"] in batches]
-    older = min(batches) if wrong.num_rows > PAGE else None
-    return list(reversed(rows)), older
+    batches = sorted(set(chosen["chunk"].to_pylist()))
+    # Each file with all that came later of it: what was read whole since is failed no more, but replaced.
+    entries = tables.where(source.dataset(at.ledger(name)), pc.field("path").isin(chosen["path"].unique().to_pylist()))
+    found = file_status.of_entries(at, name, entries, batches[0], source.opened())
+    rows = [_file(row) for row in found.to_pylist() if row["state"] == "failed" and row["chunk"] in set(batches)]
+    return list(reversed(rows)), batches[0] if wrong.num_rows > PAGE else None
 
 
 def _file(row: dict[str, Any]) -> File:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sluicegate.monitor.views.batches import Batch
     from sluicegate.monitor.views.runs import DagRun, Run
     from sluicegate.monitor.views.source import Source
+    from sluicegate.settings import Settings
 
 NEWEST = 400
 """Batches of a pipeline that its line is made of."""
@@ -159,7 +160,7 @@ def line(source: Source, name: str, dag_runs: Sequence[DagRun], now: datetime, u
     """The line of one pipeline, which is there whatever is wrong with it."""
     answer = source.soon(("line", name), partial(_read, source, name), until)
     if isinstance(answer.error, DefinitionError):
-        said = tuple(str(mistake) for mistake in answer.error.mistakes) or (answer.error.message,)
+        said = mistakes_of(answer.error, source.settings)
         return Line(name, "mistakes", f"pipeline.yaml has {_mistakes(len(said))}", mistakes=said)
     if answer.error is not None:
         return Line(name, "broken", answer.error.message)
@@ -180,6 +181,11 @@ def line(source: Source, name: str, dag_runs: Sequence[DagRun], now: datetime, u
         about, state=state, sentence=sentence, runs=points, fresh=_fresh(last), quarantined=found.quarantined,
         trend=tuple(point.quarantined for point in points),
     )  # fmt: skip
+
+
+def mistakes_of(error: DefinitionError, settings: Settings) -> tuple[str, ...]:
+    """Mistakes of a definition in words, with its file as it is called in the folder of the definitions."""
+    return tuple(str(mistake).replace(f"{settings.pipelines}/", "") for mistake in error.mistakes)
 
 
 def backlog(source: Source, pipeline: Pipeline) -> Backlog:

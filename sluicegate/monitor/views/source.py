@@ -75,6 +75,8 @@ class _Remembered(Tables):
         handle = super().__getitem__(uri)
         if "delta" not in handle.__dict__:
             handle.__dict__["delta"] = self._source.table(uri)
+            if handle.delta is not None and self._source.has_dataset(uri):
+                handle.__dict__["dataset"] = self._source.dataset(uri)
         return handle
 
 
@@ -168,6 +170,15 @@ class Source:
             return None
         version = (tables.table_id(table), table.version())
         return self._remember((uri, what), version, lambda: compute(table))
+
+    def dataset(self, uri: str) -> Any:
+        """A table as Arrow reads it; None if there is none."""
+        self._store(("has dataset", uri), True)
+        return self.once(uri, "dataset", tables.dataset)
+
+    def has_dataset(self, uri: str) -> bool:
+        """Whether a table was read by Arrow before, so that it will probably be read so once more."""
+        return bool(self._recall(("has dataset", uri)))
 
     def rows(self, uri: str) -> int:
         """Number of rows of a table, 0 if there is none; no data is read."""

@@ -282,7 +282,7 @@ def test_files_newest_first_and_a_page_at_a_time(
     world: PageWorld, lake: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def page(**which: Any) -> tuple[list[str], int | None]:
-        view = landed.files_view(lake, world.definition, "recordings_bronze", **which)
+        view = landed.files_view(Source(lake.settings, None), world.definition, "recordings_bronze", **which)
         return [Path(file.path).name for file in view.files], view.older
 
     assert page() == (["0002.json", "0001.json", "0000.json"], None)
@@ -343,6 +343,16 @@ def test_states_of_a_page_are_those_of_the_whole_ledger(tmp_path: Path, monkeypa
         before = view.older
     assert before is None
     assert found == every
+    for few, pages in ((1, [[], ["a"]]), (2, [[], ["a"]]), (3, [["a"]])):  # of entries, and no file of the page
+        monkeypatch.setattr(landed, "FEW", few)
+        shown, before = [], None
+        while not shown or not shown[-1]:
+            fresh = Source(made.settings, None)
+            view = landed.files_view(fresh, made.definition, "things", state="replaced", before=before)
+            shown.append([file.path for file in view.files])
+            before = view.older
+        assert shown[-1][0] == "a"
+        assert len(shown) >= len(pages) - 1
     wrong = landed.files_view(lake, made.definition, "things", state="failed")
     assert [(file.path, file.error) for file in wrong.files] == [("bad", "no JSON")]
     with pytest.raises(PipelineMissing):
