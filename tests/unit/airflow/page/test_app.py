@@ -7,10 +7,12 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 
+from sluicegate.monitor.views.source import Source
 from tests.support.page_world import PageWorld
 
 pytestmark = pytest.mark.unit
@@ -63,10 +65,10 @@ def server(world: PageWorld, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         }  # fmt: skip
         for key, value in said.items():
             patch.setenv(key, value)
-        yield from _served()
+        yield from _served(patch)
 
 
-def _served() -> Iterator[Any]:
+def _served(patch: pytest.MonkeyPatch) -> Iterator[Any]:
     from airflow import settings as airflow_settings
     from airflow.api_fastapi import app as airflow_app
     from airflow.configuration import conf
@@ -74,6 +76,10 @@ def _served() -> Iterator[Any]:
     from airflow.models.base import Base
     from fastapi.testclient import TestClient
 
+    from sluicegate.airflow.page import app as page_app
+
+    # On a busy machine a page would say that it is being read: here it waits until it is.
+    patch.setattr(page_app, "Source", partial(Source, patience=None))
     old, address = airflow_settings.SQL_ALCHEMY_CONN, conf.get("database", "sql_alchemy_conn")
     airflow_settings.SQL_ALCHEMY_CONN = address
     airflow_settings.SQL_ALCHEMY_CONN_ASYNC = address.replace("sqlite:", "sqlite+aiosqlite:")

@@ -345,7 +345,8 @@ def test_states_of_a_page_are_those_of_the_whole_ledger(tmp_path: Path, monkeypa
     assert found == every
     for few, pages in ((1, [[], ["a"]]), (2, [[], ["a"]]), (3, [["a"]])):  # of entries, and no file of the page
         monkeypatch.setattr(landed, "FEW", few)
-        shown, before = [], None
+        shown: list[list[str]] = []
+        before = None
         while not shown or not shown[-1]:
             fresh = Source(made.settings, None)
             view = landed.files_view(fresh, made.definition, "things", state="replaced", before=before)
