@@ -58,7 +58,7 @@ gold:
 REFUSED: dict[str, tuple[type[SluicegateError], str]] = {
     "fan_out": (FanOut, "makes 4 rows of 2 records"),
     "failing": (ExpectationFailed, "broke s (2 rows)"),
-    "raising": (SluicegateError, "raising could not be filled"),
+    "raising": (QueryError, "a value stops the query of raising"),
     "misfit": (QueryError, "a value stops the query of misfit"),
     "no_date": (QueryError, "a value stops the query of no_date"),
     "lookup": (QueryError, "a value stops the query of lookup"),
