@@ -31,7 +31,7 @@ def delta_table(uri: str, version: int | None = None) -> DeltaTable | None:
     if is_local(uri):
         folder = Path(local_path(uri))
         if not (folder / "_delta_log").is_dir():
-            if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            if folder.exists() and not (folder.is_dir() and _is_unwritten(folder)):
                 raise NotADeltaTable(
                     f"{uri} has files in it but is not a Delta table",
                     where=Where(table=folder.name, file=uri),
@@ -42,6 +42,16 @@ def delta_table(uri: str, version: int | None = None) -> DeltaTable | None:
         return table_at(uri, version)
     except TableNotFoundError:
         return None
+
+
+def _is_unwritten(folder: Path) -> bool:
+    """Whether a folder without a log has nothing that is lost when a table is made there.
+
+    In a table of ours for bookkeeping, as the ledger, the files of a first commit are that: delta-rs writes them before
+    the log, so another run may be between the two, or was killed there.
+    """
+    ours = any(name.startswith("_") for name in (folder.name, folder.parent.name))
+    return all(ours and file.name.startswith("part-") and file.suffix == ".parquet" for file in folder.iterdir())
 
 
 def table_at(uri: str, version: int | None = None) -> DeltaTable:

@@ -285,3 +285,24 @@ def test_rows_of_a_version_are_counted_by_the_handle_if_it_has_it(uri: str, open
     add(uri, 3)
     assert (opened.rows_at(uri, 2), opened.rows_at(uri, 3), opens[uri]) == (3, 4, 3)
     assert opened.rows_at(f"{uri}x", 0) == 0
+
+
+@pytest.mark.parametrize("table", ["_ledger/raw", "_events"])
+def test_files_of_a_first_commit_that_was_stopped_before_its_log_are_in_nobodys_way(tmp_path: Path, table: str) -> None:
+    """delta-rs writes them first: another run may be there now, or was killed there."""
+    rows = pa.table({"n": [1]})
+    write_deltalake(str(tmp_path / "other"), rows)
+    (file,) = (tmp_path / "other").glob("part-*.parquet")
+    folder = tmp_path / table
+    folder.mkdir(parents=True)
+    shutil.copy(file, folder / file.name)
+    assert tables.delta_table(str(folder)) is None
+    tables.write(str(folder), rows)
+    opened = tables.delta_table(str(folder))
+    assert tables.rows(opened) == 1
+    (tmp_path / "_ledger" / "mine").mkdir(parents=True)
+    for file_of_somebody, place in (("notes.txt", "_ledger/mine"), (file.name, "bronze/raw")):
+        (tmp_path / place).mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, tmp_path / place / file_of_somebody)
+        with pytest.raises(NotADeltaTable):
+            tables.delta_table(str(tmp_path / place))
