@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -151,7 +151,9 @@ class _Rename:
     def done(self) -> Renamed:
         """Checks that the name can be had, and does what is left to do."""
         old, new = self._has_tables(self.old), self._has_tables(self.new)
-        if not self.begun:
+        if self.begun:
+            self._demand_one_of_two()
+        else:
             self._demand_possible(old, new)
         if old or new:
             claim.claim(self.old if old else self.new, self.definition.settings.target)
@@ -211,11 +213,35 @@ class _Rename:
     def _folder(self, at: Lake) -> str:
         return f"{local_path(self.root)}/{at.pipeline}"
 
+    def _demand_one_of_two(self) -> None:
+        """Checks that no table would have to give way to another.
+
+        Raises:
+            RenameRefused: there are tables under both names.
+        """
+        if self._has_tables(self.old) and self._has_tables(self.new):
+            raise RenameRefused(
+                f"the lake has tables under both names, {self.former} and {self.name}",
+                where=Where(file=self._folder(self.old)),
+                cause="something was written there while the rename was under way",
+                hint="find out which of the two folders the pipeline needs, move the other one out of the lake, and give"
+                " the same command again; until then no run of either name begins",
+            )
+
+    def _take_locks_away(self, at: Lake) -> None:
+        """Removes the folder of a name that has no tables; whoever waits for a lock in it finds that it is gone."""
+        if self._has_tables(at):
+            return
+        for name in _WITHOUT_TABLES:
+            shutil.rmtree(f"{self._folder(at)}/{name}", ignore_errors=True)
+        with suppress(OSError):  # it is not there, or something has come into it, which stays
+            os.rmdir(self._folder(at))
+
     def _move_tables(self) -> bool:
-        new = self._folder(self.new)
-        shutil.rmtree(new, ignore_errors=True)  # locks that were tried, or nothing
+        self._demand_one_of_two()  # as it is now, behind the record that keeps runs out
+        self._take_locks_away(self.new)
         try:
-            os.rename(self._folder(self.old), new)
+            os.rename(self._folder(self.old), self._folder(self.new))  # fails if that has anything in it
         except OSError as error:
             raise SluicegateError(
                 f"the folder of {self.former} could not be moved",

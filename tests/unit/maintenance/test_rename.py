@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,40 @@ def test_a_stop_leaves_what_the_same_command_completes(
     assert (Path(at.lake) / "store" / "bronze" / "orders" / "part").exists()
     with writing(lake(at, "store"), "a run", target=""):
         pass
+
+
+def test_what_comes_under_the_former_name_after_a_stop_costs_no_table(
+    at: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server writes the file that it was sent last when the tables have moved, or somebody copies a table there."""
+    with monkeypatch.context() as patched:
+        stop_at(patched, "rename.tables_moved")
+        with pytest.raises(KeyboardInterrupt):
+            rename("shop", "store", at)
+    late = fill(at, "shop")
+    with pytest.raises(RenameRefused, match="tables under both names, shop and store") as caught:
+        rename("shop", "store", at)
+    assert caught.value.exit_code == 2
+    assert (Path(at.lake) / "store" / "bronze" / "orders" / "part").exists()
+    assert late.exists()
+    shutil.rmtree(late.parents[2])
+    assert rename("shop", "store", at) == Renamed(definition=True)
+    assert (Path(at.lake) / "store" / "bronze" / "orders" / "part").exists()
+
+
+def test_tables_that_come_under_the_new_name_meanwhile_are_not_replaced(
+    at: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def point(here: str) -> None:
+        if here == "rename.recorded":
+            fill(at, "store")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(_faults, "point", point)
+        with pytest.raises(RenameRefused, match="tables under both names"):
+            rename("shop", "store", at)
+    for name in ("shop", "store"):
+        assert (Path(at.lake) / name / "bronze" / "orders" / "part").exists()
 
 
 def test_runs_of_the_former_name_are_kept_out(at: Settings) -> None:
