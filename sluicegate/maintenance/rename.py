@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -130,23 +130,28 @@ class _Rename:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Context in which no run is at work on the pipeline, and no other rename on the lake."""
+        """Context in which no run is at work on the pipeline by either name, and no other rename on the lake."""
         owner = f"rename of {self.former} to {self.name}"
-        place = self.old if Path(self._folder(self.old)).is_dir() else self.new
-        with pipeline_lock(Lake(self.root, renamed.FOLDER), owner, wait=0), turn(place, owner) as holder:
-            if holder is not None:
-                raise LakeLocked(
-                    f"pipeline {place.pipeline} is being written by {holder}",
-                    where=Where(file=self._folder(place)),
-                    hint="wait for that run to end, or stop it; nothing was renamed",
-                )
-            with fence.sole_writer(place, owner, remote=False, wait=0, renaming=True):
-                if running := [one.id for one in streams.listed(self.root, place.pipeline) if not one.dead]:
-                    raise LakeLocked(
-                        f"a continuous run is at work on pipeline {place.pipeline}: {', '.join(running)}",
-                        hint=f"sluicegate streams {place.pipeline} --stop-all stops it; nothing was renamed",
-                    )
-                yield
+        with ExitStack() as held:
+            held.enter_context(pipeline_lock(Lake(self.root, renamed.FOLDER), owner, wait=0))
+            for place in sorted((self.old, self.new), key=lambda one: one.pipeline):
+                self._hold(place, owner, held)
+            yield
+
+    def _hold(self, place: Lake, owner: str, held: ExitStack) -> None:
+        """Takes what the runs of a name take before they write; ``held`` gives it back."""
+        if (holder := held.enter_context(turn(place, owner))) is not None:
+            raise LakeLocked(
+                f"pipeline {place.pipeline} is being written by {holder}",
+                where=Where(file=self._folder(place)),
+                hint="wait for that run to end, or stop it; nothing was renamed",
+            )
+        held.enter_context(fence.sole_writer(place, owner, remote=False, wait=0, renaming=True))
+        if running := [one.id for one in streams.listed(self.root, place.pipeline) if not one.dead]:
+            raise LakeLocked(
+                f"a continuous run is at work on pipeline {place.pipeline}: {', '.join(running)}",
+                hint=f"sluicegate streams {place.pipeline} --stop-all stops it; nothing was renamed",
+            )
 
     def done(self) -> Renamed:
         """Checks that the name can be had, and does what is left to do."""
@@ -161,6 +166,7 @@ class _Rename:
         renamed.begun(self.root, self.former, self.name)
         _faults.point("rename.recorded")
         found.lake = old and self._move_tables()
+        self._take_locks_away(self.old)  # where there was nothing else, they would be left alone
         _faults.point("rename.tables_moved")
         found.definition = not self.tables_only and self._move_definition()
         renamed.ended(self.root, self.former, self.name)
@@ -224,8 +230,8 @@ class _Rename:
                 f"the lake has tables under both names, {self.former} and {self.name}",
                 where=Where(file=self._folder(self.old)),
                 cause="something was written there while the rename was under way",
-                hint="find out which of the two folders the pipeline needs, move the other one out of the lake, and give"
-                " the same command again; until then no run of either name begins",
+                hint="find out which of the two folders the pipeline needs, move the other one out of the lake, and"
+                " give the same command again; until then no run of either name begins",
             )
 
     def _take_locks_away(self, at: Lake) -> None:

@@ -151,6 +151,21 @@ def test_tables_that_come_under_the_new_name_meanwhile_are_not_replaced(
         assert (Path(at.lake) / name / "bronze" / "orders" / "part").exists()
 
 
+def test_it_waits_for_nobody_under_the_new_name(at: Settings) -> None:
+    """The definition may have the name already, and be run."""
+    with pipeline_lock(lake(at, "store"), "a run"), pytest.raises(LakeLocked, match="store is being written by a run"):
+        rename("shop", "store", at)
+    with turn(lake(at, "store"), "a task"), pytest.raises(LakeLocked, match="store is being written by a task"):
+        rename("shop", "store", at)
+    with (
+        Registration(lake(at, "store"), Stream("store", "00c0ffee", "5 s")),
+        pytest.raises(LakeLocked, match="a continuous run is at work on pipeline store: 00c0ffee"),
+    ):
+        rename("shop", "store", at)
+    assert renamed.recorded(at.lake, "shop") is None
+    assert rename("shop", "store", at) == Renamed(lake=True, definition=True)
+
+
 def test_runs_of_the_former_name_are_kept_out(at: Settings) -> None:
     rename("shop", "store", at)
     with (
