@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,7 +22,7 @@ from sluicegate.errors import (
     TargetConflict,
 )
 from sluicegate.jobs.base import writing
-from sluicegate.lake import renamed
+from sluicegate.lake import lock, renamed
 from sluicegate.lake.claim import claim
 from sluicegate.lake.layout import Lake
 from sluicegate.lake.lock import pipeline_lock, turn
@@ -195,6 +197,56 @@ def test_a_run_that_waited_for_the_lock_is_kept_out(at: Settings, monkeypatch: p
     monkeypatch.setattr(renamed, "demand_current", look)
     with pytest.raises(PipelineRenamed, match="those of store"), pipeline_lock(shop, "a run"):
         pytest.fail("it came in")
+
+
+def while_waiting(monkeypatch: pytest.MonkeyPatch, wanted: Lake, then: Callable[[], object]) -> list[SluicegateError]:
+    """Waits for the lock of a pipeline while a rename holds it, and does something with it; gives what hindered it."""
+    waits, found, real = threading.Event(), list[SluicegateError](), renamed.begun
+
+    def run() -> None:
+        try:
+            with pipeline_lock(wanted, "a run", wait=60):
+                then()
+        except SluicegateError as error:
+            found.append(error)
+
+    thread = threading.Thread(target=run)
+
+    def begun(*names: str) -> None:
+        thread.start()  # it finds no rename on record yet
+        assert waits.wait(60)
+        real(*names)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(renamed, "begun", begun)
+        patched.setattr(lock, "say", lambda _: waits.set())
+        patched.setattr(lock, "POLL_SECONDS", 0.01)
+        rename("shop", "store", Settings.of(wanted.root, pipelines=Path(wanted.root).parent / "pipelines"))
+        thread.join(60)
+    return found
+
+
+def test_a_run_that_waits_at_the_moved_file_learns_of_the_rename(at: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = while_waiting(monkeypatch, lake(at, "shop"), lambda: pytest.fail("it came in"))
+    assert [type(error) for error in found] == [PipelineRenamed]
+    assert not (Path(at.lake) / "shop").exists()
+
+
+def test_a_run_of_the_new_name_waits_for_the_lock_that_comes_with_the_tables(
+    at: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    came_in = []
+
+    def look() -> None:
+        with (
+            pytest.raises(LakeLocked, match="written by a run"),
+            pipeline_lock(lake(at, "store"), "another", wait=0),
+        ):
+            pytest.fail("it came in")
+        came_in.append((Path(at.lake) / "store" / "bronze" / "orders" / "part").exists())
+
+    assert while_waiting(monkeypatch, lake(at, "store"), look) == []
+    assert came_in == [True]
 
 
 def test_it_waits_for_nobody(at: Settings) -> None:
