@@ -168,7 +168,7 @@ class _Rename:
         found.lake = old and self._move_tables()
         self._take_locks_away(self.old)  # where there was nothing else, they would be left alone
         _faults.point("rename.tables_moved")
-        found.definition = not self.tables_only and self._move_definition()
+        found.definition = not self.tables_only and self._definition_moved()
         renamed.ended(self.root, self.former, self.name)
         found.remarks += self._other_targets()
         return found
@@ -203,6 +203,13 @@ class _Rename:
                 "this user may not write the definition",
                 where=Where(file=str(folder)),
                 hint="with --tables-only the tables are renamed, and the definition by whoever deploys it",
+            )
+        new = self.pipelines / self.name
+        if not self.tables_only and folder != new and new.exists() and not (new.is_dir() and not any(new.iterdir())):
+            raise RenameRefused(
+                "there is something without a definition where that of the new name is to be",
+                where=Where(file=str(new)),
+                hint="move it away, a folder that an earlier definition has left for instance, or choose another name",
             )
 
     def _taken(self) -> Iterator[str]:
@@ -257,10 +264,22 @@ class _Rename:
             ) from error
         return True
 
+    def _definition_moved(self) -> bool:
+        """Whether the definition has got the name by this."""
+        try:
+            return self._move_definition()
+        except OSError as error:
+            raise SluicegateError(
+                f"the definition of {self.former} could not get the name {self.name}",
+                where=Where(file=str(error.filename2 or error.filename or self.pipelines / self.name)),
+                cause=str(error),
+                hint="mend that, and give the same command again; until then no run of either name begins",
+            ) from error
+
     def _move_definition(self) -> bool:
         """Moves the folder of the definition, and changes the name in it."""
         old, new = self.pipelines / self.former, self.pipelines / self.name
-        moved = old.is_dir()
+        moved = (old / loader.FILE).is_file()
         if moved:
             old.rename(new)
         _faults.point("rename.definition_moved")

@@ -290,6 +290,38 @@ def test_a_name_that_cannot_be_had_is_refused(
     assert renamed.recorded(at.lake, "shop") is None
 
 
+def test_a_folder_without_a_definition_is_in_the_way_before_anything_is_done(at: Settings) -> None:
+    cache = at.pipelines / "store" / "__pycache__"
+    cache.mkdir(parents=True)
+    with pytest.raises(RenameRefused, match="something without a definition") as caught:
+        rename("shop", "store", at)
+    assert (caught.value.exit_code, str(caught.value.where.file)) == (2, str(at.pipelines / "store"))
+    assert renamed.recorded(at.lake, "shop") is None
+    cache.rmdir()
+    assert rename("shop", "store", at) == Renamed(lake=True, definition=True)
+
+
+def test_what_is_left_of_the_former_folder_is_in_nobodys_way(at: Settings) -> None:
+    """The definition was deployed with its new name, and Python's files are where it was."""
+    define(at, "store")
+    (at.pipelines / "shop" / "pipeline.yaml").unlink()
+    assert rename("shop", "store", at) == Renamed(lake=True)
+
+
+def test_a_definition_that_cannot_be_moved_is_reported(at: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        stop_at(patched, "rename.tables_moved")
+        with pytest.raises(KeyboardInterrupt):
+            rename("shop", "store", at)
+    cache = at.pipelines / "store" / "__pycache__"
+    cache.mkdir(parents=True)
+    with pytest.raises(SluicegateError, match="definition of shop could not get the name store") as caught:
+        rename("shop", "store", at)
+    assert "not empty" in caught.value.cause
+    cache.rmdir()
+    assert rename("shop", "store", at) == Renamed(definition=True)
+
+
 def test_a_pipeline_that_is_not_there_is_missing(at: Settings) -> None:
     with pytest.raises(PipelineMissing, match="there is no pipeline none"):
         rename("none", "store", at)
