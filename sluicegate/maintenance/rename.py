@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from sluicegate import _faults
 from sluicegate.definition import load, load_file, loader, names, yaml
+from sluicegate.definition.dag_ids import dag_ids
 from sluicegate.definition.fields import name_fault
 from sluicegate.errors import LakeLocked, LakeUnsupported, PipelineMissing, RenameRefused, SluicegateError, Where
 from sluicegate.lake import claim, fence, renamed
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
 
 # Folders that a look at a pipeline leaves where there are no tables: a lock that was tried, a run that was registered.
 _WITHOUT_TABLES = {"_locks", "_streams"}
-
-# What the name of a DAG beside that of the runs ends in.
-_OF_DAGS = ("_maintenance", "_verify")
 
 
 @dataclass
@@ -214,10 +212,9 @@ class _Rename:
 
     def _taken(self) -> Iterator[str]:
         """Names of DAGs that two pipelines would have."""
-        own = [self.name, *(f"{self.name}{end}" for end in _OF_DAGS)]
         others = [one for one in names(self.pipelines) if one not in (self.former, self.name)]
-        yield from (one for one in own if one in others)
-        yield from (self.name for one in others for end in _OF_DAGS if self.name == f"{one}{end}")
+        yield from (one for one in dag_ids(self.name) if one in others)
+        yield from (self.name for one in others if self.name in dag_ids(one))
 
     def _has_tables(self, at: Lake) -> bool:
         folder = Path(self._folder(at))

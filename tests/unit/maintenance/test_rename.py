@@ -274,6 +274,7 @@ def test_it_waits_for_nobody(at: Settings) -> None:
         ("taken", RenameRefused, "there is a pipeline taken already"),
         ("left", RenameRefused, "the lake has tables of a pipeline left already"),
         ("taken_verify", RenameRefused, "would be called as that of another: taken_verify"),
+        ("taken_alerts", RenameRefused, "would be called as that of another: taken_alerts"),
         ("dag", RenameRefused, "would be called as that of another: dag_maintenance"),
     ],
 )
