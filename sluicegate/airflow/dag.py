@@ -16,6 +16,7 @@ from sluicegate.airflow.arguments import Arguments
 from sluicegate.airflow.dag_of_mistakes import dags_of_mistakes
 from sluicegate.airflow.pipeline_dags import PipelineDags
 from sluicegate.definition import loader
+from sluicegate.definition.dag_ids import dag_ids
 from sluicegate.errors import DefinitionError, PipelineMissing
 from sluicegate.settings import Settings
 
@@ -114,4 +115,4 @@ def medallion_dags(
 def _is_wanted(name: str) -> bool:
     """Whether a pipeline has the DAG for which Airflow parses the file: all of them, or that of a task that starts."""
     wanted = get_parsing_context().dag_id
-    return wanted is None or wanted in (name, f"{name}_maintenance", f"{name}_verify", f"{name}_alerts")
+    return wanted is None or wanted in dag_ids(name)

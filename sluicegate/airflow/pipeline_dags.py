@@ -21,6 +21,7 @@ from sluicegate.airflow.operators.reconcile import Account
 from sluicegate.airflow.operators.submit import SluicegateJob
 from sluicegate.airflow.params import form
 from sluicegate.airflow.sensors.landed_files import LandedFilesSensor
+from sluicegate.definition.dag_ids import dag_id
 from sluicegate.spark import metastore
 
 
@@ -75,13 +76,13 @@ class PipelineDags:
 
     def _maintenance(self, schedule: str | None) -> DAG:
         about = self._dag(f"Maintains the tables of {self.pipeline.name}.", {"doc_md": doc_md.MAINTENANCE})
-        with new_dag(f"{self.pipeline.name}_maintenance", schedule, **about) as dag:
+        with new_dag(dag_id(self.pipeline.name, "maintenance"), schedule, **about) as dag:
             Maintenance(task_id="maintain", doc_md=doc_md.MAINTENANCE, **self._subject, **self._of_job())
         return dag
 
     def _verification(self, schedule: str | None, percent: float) -> DAG:
         about = self._dag(f"Verifies the tables of {self.pipeline.name}.", {"doc_md": doc_md.VERIFY})
-        with new_dag(f"{self.pipeline.name}_verify", schedule, **about) as dag:
+        with new_dag(dag_id(self.pipeline.name, "verify"), schedule, **about) as dag:
             Verification(
                 task_id="verify", doc_md=doc_md.VERIFY, percent=percent, **self._subject, **self._of_job()
             )  # fmt: skip
@@ -93,7 +94,7 @@ class PipelineDags:
         )
         reader = self.arguments.alerted(self.arguments.of_reader(self.pipeline.airflow), self._alerts)
         warned = warnings(self.pipeline.name, self.pipeline.notify, self.settings)
-        with new_dag(f"{self.pipeline.name}_alerts", schedule, **about) as dag:
+        with new_dag(dag_id(self.pipeline.name, "alerts"), schedule, **about) as dag:
             CheckAlerts(task_id="alerts", doc_md=doc_md.ALERTS, warned=warned, **self._subject, **reader)
         return dag
 

@@ -211,7 +211,7 @@ def verify(
         else:
             tell(line)
 
-    submit.submit("verify", pipeline.name, settings, submit.RUN_INFO, take, ["--gold", f"--sample={percent:g}"])
+    submit.submit("verify", pipeline.name, settings, submit.run_info(), take, ["--gold", f"--sample={percent:g}"])
     return found
 
 

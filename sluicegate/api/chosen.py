@@ -101,7 +101,7 @@ def copy_into(
     if not (new or (validate is None and copy.unfinished(table, at))):
         return []
     arguments = copy.arguments(table, validate)
-    return [submit.submit("copy_into", pipeline.name, pipeline.settings, submit.RUN_INFO, tell, arguments)]
+    return [submit.submit("copy_into", pipeline.name, pipeline.settings, submit.run_info(), tell, arguments)]
 
 
 @translated()
@@ -145,7 +145,7 @@ def reload(
     if not (agreed and preview.files):
         return []
     arguments = chosen.arguments(table)
-    done = submit.submit("reload", pipeline.name, pipeline.settings, submit.RUN_INFO, tell, arguments)
+    done = submit.submit("reload", pipeline.name, pipeline.settings, submit.run_info(), tell, arguments)
     done.notes += preview.sentences()
     return [done]
 
@@ -187,7 +187,7 @@ def reset(
     if confirm is not None and not confirm(preview):
         return []
     arguments = reread.Reset(drop_missing).arguments(table)
-    return [submit.submit("reset", pipeline.name, pipeline.settings, submit.RUN_INFO, tell, arguments)]
+    return [submit.submit("reset", pipeline.name, pipeline.settings, submit.run_info(), tell, arguments)]
 
 
 @translated()
@@ -227,7 +227,7 @@ def replay(
     chosen = Replay(table, tuple(rules), dropped, everything, validate)
     job.demand(pipeline, chosen)
     arguments = [*chosen.arguments(), *([] if validate else ["--follow"])]
-    return submit.submit_all("replay", pipeline.name, pipeline.settings, submit.RUN_INFO, tell, arguments)
+    return submit.submit_all("replay", pipeline.name, pipeline.settings, submit.run_info(), tell, arguments)
 
 
 def _utc(time: datetime | None) -> datetime | None:

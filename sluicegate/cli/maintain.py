@@ -22,7 +22,7 @@ def maintain(pipeline: PipelineName, *, settings: Settings, as_json: JsonOption 
     before = of.maintainable(definition, at)
     due = [table for table in before if table.due]
     if due:  # also where Spark has nothing to do: it is rare, and one way
-        submit.submit("maintain", pipeline, definition.settings, submit.RUN_INFO, printer(as_json))
+        submit.submit("maintain", pipeline, definition.settings, submit.run_info(), printer(as_json))
     facts = of.compared(before, of.maintainable(definition, at))
     if as_json:
         show_json(facts)

@@ -81,7 +81,7 @@ def _local() -> str:
 def _submit(pipeline: str, settings: Settings, tell: Callable[[str], None], extra: Sequence[str]) -> None:
     from sluicegate.run import submit
 
-    submit.submit("cases", pipeline, settings, submit.RUN_INFO, tell, extra)
+    submit.submit("cases", pipeline, settings, submit.run_info(), tell, extra)
 
 
 @dataclass

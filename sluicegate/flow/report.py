@@ -25,6 +25,9 @@ CASE = "SLUICEGATE_CASE"
 # First word of a verification job's line about each finding, for programs.
 FINDING = "SLUICEGATE_FINDING"
 
+# What run ids of commands begin with; behind it is what tells one command from another.
+COMMAND = "command line"
+
 # Failed files that a report names; `sluicegate files` names all.
 SHOWN = 5
 

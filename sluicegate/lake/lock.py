@@ -50,11 +50,8 @@ def pipeline_lock(lake: Lake, owner: str, wait: float = 600.0, *, renaming: bool
     _demand_local(lake)
     if not renaming:
         renamed.demand_current(lake)
-    with _file(address) as file:
-        _waited(lambda: None if _locked(file) else _holder(file), address, lake, wait, FREED)
+    with _waited_for(address, lake, wait, renaming=renaming) as file:
         _demand_that_it_keeps_out(address)
-        if not renaming:  # once more: it may have been renamed while this waited
-            renamed.demand_current(lake)
         _sign(file, owner)
         yield
 
@@ -86,6 +83,28 @@ def turn(lake: Lake, owner: str) -> Iterator[str | None]:
             return
         _sign(file, owner)
         yield _held_by(lake)
+
+
+def _waited_for(address: str, lake: Lake, wait: float, *, renaming: bool) -> IO[str]:
+    """File of the lock, which is ours, at its address still.
+
+    Raises:
+        LakeLocked: somebody else held the lock all that time.
+        PipelineRenamed: the pipeline was renamed meanwhile.
+    """
+    file = _file(address)
+    try:
+        _waited(lambda: None if _locked(file) else _holder(file), address, lake, wait, FREED)
+        if not renaming:  # once more, before anything is made at the former address
+            renamed.demand_current(lake)
+        if os.fstat(file.fileno()).st_nlink:
+            return file
+    except BaseException:
+        file.close()
+        raise
+    # Another pipeline has got this name while this waited, and the folder with this file gave way to that one's.
+    file.close()
+    return _waited_for(address, lake, wait, renaming=renaming)
 
 
 def _demand_local(lake: Lake) -> None:

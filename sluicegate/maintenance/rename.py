@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sluicegate import _faults
 from sluicegate.definition import load, load_file, loader, names, yaml
+from sluicegate.definition.dag_ids import dag_ids
 from sluicegate.definition.fields import name_fault
 from sluicegate.errors import LakeLocked, LakeUnsupported, PipelineMissing, RenameRefused, SluicegateError, Where
 from sluicegate.lake import claim, fence, renamed
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
 
 # Folders that a look at a pipeline leaves where there are no tables: a lock that was tried, a run that was registered.
 _WITHOUT_TABLES = {"_locks", "_streams"}
-
-# What the name of a DAG beside that of the runs ends in.
-_OF_DAGS = ("_maintenance", "_verify")
 
 
 @dataclass
@@ -130,28 +128,35 @@ class _Rename:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Context in which no run is at work on the pipeline, and no other rename on the lake."""
+        """Context in which no run is at work on the pipeline by either name, and no other rename on the lake."""
         owner = f"rename of {self.former} to {self.name}"
-        place = self.old if Path(self._folder(self.old)).is_dir() else self.new
-        with pipeline_lock(Lake(self.root, renamed.FOLDER), owner, wait=0), turn(place, owner) as holder:
-            if holder is not None:
-                raise LakeLocked(
-                    f"pipeline {place.pipeline} is being written by {holder}",
-                    where=Where(file=self._folder(place)),
-                    hint="wait for that run to end, or stop it; nothing was renamed",
-                )
-            with fence.sole_writer(place, owner, remote=False, wait=0, renaming=True):
-                if running := [one.id for one in streams.listed(self.root, place.pipeline) if not one.dead]:
-                    raise LakeLocked(
-                        f"a continuous run is at work on pipeline {place.pipeline}: {', '.join(running)}",
-                        hint=f"sluicegate streams {place.pipeline} --stop-all stops it; nothing was renamed",
-                    )
-                yield
+        with ExitStack() as held:
+            held.enter_context(pipeline_lock(Lake(self.root, renamed.FOLDER), owner, wait=0))
+            for place in sorted((self.old, self.new), key=lambda one: one.pipeline):
+                self._hold(place, owner, held)
+            yield
+
+    def _hold(self, place: Lake, owner: str, held: ExitStack) -> None:
+        """Takes what the runs of a name take before they write; ``held`` gives it back."""
+        if (holder := held.enter_context(turn(place, owner))) is not None:
+            raise LakeLocked(
+                f"pipeline {place.pipeline} is being written by {holder}",
+                where=Where(file=self._folder(place)),
+                hint="wait for that run to end, or stop it; nothing was renamed",
+            )
+        held.enter_context(fence.sole_writer(place, owner, remote=False, wait=0, renaming=True))
+        if running := [one.id for one in streams.listed(self.root, place.pipeline) if not one.dead]:
+            raise LakeLocked(
+                f"a continuous run is at work on pipeline {place.pipeline}: {', '.join(running)}",
+                hint=f"sluicegate streams {place.pipeline} --stop-all stops it; nothing was renamed",
+            )
 
     def done(self) -> Renamed:
         """Checks that the name can be had, and does what is left to do."""
         old, new = self._has_tables(self.old), self._has_tables(self.new)
-        if not self.begun:
+        if self.begun:
+            self._demand_one_of_two()
+        else:
             self._demand_possible(old, new)
         if old or new:
             claim.claim(self.old if old else self.new, self.definition.settings.target)
@@ -159,8 +164,9 @@ class _Rename:
         renamed.begun(self.root, self.former, self.name)
         _faults.point("rename.recorded")
         found.lake = old and self._move_tables()
+        self._take_locks_away(self.old)  # where there was nothing else, they would be left alone
         _faults.point("rename.tables_moved")
-        found.definition = not self.tables_only and self._move_definition()
+        found.definition = not self.tables_only and self._definition_moved()
         renamed.ended(self.root, self.former, self.name)
         found.remarks += self._other_targets()
         return found
@@ -196,13 +202,19 @@ class _Rename:
                 where=Where(file=str(folder)),
                 hint="with --tables-only the tables are renamed, and the definition by whoever deploys it",
             )
+        new = self.pipelines / self.name
+        if not self.tables_only and folder != new and new.exists() and not (new.is_dir() and not any(new.iterdir())):
+            raise RenameRefused(
+                "there is something without a definition where that of the new name is to be",
+                where=Where(file=str(new)),
+                hint="move it away, a folder that an earlier definition has left for instance, or choose another name",
+            )
 
     def _taken(self) -> Iterator[str]:
         """Names of DAGs that two pipelines would have."""
-        own = [self.name, *(f"{self.name}{end}" for end in _OF_DAGS)]
         others = [one for one in names(self.pipelines) if one not in (self.former, self.name)]
-        yield from (one for one in own if one in others)
-        yield from (self.name for one in others for end in _OF_DAGS if self.name == f"{one}{end}")
+        yield from (one for one in dag_ids(self.name) if one in others)
+        yield from (self.name for one in others if self.name in dag_ids(one))
 
     def _has_tables(self, at: Lake) -> bool:
         folder = Path(self._folder(at))
@@ -211,11 +223,35 @@ class _Rename:
     def _folder(self, at: Lake) -> str:
         return f"{local_path(self.root)}/{at.pipeline}"
 
+    def _demand_one_of_two(self) -> None:
+        """Checks that no table would have to give way to another.
+
+        Raises:
+            RenameRefused: there are tables under both names.
+        """
+        if self._has_tables(self.old) and self._has_tables(self.new):
+            raise RenameRefused(
+                f"the lake has tables under both names, {self.former} and {self.name}",
+                where=Where(file=self._folder(self.old)),
+                cause="something was written there while the rename was under way",
+                hint="find out which of the two folders the pipeline needs, move the other one out of the lake, and"
+                " give the same command again; until then no run of either name begins",
+            )
+
+    def _take_locks_away(self, at: Lake) -> None:
+        """Removes the folder of a name that has no tables; whoever waits for a lock in it finds that it is gone."""
+        if self._has_tables(at):
+            return
+        for name in _WITHOUT_TABLES:
+            shutil.rmtree(f"{self._folder(at)}/{name}", ignore_errors=True)
+        with suppress(OSError):  # it is not there, or something has come into it, which stays
+            os.rmdir(self._folder(at))
+
     def _move_tables(self) -> bool:
-        new = self._folder(self.new)
-        shutil.rmtree(new, ignore_errors=True)  # locks that were tried, or nothing
+        self._demand_one_of_two()  # as it is now, behind the record that keeps runs out
+        self._take_locks_away(self.new)
         try:
-            os.rename(self._folder(self.old), new)
+            os.rename(self._folder(self.old), self._folder(self.new))  # fails if that has anything in it
         except OSError as error:
             raise SluicegateError(
                 f"the folder of {self.former} could not be moved",
@@ -225,10 +261,22 @@ class _Rename:
             ) from error
         return True
 
+    def _definition_moved(self) -> bool:
+        """Whether the definition has got the name by this."""
+        try:
+            return self._move_definition()
+        except OSError as error:
+            raise SluicegateError(
+                f"the definition of {self.former} could not get the name {self.name}",
+                where=Where(file=str(error.filename2 or error.filename or self.pipelines / self.name)),
+                cause=str(error),
+                hint="mend that, and give the same command again; until then no run of either name begins",
+            ) from error
+
     def _move_definition(self) -> bool:
         """Moves the folder of the definition, and changes the name in it."""
         old, new = self.pipelines / self.former, self.pipelines / self.name
-        moved = old.is_dir()
+        moved = (old / loader.FILE).is_file()
         if moved:
             old.rename(new)
         _faults.point("rename.definition_moved")

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 from sluicegate.errors import AlertsFailed, Where
+from sluicegate.flow.report import COMMAND
 from sluicegate.lake import layout, tables
 from sluicegate.monitor import arrivals
 from sluicegate.times import in_words
@@ -159,8 +160,28 @@ class _Limits:
         found = [row for row in found if row["time"] <= self.now and not _is_of_rejected(row)]
         if per == "day" or not found:
             return found
-        last = max(found, key=lambda row: row["time"])["details"].get("run_id")
-        return [row for row in found if row["details"].get("run_id") == last]
+        return _of_last_run(sorted(found, key=lambda row: row["time"]))
+
+
+def _of_last_run(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those events of a table, oldest first, that are of the run which changed it last.
+
+    An id of Airflow's or of a command is that of one run. A continuous run has one for as long as it lasts, so of it
+    the last batch counts; and whoever starts jobs by other means may give all of them one.
+    """
+    from sluicegate.monitor.views.runs import BREAK  # with what it imports, which no DAG file needs
+
+    last = events[-1]["details"]
+    name = str(last.get("run_id") or "")
+    own = [event for event in events if str(event["details"].get("run_id") or "") == name]
+    if last.get("dag_id") or name.startswith(f"{COMMAND} "):
+        return own
+    if name.startswith("continuous"):
+        return own[-1:]
+    first = len(own) - 1
+    while first and own[first]["time"] - own[first - 1]["time"] <= BREAK:
+        first -= 1
+    return own[first:]
 
 
 def _is_of_rejected(event: Mapping[str, Any]) -> bool:

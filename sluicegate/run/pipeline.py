@@ -173,7 +173,7 @@ def _submitted(
 ) -> list[RunReport]:
     """Reports of the layers, which are run in one spark-submit."""
     arguments = [f"--layers={','.join(layers)}", *extra]
-    return submit.submit_all("run", pipeline.name, settings, submit.RUN_INFO, tell, arguments)
+    return submit.submit_all("run", pipeline.name, settings, submit.run_info(), tell, arguments)
 
 
 def registered(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) -> list[RunReport]:
@@ -183,7 +183,7 @@ def registered(pipeline: Pipeline, settings: Settings, tell: Callable[[str], Non
     from sluicegate.maintenance import catalog
 
     if catalog.due(pipeline, layout.Lake(settings.lake, pipeline.name)):
-        return [submit.submit("catalog", pipeline.name, settings, submit.RUN_INFO, tell)]
+        return [submit.submit("catalog", pipeline.name, settings, submit.run_info(), tell)]
     return []
 
 

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import json
+import secrets
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sluicegate import processes
 from sluicegate.errors import JobFailed, SluicegateError
-from sluicegate.flow.report import ReportLines, RunReport
+from sluicegate.flow.report import COMMAND, ReportLines, RunReport
 from sluicegate.spark import submit as spark_submit
 
 if TYPE_CHECKING:
     from sluicegate.settings import Settings
 
 
-# Commit info: who runs it.
-RUN_INFO = {"run_id": "command line"}
-
 # What the JVM prints at each start of Spark, whatever its log settings.
 JVM_CHATTER = "WARNING: Using incubator modules"
+
+
+def run_info() -> dict[str, str]:
+    """Facts for the commits of a command's job: who runs it, by an id that no other run has."""
+    return {"run_id": f"{COMMAND} {secrets.token_hex(4)}"}
 
 
 def submit(

@@ -12,6 +12,7 @@ from sluicegate.airflow.page import dag_runs, html
 from sluicegate.airflow.page.access import Viewer, ViewerDep
 from sluicegate.airflow.page.addresses import Addresses
 from sluicegate.definition import Pipeline
+from sluicegate.definition.dag_ids import pipeline_of
 from sluicegate.monitor.views import (
     as_json,
     days,
@@ -136,11 +137,11 @@ def of_dag_run(request: Request, viewer: ViewerDep, dag_id: str, run_id: str) ->
 
 def _name_of(request: Request, viewer: Viewer, dag_id: str) -> str:
     names = _source(request).names()
-    known = [name for name in names if dag_id in (name, f"{name}_maintenance", f"{name}_verify")]
-    if not known:
+    found = pipeline_of(dag_id, names)
+    if found is None:
         raise HTTPException(404, "This DAG is not made of a pipeline.yaml: there is nothing to show here.")
-    viewer.demand(known[0], names)
-    return known[0]
+    viewer.demand(found, names)
+    return found
 
 
 @_both("/p/{pipeline}")

@@ -82,11 +82,11 @@ class Expressions:
             return through(use, self.names.column([part.name for part in node.parts]))
         if node.args.get("db"):
             raise Unsure("a star stands behind a field")
-        return NONE if isinstance(node.parent, exp.Count) else through(use, self.names.star(node.table).every)
+        return through(use, self.names.star(node.table).every)
 
     def _star(self, node: exp.Star, use: Use) -> Origins:
-        if isinstance(node.parent, exp.Count):
-            return NONE
+        if isinstance(node.parent, exp.Count) and not node.parent.expressions and not any(node.args.values()):
+            return NONE  # count(*) alone: any other star in it is its columns, and a row with a NULL does not count
         return through(use, self.names.star().every)
 
     def _query(self, node: exp.Expr, use: Use) -> Origins:

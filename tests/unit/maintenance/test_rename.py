@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,7 +22,7 @@ from sluicegate.errors import (
     TargetConflict,
 )
 from sluicegate.jobs.base import writing
-from sluicegate.lake import renamed
+from sluicegate.lake import lock, renamed
 from sluicegate.lake.claim import claim
 from sluicegate.lake.layout import Lake
 from sluicegate.lake.lock import pipeline_lock, turn
@@ -116,6 +119,55 @@ def test_a_stop_leaves_what_the_same_command_completes(
         pass
 
 
+def test_what_comes_under_the_former_name_after_a_stop_costs_no_table(
+    at: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server writes the file that it was sent last when the tables have moved, or somebody copies a table there."""
+    with monkeypatch.context() as patched:
+        stop_at(patched, "rename.tables_moved")
+        with pytest.raises(KeyboardInterrupt):
+            rename("shop", "store", at)
+    late = fill(at, "shop")
+    with pytest.raises(RenameRefused, match="tables under both names, shop and store") as caught:
+        rename("shop", "store", at)
+    assert caught.value.exit_code == 2
+    assert (Path(at.lake) / "store" / "bronze" / "orders" / "part").exists()
+    assert late.exists()
+    shutil.rmtree(late.parents[2])
+    assert rename("shop", "store", at) == Renamed(definition=True)
+    assert (Path(at.lake) / "store" / "bronze" / "orders" / "part").exists()
+
+
+def test_tables_that_come_under_the_new_name_meanwhile_are_not_replaced(
+    at: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def point(here: str) -> None:
+        if here == "rename.recorded":
+            fill(at, "store")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(_faults, "point", point)
+        with pytest.raises(RenameRefused, match="tables under both names"):
+            rename("shop", "store", at)
+    for name in ("shop", "store"):
+        assert (Path(at.lake) / name / "bronze" / "orders" / "part").exists()
+
+
+def test_it_waits_for_nobody_under_the_new_name(at: Settings) -> None:
+    """The definition may have the name already, and be run."""
+    with pipeline_lock(lake(at, "store"), "a run"), pytest.raises(LakeLocked, match="store is being written by a run"):
+        rename("shop", "store", at)
+    with turn(lake(at, "store"), "a task"), pytest.raises(LakeLocked, match="store is being written by a task"):
+        rename("shop", "store", at)
+    with (
+        Registration(lake(at, "store"), Stream("store", "00c0ffee", "5 s")),
+        pytest.raises(LakeLocked, match="a continuous run is at work on pipeline store: 00c0ffee"),
+    ):
+        rename("shop", "store", at)
+    assert renamed.recorded(at.lake, "shop") is None
+    assert rename("shop", "store", at) == Renamed(lake=True, definition=True)
+
+
 def test_runs_of_the_former_name_are_kept_out(at: Settings) -> None:
     rename("shop", "store", at)
     with (
@@ -147,6 +199,56 @@ def test_a_run_that_waited_for_the_lock_is_kept_out(at: Settings, monkeypatch: p
         pytest.fail("it came in")
 
 
+def while_waiting(monkeypatch: pytest.MonkeyPatch, wanted: Lake, then: Callable[[], object]) -> list[SluicegateError]:
+    """Waits for the lock of a pipeline while a rename holds it, and does something with it; gives what hindered it."""
+    waits, found, real = threading.Event(), list[SluicegateError](), renamed.begun
+
+    def run() -> None:
+        try:
+            with pipeline_lock(wanted, "a run", wait=60):
+                then()
+        except SluicegateError as error:
+            found.append(error)
+
+    thread = threading.Thread(target=run)
+
+    def begun(*names: str) -> None:
+        thread.start()  # it finds no rename on record yet
+        assert waits.wait(60)
+        real(*names)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(renamed, "begun", begun)
+        patched.setattr(lock, "say", lambda _: waits.set())
+        patched.setattr(lock, "POLL_SECONDS", 0.01)
+        rename("shop", "store", Settings.of(wanted.root, pipelines=Path(wanted.root).parent / "pipelines"))
+        thread.join(60)
+    return found
+
+
+def test_a_run_that_waits_at_the_moved_file_learns_of_the_rename(at: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = while_waiting(monkeypatch, lake(at, "shop"), lambda: pytest.fail("it came in"))
+    assert [type(error) for error in found] == [PipelineRenamed]
+    assert not (Path(at.lake) / "shop").exists()
+
+
+def test_a_run_of_the_new_name_waits_for_the_lock_that_comes_with_the_tables(
+    at: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    came_in = []
+
+    def look() -> None:
+        with (
+            pytest.raises(LakeLocked, match="written by a run"),
+            pipeline_lock(lake(at, "store"), "another", wait=0),
+        ):
+            pytest.fail("it came in")
+        came_in.append((Path(at.lake) / "store" / "bronze" / "orders" / "part").exists())
+
+    assert while_waiting(monkeypatch, lake(at, "store"), look) == []
+    assert came_in == [True]
+
+
 def test_it_waits_for_nobody(at: Settings) -> None:
     with pipeline_lock(lake(at, "shop"), "a run"), pytest.raises(LakeLocked, match="a run"):
         rename("shop", "store", at)
@@ -172,6 +274,7 @@ def test_it_waits_for_nobody(at: Settings) -> None:
         ("taken", RenameRefused, "there is a pipeline taken already"),
         ("left", RenameRefused, "the lake has tables of a pipeline left already"),
         ("taken_verify", RenameRefused, "would be called as that of another: taken_verify"),
+        ("taken_alerts", RenameRefused, "would be called as that of another: taken_alerts"),
         ("dag", RenameRefused, "would be called as that of another: dag_maintenance"),
     ],
 )
@@ -186,6 +289,38 @@ def test_a_name_that_cannot_be_had_is_refused(
     assert caught.value.exit_code == 2
     assert load("shop", at).name == "shop"
     assert renamed.recorded(at.lake, "shop") is None
+
+
+def test_a_folder_without_a_definition_is_in_the_way_before_anything_is_done(at: Settings) -> None:
+    cache = at.pipelines / "store" / "__pycache__"
+    cache.mkdir(parents=True)
+    with pytest.raises(RenameRefused, match="something without a definition") as caught:
+        rename("shop", "store", at)
+    assert (caught.value.exit_code, str(caught.value.where.file)) == (2, str(at.pipelines / "store"))
+    assert renamed.recorded(at.lake, "shop") is None
+    cache.rmdir()
+    assert rename("shop", "store", at) == Renamed(lake=True, definition=True)
+
+
+def test_what_is_left_of_the_former_folder_is_in_nobodys_way(at: Settings) -> None:
+    """The definition was deployed with its new name, and Python's files are where it was."""
+    define(at, "store")
+    (at.pipelines / "shop" / "pipeline.yaml").unlink()
+    assert rename("shop", "store", at) == Renamed(lake=True)
+
+
+def test_a_definition_that_cannot_be_moved_is_reported(at: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        stop_at(patched, "rename.tables_moved")
+        with pytest.raises(KeyboardInterrupt):
+            rename("shop", "store", at)
+    cache = at.pipelines / "store" / "__pycache__"
+    cache.mkdir(parents=True)
+    with pytest.raises(SluicegateError, match="definition of shop could not get the name store") as caught:
+        rename("shop", "store", at)
+    assert "not empty" in caught.value.cause
+    cache.rmdir()
+    assert rename("shop", "store", at) == Renamed(definition=True)
 
 
 def test_a_pipeline_that_is_not_there_is_missing(at: Settings) -> None:

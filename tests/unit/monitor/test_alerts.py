@@ -6,12 +6,16 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
 from sluicegate.cli import app
+from sluicegate.lake import tables
 from sluicegate.landing import intake
 from sluicegate.monitor import alerts, event_log
+from sluicegate.monitor.views.runs import BREAK
+from sluicegate.run import submit
 from tests.conftest import Workspace
 from tests.support.by_hand import records, taken_in
 
@@ -103,6 +107,50 @@ def test_rows_of_the_last_run(workspace: Workspace) -> None:
     assert found(workspace, timedelta(days=9)) == [
         "fail: volume of recordings_enriched: 2 rows by the last run, and it fails below 3"
     ]
+
+
+def write_events(workspace: Workspace, *runs: tuple[timedelta, dict[str, str]]) -> None:
+    """Puts batches of 10 rows into the event log, by the time that has passed since each."""
+    rows = [
+        {"time": datetime.now(UTC) - ago, "layer": "silver", "table": "recordings_enriched", "table_id": "",
+         "version": -number, "mode": "", "written": 10, "details": json.dumps(facts)}
+        for number, (ago, facts) in enumerate(runs)
+    ]  # fmt: skip
+    tables.write(workspace.lake.events, pa.Table.from_pylist(rows, schema=event_log.EVENTS), mode="append")
+
+
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.mark.parametrize(
+    ("facts", "ago", "rows"),
+    [
+        # One id for all runs, as somebody's own scheduler may have it: a longer break is between two.
+        ({"run_id": "nightly"}, (MINUTE, 5 * MINUTE, BREAK + 6 * MINUTE), 20),
+        ({"run_id": "nightly"}, (MINUTE, BREAK), 20),
+        ({}, (MINUTE, BREAK + 2 * MINUTE), 10),
+        ({"run_id": "command line"}, (MINUTE, 60 * MINUTE), 10),
+        # Ids of one run each.
+        ({"run_id": "command line 00c0ffee"}, (MINUTE, 60 * MINUTE), 20),
+        ({"run_id": "scheduled__1", "dag_id": "heart_rate"}, (MINUTE, 60 * MINUTE), 20),
+        # One that never ends.
+        ({"run_id": "continuous 00c0ffee"}, (MINUTE, 2 * MINUTE, 3 * MINUTE), 10),
+    ],
+)
+def test_which_batches_are_of_the_last_run(
+    workspace: Workspace, facts: dict[str, str], ago: tuple[timedelta, ...], rows: int
+) -> None:
+    limited(workspace, "{volume: {recordings_enriched: {per: run, fail: {min: 15}}}}")
+    write_events(workspace, *((one, facts) for one in ago))
+    (said,) = alerts.evaluate(workspace.definition, workspace.settings, datetime.now(UTC))
+    assert said.found == f"{rows} rows by the last run"
+    assert said.level == ("fail" if rows < 15 else "ok")
+
+
+def test_each_command_is_a_run_of_its_own() -> None:
+    first, second = submit.run_info()["run_id"], submit.run_info()["run_id"]
+    assert first != second
+    assert all(one.startswith("command line ") for one in (first, second))
 
 
 def test_files_of_a_day(workspace: Workspace) -> None:
