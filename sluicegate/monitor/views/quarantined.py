@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,8 +13,8 @@ from deltalake import DeltaTable
 
 from sluicegate.errors import PipelineMissing
 from sluicegate.lake import tables
+from sluicegate.monitor.lineage import QUARANTINE
 from sluicegate.monitor.views import batches, one_table, personal
-from sluicegate.schema import history as schema_history
 from sluicegate.schema.columns import ENGINE_COLUMNS, RECORD
 
 if TYPE_CHECKING:
@@ -123,8 +122,9 @@ def quarantine_view(
     version = (tables.table_id(table), table.version())
     counted = source.soon(("reasons", uri, version), lambda: _reasons(table))
     reasons = None if counted.value is None else tuple(_described(pipeline, name, one) for one in counted.value)
-    examples = _examples(source, pipeline, table, rule) if rows else None
-    return QuarantineView(pipeline.name, name, source.rows(uri), reasons, rule, examples, bool(pipeline.pii), trend)
+    examples = _examples(source, pipeline, name, table, rule) if rows else None
+    hidden = personal.has(source, pipeline)
+    return QuarantineView(pipeline.name, name, source.rows(uri), reasons, rule, examples, hidden, trend)
 
 
 def _reasons(table: DeltaTable) -> list[dict[str, Any]]:
@@ -143,14 +143,16 @@ def _described(pipeline: Pipeline, name: str, counted: dict[str, Any]) -> Reason
     )  # fmt: skip
 
 
-def _examples(source: Source, pipeline: Pipeline, table: DeltaTable, rule: str) -> tuple[Record, ...]:
-    kinds = {one["name"]: schema_history.ddl(one["type"]) for one in json.loads(table.schema().to_json())["fields"]}
-    shows = personal.shown(pipeline, "silver", kinds, one_table.silver_columns(source, pipeline))
-    data = [name for name in kinds if name not in (*ENGINE_COLUMNS, _RULES, _WHEN, _FILE, RECORD)]
+def _examples(source: Source, pipeline: Pipeline, name: str, table: DeltaTable, rule: str) -> tuple[Record, ...]:
+    names = [one.name for one in table.schema().fields]
+    shows = personal.shown(source, pipeline, "silver", f"{name}{QUARANTINE}")
+    of_record = personal.of_records(source, pipeline, name)
+    masks = personal.has(source, pipeline)
+    data = [one for one in names if one not in (*ENGINE_COLUMNS, _RULES, _WHEN, _FILE, RECORD)]
     data = data[: one_table.SAMPLE_COLUMNS]
-    wanted = [*data, *(name for name in (_RULES, _WHEN, _FILE, RECORD) if name in kinds)]
+    wanted = [*data, *(one for one in (_RULES, _WHEN, _FILE, RECORD) if one in names)]
     rows = one_table.newest_rows(table, wanted, EXAMPLES) if not rule else _with_rule(table, wanted, rule)
-    return tuple(_record(row, data, shows, masks=bool(pipeline.pii)) for row in rows)
+    return tuple(_record(row, data, shows, of_record, masks=masks) for row in rows)
 
 
 def _with_rule(table: DeltaTable, wanted: Sequence[str], rule: str) -> list[dict[str, Any]]:
@@ -167,7 +169,9 @@ def _with_rule(table: DeltaTable, wanted: Sequence[str], rule: str) -> list[dict
     return found
 
 
-def _record(row: dict[str, Any], data: Sequence[str], shows: personal.Shows, *, masks: bool) -> Record:
+def _record(
+    row: dict[str, Any], data: Sequence[str], shows: personal.Shows, of_record: personal.Shows, *, masks: bool
+) -> Record:
     values = tuple((name, personal.text_of(row.get(name)) if shows(name) else personal.HIDDEN) for name in data)
-    text = personal.masked_record(row.get(RECORD), shows, masks=masks)
+    text = personal.masked_record(row.get(RECORD), of_record, masks=masks)
     return Record(tuple(row.get(_RULES) or ()), text or "", values, str(row.get(_FILE) or ""), row.get(_WHEN))

@@ -261,20 +261,6 @@ def test_of_many_columns_a_sample_has_some(tmp_path: Path, extra: int) -> None:
     assert (len(view.columns), view.sample.left_out) == (width, max(0, extra))
 
 
-def test_a_pipeline_with_personal_data_shows_what_is_known_to_be_none(world: PageWorld) -> None:
-    shows = personal.shown(world.definition, "bronze", {}, frozenset({"mrn", "name", "heartrate"}))
-    assert [name for name in ("mrn", "MRN", "name", "full_nm", "_pos", "_rescued_data") if shows(name)] == [
-        "mrn", "MRN", "_pos",
-    ]  # fmt: skip
-    of_gold = personal.shown(world.definition, "gold", {"avg": "DOUBLE", "who": "STRING"}, frozenset({"mrn"}))
-    assert (of_gold("avg"), of_gold("who")) == (True, False)
-    record = personal.masked_record('{"mrn": 1, "name": "Ada", "x": {"name": "Ada"}}', shows, masks=True)
-    assert json.loads(record or "") == {"mrn": 1, "name": personal.HIDDEN, "x": personal.HIDDEN}
-    assert personal.masked_record("Ada,1", shows, masks=True) == personal.HIDDEN
-    assert personal.masked_record("[1]", shows, masks=True) == personal.HIDDEN
-    assert personal.masked_record("Ada,1", shows, masks=False) == "Ada,1"
-
-
 # --- files -----------------------------------------------------------------------------------------------------------
 
 
