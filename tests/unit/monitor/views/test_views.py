@@ -70,6 +70,14 @@ def test_both_sides_of_a_balance_are_equal_or_not() -> None:
     many = Balance(10, 25, 1, 20, 5)
     assert many.balanced is True
     assert (many + Balance(1, 2, 0, 2)) == Balance(11, 27, 1, 22, 5)
+    # A refused batch, say, tells nothing of the rows that its records gave: each is one then.
+    for both in (
+        many + Balance(3, None, 0, 3),
+        Balance(3, None, 0, 3) + many,
+        Balance() + many + Balance(3, written=3),
+    ):
+        assert both == Balance(13, 28, 1, 23, 5)
+        assert both.balanced is True
     assert RuleCount("r", 0, 0).rate is None
 
 
@@ -404,6 +412,13 @@ def test_search_finds_tables_and_columns_best_first(
         (SILVER, "name"),
     ]
     assert find.search(lake, ["heart_rate"], "daily")[0].column == ""
+    assert not [hit for hit in find.search(lake, ["heart_rate"], "beats") if hit.comment]
+    # Another definition may lie where the one before lay in memory.
+    monkeypatch.setattr(find, "id", lambda _: 1, raising=False)
+    said = world.definition.model_copy(deep=True)
+    said.silver[SILVER].column_comments["heartrate"] = "beats in a minute"
+    monkeypatch.setattr(lake, "pipeline", lambda _: said)
+    assert [hit.comment for hit in find.search(lake, ["heart_rate"], "beats")] == ["beats in a minute"]
     assert find.search(lake, ["heart_rate"], "  ") == ()
     for most in (2, 3, 4):
         monkeypatch.setattr(find, "MOST", most)
