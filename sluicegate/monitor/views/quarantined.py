@@ -108,7 +108,7 @@ def quarantine_view(
         rows: whether the viewer may read rows.
 
     Raises:
-        PipelineMissing: there is no such silver table.
+        PipelineMissing: there is no such silver table, or no record that broke a rule of that name.
     """
     if name not in pipeline.silver:
         raise PipelineMissing("there is no such silver table")
@@ -122,9 +122,16 @@ def quarantine_view(
     version = (tables.table_id(table), table.version())
     counted = source.soon(("reasons", uri, version), lambda: _reasons(table))
     reasons = None if counted.value is None else tuple(_described(pipeline, name, one) for one in counted.value)
+    if not _may_be_broken(pipeline, name, rule, reasons):
+        raise PipelineMissing("there is no such rule")
     examples = _examples(source, pipeline, name, table, rule) if rows else None
     hidden = personal.has(source, pipeline)
     return QuarantineView(pipeline.name, name, source.rows(uri), reasons, rule, examples, hidden, trend)
+
+
+def _may_be_broken(pipeline: Pipeline, name: str, rule: str, reasons: Sequence[Reason] | None) -> bool:
+    """Whether there may be records that broke a rule: looking for them is work that any text could ask for."""
+    return not rule or rule in pipeline.silver[name].expectations or rule in {one.rule for one in reasons or ()}
 
 
 def _reasons(table: DeltaTable) -> list[dict[str, Any]]:
@@ -151,7 +158,11 @@ def _examples(source: Source, pipeline: Pipeline, name: str, table: DeltaTable, 
     data = [one for one in names if one not in (*ENGINE_COLUMNS, _RULES, _WHEN, _FILE, RECORD)]
     data = data[: one_table.SAMPLE_COLUMNS]
     wanted = [*data, *(one for one in (_RULES, _WHEN, _FILE, RECORD) if one in names)]
-    rows = one_table.newest_rows(table, wanted, EXAMPLES) if not rule else _with_rule(table, wanted, rule)
+    version = (tables.table_id(table), table.version(), tuple(wanted))
+    rows = source.remember(
+        ("examples", table.table_uri, rule), version,
+        lambda: _with_rule(table, wanted, rule) if rule else one_table.newest_rows(table, wanted, EXAMPLES),
+    )  # fmt: skip
     return tuple(_record(row, data, shows, of_record, masks=masks) for row in rows)
 
 
@@ -162,8 +173,11 @@ def _with_rule(table: DeltaTable, wanted: Sequence[str], rule: str) -> list[dict
     if tables.filesystem(table) is None or not tables.is_plain(table):
         return found
     for path in files["path"].to_pylist()[:FILES]:
-        for batch in tables.files_of(table, [path]).to_batches(columns=list(wanted)):
-            found += [row for row in batch.to_pylist() if rule in (row[_RULES] or ())]
+        read = tables.files_of(table, [path])
+        for batch in read.to_batches(columns=list(wanted), batch_readahead=1, fragment_readahead=1):
+            rules = batch[_RULES]
+            hits = pc.filter(pc.list_parent_indices(rules), pc.equal(pc.list_flatten(rules), rule))
+            found += batch.take(pc.unique(hits).slice(0, EXAMPLES)).to_pylist()
             if len(found) >= EXAMPLES:
                 return found[:EXAMPLES]
     return found

