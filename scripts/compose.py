@@ -68,10 +68,12 @@ def settings(root: Path) -> dict[str, str]:
 
 
 # Where landing and lake are on the stack's own store; its address is another one outside. The first keys are those of a
-# user who may read and write the two buckets; root's are with the store alone.
+# user who may read and write the two buckets, the next those of one who may read them; root's are with the store alone.
 ON_S3: dict[str, Callable[[], str]] = {
     "AWS_ACCESS_KEY_ID": lambda: secrets.token_hex(10),
     "AWS_SECRET_ACCESS_KEY": lambda: secrets.token_urlsafe(30),
+    "S3_READER_KEY": lambda: secrets.token_hex(10),
+    "S3_READER_SECRET_KEY": lambda: secrets.token_urlsafe(30),
     "S3_ROOT_USER": lambda: secrets.token_hex(10),
     "S3_ROOT_PASSWORD": lambda: secrets.token_urlsafe(30),
     "AWS_ENDPOINT_URL": lambda: "http://s3:9000",

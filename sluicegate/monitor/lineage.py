@@ -69,7 +69,7 @@ class TableLineage:
         return next((name for name in self.columns if name.lower() == column.lower()), column)
 
 
-def lineage(pipeline: Pipeline, at: layout.Lake) -> dict[str, TableLineage]:
+def lineage(pipeline: Pipeline, at: layout.Lake, opened: Tables | None = None) -> dict[str, TableLineage]:
     """Lineage of all tables of a pipeline by name, each after those that it reads.
 
     Quarantines are there after their silver tables, and de-identified copies.
@@ -77,11 +77,12 @@ def lineage(pipeline: Pipeline, at: layout.Lake) -> dict[str, TableLineage]:
     Args:
         pipeline: the definition.
         at: its lake.
+        opened: handles of its tables, where some are open already.
 
     Raises:
         NotADeltaTable: there are files, but no table, where a table should be.
     """
-    return _Pipeline(pipeline, at, all_opened(pipeline, at)).tables()
+    return _Pipeline(pipeline, at, all_opened(pipeline, at) if opened is None else opened).tables()
 
 
 class _Pipeline:

@@ -43,7 +43,7 @@ def keep(at: layout.Lake, name: str, opened: Tables | None = None) -> None:
     if table is None:
         return
     last = next(iter(_recorded(at, name, table)[-1:]), None)
-    if last is None or json.loads(last["columns"]) != _columns(table):
+    if last is None or json.loads(last["columns"]) != columns_of(table):
         found = _changes(table, last)
         if found:
             tables.write(at.schemas(name), pa.Table.from_pylist(found, schema=SCHEMAS), mode="append")
@@ -84,7 +84,7 @@ def _changes(table: DeltaTable, last: dict[str, Any] | None) -> list[dict[str, A
             then = tables.table_at(table.table_uri, version=commit.version)
         except DeltaError:  # its log was cleaned away
             break
-        columns = _columns(then)
+        columns = columns_of(then)
         if columns == latest:
             break
         later.append((commit, columns, _landed(then)))
@@ -100,7 +100,8 @@ def _changes(table: DeltaTable, last: dict[str, Any] | None) -> list[dict[str, A
     return found
 
 
-def _columns(table: DeltaTable) -> dict[str, str]:
+def columns_of(table: DeltaTable) -> dict[str, str]:
+    """Types of a table's columns by name, as in DDL."""
     return {field["name"]: ddl(field["type"]) for field in json.loads(table.schema().to_json())["fields"]}
 
 

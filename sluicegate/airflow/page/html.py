@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -92,7 +93,7 @@ def _environment() -> Environment:
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     shown: dict[str, Callable[..., str]] = {"number": number, "size": size, "moment": moment, "seconds": seconds,
-                                            "percent": percent, "ago": ago}  # fmt: skip
+                                            "percent": percent, "ago": ago, "shell": shlex.quote}  # fmt: skip
     found.filters.update(shown)
     found.globals.update(shape=shape, bars=bars, placed=graph_layout.placed)
     return found

@@ -74,10 +74,16 @@ class Balance:
             return None
         return self.ends == (self.read if self.made is None else self.made)
 
+    @property
+    def _gave(self) -> int:
+        """Rows that the records gave, where each is one as well."""
+        return (self.read or 0) if self.made is None else self.made
+
     def __add__(self, other: Balance) -> Balance:
         """Both together."""
+        made = None if self.made is None and other.made is None else self._gave + other._gave
         return Balance(
-            _sum(self.read, other.read), _sum(self.made, other.made), self.no_rows + other.no_rows,
+            _sum(self.read, other.read), made, self.no_rows + other.no_rows,
             self.written + other.written, self.quarantined + other.quarantined, self.dropped + other.dropped,
             self.duplicates + other.duplicates,
         )  # fmt: skip

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sluicegate.definition.table import LAYERS
 from sluicegate.errors import SluicegateError
+from sluicegate.lake import tables
 from sluicegate.monitor.views.one_table import Column, columns_of
 
 if TYPE_CHECKING:
@@ -71,10 +72,14 @@ def _of_pipeline(source: Source, pipeline: Pipeline, wanted: str) -> Iterator[Hi
 def _columns(source: Source, pipeline: Pipeline, uri: str, name: str) -> tuple[Column, ...]:
     """Columns of a table; none of one that cannot be read."""
     try:
-        found = source.once(uri, ("columns", id(pipeline)), lambda table: columns_of(pipeline, name, table))
+        table = source.table(uri)
+        if table is None:
+            return ()
+        # The definition itself is kept with the result: its address in memory may be another one's later.
+        version = (pipeline, tables.table_id(table), table.version())
+        return source.remember((uri, "columns"), version, lambda: columns_of(pipeline, name, table))
     except SluicegateError:
         return ()
-    return found or ()
 
 
 def _place(name: str, comment: str, wanted: str) -> int | None:

@@ -265,9 +265,9 @@ def _read(source: Source, pipeline: Pipeline, layer: str, name: str, *, rows: bo
         return found
     sizes: list[int] = source.once(uri, "sizes", _sizes) or []
     columns = columns_of(pipeline, name, table)
-    of_silver = silver_columns(source, pipeline)
-    shows = personal.shown(pipeline, layer, {one.name: one.kind for one in columns}, of_silver)
-    sample = source.once(uri, ("sample", pipeline.pii, of_silver), lambda one: _sample(one, shows)) if rows else None
+    shows = personal.shown(source, pipeline, layer, name)
+    shown = tuple(shows(one.name) for one in columns)
+    sample = source.once(uri, ("sample", shown), lambda one: _sample(one, shows)) if rows else None
     return found | {
         "exists": True, "rows": source.rows(uri), "bytes": sum(sizes), "files": len(sizes),
         "small_files": sum(size < SMALL for size in sizes), "version": table.version(), "columns": columns,
@@ -283,15 +283,6 @@ def _drift(source: Source, pipeline: Pipeline, name: str) -> tuple[SchemaVersion
     answer = source.soon(("schemas", pipeline.name, name), lambda: schema_history.versions(at, name))
     found = reversed(answer.value or ())
     return tuple(SchemaVersion(one["version"], one["since"], one["changes"]) for one in found)
-
-
-def silver_columns(source: Source, pipeline: Pipeline) -> frozenset[str]:
-    """Lower-case names of all columns of a pipeline's silver tables."""
-    at, found = source.lake(pipeline), set[str]()
-    for name in pipeline.silver:
-        table = source.table(at.table("silver", name))
-        found |= {one.name.lower() for one in table.schema().fields} if table is not None else set()
-    return frozenset(found)
 
 
 def _sizes(table: DeltaTable) -> list[int]:

@@ -1,56 +1,64 @@
 """Which values may be shown of a pipeline that has personal data.
 
 The definition names the silver columns with personal data. The same values lie in bronze, in records as they came and
-in gold, under whatever names they have there. So in such a pipeline a value is shown only if its column is known to be
-none of them: a silver column that no table marks, or, in gold, a number or a time.
+in gold, under whatever names they have there. ``personal_columns`` says by lineage where; here stands what follows for
+a table. A value is shown only if its column is known to have none of them: in doubt it is hidden.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+
+from sluicegate.monitor.views import personal_columns
 
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
+    from sluicegate.monitor.views.source import Source
 
 HIDDEN = "••••"
 """What stands in place of a value that is not shown."""
 
-# Columns that the engine adds, which have no value of a record in them.
-_OURS = ("_chunk", "_pos", "_record_row", "_record_flow", "receipt_time", "_file_modification_time", "source_file",
-         "_failed_expectations", "_quarantined_at", "_sequence")  # fmt: skip
-
 Shows = Callable[[str], bool]
 
 
-def shown(pipeline: Pipeline, layer: str, kinds: Mapping[str, str], of_silver: frozenset[str]) -> Shows:
+def has(source: Source, pipeline: Pipeline) -> bool:
+    """Whether a pipeline has personal data, of its own or of another pipeline whose tables it reads."""
+    return personal_columns.of(source, pipeline) is not None
+
+
+def shown(source: Source, pipeline: Pipeline, layer: str, table: str) -> Shows:
     """Whether values of a column may be shown, by its name.
 
     Args:
+        source: where things are.
         pipeline: the definition.
         layer: layer of the table.
-        kinds: types of its columns by name.
-        of_silver: lower-case names of all columns that the silver tables have.
+        table: the table, or the quarantine of a silver table.
+
+    Raises:
+        SluicegateError: the table cannot be read.
     """
-    if not pipeline.pii:
+    found = personal_columns.of(source, pipeline)
+    if found is None:
         return lambda _: True
-    harmless = of_silver - pipeline.pii
-
-    def allowed(name: str) -> bool:
-        low = name.lower()
-        if low in _OURS or low in harmless:
-            return True
-        return layer == "gold" and low not in pipeline.pii and not kinds.get(name, "STRING").startswith(_TEXTS)
-
-    return allowed
+    kinds = personal_columns.kinds(source, pipeline, layer, table)
+    return lambda name: found.shows(layer, table, name.lower(), kinds.get(name.lower(), "STRING"))
 
 
-_TEXTS = ("STRING", "BINARY", "ARRAY", "MAP", "STRUCT", "VARIANT")
+def of_records(source: Source, pipeline: Pipeline, table: str) -> Shows:
+    """Whether values of a field may be shown in records as they came to a silver table, by the field's name."""
+    every = [shown(source, pipeline, pipeline.table(name)[0], name) for name in pipeline.silver[table].streams]
+    return lambda name: bool(every) and all(shows(name) for shows in every)
 
 
 def masked_record(text: str | None, shows: Shows, *, masks: bool) -> str | None:
-    """A record as it came, its values hidden where ``shows`` does not allow them; what is no JSON object as a whole."""
+    """A record as it came, its values hidden where ``shows`` does not allow them.
+
+    Of a value with fields or items of its own, all is hidden: their names say nothing of what ``shows`` knows. So is
+    what is no JSON object.
+    """
     if text is None or not masks:
         return text
     try:
@@ -59,7 +67,9 @@ def masked_record(text: str | None, shows: Shows, *, masks: bool) -> str | None:
         return HIDDEN
     if not isinstance(record, dict):
         return HIDDEN
-    return json.dumps({name: value if shows(name) else HIDDEN for name, value in record.items()}, ensure_ascii=False)
+    seen = {name: value if shows(name) and not isinstance(value, (dict, list)) else HIDDEN
+            for name, value in record.items()}  # fmt: skip
+    return json.dumps(seen, ensure_ascii=False)
 
 
 def text_of(value: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,8 +13,8 @@ from deltalake import DeltaTable
 
 from sluicegate.errors import PipelineMissing
 from sluicegate.lake import tables
+from sluicegate.monitor.lineage import QUARANTINE
 from sluicegate.monitor.views import batches, one_table, personal
-from sluicegate.schema import history as schema_history
 from sluicegate.schema.columns import ENGINE_COLUMNS, RECORD
 
 if TYPE_CHECKING:
@@ -109,7 +108,7 @@ def quarantine_view(
         rows: whether the viewer may read rows.
 
     Raises:
-        PipelineMissing: there is no such silver table.
+        PipelineMissing: there is no such silver table, or no record that broke a rule of that name.
     """
     if name not in pipeline.silver:
         raise PipelineMissing("there is no such silver table")
@@ -123,8 +122,16 @@ def quarantine_view(
     version = (tables.table_id(table), table.version())
     counted = source.soon(("reasons", uri, version), lambda: _reasons(table))
     reasons = None if counted.value is None else tuple(_described(pipeline, name, one) for one in counted.value)
-    examples = _examples(source, pipeline, table, rule) if rows else None
-    return QuarantineView(pipeline.name, name, source.rows(uri), reasons, rule, examples, bool(pipeline.pii), trend)
+    if not _may_be_broken(pipeline, name, rule, reasons):
+        raise PipelineMissing("there is no such rule")
+    examples = _examples(source, pipeline, name, table, rule) if rows else None
+    hidden = personal.has(source, pipeline)
+    return QuarantineView(pipeline.name, name, source.rows(uri), reasons, rule, examples, hidden, trend)
+
+
+def _may_be_broken(pipeline: Pipeline, name: str, rule: str, reasons: Sequence[Reason] | None) -> bool:
+    """Whether there may be records that broke a rule: looking for them is work that any text could ask for."""
+    return not rule or rule in pipeline.silver[name].expectations or rule in {one.rule for one in reasons or ()}
 
 
 def _reasons(table: DeltaTable) -> list[dict[str, Any]]:
@@ -143,14 +150,20 @@ def _described(pipeline: Pipeline, name: str, counted: dict[str, Any]) -> Reason
     )  # fmt: skip
 
 
-def _examples(source: Source, pipeline: Pipeline, table: DeltaTable, rule: str) -> tuple[Record, ...]:
-    kinds = {one["name"]: schema_history.ddl(one["type"]) for one in json.loads(table.schema().to_json())["fields"]}
-    shows = personal.shown(pipeline, "silver", kinds, one_table.silver_columns(source, pipeline))
-    data = [name for name in kinds if name not in (*ENGINE_COLUMNS, _RULES, _WHEN, _FILE, RECORD)]
+def _examples(source: Source, pipeline: Pipeline, name: str, table: DeltaTable, rule: str) -> tuple[Record, ...]:
+    names = [one.name for one in table.schema().fields]
+    shows = personal.shown(source, pipeline, "silver", f"{name}{QUARANTINE}")
+    of_record = personal.of_records(source, pipeline, name)
+    masks = personal.has(source, pipeline)
+    data = [one for one in names if one not in (*ENGINE_COLUMNS, _RULES, _WHEN, _FILE, RECORD)]
     data = data[: one_table.SAMPLE_COLUMNS]
-    wanted = [*data, *(name for name in (_RULES, _WHEN, _FILE, RECORD) if name in kinds)]
-    rows = one_table.newest_rows(table, wanted, EXAMPLES) if not rule else _with_rule(table, wanted, rule)
-    return tuple(_record(row, data, shows, masks=bool(pipeline.pii)) for row in rows)
+    wanted = [*data, *(one for one in (_RULES, _WHEN, _FILE, RECORD) if one in names)]
+    version = (tables.table_id(table), table.version(), tuple(wanted))
+    rows = source.remember(
+        ("examples", table.table_uri, rule), version,
+        lambda: _with_rule(table, wanted, rule) if rule else one_table.newest_rows(table, wanted, EXAMPLES),
+    )  # fmt: skip
+    return tuple(_record(row, data, shows, of_record, masks=masks) for row in rows)
 
 
 def _with_rule(table: DeltaTable, wanted: Sequence[str], rule: str) -> list[dict[str, Any]]:
@@ -160,14 +173,19 @@ def _with_rule(table: DeltaTable, wanted: Sequence[str], rule: str) -> list[dict
     if tables.filesystem(table) is None or not tables.is_plain(table):
         return found
     for path in files["path"].to_pylist()[:FILES]:
-        for batch in tables.files_of(table, [path]).to_batches(columns=list(wanted)):
-            found += [row for row in batch.to_pylist() if rule in (row[_RULES] or ())]
+        read = tables.files_of(table, [path])
+        for batch in read.to_batches(columns=list(wanted), batch_readahead=1, fragment_readahead=1):
+            rules = batch[_RULES]
+            hits = pc.filter(pc.list_parent_indices(rules), pc.equal(pc.list_flatten(rules), rule))
+            found += batch.take(pc.unique(hits).slice(0, EXAMPLES)).to_pylist()
             if len(found) >= EXAMPLES:
                 return found[:EXAMPLES]
     return found
 
 
-def _record(row: dict[str, Any], data: Sequence[str], shows: personal.Shows, *, masks: bool) -> Record:
+def _record(
+    row: dict[str, Any], data: Sequence[str], shows: personal.Shows, of_record: personal.Shows, *, masks: bool
+) -> Record:
     values = tuple((name, personal.text_of(row.get(name)) if shows(name) else personal.HIDDEN) for name in data)
-    text = personal.masked_record(row.get(RECORD), shows, masks=masks)
+    text = personal.masked_record(row.get(RECORD), of_record, masks=masks)
     return Record(tuple(row.get(_RULES) or ()), text or "", values, str(row.get(_FILE) or ""), row.get(_WHEN))

@@ -120,7 +120,7 @@ class Source:
             raise PipelineMissing(f"there is no pipeline {name}")
         folder = self.settings.pipelines / name
         stamps = sorted((str(file), file.stat().st_mtime_ns) for file in folder.rglob("*") if _defines(file.name))
-        found: Pipeline = self._remember(
+        found: Pipeline = self.remember(
             ("pipeline", name), tuple(stamps), lambda: definition.load(name, self.settings, of_many=True)
         )
         return found
@@ -169,7 +169,7 @@ class Source:
         if table is None:
             return None
         version = (tables.table_id(table), table.version())
-        return self._remember((uri, what), version, lambda: compute(table))
+        return self.remember((uri, what), version, lambda: compute(table))
 
     def dataset(self, uri: str) -> Any:
         """A table as Arrow reads it; None if there is none."""
@@ -225,7 +225,14 @@ class Source:
 
     # --- memory ------------------------------------------------------------------------------------------------------
 
-    def _remember(self, what: Hashable, version: Hashable, compute: Callable[[], T]) -> T:
+    def remember(self, what: Hashable, version: Hashable, compute: Callable[[], T]) -> T:
+        """What is computed from things of a version, once for each of them.
+
+        Args:
+            what: what the result is known by.
+            version: compared with that of the result in memory, and kept with it.
+            compute: computes it.
+        """
         known = self._recall(what)
         if known is not None and known[0] == version:
             return known[1]  # type: ignore[no-any-return]

@@ -157,6 +157,8 @@ HOLDERS = {
     "SPARK_SECRET": {"airflow-scheduler", "connect", "spark-master", "spark-worker"},
     "AWS_ACCESS_KEY_ID": {"airflow-scheduler", "airflow-triggerer", "connect", "spark-worker", "s3-user"},
     "AWS_SECRET_ACCESS_KEY": {"airflow-scheduler", "airflow-triggerer", "connect", "spark-worker", "s3-user"},
+    "S3_READER_KEY": {"airflow-apiserver", "s3-user"},  # of the Lakehouse page, which only reads
+    "S3_READER_SECRET_KEY": {"airflow-apiserver", "s3-user"},
     "S3_ROOT_USER": {"s3", "s3-user"},
     "S3_ROOT_PASSWORD": {"s3", "s3-user"},
 }
@@ -179,6 +181,7 @@ NETWORKS = {
     "front": {*AIRFLOW, "statsd-exporter", "prometheus"},
     "back": {"airflow-scheduler", "airflow-triggerer", "connect", "spark-master", "spark-worker", "history-server",
              "prometheus", "s3", "s3-user"},
+    "store": {"airflow-apiserver", "s3"},
     "database": {"postgres", "airflow-init", "airflow-upkeep", *AIRFLOW},
 }  # fmt: skip
 
@@ -193,7 +196,8 @@ def test_who_has_nothing_to_say_to_each_other_shares_no_network() -> None:
     # A port of a container without a path out would be published to nobody.
     assert {name for name, said in SERVICES.items() if said.get("ports")} <= found["front"] | found["back"]
     # User code runs in these: no password, or token, is of use to it there.
-    assert {"connect", "spark-worker"}.isdisjoint(found["front"] | found["database"])
+    assert {"connect", "spark-worker"}.isdisjoint(found["front"] | found["database"] | found["store"])
+    assert STACK["networks"]["store"] == {"internal": True}
     # Executors find a driver by the address that its container has in the first of its networks.
     order = SERVICES["airflow-scheduler"]["networks"]
     assert max(order, key=lambda name: order[name]["priority"]) == "back"
@@ -214,6 +218,21 @@ def test_the_stores_user_may_do_what_the_jobs_do_and_no_more() -> None:
     assert "mkdir -p /data/lake /data/landing " in buckets
 
 
+def test_the_page_reads_the_store_by_a_user_who_may_write_nothing() -> None:
+    policy = json.loads((ROOT / "docker" / "store" / "reader.json").read_text())
+    assert {one["Effect"] for one in policy["Statement"]} == {"Allow"}
+    allowed = {action for one in policy["Statement"] for action in one["Action"]}
+    assert allowed == {"s3:GetBucketLocation", "s3:GetObject", "s3:ListBucket"}
+    said = SERVICES["airflow-apiserver"]
+    assert {"AWS_REGION", "AWS_ENDPOINT_URL"} < set(said["environment"])
+    begins = said["command"][2].replace("$$", "$").replace("/tmp/passwords.json", "/dev/null")
+    begins = begins.replace("exec airflow api-server", 'echo "$AWS_ACCESS_KEY_ID $AWS_SECRET_ACCESS_KEY"')
+    env = {"PATH": os.environ["PATH"], "AIRFLOW_PASSWORD": "x"}
+    for more, keys in (({"S3_READER_KEY": "k", "S3_READER_SECRET_KEY": "s"}, "k s"), ({}, "")):
+        done = subprocess.run(["sh", "-c", begins], env=env | more, check=True, capture_output=True, text=True)
+        assert done.stdout.strip() == keys
+
+
 @pytest.mark.parametrize(("attached", "code"), [("new", 0), ("before", 0), ("other", 1)])
 def test_the_stores_user_is_made_any_number_of_times(tmp_path: Path, attached: str, code: int) -> None:
     """By a client that says what it was called with; secrets go by its standard input."""
@@ -221,19 +240,25 @@ def test_the_stores_user_is_made_any_number_of_times(tmp_path: Path, attached: s
     client.write_text(
         "#!/bin/sh\n"
         f'echo "$*" >> {tmp_path}/called\n'
-        f'case "$*" in *"user add"*) cat > {tmp_path}/read;;\n'
+        f'case "$*" in *"user add"*) cat >> {tmp_path}/read;;\n'
         f'*"policy attach"*) [ {attached} = new ];;\n'
-        f'*"user info"*) [ {attached} = before ] && echo \'{{"policyName":"sluicegate"}}\' || echo {{}};;\n'
+        f'*"user info"*key*) [ {attached} = before ] && echo \'{{"policyName":"sluicegate"}}\' || echo {{}};;\n'
+        f'*"user info"*) [ {attached} = before ] && echo \'{{"policyName":"sluicegate-reader"}}\' || echo {{}};;\n'
         "esac\n"
     )
     client.chmod(0o755)
-    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "s3cret"}
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "s3cret",
+           "S3_READER_KEY": "reader", "S3_READER_SECRET_KEY": "r3ad"}  # fmt: skip
     done = subprocess.run(["sh", str(ROOT / "docker" / "store" / "user.sh")], env=env, check=False, capture_output=True)
     assert done.returncode == code
-    assert (tmp_path / "read").read_text() == "key\ns3cret\n"
-    assert "s3cret" not in (tmp_path / "called").read_text()
-    without = env | {"AWS_SECRET_ACCESS_KEY": ""}
-    assert subprocess.run(["sh", str(ROOT / "docker" / "store" / "user.sh")], env=without, check=False).returncode != 0
+    assert (tmp_path / "read").read_text() == "key\ns3cret\n" + ("" if code else "reader\nr3ad\n")
+    called = (tmp_path / "called").read_text()
+    assert "s3cret" not in called
+    assert "r3ad" not in called
+    for key in ("AWS_SECRET_ACCESS_KEY", "S3_READER_SECRET_KEY"):
+        without = env | {key: ""}
+        made = subprocess.run(["sh", str(ROOT / "docker" / "store" / "user.sh")], env=without, check=False)
+        assert made.returncode != 0
 
 
 def test_generated_secrets_differ_and_stay(tmp_path: Path) -> None:

