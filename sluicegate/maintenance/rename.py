@@ -202,11 +202,12 @@ class _Rename:
                 where=Where(file=str(folder)),
                 hint="with --tables-only the tables are renamed, and the definition by whoever deploys it",
             )
-        new = self.pipelines / self.name
-        if not self.tables_only and folder != new and new.exists() and not (new.is_dir() and not any(new.iterdir())):
+        place = self.pipelines / self.name
+        free = not place.exists() or (place.is_dir() and not any(place.iterdir()))
+        if not self.tables_only and folder != place and not free:
             raise RenameRefused(
                 "there is something without a definition where that of the new name is to be",
-                where=Where(file=str(new)),
+                where=Where(file=str(place)),
                 hint="move it away, a folder that an earlier definition has left for instance, or choose another name",
             )
 
