@@ -9,6 +9,7 @@ import pytest
 
 from sluicegate.errors import SluicegateError
 from sluicegate.flow import loop as flow_loop
+from sluicegate.flow import parts
 from sluicegate.flow.model import Flow, Progress
 from sluicegate.lake.table import Tables
 
@@ -83,7 +84,7 @@ def test_behind_a_part_there_may_be_nothing_left_to_do(monkeypatch: pytest.Monke
         return part
 
     monkeypatch.setattr(flow_loop, "_now", lambda *_: next(found))
-    monkeypatch.setattr(flow_loop.parts, "first", lambda *_: PART)
+    monkeypatch.setattr(parts, "first", lambda *_: PART)
     monkeypatch.setattr(flow_loop._Loop, "bring_up", bring_up)
     report = flow_loop.run(None, FLOW, list, {}, opened=Tables())  # type: ignore[arg-type]
     assert made == [PART]
