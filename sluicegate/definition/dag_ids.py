@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-BESIDE = ("maintenance", "verify", "alerts")
+OTHERS = ("maintenance", "verify", "alerts")
 """Fields of a definition that give the pipeline another DAG, and what the ids of these end in."""
 
 
-def dag_id(pipeline: str, beside: str) -> str:
+def dag_id(pipeline: str, other: str) -> str:
     """Id of a DAG beside that of the runs of a pipeline."""
-    return f"{pipeline}_{beside}"
+    return f"{pipeline}_{other}"
 
 
 def dag_ids(pipeline: str) -> tuple[str, ...]:
     """Ids of all DAGs that a pipeline can have, that of its runs first."""
-    return (pipeline, *(dag_id(pipeline, one) for one in BESIDE))
+    return (pipeline, *(dag_id(pipeline, one) for one in OTHERS))
 
 
 def pipeline_of(dag: str, names: Collection[str]) -> str | None:

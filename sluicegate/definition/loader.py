@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from sluicegate.definition import alert_checks, rule_checks, type_checks, yaml
 from sluicegate.definition import targets as definition_targets
 from sluicegate.definition.checks import findings
-from sluicegate.definition.dag_ids import BESIDE, dag_id
+from sluicegate.definition.dag_ids import OTHERS, dag_id
 from sluicegate.definition.expectations import EXPECT_ALL
 from sluicegate.definition.fields import Part, name_fault, nearest
 from sluicegate.definition.gold import GoldTable
@@ -188,7 +188,7 @@ class _Loader:
         if isinstance(header, Header) and self.expected not in (None, header.name):
             message = f"the pipeline is called {header.name}, and its folder {self.expected}: both have the same name"
             self.mistakes.add("name-and-folder", ("name",), message)
-        for field in BESIDE:
+        for field in OTHERS:
             other = dag_id(self.folder.name, field)
             if getattr(header, field, None) and (self.folder.parent / other / FILE).is_file():
                 message = f"its DAG would be called {other}, and there is a pipeline of that name"

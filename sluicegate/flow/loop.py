@@ -102,6 +102,8 @@ def run(
                 break
             say(f"  {flow.layer:<6} {flow.table:<28} {sum(one.read for one in reports):>9,} read so far")
             now = _now(flow, opened, choice)
+            if not now.work:  # what it reads has changed since, and it waits, or has nothing to take in
+                break
     finally:
         target.refresh()  # on purpose: what was committed is reported, of bronze also what was before a failure
     report = reduce(TableReport.followed_by, reports)
@@ -145,11 +147,12 @@ class _Loop:
         Returns:
             what was done: all, if the part cannot be had.
         """
+        partial = part is not now
         if part.kind == "incremental":
             if not (gap := self.follow(part)):
                 return part
-            part = replace(now, kind="whole", why=gap)
-        if self.rebuild(part, of_part=part is not now):
+            part, partial = replace(now, kind="whole", why=gap), False
+        if self.rebuild(part, of_part=partial):
             return part
         self.rebuild(now)  # files of the version at which the part ends were cleaned away
         return now

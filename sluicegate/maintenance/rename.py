@@ -191,9 +191,9 @@ class _Rename:
             raise PipelineMissing(
                 f"there is no pipeline {self.former}", where=Where(file=self._folder(self.old)), hint="it has no tables"
             )
-        for taken in self._taken():
+        for name in self._taken():
             raise RenameRefused(
-                f"the DAG of one pipeline would be called as that of another: {taken}", hint="choose another name"
+                f"the DAG of one pipeline would be called as that of another: {name}", hint="choose another name"
             )
         folder = self.definition.folder
         if not self.tables_only and not all(os.access(one, os.W_OK) for one in (folder, folder.parent)):
@@ -202,12 +202,12 @@ class _Rename:
                 where=Where(file=str(folder)),
                 hint="with --tables-only the tables are renamed, and the definition by whoever deploys it",
             )
-        place = self.pipelines / self.name
-        free = not place.exists() or (place.is_dir() and not any(place.iterdir()))
-        if not self.tables_only and folder != place and not free:
+        wanted = self.pipelines / self.name
+        taken = wanted.exists() and not (wanted.is_dir() and not any(wanted.iterdir()))
+        if not self.tables_only and folder != wanted and taken:
             raise RenameRefused(
                 "there is something without a definition where that of the new name is to be",
-                where=Where(file=str(place)),
+                where=Where(file=str(wanted)),
                 hint="move it away, a folder that an earlier definition has left for instance, or choose another name",
             )
 

@@ -245,8 +245,8 @@ def test_html_in_values_and_names_is_text(server: Any, world: PageWorld) -> None
 
 def test_tabs_of_a_dag_and_a_dag_run_lead_to_the_pipeline(server: Any) -> None:
     assert get(server, "dag/heart_rate").headers["location"] == "../p/heart_rate"
-    for beside in ("maintenance", "verify", "alerts"):
-        assert get(server, f"dag/heart_rate_{beside}").headers["location"] == "../p/heart_rate"
+    for other in ("maintenance", "verify", "alerts"):
+        assert get(server, f"dag/heart_rate_{other}").headers["location"] == "../p/heart_rate"
     to = get(server, "dag/heart_rate/run/scheduled__2026-03-02T06:15:00+00:00").headers["location"]
     assert to == "../../../p/heart_rate/run?key=scheduled__2026-03-02T06%3A15%3A00%2B00%3A00"
     other = get(server, "dag/example")
