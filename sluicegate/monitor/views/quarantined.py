@@ -177,7 +177,7 @@ def _with_rule(table: DeltaTable, wanted: Sequence[str], rule: str) -> list[dict
         for batch in read.to_batches(columns=list(wanted), batch_readahead=1, fragment_readahead=1):
             rules = batch[_RULES]
             hits = pc.filter(pc.list_parent_indices(rules), pc.equal(pc.list_flatten(rules), rule))
-            found += batch.take(pc.unique(hits).slice(0, EXAMPLES)).to_pylist()
+            found += one_table.rows_of(batch.take(pc.unique(hits).slice(0, EXAMPLES)))
             if len(found) >= EXAMPLES:
                 return found[:EXAMPLES]
     return found
