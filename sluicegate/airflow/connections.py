@@ -84,6 +84,23 @@ async def said_in_triggerer() -> dict[str, str]:
     return variables(connection, await connection.aextra_dejson())
 
 
+def said_in_server() -> dict[str, str]:
+    """Environment variables for the connection in the API server, which many requests share as well.
+
+    Raises:
+        UserError: there is no such connection, or it asks for more than keys.
+    """
+    if not (conn_id := _conn_id()):
+        return {}
+    from airflow.models.connection import Connection as Stored  # a server has the database itself, and tasks do not
+
+    try:
+        connection = Stored.get_connection_from_secrets(conn_id)
+    except AirflowNotFoundException:
+        raise _missing(conn_id) from None
+    return variables(connection, connection.extra_dejson)
+
+
 def _missing(conn_id: str) -> UserError:
     return UserError(
         f"Airflow has no connection {conn_id} for the landing's store",

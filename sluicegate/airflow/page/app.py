@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import traceback
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 from airflow.configuration import conf
 from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, JSONResponse
 
+from sluicegate.airflow import connections
 from sluicegate.airflow.dag import settings_below
 from sluicegate.airflow.page import html, routes
 from sluicegate.errors import DefinitionError, PipelineMissing, SluicegateError
 from sluicegate.monitor.views import overview
 from sluicegate.monitor.views.source import Source
 from sluicegate.settings import Settings
+from sluicegate.storage import aws
+
+_LOG = logging.getLogger(__name__)
 
 # Nothing is loaded from elsewhere, no script or style stands in a page, and only Airflow's own pages may frame it.
 POLICY = "; ".join([
@@ -54,7 +61,15 @@ def app_of_airflow() -> FastAPI:
 
 
 async def _guarded(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-    response = await call_next(request)
+    try:
+        with aws.given(await run_in_threadpool(connections.said_in_server)):
+            response = await call_next(request)
+    except SluicegateError as error:
+        response = await _failed(request, error)
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        _LOG.error("A page could not be made: %s in %s:%s", type(error).__name__, place.filename, place.lineno)
+        response = _answer(request, 500, "This page could not be made.", _HINTS[500])
     response.headers.update(HEADERS)
     return response
 
@@ -69,6 +84,7 @@ async def _refused(request: Request, error: Exception) -> Response:
 _HINTS = {
     401: "Log in to Airflow, and open this page from its navigation.",
     403: "Log in to Airflow, which has no valid token of yours.",
+    500: "The log of Airflow's API server says where it failed.",
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 
 SHOWN = 400
 """Days that a calendar has, the last ones."""
+
+
+# Days that Python has, as Arrow counts them.
+_EPOCH = date(1970, 1, 1)
+_FIRST, _LAST = (date.min - _EPOCH).days, (date.max - _EPOCH).days
 
 
 @dataclass(frozen=True)
@@ -93,22 +98,33 @@ def days_view(source: Source, pipeline: Pipeline, name: str | None = None) -> Da
 
 
 def _counted(table: DeltaTable, column: str) -> tuple[dict[date, int], int]:
-    """Rows by day, and rows without one; of the table that one column alone is read."""
-    names = {one.name.lower(): one.name for one in table.schema().fields}
-    read = tables.dataset(table).to_table([names[column.lower()]])[0]
-    if not (pa.types.is_timestamp(read.type) or pa.types.is_date(read.type)):
-        return {}, len(read)
-    days = pc.cast(read, pa.date32(), safe=False)
-    counts: list[Any] = days.value_counts().to_pylist()
-    found = {one["values"]: int(one["counts"]) for one in counts}
-    return found, found.pop(None, 0)
+    """Rows by day, and rows without one that a calendar has; of the table that one column alone is read, in parts."""
+    name = {one.name.lower(): one.name for one in table.schema().fields}.get(column.lower())
+    if name is None:  # the definition has it since today, and no run has made it yet
+        return {}, tables.rows(table)
+    found, unknown = dict[date, int](), 0
+    for batch in tables.dataset(table).to_batches([name], batch_readahead=1, fragment_readahead=1):
+        read = batch[0]
+        if not (pa.types.is_timestamp(read.type) or pa.types.is_date(read.type)):
+            unknown += len(read)
+            continue
+        days = pc.cast(pc.cast(read, pa.date32(), safe=False), pa.int32())
+        for one in days.value_counts().to_pylist():
+            if one["values"] is None or not _FIRST <= one["values"] <= _LAST:
+                unknown += one["counts"]
+            else:
+                day = _EPOCH + timedelta(days=one["values"])
+                found[day] = found.get(day, 0) + one["counts"]
+    return found, unknown
 
 
 def _days(rows: dict[date, int], intervals: Sequence[Batch]) -> tuple[Day, ...]:
     if not rows:
         return ()
     first, last = min(rows), max(rows)
-    first = max(first, last - timedelta(days=10 * SHOWN))  # one date of the year 1 makes no calendar of 2,000 years
+    first = max(
+        first, date.fromordinal(max(1, last.toordinal() - 10 * SHOWN))
+    )  # one date of the year 1 makes no calendar of 2,000 years
     found = []
     for number in range((last - first).days + 1):
         day = first + timedelta(days=number)
@@ -121,7 +137,7 @@ def _covers(batch: Batch, day: date) -> bool:
     """Whether a batch rebuilt an interval that has a whole day."""
     since, until = (_moment(text) for text in batch.interval or ("", ""))
     begin = datetime(day.year, day.month, day.day, tzinfo=UTC)
-    return since is not None and until is not None and since <= begin and begin + timedelta(days=1) <= until
+    return since is not None and until is not None and since <= begin and until - begin >= timedelta(days=1)
 
 
 def _moment(text: str) -> datetime | None:

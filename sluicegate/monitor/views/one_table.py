@@ -326,8 +326,8 @@ def newest_rows(table: DeltaTable, columns: Sequence[str], count: int) -> list[d
     """Rows of the data files that were written last; only their first pages are read."""
     store = tables.filesystem(table)
     if store is None or not tables.is_plain(table):
-        rows: list[dict[str, Any]] = tables.dataset(table).head(count, columns=list(columns)).to_pylist()
-        return rows
+        rows = tables.dataset(table).head(count, columns=list(columns))
+        return rows_of(rows)
     import pyarrow.parquet as pq
 
     files = tables.statistics(table, "path", "modification_time").sort_by([("modification_time", "descending")])
@@ -337,10 +337,27 @@ def newest_rows(table: DeltaTable, columns: Sequence[str], count: int) -> list[d
             parquet = pq.ParquetFile(file)
             there = [name for name in columns if name in parquet.schema_arrow.names]
             batch = next(parquet.iter_batches(batch_size=count - len(found), columns=there), None)
-            found += batch.to_pylist() if batch is not None else []
+            found += rows_of(batch) if batch is not None else []
         if len(found) >= count:
             break
     return found
+
+
+def rows_of(batch: Any) -> list[dict[str, Any]]:
+    """Rows of an Arrow batch or table; of a time that Python has none for, as of the year 10000, its text."""
+    names = batch.schema.names
+    return [dict(zip(names, row, strict=True)) for row in zip(*map(_values, batch.columns), strict=True)]
+
+
+def _values(column: Any) -> list[Any]:
+    import pyarrow as pa
+
+    try:
+        return column.to_pylist()  # type: ignore[no-any-return]
+    except (OverflowError, ValueError):
+        if pa.types.is_temporal(column.type):
+            return column.cast(pa.string()).to_pylist()  # type: ignore[no-any-return]
+        return ["…"] * len(column)
 
 
 def _rules(pipeline: Pipeline, name: str, history: Sequence[Batch]) -> Iterator[RuleHistory]:

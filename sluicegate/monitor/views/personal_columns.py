@@ -126,9 +126,9 @@ def _held(source: Source, pipeline: Pipeline) -> Iterator[tuple[str, ...]]:
 def _found(source: Source, pipeline: Pipeline, foreign: frozenset[Column]) -> PersonalColumns:
     tables = lineage(pipeline, source.lake(pipeline), source.opened())
     known = frozenset(Column(name, column.lower()) for name, table in tables.items() for column in table.columns)
-    marked = {Column(name, column.lower()) for name, table in pipeline.silver.items() for column in table.pii}
-    origins = frozenset(_origins(tables, marked))
-    columns = frozenset(_made_of(pipeline, tables, marked | foreign, origins))
+    declared = {Column(name, column.lower()) for name, table in pipeline.silver.items() for column in table.pii}
+    origins = frozenset(_origins(tables, declared))
+    columns = frozenset(_made_of(pipeline, tables, declared | foreign, origins))
     of_silver = {one for one in known if one.table in pipeline.names("silver")}
     personal = {one for one in of_silver if one in columns or one.column in (*pipeline.pii, *_WHOLE)}
     shown = of_silver - personal
@@ -142,9 +142,9 @@ def _made(tables: Mapping[str, TableLineage], column: Column) -> Origins:
     return table.columns[table.spelled(column.column)]
 
 
-def _origins(tables: Mapping[str, TableLineage], marked: set[Column]) -> set[Column]:
+def _origins(tables: Mapping[str, TableLineage], declared: set[Column]) -> set[Column]:
     """All columns whose values go into marked ones, over however many tables."""
-    made, left = set[Column](), list(marked)
+    made, left = set[Column](), list(declared)
     while left:
         for origin in _values_of(tables, left.pop()):
             if origin not in made:
@@ -179,9 +179,9 @@ def _made_of(
                 goes_in |= source.column == EVERY and source.table in partly
                 # What a marked column is made of is personal wherever it stands as it came. Of a part of it, such as a
                 # field, a silver column says by itself whether it is; gold has no columns that are marked.
-                of_marked = use.subtype == "IDENTITY" and source in origins
-                of_marked |= table.layer == "gold" and not origins.isdisjoint((source, every))
-                if goes_in or of_marked:
+                of_named = use.subtype == "IDENTITY" and source in origins
+                of_named |= table.layer == "gold" and not origins.isdisjoint((source, every))
+                if goes_in or of_named:
                     personal.add(Column(name, column.lower()))
     return personal
 

@@ -135,11 +135,24 @@ def _may_be_broken(pipeline: Pipeline, name: str, rule: str, reasons: Sequence[R
 
 
 def _reasons(table: DeltaTable) -> list[dict[str, Any]]:
-    found = tables.dataset(table).to_table([_RULES, _WHEN])
-    rules = found[_RULES].combine_chunks()
-    each = pa.table({"rule": pc.list_flatten(rules), "when": pc.take(found[_WHEN], pc.list_parent_indices(rules))})
-    counted = each.group_by("rule").aggregate([([], "count_all"), ("when", "min"), ("when", "max")])
+    parts = [
+        _by_rule(batch)
+        for batch in tables.dataset(table).to_batches([_RULES, _WHEN], batch_readahead=1, fragment_readahead=1)
+    ]
+    if not parts:
+        return []
+    wanted = [("count_all", "sum"), ("when_min", "min"), ("when_max", "max")]
+    every = pa.concat_tables(parts).group_by("rule").aggregate(wanted)
+    every = every.select(["rule", "count_all_sum", "when_min_min", "when_max_max"])
+    counted = every.rename_columns(["rule", "count_all", "when_min", "when_max"])
     return counted.sort_by([("count_all", "descending"), ("rule", "ascending")]).to_pylist()  # type: ignore[no-any-return]
+
+
+def _by_rule(batch: Any) -> Any:
+    """Records of a part by rule, so that whole columns are never in memory."""
+    rules = batch[_RULES]
+    each = pa.table({"rule": pc.list_flatten(rules), "when": pc.take(batch[_WHEN], pc.list_parent_indices(rules))})
+    return each.group_by("rule").aggregate([([], "count_all"), ("when", "min"), ("when", "max")])
 
 
 def _described(pipeline: Pipeline, name: str, counted: dict[str, Any]) -> Reason:
@@ -177,7 +190,7 @@ def _with_rule(table: DeltaTable, wanted: Sequence[str], rule: str) -> list[dict
         for batch in read.to_batches(columns=list(wanted), batch_readahead=1, fragment_readahead=1):
             rules = batch[_RULES]
             hits = pc.filter(pc.list_parent_indices(rules), pc.equal(pc.list_flatten(rules), rule))
-            found += batch.take(pc.unique(hits).slice(0, EXAMPLES)).to_pylist()
+            found += one_table.rows_of(batch.take(pc.unique(hits).slice(0, EXAMPLES)))
             if len(found) >= EXAMPLES:
                 return found[:EXAMPLES]
     return found

@@ -9,6 +9,7 @@ sees what is known.
 
 from __future__ import annotations
 
+import contextvars
 import threading
 import time
 from collections import OrderedDict
@@ -200,7 +201,12 @@ class Source:
         with self._lock:
             running = self._running.get(what)
             if running is None:
-                running = self._running[what] = self._workers.submit(self._answer, what, compute)
+                running = self._running[what] = self._workers.submit(
+                    contextvars.copy_context().run,
+                    self._answer,
+                    what,
+                    compute,  # with the store's keys of this request
+                )
         wait = self.patience
         if until is not None and wait is not None:
             wait = max(0.0, until - time.monotonic())

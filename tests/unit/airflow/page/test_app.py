@@ -6,13 +6,16 @@ import json
 import os
 import re
 import shutil
+import time
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import pytest
 
+from sluicegate.errors import PipelineMissing
 from sluicegate.monitor.views.source import Source
+from sluicegate.storage import aws
 from tests.support.page_world import PageWorld
 
 pytestmark = pytest.mark.unit
@@ -265,3 +268,37 @@ def test_addresses_hold_below_a_path_prefix(server: Any) -> None:
     page = get(server, "p/heart_rate/t/recordings_enriched").text
     assert 'href="../../../static/page.css"' in page
     assert 'href="../../../p/heart_rate/t/patients"' in page
+
+
+def test_of_an_error_that_nobody_foresaw_no_text_is_shown(
+    server: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(*_: Any, **__: Any) -> None:
+        raise OverflowError("Ada Byron")
+
+    monkeypatch.setattr("sluicegate.monitor.views.one_table.table_view", fails)
+    for path in ("p/heart_rate/t/patients", "p/heart_rate/t/patients.json"):
+        answer = get(server, path)
+        assert answer.status_code == 500
+        assert "could not be made" in answer.text
+        assert "Ada" not in answer.text + caplog.text
+        assert answer.headers["cache-control"] == "no-store"
+        assert "content-security-policy" in answer.headers
+
+
+def test_the_page_has_the_stores_keys_by_the_connection_of_tasks(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[dict[str, str]] = []
+
+    def view(source: Any, *_: Any, **__: Any) -> None:
+        seen.extend([aws.current(), source.soon("keys", aws.current, until=time.monotonic() + 5).value])
+        raise PipelineMissing("there is none")
+
+    monkeypatch.setattr("sluicegate.monitor.views.one_table.table_view", view)
+    monkeypatch.setenv("AIRFLOW_CONN_STORE", "aws://reader:s3cret@")
+    monkeypatch.setenv("SLUICEGATE_STORE_CONN_ID", "store")
+    assert get(server, "p/heart_rate/t/patients").status_code == 404
+    assert [one["AWS_ACCESS_KEY_ID"] for one in seen] == ["reader", "reader"]
+    monkeypatch.setenv("SLUICEGATE_STORE_CONN_ID", "lost")
+    lost = get(server, "p/heart_rate/t/patients")
+    assert lost.status_code == 503
+    assert "content-security-policy" in lost.headers

@@ -400,6 +400,22 @@ def test_days_have_their_rows_and_who_rebuilt_them(
     assert days.days_view(lake, world.definition, "patients").table == ""
 
 
+def test_times_that_python_has_none_for_are_texts_and_no_days(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    micros = [days._FIRST - 1, days._FIRST, 0, 0, days._LAST, days._LAST + 1]
+    times = pa.array([None, *(one * 86_400_000_000 for one in micros)], pa.timestamp("us", "UTC"))
+    write_deltalake(uri, pa.table({"Time": times, "x": range(7)}))
+    table = Source(Workspace(tmp_path).settings).table(uri)
+    assert table is not None
+    assert days._counted(table, "time") == ({date(1, 1, 1): 1, date(1970, 1, 1): 2, date(9999, 12, 31): 1}, 3)
+    assert days._counted(table, "x") == days._counted(table, "not yet") == ({}, 7)
+    rows = one_table.newest_rows(table, ["Time", "x"], 7)
+    assert [row["x"] for row in rows] == list(range(7))
+    assert isinstance(rows[-1]["Time"], str)
+    inside = batch(0, interval=("0001-01-01", "9999-12-31"), run_id="b")
+    assert [[one.run for one in days._days({day: 1}, [inside])] for day in (date.min, date.max)] == [["b"], [""]]
+
+
 @pytest.mark.parametrize(("most", "left_out"), [(2, 1), (3, 0), (4, 0)])
 def test_a_calendar_has_SHOWN_days(
     world: PageWorld, lake: Source, monkeypatch: pytest.MonkeyPatch, most: int, left_out: int
