@@ -34,8 +34,8 @@ UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
 @dataclass
-class Look:
-    """What one look at the stack found.
+class Sample:
+    """What was found of the stack at one time.
 
     Attributes:
         runs: number of runs before it.
@@ -73,9 +73,9 @@ def memory_of(text: str) -> int:
     return round(float(found[1]) * UNITS[found[2]])
 
 
-def look(runs: int, seconds: float | None = None) -> Look:
+def sampled(runs: int, seconds: float | None = None) -> Sample:
     """Looks at the stack."""
-    there, found = containers(), Look(runs, seconds)
+    there, found = containers(), Sample(runs, seconds)
     for name, folder in FOLDERS.items():
         sized = docker("exec", there["airflow-scheduler"], "sh", "-c", f"du -sb {folder} | cut -f1")
         found.disk[name] = int(sized)
@@ -121,15 +121,15 @@ class Airflow:
         return time.monotonic() - started
 
 
-def table(looks: Sequence[Look]) -> str:
-    """The looks as a table, a column for each."""
-    rows = [["after runs", *(f"{one.runs:,}" for one in looks)]]
-    rows.append(["seconds of a run", *("" if one.seconds is None else f"{one.seconds:.0f}" for one in looks)])
+def table(samples: Sequence[Sample]) -> str:
+    """The samples as a table, a column for each."""
+    rows = [["after runs", *(f"{one.runs:,}" for one in samples)]]
+    rows.append(["seconds of a run", *("" if one.seconds is None else f"{one.seconds:.0f}" for one in samples)])
     for kind in ("disk", "memory"):
-        names = sorted({name for one in looks for name in getattr(one, kind)})
-        rows += [[f"{kind}: {name}", *(_size(getattr(one, kind).get(name)) for one in looks)] for name in names]
-    told = (", ".join(f"{name} {count}" for name, count in one.restarts.items()) or "0" for one in looks)
-    rows.append(["restarts", *told])
+        names = sorted({name for one in samples for name in getattr(one, kind)})
+        rows += [[f"{kind}: {name}", *(_size(getattr(one, kind).get(name)) for one in samples)] for name in names]
+    listed = (", ".join(f"{name} {count}" for name, count in one.restarts.items()) or "0" for one in samples)
+    rows.append(["restarts", *listed])
     lines = ["| " + " | ".join(row) + " |" for row in rows]
     return "\n".join([lines[0], "|" + " --- |" * len(rows[0]), *lines[1:]])
 
@@ -150,20 +150,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the series; returns the exit code."""
     parser = argparse.ArgumentParser(prog="bench.stack", description=__doc__)
     parser.add_argument("--runs", type=int, default=200, help="number of runs (default: 200)")
-    parser.add_argument("--looks", type=int, default=4, help="number of looks after the first (default: 4)")
+    parser.add_argument("--samples", type=int, default=4, help="number of samples after the first (default: 4)")
     given = parser.parse_args(arguments)
     landing = compose.settings(compose.ROOT)["SLUICEGATE_LANDING"]
     airflow = Airflow()
     airflow.call("PATCH", DAGS, {"is_paused": False})
-    looks, every = [look(0)], max(1, given.runs // given.looks)
+    samples, every = [sampled(0)], max(1, given.runs // given.samples)
     for number in range(1, given.runs + 1):
         land = [sys.executable, "-m", "sluicegate.cli", "simulate", DAG, "--landing", landing, "--files", "1"]
         subprocess.run(land, check=True, capture_output=True)
         seconds = airflow.run()
         if number % every == 0 or number == given.runs:
-            looks.append(look(number, seconds))
-            print(table(looks), flush=True)
-            PAGE.write_text(written(Path(PAGE).read_text(), table(looks)))
+            samples.append(sampled(number, seconds))
+            print(table(samples), flush=True)
+            PAGE.write_text(written(Path(PAGE).read_text(), table(samples)))
     return 0
 
 
