@@ -1,7 +1,7 @@
 """What the compose stack grows by: ``python -m bench.stack --runs 200``, with the stack of this checkout started.
 
 Each run takes in one more file of 1,000 records through the DAG of heart rates, and is waited for. Before the first
-run, and after each quarter of them, disk, memory and restarts are read, from outside of what is measured; the
+run, and after each quarter of them, disk, memory and restarts are looked at, from outside of what is measured; the
 table goes into docs/sizing.md, in the place of the one before.
 """
 
@@ -35,7 +35,7 @@ UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 @dataclass
 class Sample:
-    """What the stack took up at one moment.
+    """What was found of the stack at one time.
 
     Attributes:
         runs: number of runs before it.
@@ -74,7 +74,7 @@ def memory_of(text: str) -> int:
 
 
 def sampled(runs: int, seconds: float | None = None) -> Sample:
-    """Reads what the stack takes up now."""
+    """Looks at the stack."""
     there, found = containers(), Sample(runs, seconds)
     for name, folder in FOLDERS.items():
         sized = docker("exec", there["airflow-scheduler"], "sh", "-c", f"du -sb {folder} | cut -f1")
@@ -128,8 +128,8 @@ def table(samples: Sequence[Sample]) -> str:
     for kind in ("disk", "memory"):
         names = sorted({name for one in samples for name in getattr(one, kind)})
         rows += [[f"{kind}: {name}", *(_size(getattr(one, kind).get(name)) for one in samples)] for name in names]
-    restarts = (", ".join(f"{name} {count}" for name, count in one.restarts.items()) or "0" for one in samples)
-    rows.append(["restarts", *restarts])
+    listed = (", ".join(f"{name} {count}" for name, count in one.restarts.items()) or "0" for one in samples)
+    rows.append(["restarts", *listed])
     lines = ["| " + " | ".join(row) + " |" for row in rows]
     return "\n".join([lines[0], "|" + " --- |" * len(rows[0]), *lines[1:]])
 

@@ -22,7 +22,7 @@ def test_what_is_no_size_is_refused() -> None:
         stack.memory_of("--")
 
 
-def test_each_look_is_a_column_and_the_table_takes_the_place_of_the_one_before() -> None:
+def test_each_sample_is_a_column_and_the_table_takes_the_place_of_the_one_before() -> None:
     first = stack.Sample(0, None, {"logs": 1000}, {"connect": 1 << 20})
     last = stack.Sample(200, 25.4, {"logs": 2_500_000}, {"connect": 1 << 30}, {"connect": 1})
     made = stack.table([first, last])
