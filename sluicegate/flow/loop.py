@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 GAP = ("DELTA_LOG_FILE_NOT_FOUND", "DELTA_VERSION_NOT_FOUND", "DELTA_CHANGE_DATA_FILE_NOT_FOUND",
        "DELTA_MISSING_CHANGE_DATA", "DELTA_CDC_START_VERSION_AFTER_LATEST", "DELTA_TRUNCATED_TRANSACTION_LOG",
        "DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION", "FAILED_READ_FILE.FILE_NOT_EXIST", delivery.GONE)  # fmt: skip
+# A file that is listed in a version of a table, and was cleaned away: a query that reads files by their list finds out.
+NO_FILE = "[PATH_NOT_FOUND]"
 
 
 def run(
@@ -287,7 +289,7 @@ class _Loop:
         try:
             self._apply(self._no_rows(now) if self.flow.streams else self._as_of_end(now), now)
         except Exception as error:
-            if of_part and _is_gap(error):
+            if of_part and (_is_gap(error) or NO_FILE in str(error)):
                 return False
             raise_readable(error, self.flow)
         return True

@@ -101,12 +101,13 @@ def test_several_flows_keys_and_histories_are_the_same_in_parts(
 
 
 def records(folder: str, number: int) -> list[dict[str, Any]]:
-    """Two records of a flow, of which one has the key of a record in each other file."""
-    bad: Any = None if folder == "own" else "bad"
-    time = {"at": f"2020-01-01T00:00:0{number}Z", "x": "own"} if folder == "own" else {"n": 1, "s": number}
+    """Two records of a flow, of which one has the key of a record in each other file. Values are texts but in `own`."""
+    own = folder == "own"
+    time = {"at": f"2020-01-01T00:00:0{number}Z", "x": "own"} if own else {"n": 1, "s": number}
+    values: list[Any] = [5, None if number == 1 else 6] if own else ["5", "bad" if number == 1 else "6"]
     return [
-        {"id": number, "k": 1, "v": 5, "u": number, **time},
-        {"id": 10 + number, "k": 10 + number, "v": bad if number == 1 else 6, "u": 1, **time},
+        {"id": number, "k": 1, "v": values[0], "u": number, **time},
+        {"id": 10 + number, "k": 10 + number, "v": values[1], "u": 1, **time},
     ]
 
 
