@@ -333,7 +333,7 @@ def set_up(root: Path, force: bool = False, extras: Collection[str] = ()) -> Non
         make_environment(root)
     with _step(f"pinned jars into .jars ({len(jars)} files)"):
         bring_jars(jars, root, java)
-    with _step("class-data archive of the JVM, so that Spark starts faster"):
+    with _step("class-data archive of the JVM (once; a minute or two)"):
         trouble = make_archive(root)
     if trouble:
         print(f"  warning: no class-data archive, so each Spark start takes some seconds more: {trouble}")

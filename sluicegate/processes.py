@@ -83,7 +83,7 @@ def ended_with_us(job: subprocess.Popen[str]) -> Iterator[None]:
         if interrupted:
             name = signal.Signals(number).name
             print(
-                f"stopped by {name}: the job has ended, and a new run goes on behind its last commit", file=sys.stderr
+                f"stopped by {name}: the job has ended, and a new run continues after its last commit", file=sys.stderr
             )
         raise
     finally:
