@@ -139,6 +139,11 @@ class Batch:
     definition: str = ""
     mixed: bool = False
 
+    @property
+    def reason(self) -> str:
+        """Why this batch was made so: ``because``, which is about changes, says nothing of one that recomputed all."""
+        return "" if self.technique == "whole" != self.strategy else self.because
+
 
 def newest(source: Source, at: layout.Lake, limit: int = NEWEST) -> tuple[Batch, ...]:
     """The last batches of a pipeline's tables, newest first."""

@@ -35,7 +35,7 @@ class Node:
         balance: where the records are that the chosen run read; None if it did not touch the table.
         files: files that the run read (bronze).
         technique: how the run refreshed it (gold).
-        because: why it is refreshed so (gold).
+        because: why it was refreshed so (gold).
         seconds: seconds that the run took for it.
         rejected: rows for which its newest batch was refused.
     """
@@ -180,7 +180,7 @@ def _with_run(node: Node, run: Run | None, found: _OfRun) -> Node:
         return node
     return replace(
         node, changed=found.last.time, balance=found.balance, files=found.files, seconds=found.seconds,
-        technique=found.last.technique, because=found.last.because,
+        technique=found.last.technique, because=found.last.reason,
     )  # fmt: skip
 
 

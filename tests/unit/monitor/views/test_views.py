@@ -63,6 +63,17 @@ def batch(number: int, table: str = "t", layer: str = "silver", **said: Any) -> 
 # --- batches and runs ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("strategy", "technique", "reason"),
+    [("partial", "partial", "rows are added"), ("whole", "whole", "rows are added"), ("partial", "whole", "")],
+)
+def test_the_reason_of_a_strategy_is_not_that_of_a_batch_that_recomputed_all(
+    strategy: str, technique: str, reason: str
+) -> None:
+    made = Batch(BEGAN, "gold", "t", 0, strategy=strategy, technique=technique, because="rows are added")
+    assert made.reason == reason
+
+
 def test_both_sides_of_a_balance_are_equal_or_not() -> None:
     assert Balance(10, None, 0, 5, 2, 1, 2).balanced is True
     assert Balance(10, None, 0, 5, 2, 1, 1).balanced is False
