@@ -417,4 +417,4 @@ def test_what_the_comparison_says_of_us_names_a_test() -> None:
     assert len(tables) == 3
     ours = [line.split("|")[2] for table in tables[1:] for line in table[2:]]
     unproved = [cell for cell in ours if "](../tests/" not in cell]
-    assert [cell.strip() for cell in unproved] == ["in the Delta commit of the table", "Delta tables"]
+    assert [cell.strip() for cell in unproved] == ["in the Delta commit of the table"]
