@@ -92,7 +92,7 @@ class KafkaSource(Part):
         isolation: ``read_committed`` leaves out records of transactions that were aborted, and waits for the end of
             those that are open; ``read_uncommitted`` has them all.
         data_loss: what is done when records are gone that were not read yet: ``fail`` stops the table until a person
-            decides, ``skip`` goes on behind them, and enters their offsets into the ledger as skipped.
+            decides, ``skip`` continues after them, and enters their offsets into the ledger as skipped.
         maxRecordsPerBatch: maximum number of records of a ledger batch, which is one commit.
         security: options of Kafka's clients by Kafka's own names, such as ``security.protocol``. Secrets come from the
             environment.

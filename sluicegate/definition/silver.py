@@ -61,7 +61,7 @@ class SilverTable(MadeTable, Ruled):
             default: that row. ``record``: all rows of its record.
         maxBytesPerTrigger: bytes of the source's files that one batch takes in, as 4096 or ``512m``; 1 GiB by default.
             What waits beyond that is taken in by further batches of the same run, each a commit, so that a run which
-            is stopped goes on behind the last one. A commit of the source that has more is one batch. A full refresh
+            is stopped continues after the last one. A commit of the source that has more is one batch. A full refresh
             of a table that is there, ``apply_changes_from_snapshot`` and a table with ``expect_table`` take in all.
         schema_: ``schema`` of the definition: columns with their types, as DDL, which the table has first and in this
             order. A value that does not fit its type, or would lose digits by it, is quarantined.

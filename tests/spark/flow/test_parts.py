@@ -1,4 +1,4 @@
-"""Silver in several batches: the tables of one batch, each commit exact, and a stopped run goes on behind the last."""
+"""Silver in several batches: the tables of one batch, each commit exact, and a stopped run continues after the last."""
 
 from __future__ import annotations
 

@@ -38,6 +38,7 @@ BANNED = {
     r"Who (?:comes|knows|wants)": "If you come",
     r"late \w+ is not too late": "late-arriving",
     r"so it is with": "the same holds for",
+    r"go(?:es)? on behind": "continue after",
 }
 PATTERN = re.compile("|".join(rf"\b(?:{phrase})\b" for phrase in BANNED))
 
