@@ -192,7 +192,7 @@ class LandingMissing(UserError):
 
 
 class NotADeltaTable(UserError):
-    """Raised when there are files, but no Delta log, where a table should be."""
+    """Raised when there are files, but no Delta log that can be read, where a table should be."""
 
     code = "SG204"
 

@@ -79,9 +79,16 @@ EXPLANATIONS = {
         "howto/object-storage.md",
     ),
     "SG204": Explanation(
-        "The folder of a table holds files but no Delta log, so it is not overwritten.",
-        ("Something else was stored there.", "The `_delta_log` folder was deleted or not copied."),
-        ("Move the files away, or choose another lake with `--lake`.",),
+        "The folder of a table holds files but no Delta log that can be read, so it is not overwritten.",
+        (
+            "Something else was stored there.",
+            "The `_delta_log` folder was deleted or not copied, or a file in it is damaged.",
+        ),
+        (
+            "Move the files away, or choose another lake with `--lake`.",
+            "Put a damaged log back from a backup. Without one, move the folder away, and the next run rebuilds the table"
+            " from its source: bronze from the files that are still in landing.",
+        ),
     ),
     "SG205": Explanation(
         "Spark cannot be started: there is no Java 17 or newer, no PySpark, or the pinned jars are missing.",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deltalake import DeltaTable, write_deltalake
-from deltalake.exceptions import TableNotFoundError
+from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from sluicegate.errors import NotADeltaTable, Where
 from sluicegate.lake.layout import address, is_local, local_path
@@ -26,7 +26,8 @@ def delta_table(uri: str, version: int | None = None) -> DeltaTable | None:
     """Open the Delta table at ``uri``; None if there is nothing yet.
 
     Raises:
-        NotADeltaTable: there are files at ``uri``, but no Delta log among them.
+        NotADeltaTable: there are files at ``uri``, but no Delta log among them, or one that cannot be read.
+        DeltaError: the log no longer has that version.
     """
     if is_local(uri):
         folder = Path(local_path(uri))
@@ -42,6 +43,16 @@ def delta_table(uri: str, version: int | None = None) -> DeltaTable | None:
         return table_at(uri, version)
     except TableNotFoundError:
         return None
+    except DeltaError as error:
+        if version is not None or not is_local(uri):  # a store's refusal is translated by who asked it
+            raise
+        raise NotADeltaTable(
+            f"the Delta log of {uri} cannot be read",
+            where=Where(table=folder.name, file=f"{uri}/_delta_log"),
+            cause=str(error).splitlines()[0],
+            hint="put the damaged file of the log back from a backup; without one, move the table's folder away: the"
+            " next run rebuilds the table from its source",
+        ) from error
 
 
 def _is_unwritten(folder: Path) -> bool:

@@ -39,12 +39,17 @@ VIEWS = {
     "lakehouse-runs": "p/heart_rate/runs",
     "lakehouse-days": "p/heart_rate/days",
     "lakehouse-search": "search?q=heartrate",
+    "lakehouse-run": "p/heart_rate/run",
+    "lakehouse-mistakes": "p/deliveries",
+    "lakehouse-empty": "p/retail",
+    "lakehouse-wide": "p/wide/t/sheet",
+    "lakehouse-torn": "p/wide/t/torn",
 }
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> PageWorld:
-    """A lake with some runs until now, two pipelines that have not run yet, and one whose definition has a mistake."""
+    """A lake with some runs until now, pipelines that have not run yet, a wide table, a broken one, and a mistake."""
     began = datetime.now(UTC).replace(second=0, microsecond=0) - 5 * STEP
     made = PageWorld.at(tmp_path_factory.mktemp("lakehouse"), runs=0, began=began)
     for quarantined in (2, 3, 0, 9, 4):
@@ -54,6 +59,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> PageWorld:
         shutil.copytree(ROOT / "pipelines" / name, settings.pipelines / name)
         for table in load(name, settings).bronze.values():
             Path(table.path).mkdir(parents=True, exist_ok=True)
+    made.wide()
     (settings.pipelines / "deliveries").mkdir()
     (settings.pipelines / "deliveries" / "pipeline.yaml").write_text(MISTAKEN)
     return made

@@ -99,6 +99,23 @@ class PageWorld:
         event_log.copy_events(self.definition, self.workspace.lake)
         return run_id
 
+    def wide(self, columns: int = 1_000) -> None:
+        """Adds a pipeline ``wide``: a bronze table with many columns, and one whose folder is no Delta table."""
+        settings = self.workspace.settings
+        folder = settings.pipelines / "wide"
+        folder.mkdir()
+        tables = [f'  {name}: {{path: "${{landing}}/{name}", format: json}}\n' for name in ("sheet", "torn")]
+        (folder / "pipeline.yaml").write_text("name: wide\nbronze:\n" + "".join(tables))
+        at = layout.Lake(str(settings.lake), "wide")
+        values = {f"column_{n}": pa.array([n, None, -n]) for n in range(columns)}
+        engine = {"source_file": pa.array(["a", "a", "b"]), "_chunk": pa.array([0, 0, 1]), "_pos": pa.array([0, 1, 0])}
+        write_deltalake(at.table("bronze", "sheet"), pa.table({**values, **engine}))
+        torn = Path(at.table("bronze", "torn")) / "_delta_log"
+        torn.mkdir(parents=True)
+        (torn / f"{0:020}.json").write_text("{")
+        for name in ("sheet", "torn"):
+            (self.workspace.folder / "landing" / name).mkdir()
+
     def _bronze(self, table: str, rows: list[dict[str, Any]], said: Mapping[str, Any], when: datetime) -> None:
         at, definition = self.workspace.lake, self.definition
         intake.enter(table, definition.bronze[table], at)

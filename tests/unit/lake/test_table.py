@@ -110,6 +110,14 @@ def test_a_folder_without_a_log_is_refused_each_time(tmp_path: Path) -> None:
             table.open()
 
 
+def test_a_log_that_is_damaged_is_refused_with_its_address_and_a_way_out(uri: str) -> None:
+    (Path(uri) / "_delta_log" / f"{1:020}.json").write_text('{"commitInfo":')
+    with pytest.raises(NotADeltaTable) as caught:
+        Table(uri).open()
+    assert str(caught.value).startswith(f"the Delta log of {uri} cannot be read")
+    assert "from a backup" in caught.value.for_people()
+
+
 def test_a_table_that_was_made_again_is_another_one_once_refreshed(uri: str) -> None:
     table = Table(uri)
     former = table.delta

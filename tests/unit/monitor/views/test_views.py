@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from sluicegate.definition import load
 from sluicegate.errors import NotADeltaTable, PipelineMissing
 from sluicegate.landing import file_status
 from sluicegate.monitor.views import (
@@ -231,6 +232,20 @@ def test_a_table_that_cannot_be_read_does_not_take_the_others_with_it(tmp_path: 
     nodes = {node.key: node for node in flow_graph.graph(lake, broken.definition, ()).nodes}
     assert (nodes["device_counts"].state, nodes[SILVER].state) == ("broken", "up to date")
     assert "not a Delta table" in one_table.table_view(lake, broken.definition, "device_counts").problem
+
+
+def test_a_table_is_wide_and_another_has_a_damaged_log(tmp_path: Path) -> None:
+    made = PageWorld.at(tmp_path, runs=0)
+    made.wide(columns=1_000)
+    settings = made.workspace.settings
+    lake, pipeline = Source(settings, None), load("wide", settings)
+    wide = one_table.table_view(lake, pipeline, "sheet")
+    assert (len(wide.columns), wide.rows) == (1_003, 3)
+    torn = one_table.table_view(lake, pipeline, "torn").problem
+    assert torn.startswith("the Delta log of ")
+    assert torn.rstrip().endswith("cannot be read")
+    states = {node.key: node.state for node in flow_graph.graph(lake, pipeline, ()).nodes}
+    assert (states["sheet"], states["torn"]) == ("up to date", "broken")
 
 
 # --- a table ---------------------------------------------------------------------------------------------------------
