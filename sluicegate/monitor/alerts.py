@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from sluicegate.errors import AlertsFailed, Where
@@ -18,6 +19,8 @@ from sluicegate.monitor import arrivals
 from sluicegate.times import in_words
 
 if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
     from sluicegate.definition import Pipeline
     from sluicegate.definition.alerts import Alerts, RuleRate, Volume
     from sluicegate.settings import Settings
@@ -92,6 +95,11 @@ class _Limits:
     def __init__(self, pipeline: Pipeline, alerts: Alerts, settings: Settings, now: datetime) -> None:
         self.pipeline, self.alerts, self.settings, self.now = pipeline, alerts, settings, now
         self.at = layout.Lake(settings.lake, pipeline.name)
+        self._found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+
+    @cached_property
+    def _log(self) -> DeltaTable | None:
+        return tables.delta_table(self.at.events)
 
     def all(self) -> Iterator[Alert]:
         for name, age in self.alerts.freshness.items():
@@ -143,7 +151,12 @@ class _Limits:
 
     def _events(self, table: str, per: str) -> list[dict[str, Any]]:
         """Events of the last day of a table, or those of the last run that changed it, with their details."""
-        log = tables.delta_table(self.at.events)
+        if (table, per) not in self._found:  # each rule of a table has a limit of its own
+            self._found[table, per] = self._read(table, per)
+        return self._found[table, per]
+
+    def _read(self, table: str, per: str) -> list[dict[str, Any]]:
+        log = self._log
         if log is None:
             return []
         import pyarrow.compute as pc
