@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import FrameLocator, Page, expect, sync_playwright
@@ -39,7 +40,7 @@ VIEWS = {
     "lakehouse-runs": "p/heart_rate/runs",
     "lakehouse-days": "p/heart_rate/days",
     "lakehouse-search": "search?q=heartrate",
-    "lakehouse-run": "p/heart_rate/run",
+    "lakehouse-run": "p/heart_rate/run?key={run}",
     "lakehouse-mistakes": "p/deliveries",
     "lakehouse-empty": "p/retail",
     "lakehouse-wide": "p/wide/t/sheet",
@@ -91,6 +92,12 @@ def page(chromium: str, airflow: LocalAirflow) -> Iterator[Page]:
         browser.close()
 
 
+def views(world: PageWorld) -> list[tuple[str, str]]:
+    """Name and path of each view of the world."""
+    newest = f"scheduled__{(world.began + (world.runs - 1) * STEP).isoformat()}"
+    return [(name, path.format(run=quote(newest))) for name, path in VIEWS.items()]
+
+
 def inside(page: Page) -> FrameLocator:
     """What Airflow's pages have framed."""
     return page.frame_locator('iframe[title="Lakehouse"]')
@@ -123,12 +130,12 @@ def test_a_person_goes_from_airflow_to_a_pipeline_and_its_table(page: Page) -> N
 
 @pytest.mark.release
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (375, False), (375, True)])
-def test_each_view_fits_and_names_what_it_shows(page: Page, width: int, dark: bool) -> None:
+def test_each_view_fits_and_names_what_it_shows(world: PageWorld, page: Page, width: int, dark: bool) -> None:
     page.set_viewport_size({"width": width, "height": 800})
     page.emulate_media(color_scheme="dark" if dark else "light")
     failed: list[str] = []
     page.on("console", lambda message: failed.append(message.text) if message.type == "error" else None)
-    for name, path in VIEWS.items():
+    for name, path in views(world):
         page.goto(f"/lakehouse/{path}")
         expect(page.get_by_role("heading", level=1)).to_be_visible()
         assert page.evaluate("document.documentElement.scrollWidth") <= width, path
@@ -139,7 +146,8 @@ def test_each_view_fits_and_names_what_it_shows(page: Page, width: int, dark: bo
         if folder := os.environ.get("SLUICEGATE_PAGES"):
             shown = f"{name}-{width}{'-dark' if dark else ''}.png"
             page.screenshot(path=Path(folder) / shown, full_page=True)
-    assert failed == []  # of the content security policy, for one
+    # The content security policy would be heard here. A page of mistakes has the status of an error.
+    assert [text for text in failed if "409 (Conflict)" not in text] == []
 
 
 def violations(page: Page, axe: Path) -> list[str]:
@@ -151,16 +159,16 @@ def violations(page: Page, axe: Path) -> list[str]:
 
 
 @pytest.mark.release
-def test_all_can_be_read_without_a_script(chromium: str, page: Page) -> None:
+def test_all_can_be_read_without_a_script(world: PageWorld, page: Page) -> None:
     browser = page.context.browser
     assert browser is not None
     context = browser.new_context(java_script_enabled=False, base_url=page.url.split("/plugin")[0])
     context.add_cookies(page.context.cookies())  # type: ignore[arg-type]
-    for path in VIEWS.values():
+    for name, path in views(world):
         plain = context.new_page()
         answer = plain.goto(f"/lakehouse/{path}")
         assert answer is not None
-        assert answer.status == 200
+        assert answer.status == (409 if name == "lakehouse-mistakes" else 200), path
         assert plain.get_by_role("heading", level=1).is_visible()
         plain.close()
     context.close()
