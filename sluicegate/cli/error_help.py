@@ -86,8 +86,8 @@ EXPLANATIONS = {
         ),
         (
             "Move the files away, or choose another lake with `--lake`.",
-            "Put a damaged log back from a backup. Without one, move the folder away, and the next run rebuilds the table"
-            " from its source: bronze from the files that are still in landing.",
+            "Put a damaged log back from a backup. Without one, move the folder away, and the next run rebuilds the"
+            " table from its source: bronze from the files that are still in landing.",
         ),
     ),
     "SG205": Explanation(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sluicegate.cli.options import JsonOption, show_json, with_settings
+from sluicegate.errors import UserError
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
@@ -22,6 +24,14 @@ def import_(
     source: Annotated[Path, typer.Argument(metavar="SOURCE", help="A .sql or .py file that declares tables.")],
     name: Annotated[
         str | None, typer.Option("--name", help="Name of the pipeline; that of the file if not given.")
+    ] = None,
+    values: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Value of a setting that the source reads: spark.conf, a widget, ${NAME} in SQL; repeatable.",
+        ),
     ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with 3 if anything of the source was left, be it a property.")
@@ -38,11 +48,30 @@ def import_(
     """
     from sluicegate.tools.migrate.create import create
 
-    made = create(source, name, settings)
+    made = create(source, name, settings, _given(values or []))
     if as_json:
         show_json(made.facts())
         _exit(made, strict)
         return
+    _show(made, source.name)
+    _exit(made, strict)
+
+
+def _given(values: Sequence[str]) -> dict[str, str]:
+    """Values by name of the option ``--set``."""
+    pairs = [value.partition("=") for value in values]
+    for name, equals, _ in pairs:
+        if not (name and equals):
+            raise UserError(f"--set {name} has no value", hint="write --set NAME=VALUE")
+    return {name: value for name, _, value in pairs}
+
+
+def _show(made: Imported, source: str) -> None:
+    """Prints what was made, and what was not imported.
+
+    Raises:
+        DefinitionError: the definition has mistakes.
+    """
     print(f"wrote {made.folder}")
     for layer in ("bronze", "silver", "gold"):
         if tables := getattr(made.made, layer):
@@ -52,7 +81,7 @@ def import_(
         for table, line in made.made.missing.items():
             print(f"  line {line}: {table}")
     if made.left:
-        print(f"not imported from {source.name}, by line:")
+        print(f"not imported from {source}, by line:")
         for one in made.left:
             print(f"  {one}")
     print(made.summary())
@@ -61,7 +90,6 @@ def import_(
     if made.whole:
         print("pipeline.yaml is valid")
     print(f"next:\n  sluicegate plan {made.name}")
-    _exit(made, strict)
 
 
 def _exit(made: Imported, strict: bool) -> None:

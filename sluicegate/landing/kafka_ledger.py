@@ -296,8 +296,8 @@ def gone_records(name: str, gone: Range) -> RecordsLost:
         where=Where(table=name, file=gone.path),
         cause=f"the next offset of partition {number} is {gone.start}, and its first record by now has {gone.end}:"
         " the topic's retention has passed, or somebody deleted records",
-        hint="lengthen the retention or run more often; `data_loss: skip` continues after them, and the ledger then says"
-        " which offsets were skipped",
+        hint="lengthen the retention or run more often; `data_loss: skip` continues after them, and the ledger then"
+        " says which offsets were skipped",
     )
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -16,6 +18,7 @@ from sluicegate.tools.migrate import python_source, sql_source
 from sluicegate.tools.migrate.draft import Draft
 from sluicegate.tools.migrate.mapping import draft
 from sluicegate.tools.migrate.model import Left, Source
+from sluicegate.tools.migrate.settings_of_source import SourceSettings
 from sluicegate.tools.scaffold import staging_folder
 from sluicegate.tools.scaffold.naming import in_comment, scalar, table_name
 from sluicegate.tools.scaffold.render import SCHEMA
@@ -78,13 +81,16 @@ class Imported:
         }
 
 
-def create(file: Path, name: str | None, settings: Settings) -> Imported:
+def create(
+    file: Path, name: str | None, settings: Settings, given: Mapping[str, str] = MappingProxyType({})
+) -> Imported:
     """Creates a pipeline from a source; one with mistakes is written too, for a person to correct.
 
     Args:
         file: the source, ``.sql`` or ``.py``.
         name: the pipeline's name; the file's name if None.
         settings: where definitions are.
+        given: values of the source's own settings (``spark.conf``, widgets, ``${name}`` in SQL) by their names.
 
     Raises:
         UserError: the source is neither, or does not parse; the pipeline exists already; nothing can be converted.
@@ -92,7 +98,7 @@ def create(file: Path, name: str | None, settings: Settings) -> Imported:
     """
     name = table_name(file.stem) if name is None else name
     folder = staging_folder.demand(name, settings.pipelines)
-    source = _read(file)
+    source = _read(file, SourceSettings(given))
     made = draft(source)
     if not made.known:
         causes = "\n    ".join(str(one) for one in sorted(source.left))
@@ -111,7 +117,7 @@ def create(file: Path, name: str | None, settings: Settings) -> Imported:
     return Imported(name, folder, made, left, None)
 
 
-def _read(file: Path) -> Source:
+def _read(file: Path, settings: SourceSettings) -> Source:
     if file.suffix not in (".sql", ".py"):
         hint = "name a file that ends in .sql or .py; of a notebook, export it as one"
         raise UserError(f"{file.name} is neither SQL nor Python", where=Where(file=str(file)), hint=hint)
@@ -121,7 +127,8 @@ def _read(file: Path) -> Source:
         text = file.read_text("utf-8-sig").replace("\r\n", "\n")
     except (OSError, UnicodeDecodeError) as error:
         raise SourceError(f"{file.name} cannot be read", where=Where(file=str(file)), cause=str(error)) from error
-    found = sql_source.read(text, str(file)) if file.suffix == ".sql" else python_source.read(text, str(file))
+    read = sql_source.read if file.suffix == ".sql" else python_source.read
+    found = read(text, str(file), settings)
     for number, line in enumerate(text.split("\n"), 1):
         # In an exported notebook, cells in another language than its own are comments.
         if (cell := re.match(r"(?:#|--) MAGIC (%(?!md)\S+)", line)) is not None:

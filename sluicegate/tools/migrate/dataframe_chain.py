@@ -15,6 +15,7 @@ from sluicegate.sql.tokens import QuerySyntax, Tokens
 from sluicegate.tools.migrate.column_expressions import Expressions
 from sluicegate.tools.migrate.model import FILES, Files
 from sluicegate.tools.migrate.queries import NotTaken, address, rewritten
+from sluicegate.tools.migrate.settings_of_source import SourceSettings
 from sluicegate.tools.scaffold.naming import ident
 
 _READERS = ("json", "csv", "parquet", "orc", "text")
@@ -34,6 +35,7 @@ class Names:
         modules: names of that module itself.
         pipelines: names of the module that declares tables.
         declaring: functions of that module.
+        settings: values of ``spark.conf``.
     """
 
     constants: dict[str, Any] = field(default_factory=dict)
@@ -41,10 +43,15 @@ class Names:
     modules: set[str] = field(default_factory=lambda: {"F", "f", "functions"})
     pipelines: set[str] = field(default_factory=lambda: {"dlt", "dp"})
     declaring: dict[str, str] = field(default_factory=dict)
+    settings: SourceSettings = field(default_factory=SourceSettings)
 
 
 def constant(node: ast.expr, names: Names) -> Any:
-    """Value of a constant expression (text, number, list, dictionary, or a name bound to one); None for any other."""
+    """Value of a constant expression: text, number, list, dictionary, setting, or a name bound to one; else None.
+
+    Raises:
+        NotTaken: a setting has no value.
+    """
     if isinstance(node, ast.Constant):
         return node.value
     if isinstance(node, ast.Name):
@@ -62,7 +69,7 @@ def constant(node: ast.expr, names: Names) -> Any:
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         left, right = constant(node.left, names), constant(node.right, names)
         return left + right if isinstance(left, str) and isinstance(right, str) else None
-    return None
+    return names.settings.of_call(node)
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from sluicegate.sql import union_all
@@ -12,6 +12,9 @@ from sluicegate.tools.migrate.draft import Draft
 from sluicegate.tools.migrate.model import Dataset, Source
 from sluicegate.tools.migrate.rewriting import with_stream
 from sluicegate.tools.scaffold.naming import table_name
+
+AS_OF_RUN = "Joined values are those of a row's run, as in a streaming table; without `lookups` rows follow changes."
+"""Comment on a table with ``as_of_run(…)``."""
 
 
 def take_over(
@@ -63,7 +66,8 @@ def _fields(dataset: Dataset, made: Draft) -> dict[str, Any]:
     for objection in Query.parse(text).stream_objections(many=True):
         raise objection
     made.queries[dataset.name] = text
-    return {"sql": f"{dataset.name}.sql", **({"rows": "many"} if Query.parse(text).stream_objections() else {})}
+    many = {"rows": "many"} if Query.parse(text).stream_objections() else {}
+    return {"sql": f"{dataset.name}.sql", **many, **as_of_run([Query.parse(dataset.query)])}
 
 
 def _add(
@@ -73,7 +77,7 @@ def _add(
     made: Draft,
     silver: Callable[[Dataset, dict[str, Any]], None],
 ) -> None:
-    target, many = source.named(dataset.into), fields.pop("rows", None)
+    target, many, lookups = source.named(dataset.into), fields.pop("rows", None), fields.pop("lookups", {})
     if target is not None and target.name not in made.silver:
         silver(target, {"flows": {}})
         made.comments.setdefault(target.name, [target.comment] if target.comment else [])
@@ -85,6 +89,19 @@ def _add(
     table["flows"][table_name(dataset.flow)] = fields
     if many:
         table["rows"] = "many"
+    if lookups:
+        table["lookups"] = table.get("lookups", {}) | lookups
+        if AS_OF_RUN not in made.comments.setdefault(dataset.into, []):
+            made.comments[dataset.into].append(AS_OF_RUN)
+
+
+def as_of_run(queries: Sequence[Query]) -> dict[str, Any]:
+    """Field that keeps what a streaming table does with the tables that it joins: its old rows do not change.
+
+    https://docs.databricks.com/aws/en/ldp/streaming-tables
+    """
+    joined = [name for query in queries if query.stream for name in query.lookups if name != query.stream]
+    return {"lookups": dict.fromkeys(joined, "as_of_run")} if joined else {}
 
 
 def reads(name: str, fields: dict[str, Any], made: Draft) -> list[str]:

@@ -197,7 +197,8 @@ class _Mapping:
             if branches := union_all.branches(text):
                 self._union(dataset, text, [Query.parse(branch) for branch in branches])
                 return
-            streams = Query.parse(text).stream is not None
+            of_source = Query.parse(text)
+            streams = of_source.stream is not None
         except QuerySyntax as error:
             self.source.leave(dataset.query_line + error.line - 1, f"the query of {dataset.name}", error.message)
             return
@@ -214,9 +215,10 @@ class _Mapping:
         if objections or not streams:
             self._gold(dataset, str(dataset.query), streams, objections[0].message if objections else "")
             return
-        self._comment(dataset, *remarks)
+        lookups = flows.as_of_run([of_source])
+        self._comment(dataset, *remarks, *([flows.AS_OF_RUN] if lookups else []))
         many = {"rows": "many"} if Query.parse(text).stream_objections() else {}
-        self._silver(dataset, {"sql": f"{dataset.name}.sql", **many})
+        self._silver(dataset, {"sql": f"{dataset.name}.sql", **many, **lookups})
         self.made.queries[dataset.name] = text
 
     def _union(self, dataset: Dataset, text: str, branches: list[Query]) -> None:
@@ -225,8 +227,11 @@ class _Mapping:
         if dataset.name in self.gold or objections:
             self._gold(dataset, text, True, objections[0].message if objections else "it takes rows together")
             return
-        self._comment(dataset, *(["It was a view: here it is a table."] if dataset.kind == "view" else []))
+        lookups = flows.as_of_run(branches)
+        remarks = ["It was a view: here it is a table."] if dataset.kind == "view" else []
+        self._comment(dataset, *remarks, *([flows.AS_OF_RUN] if lookups else []))
         many = {"rows": "many"} if any(query.stream_objections() for query in branches) else {}
+        many |= lookups
         if all(query.outputs is not None for query in branches):
             self._silver(dataset, {"sql": f"{dataset.name}.sql", **many})
             self.made.queries[dataset.name] = text

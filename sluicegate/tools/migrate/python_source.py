@@ -12,6 +12,7 @@ from sluicegate.tools.migrate.column_expressions import KNOWN
 from sluicegate.tools.migrate.dataframe_chain import Chain, Names, constant
 from sluicegate.tools.migrate.model import Action, Changes, Dataset, Rule, Source
 from sluicegate.tools.migrate.queries import NotTaken, address
+from sluicegate.tools.migrate.settings_of_source import SourceSettings
 
 _KINDS = {"table": "table", "create_table": "table", "view": "view", "temporary_view": "view",
           "materialized_view": "materialized"}  # fmt: skip
@@ -45,12 +46,13 @@ _FIELDS = {
 }  # fmt: skip
 
 
-def read(text: str, file: str) -> Source:
+def read(text: str, file: str, settings: SourceSettings) -> Source:
     """Reads a Python source.
 
     Args:
         text: the source.
         file: its name, for messages.
+        settings: values of ``spark.conf``.
 
     Raises:
         UserError: it is not Python.
@@ -64,21 +66,24 @@ def read(text: str, file: str) -> Source:
         raise UserError(f"{file} is not Python", where=where, cause=error.msg) from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise UserError(f"{file} is not Python", where=Where(file=file), cause=str(error)) from None
-    reader = _Reader(file, _changed(module))
+    reader = _Reader(file, _changed(module), settings)
     for node in module.body:
         reader.node(node)
     for inner in ast.walk(module):
         reader.declared(inner)
+    for name, (value, line) in settings.defaults.items():
+        why = f"its default {value!r} is written out; --set {name}=… gives another value"
+        reader.source.leave(line, f"spark.conf {name}", why)
     return reader.source
 
 
 class _Reader:
     """Reads the top-level statements of a module in order."""
 
-    def __init__(self, file: str, changed: Collection[str]) -> None:
+    def __init__(self, file: str, changed: Collection[str], settings: SourceSettings) -> None:
         self.file, self.changed = file, changed
         self.source = Source()
-        self.names = Names()
+        self.names = Names(settings=settings)
         self.decorators: set[int] = set()  # ids of calls that are decorators
 
     def node(self, node: ast.stmt) -> None:
@@ -116,7 +121,10 @@ class _Reader:
         for call in calls:
             given = [one.value for one in getattr(call, "keywords", []) if one.arg == "name"]
             given = given or ([*call.args] if self._of_dlt(call) in _TARGET and isinstance(call, ast.Call) else [])
-            name = constant(given[0], self.names) if given else own
+            try:
+                name = constant(given[0], self.names) if given else own
+            except NotTaken:
+                name = None
             if isinstance(name, str) and name:
                 self.source.declared.setdefault(address(name.replace("`", "").split(".")), call.lineno)
             else:

@@ -14,6 +14,7 @@ from sluicegate.errors import UserError, Where
 from sluicegate.sql.tokens import QuerySyntax, Tokens
 from sluicegate.tools.migrate.model import Action, Changes, Dataset, Rule, Source
 from sluicegate.tools.migrate.queries import NotTaken, address, last_name, rewritten, unquoted
+from sluicegate.tools.migrate.settings_of_source import SourceSettings, missing
 
 # End of a cell in an exported notebook.
 _CELL = re.compile(r"^[ \t]*--[ \t]*COMMAND[ \t]*-{3,}[ \t]*$", re.MULTILINE)
@@ -32,19 +33,23 @@ _CLAUSES = {
 }  # fmt: skip
 
 
-def read(text: str, file: str) -> Source:
+def read(text: str, file: str, settings: SourceSettings) -> Source:
     """Reads a SQL source.
 
     Args:
         text: the source.
         file: its name, for messages.
+        settings: values of ``${name}``.
 
     Raises:
         UserError: it cannot be split into statements.
     """
     source = Source()
+    text = settings.filled(text)
     for line, statement in _statements(text, file):
         try:
+            if (name := missing(statement)) is not None:
+                raise NotTaken(f"the setting {name} has no value: give it with --set {name}=…")
             tokens = Tokens(statement)
             if len(tokens):
                 _Statement(tokens, line - 1, source).read()

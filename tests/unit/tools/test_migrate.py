@@ -18,6 +18,7 @@ from sluicegate.errors import UserError
 from sluicegate.settings import Settings
 from sluicegate.tools.migrate import sql_source
 from sluicegate.tools.migrate.create import Imported, create
+from sluicegate.tools.migrate.settings_of_source import SourceSettings
 
 pytestmark = pytest.mark.unit
 
@@ -939,6 +940,6 @@ AUTO CDC ; cloud_files"""
 def test_any_words_are_taken_over_or_told(tmp_path_factory: pytest.TempPathFactory, words: list[str]) -> None:
     text = " ".join(words)
     statements = [part for part in text.split(";") if part.strip()]
-    read = sql_source.read(text, "x.sql")
+    read = sql_source.read(text, "x.sql", SourceSettings())
     assert len(read.left) + len(read.datasets) + len(read.changes) >= len(statements)
     imported(tmp_path_factory.mktemp("any"), RAW + text)

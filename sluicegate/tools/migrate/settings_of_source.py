@@ -1,0 +1,61 @@
+"""Values of a source's settings: ``spark.conf.get`` and ``dbutils.widgets.get`` in Python, ``${name}`` in SQL.
+
+Databricks gives them by the ``configuration`` of a pipeline and the parameters of a job, which lie outside of a source.
+https://docs.databricks.com/aws/en/ldp/parameters
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sluicegate.tools.migrate.queries import NotTaken
+
+_REFERENCE = re.compile(r"\$\{([A-Za-z_][\w.\-]*)\}")
+_READS = {"spark.conf.get": "spark.conf", "dbutils.widgets.get": "the widget"}
+
+
+@dataclass
+class SourceSettings:
+    """Values by the names of settings.
+
+    Attributes:
+        given: values that a person gave with ``--set``.
+        defaults: names whose default, as the source has it, was written out, with value and line.
+    """
+
+    given: Mapping[str, str] = field(default_factory=dict)
+    defaults: dict[str, tuple[str, int]] = field(default_factory=dict)
+
+    def of_call(self, node: ast.expr) -> str | None:
+        """Value of a call that reads a setting; None for any other expression.
+
+        Raises:
+            NotTaken: nothing says its value.
+        """
+        if not (isinstance(node, ast.Call) and node.args and ast.unparse(node.func) in _READS):
+            return None
+        texts = [one.value if isinstance(one, ast.Constant) else None for one in node.args]
+        name = texts[0]
+        if not isinstance(name, str):
+            return None
+        if name in self.given:
+            return self.given[name]
+        if len(texts) == 2 and isinstance(texts[1], str) and ast.unparse(node.func) == "spark.conf.get":
+            self.defaults[name] = (texts[1], node.lineno)
+            return texts[1]
+        raise NotTaken(
+            f"{_READS[ast.unparse(node.func)]} {name} has no value: give it with --set {name}=…", node.lineno
+        )
+
+    def filled(self, text: str) -> str:
+        """A SQL source with the values of ``${name}`` that were given; others stay."""
+        return _REFERENCE.sub(lambda found: self.given.get(found[1], found[0]), text)
+
+
+def missing(text: str) -> str | None:
+    """Name of a setting in a SQL statement that has no value; None if there is none."""
+    found = _REFERENCE.search(text)
+    return None if found is None else found[1]
