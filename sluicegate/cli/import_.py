@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sluicegate.cli.options import JsonOption, show_json, with_settings
+from sluicegate.console import program
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def import_(
         raise made.error
     if made.whole:
         print("pipeline.yaml is valid")
-    print(f"next:\n  sluicegate plan {made.name}")
+    print(f"next:\n  {program()} plan {made.name}")
     _exit(made, strict)
 
 

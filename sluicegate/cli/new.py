@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sluicegate.cli.options import JsonOption, show_json, show_table, with_settings
+from sluicegate.console import program
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def _show(made: NewPipeline) -> None:
     if made.landed:
         print(f"landed {len(made.landed):,} {'file' if len(made.landed) == 1 else 'files'}")
     print("next:")
-    for command in made.commands():
+    for command in made.commands(program()):
         print(f"  {command}")
 
 

@@ -42,11 +42,11 @@ class NewPipeline:
     landed: list[Path]
     landing: dict[str, str]
 
-    def commands(self) -> list[str]:
-        """Next commands, as a person types them."""
+    def commands(self, program: str = "sluicegate") -> list[str]:
+        """Next commands, as a person types them; ``program`` is how the program is called there."""
         copies = [] if self.landed else [self._copying(table) for table in self.tables]
         query = f"SELECT * FROM {self.name}.{self.gold} LIMIT 10"
-        return [*copies, f"sluicegate run {self.name}", f'sluicegate sql "{query}"']
+        return [*copies, f"{program} run {self.name}", f'{program} sql "{query}"']
 
     def _copying(self, table: NewTable) -> str:
         to = f"{self.landing[table.name]}/"

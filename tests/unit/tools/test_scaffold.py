@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 
 from sluicegate import definition
 from sluicegate.cli.app import app
+from sluicegate.console import program
 from sluicegate.errors import DefinitionError, SourceError, UserError
 from sluicegate.settings import Settings
 from sluicegate.tools.scaffold import create as scaffold_create
@@ -1024,7 +1025,7 @@ def test_the_command_says_what_it_saw_and_what_comes_next(tmp_path: Path, monkey
     assert done.exit_code == 0, done.output
     assert "keys: order_id (a guess)" in done.output
     assert done.output.endswith(
-        '  sluicegate run sales\n  sluicegate sql "SELECT * FROM sales.orders_by_day LIMIT 10"\n'
+        f'  {program()} run sales\n  {program()} sql "SELECT * FROM sales.orders_by_day LIMIT 10"\n'
     )
     assert CliRunner().invoke(app, ["plan", "sales"]).exit_code == 0
 
