@@ -15,8 +15,9 @@ from sluicegate.tools.scaffold.nearly import few
 MOST_MISFITS = 10
 """Most different values that may not fit: more of them are no mistakes, but another kind of value, as ``12a`` is."""
 
-# What Spark casts to a number besides what is one here: 007, +1, .5, 1d, NaN. It would be another value, and no error.
-_CAST_TO_NUMBER = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?[df]?|nan|inf|infinity|0x[\da-f.]+p.*)", re.I)
+# What Spark casts to a number besides what is one here: 007, +1, .5, 1d, NaN, and a lone point to 0. It would be another
+# value, and no error.
+_CAST_TO_NUMBER = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d*)(?:e[+-]?\d+)?[df]?|nan|inf|infinity|0x[\da-f.]+p.*)", re.I)
 _CAST_TO_BOOLEAN = {"t", "true", "y", "yes", "1", "f", "false", "n", "no", "0"}
 _DAY = re.compile(r"[+-]?(\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})([ T].*)?)?)?", re.DOTALL)
 _CLOCK = re.compile(r"(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?!\d))?)?.*", re.DOTALL)
@@ -74,7 +75,7 @@ def is_cast(found: Found, text: str) -> bool:
 
 def _is_cast_to_time(text: str, *, day_only: bool) -> bool:
     if not (day := _DAY.fullmatch(text)):
-        return not day_only and re.match(r"T?\d{1,2}:\d", text) is not None
+        return not day_only and re.match(r"T\d|\d{1,2}:\d", text) is not None
     year, month, number, rest = day.groups()
     try:
         date(min(int(year), 9999), int(month or 1), int(number or 1))

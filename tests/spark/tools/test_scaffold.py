@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import itertools
 import json
 from collections import Counter, defaultdict
 from datetime import UTC, datetime
@@ -15,8 +16,12 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from sluicegate.frames.row_rules import LENIENT
 from sluicegate.monitor import status
+from sluicegate.spark.session import configured
 from sluicegate.tools.scaffold.create import create
+from sluicegate.tools.scaffold.infer_types import Found, Kind
+from sluicegate.tools.scaffold.near_types import is_cast
 from tests.conftest import Workspace
 
 if TYPE_CHECKING:
@@ -228,3 +233,37 @@ def test_bad_values_are_quarantined_and_copies_of_rows_set_aside(spark: SparkSes
     assert (reports["readings"].written, reports["readings"].quarantined, reports["readings"].duplicates) == (89, 1, 1)
     ((record,),) = workspace.rows("readings_quarantine", "_record")
     assert json.loads(record)["rate"] == "off"
+
+
+PIECES = [
+    "", "1", "09", "-", "+", ".", ",", "e", "d", "F", "T", " ", ":", "/", "x", "n", "y", "2024", "-13", "-01", "-30",
+    "10:00", "25:00", "10:61", "UTC", "+02:00", "true", "NaN", "inf", "Infinity", "NA", "now", "epoch", "0x1p3", "1_0",
+    "\u0663", "\t", "\xa0",
+]  # fmt: skip
+CASTS: list[tuple[Kind, str]] = [
+    ("BIGINT", "CAST({} AS BIGINT)"),
+    ("DOUBLE", "CAST({} AS DOUBLE)"),
+    ("BOOLEAN", "CAST({} AS BOOLEAN)"),
+    ("DATE", "CAST({} AS DATE)"),
+    ("TIMESTAMP", "CAST({} AS TIMESTAMP)"),
+    ("DECIMAL", "CAST({} AS DECIMAL(38, 2))"),
+    ("DOUBLE", "CAST(replace({}, ',', '.') AS DOUBLE)"),
+    ("TIMESTAMP", "CAST(CAST({} AS DOUBLE) AS TIMESTAMP)"),
+    ("TIMESTAMP", "timestamp_millis(CAST({} AS BIGINT))"),
+]
+
+
+@pytest.mark.more
+def test_what_spark_casts_is_known(spark: SparkSession) -> None:
+    """A text that is held for a misfit, and that Spark casts to some value, would be another value in silver."""
+    texts = sorted({"".join(some) for some in itertools.product(PIECES, repeat=3)})
+    frame = spark.createDataFrame(pa.table({"t": texts}).to_pandas())
+    with configured(spark, LENIENT):
+        cast = [f"{pattern.format('t')} IS NOT NULL AS c{n}" for n, (_, pattern) in enumerate(CASTS)]
+        rows = frame.selectExpr("t", *cast).collect()
+    assert len(rows) == len(texts)
+    for number, (kind, pattern) in enumerate(CASTS):
+        found = Found(kind, pattern)
+        taken = [row[0] for row in rows if row[number + 1]]
+        assert len(taken) > 100, pattern
+        assert [text for text in taken if not is_cast(found, text.strip())] == [], pattern

@@ -856,6 +856,8 @@ def test_no_more_than_MOST_MISFITS_different_values_are_mistakes(beyond: int) ->
         ([str(n) for n in range(60)], ["007"], "STRING", 0),
         ([str(n) for n in range(60)], ["NaN"], "STRING", 0),
         ([str(n) for n in range(60)], ["1d"], "STRING", 0),
+        ([str(n) for n in range(60)], ["."], "STRING", 0),
+        ([f"2024-01-01 00:00:{n:02d}" for n in range(60)], ["T7"], "STRING", 0),
         ([f"{n},5" for n in range(60)], ["1.5"], "STRING", 0),
         (["true", "false"] * 30, ["yes"], "STRING", 0),
         ([f"2024-01-{n % 28 + 1:02d}" for n in range(60)], ["2024"], "STRING", 0),
