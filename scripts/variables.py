@@ -16,7 +16,7 @@ VARIABLES = {
     ),
     "SPARK_PUBLIC_DNS": ("Spark's own variable: name of this machine for others, in the link to a driver's page.", ""),
     "SLUICEGATE_SPARK_SLOTS": ("Slots of Airflow's pool `spark`, with which it is made where there is none.", "4"),
-    "SLUICEGATE_STORE_CONN_ID": ("Connection of Airflow with the credentials of the landing's store.", "none"),
+    "SLUICEGATE_STORE_CONN_ID": ("Connection of Airflow with the credentials of S3, for landing and lake.", "none"),
     "SLUICEGATE_CONNECT_TOKEN_FILE": (
         "File with the token of a Spark Connect server.",
         "`~/.sluicegate/connect-token`, if there is one",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,6 +32,23 @@ def say(line: str) -> None:
     """Print one line and flush it: job output is followed live."""
     sys.stdout.write(f"{line}\n")  # one write: tables run concurrently
     sys.stdout.flush()
+
+
+def program() -> str:
+    """``sluicegate`` as a person can type it here: by its name where PATH has this one, else by its path.
+
+    A checkout whose environment is not activated has it in ``.venv/bin``, and a shell finds none or another one.
+    """
+    own = Path(sys.executable).with_name("sluicegate")  # the script of this environment, however this process began
+    if not own.exists():
+        return "sluicegate"
+    found = shutil.which("sluicegate")
+    if found and os.path.samefile(found, own):
+        return "sluicegate"
+    if not own.is_relative_to(Path.cwd()):
+        return shlex.quote(str(own))
+    below = str(own.relative_to(Path.cwd()))
+    return shlex.quote(below if "/" in below else f"./{below}")
 
 
 def silent(_line: str) -> None:

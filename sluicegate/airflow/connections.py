@@ -1,4 +1,4 @@
-"""Credentials of the object store that files land on, from an Airflow connection."""
+"""Credentials of the object store that files land on and tables are on, from one Airflow connection."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def said_in_server() -> dict[str, str]:
 
 def _missing(conn_id: str) -> UserError:
     return UserError(
-        f"Airflow has no connection {conn_id} for the landing's store",
+        f"Airflow has no connection {conn_id} for the store of landing and lake",
         hint="create it, or name another one with SLUICEGATE_STORE_CONN_ID",
     )
 

@@ -11,6 +11,7 @@ import typer
 from sluicegate import api
 from sluicegate.cli.import_ import PARTIAL
 from sluicegate.cli.options import JsonOption, show_json, with_settings
+from sluicegate.console import program
 from sluicegate.errors import UserError
 from sluicegate.settings import Settings
 
@@ -68,6 +69,6 @@ def _import(file: Path, settings: Settings, name: str | None, as_json: bool) -> 
         print(f"wrote {made.folder}, with {', '.join(made.tables)}")
         for one in made.left:
             print(f"  left: {one}")
-        print(f"next:\n  sluicegate plan {made.name}")
+        print(f"next:\n  {program()} plan {made.name}")
     if made.left:
         raise typer.Exit(PARTIAL)

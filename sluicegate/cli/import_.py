@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sluicegate.cli.options import JsonOption, show_json, with_settings
+from sluicegate.console import program
 from sluicegate.errors import UserError
 from sluicegate.settings import Settings
 
@@ -89,7 +90,7 @@ def _show(made: Imported, source: str) -> None:
         raise made.error
     if made.whole:
         print("pipeline.yaml is valid")
-    print(f"next:\n  sluicegate plan {made.name}")
+    print(f"next:\n  {program()} plan {made.name}")
 
 
 def _exit(made: Imported, strict: bool) -> None:

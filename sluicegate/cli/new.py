@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sluicegate.cli.options import JsonOption, show_json, show_table, with_settings
+from sluicegate.console import program
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
     from sluicegate.tools.scaffold.create import NewPipeline
+    from sluicegate.tools.scaffold.table import NewTable
 
 
 @with_settings("landing", "pipelines")
@@ -50,18 +52,7 @@ def _show(made: NewPipeline) -> None:
         show_table(["  field", "column", "type", "remark"], [[f"  {row[0]}", *row[1:]] for row in rows])
         for text in dict.fromkeys(text for one in table.samples for text in one.guessed):
             print(f"  {text} (a guess)")
-        guess = table.guess
-        guesses = {
-            "keys": ", ".join(guess.keys) or "none: each record is a row",
-            "sequence_by": guess.sequence_by,
-            "event_time": guess.event_time,
-            "pii": ", ".join(guess.pii),
-        }
-        for what, value in guesses.items():
-            if value:
-                print(f"  {what}: {value}{'' if what == 'keys' and not guess.keys else ' (a guess)'}")
-        for names, why in guess.no_keys.items():
-            print(f"  no keys: {', '.join(names)}: {why}")
+        _show_guesses(table)
         if table.left:
             print(
                 f"  left out: {len(table.left):,} fields whose names cannot be written in SQL, or stand twice and more"
@@ -70,5 +61,26 @@ def _show(made: NewPipeline) -> None:
     if made.landed:
         print(f"landed {len(made.landed):,} {'file' if len(made.landed) == 1 else 'files'}")
     print("next:")
-    for command in made.commands():
+    for command in made.commands(program()):
         print(f"  {command}")
+
+
+def _show_guesses(table: NewTable) -> None:
+    from sluicegate.tools.scaffold.near_misses import sentences
+
+    guess = table.guess
+    guesses = {
+        "keys": ", ".join(guess.keys) or "none: each record is a row",
+        "sequence_by": guess.sequence_by,
+        "event_time": guess.event_time,
+        "pii": ", ".join(guess.pii),
+    }
+    for what, value in guesses.items():
+        if value:
+            print(f"  {what}: {value}{'' if what == 'keys' and not guess.keys else ' (a guess)'}")
+    missed = tuple(guess.missed.keys) if guess.missed else ()
+    for names, why in guess.no_keys.items():
+        if names != missed:
+            print(f"  no keys: {', '.join(names)}: {why}")
+    for sentence in sentences(table, examples=True):
+        print(f"  near miss: {sentence}")

@@ -38,7 +38,9 @@ def run(
     full_refresh: Annotated[
         str | None,
         typer.Option(
-            "--full-refresh", help="Make these tables again whole, as a,b, and what follows them; not files'."
+            "--full-refresh",
+            help="Fully refresh these tables, given as a,b, and the tables computed from them."
+            " Not for bronze tables that read files.",
         ),
     ] = None,
     *,

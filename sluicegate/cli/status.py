@@ -18,6 +18,7 @@ from sluicegate.cli.options import (
     watched,
     with_settings,
 )
+from sluicegate.console import program
 from sluicegate.errors import UserError
 from sluicegate.settings import Settings
 
@@ -114,7 +115,7 @@ def _in_words(found: Finding) -> Finding:
 
 def _finding_lines(found: list[Finding], *, gold: bool) -> list[str]:
     """What was found, for people; last what it comes to."""
-    lines = [line for one in found for line in one.lines()]
+    lines = [line for one in found for line in one.lines(program())]
     kinds = {one.kind for one in found}
     if "wrong" in kinds:
         return lines

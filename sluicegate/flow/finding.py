@@ -36,7 +36,7 @@ class Finding:
         """For programs; ``reason`` only where there is one."""
         return {name: value for name, value in asdict(self).items() if value or name != "reason"}
 
-    def lines(self) -> list[str]:
-        """For people."""
+    def lines(self, program: str = "sluicegate") -> list[str]:
+        """For people; ``program`` is how the program is called where they are."""
         word = {"wrong": "NOT RIGHT", "behind": "behind", "unproved": "not proved"}[self.kind]
-        return [f"{word}: {self}", *([f"  run: {self.mend}"] if self.mend else [])]
+        return [f"{word}: {self}", *([f"  run: {self.mend.replace('sluicegate', program, 1)}"] if self.mend else [])]

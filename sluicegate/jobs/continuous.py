@@ -122,7 +122,7 @@ class Continuous:
         self.definition()
         name, identity = self.at.pipeline, self.stream.id
         console.say(f"continuous run {identity} of {name}, every {self.stream.every}; "
-                   f"`sluicegate streams --stop {identity}` or Ctrl-C stops it")  # fmt: skip
+                   f"`{console.program()} streams --stop {identity}` or Ctrl-C stops it")  # fmt: skip
         while self._goes_on():
             due = next_tick(time.time(), every)
             self.tick()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from sluicegate.console import files
+from sluicegate.console import files, program
 from sluicegate.errors import AccountingError, PipelineMissing, UserError
 from sluicegate.flow.report import RunReport
 from sluicegate.lake import layout, log
@@ -204,7 +204,7 @@ def _next(pipeline: Pipeline, reports: list[RunReport]) -> list[str]:
     quarantined = [table for report in reports for table in report.tables if table.quarantined]
     for table in quarantined[:1]:
         query = f"SELECT * FROM {pipeline.name}.{table.table}_quarantine"
-        lines.append(f'next: sluicegate sql "{query}" shows what was quarantined and why')
+        lines.append(f'next: {program()} sql "{query}" shows what was quarantined and why')
     for name in list(pipeline.gold)[:1]:
-        lines.append(f'next: sluicegate sql "SELECT * FROM {pipeline.name}.{name} LIMIT 10"')
+        lines.append(f'next: {program()} sql "SELECT * FROM {pipeline.name}.{name} LIMIT 10"')
     return lines

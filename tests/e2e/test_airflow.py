@@ -11,6 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
+from sluicegate.errors import SluicegateError
 from sluicegate.tools.demo.local_airflow import LocalAirflow, _alive
 from tests.conftest import Workspace
 
@@ -132,6 +133,15 @@ def full_refresh(airflow: LocalAirflow, answer: str) -> dict[str, str]:
     asked(airflow, "PATCH", question, {"chosen_options": [answer], "params_input": {}})
     ended(airflow, run_id)
     return states(airflow, run_id)
+
+
+@pytest.mark.release
+def test_a_dag_that_is_not_parsed_in_time_is_named(airflow: LocalAirflow, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sluicegate.tools.demo.local_airflow.STARTS_WITHIN", 0.5)
+    with pytest.raises(
+        SluicegateError, match=r"not ready within 0\.5 s: its dag-processor has not parsed the DAG none"
+    ):
+        airflow.wait("none")
 
 
 def test_runs_of_every_kind(airflow: LocalAirflow, workspace: Workspace) -> None:

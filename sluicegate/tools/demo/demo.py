@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from deltalake import QueryBuilder
 
-from sluicegate.console import say
+from sluicegate.console import program, say
 from sluicegate.definition import load
 from sluicegate.errors import SluicegateError
 from sluicegate.flow.report import RunReport
@@ -228,10 +228,10 @@ def _text(value: Any) -> str:
 
 
 def _next(pipeline: Pipeline, settings: Settings, given: str | None, *, in_airflow: bool) -> None:
-    program = ".venv/bin/sluicegate" if Path(".venv/bin/sluicegate").exists() else "sluicegate"
+    ours = program()
     lake_here = f" --lake {_short(Path(settings.lake))}" if given else ""
     landing_here = f" --landing {_short(Path(settings.landing))}" if given else ""
-    one_more = f"{program} simulate {pipeline.name}"
+    one_more = f"{ours} simulate {pipeline.name}"
     if given:  # that is somebody's own folder: nothing is made up in it
         one_more = f"cp ANOTHER.json {_short(Path(settings.landing) / 'recordings')}/"
     suggestions = [
@@ -239,11 +239,11 @@ def _next(pipeline: Pipeline, settings: Settings, given: str | None, *, in_airfl
         if in_airflow
         else ("the same in a real Airflow", f"make demo{f' INPUT={given}' if given else ''}"),
         ("one more file lands", one_more),
-        ("through all tables without Airflow", f"{program} run {pipeline.name}{lake_here}{landing_here}"),
+        ("through all tables without Airflow", f"{ours} run {pipeline.name}{lake_here}{landing_here}"),
     ]
     if days := _first_days(pipeline, settings):
         query = f"SELECT * FROM {pipeline.name}.daily_patient_avg WHERE date BETWEEN {days} ORDER BY date, mrn"
-        suggestions.append(("a query by date", f'{program} sql "{query}"{lake_here}'))
+        suggestions.append(("a query by date", f'{ours} sql "{query}"{lake_here}'))
     say("what to try next")
     for what, command in suggestions:
         say(f"  # {what}\n  {command}")

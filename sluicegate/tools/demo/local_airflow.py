@@ -226,23 +226,25 @@ class LocalAirflow:
             SluicegateError: a process ended, the DAG file cannot be imported, or it takes too long.
         """
         until = time.monotonic() + STARTS_WITHIN
-        while not self._ready(dag):
+        while lacking := self._lacking(dag):
             ended = {name: code for name, process in self._processes.items() if (code := process.poll()) is not None}
             if ended.get("dag-processor") == 0:
                 del ended["dag-processor"]
-            problem = " and ".join(f"its {name} ended with exit code {code}" for name, code in ended.items())
-            if time.monotonic() > until:
-                problem = f"it took longer than {STARTS_WITHIN:.0f} s"
-            if problem:
+            if ended:
+                problem = " and ".join(f"its {name} ended with exit code {code}" for name, code in ended.items())
                 log = f"its log is {self.log}"
                 raise SluicegateError(f"Airflow did not start: {problem}", cause=self._last_lines(), hint=log)
+            if time.monotonic() > until:  # what is last in the log is not the cause: nothing failed
+                hint = f"if this machine is busy, give the command again; its log is {self.log}"
+                raise SluicegateError(f"Airflow was not ready within {STARTS_WITHIN:g} s: {lacking}", hint=hint)
             time.sleep(0.2)
         if self._keeper is None:
             self._stopping.clear()
             self._keeper = threading.Thread(target=self._keep, name="airflow-keeper", daemon=True)
             self._keeper.start()
 
-    def _ready(self, dag: str) -> bool:
+    def _lacking(self, dag: str) -> str:
+        """Which part is not ready, in words; empty if all are."""
         try:
             if not self._token:
                 self._token = self.call("POST", "/auth/token", self._credentials)["access_token"]
@@ -253,9 +255,15 @@ class LocalAirflow:
                 if self.lasting:
                     self.start_triggerer()
             health = self.call("GET", "/api/v2/monitor/health")
-            return health["scheduler"]["status"] == "healthy" and self._parsed(dag)
-        except OSError:  # nobody listens yet, or an HTTP error: no such DAG yet
-            return False
+        except OSError:  # nobody listens yet, or an HTTP error
+            return "its api-server does not answer"
+        if health["scheduler"]["status"] != "healthy":
+            return "its scheduler is not healthy"
+        try:
+            parsed = self._parsed(dag)
+        except OSError:  # no such DAG yet
+            parsed = False
+        return "" if parsed else f"its dag-processor has not parsed the DAG {dag}"
 
     def start_triggerer(self) -> None:
         """Starts the triggerer, which runs deferred tasks; unless it runs."""

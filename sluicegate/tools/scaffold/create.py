@@ -15,7 +15,7 @@ from typing import Any
 from sluicegate import definition
 from sluicegate.errors import SourceError, UserError, Where
 from sluicegate.settings import Settings
-from sluicegate.tools.scaffold import group_files, render, staging_folder
+from sluicegate.tools.scaffold import group_files, near_misses, render, staging_folder
 from sluicegate.tools.scaffold.table import NewTable
 
 # All but the characters that have no special meaning in Spark's paths and globs.
@@ -42,11 +42,11 @@ class NewPipeline:
     landed: list[Path]
     landing: dict[str, str]
 
-    def commands(self) -> list[str]:
-        """Next commands, as a person types them."""
+    def commands(self, program: str = "sluicegate") -> list[str]:
+        """Next commands, as a person types them; ``program`` is how the program is called there."""
         copies = [] if self.landed else [self._copying(table) for table in self.tables]
         query = f"SELECT * FROM {self.name}.{self.gold} LIMIT 10"
-        return [*copies, f"sluicegate run {self.name}", f'sluicegate sql "{query}"']
+        return [*copies, f"{program} run {self.name}", f'{program} sql "{query}"']
 
     def _copying(self, table: NewTable) -> str:
         to = f"{self.landing[table.name]}/"
@@ -83,6 +83,7 @@ def _facts(table: NewTable) -> dict[str, Any]:
         "left": table.left,
         "keys": table.guess.keys,
         "no_keys": [{"keys": [*names], "why": why} for names, why in table.guess.no_keys.items()],
+        "near_misses": near_misses.sentences(table, examples=False),
         "guessed": list(dict.fromkeys(text for one in table.samples for text in one.guessed)),
         "sequence_by": table.guess.sequence_by,
         "event_time": table.guess.event_time,

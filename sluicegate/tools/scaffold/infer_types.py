@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
+from sluicegate.tools.scaffold.nearly import ENOUGH
+
 Kind = Literal["BIGINT", "DOUBLE", "DECIMAL", "BOOLEAN", "DATE", "TIMESTAMP", "STRING", "NESTED", "OTHER"]
 
 NUMBERS: tuple[Kind, ...] = ("BIGINT", "DOUBLE", "DECIMAL")
@@ -33,6 +35,23 @@ _TEXT_WORDS = {"phone", "mobile", "fax", "tel", "telephone", "zip", "zipcode", "
 
 
 @dataclass(frozen=True)
+class Misfits:
+    """Values that do not fit the type that nearly all of a column's sampled values have.
+
+    Attributes:
+        count: their number.
+        among: the number of all values of the sample, those that stand for NULL left out.
+        example: the first of them. It is for people who have the files, and for nothing that is written.
+        place: where that one is, as ``record 7 of orders.csv``.
+    """
+
+    count: int
+    among: int
+    example: str
+    place: str
+
+
+@dataclass(frozen=True)
 class Found:
     """Type of a column's values.
 
@@ -42,6 +61,7 @@ class Found:
         nothing: words among the values that stand for NULL.
         remark: what a reader should know about it (may be empty).
         is_guess: whether the values alone do not determine it.
+        misfits: values of the sample that do not fit it, if there are some.
     """
 
     kind: Kind
@@ -49,6 +69,7 @@ class Found:
     nothing: tuple[str, ...] = ()
     remark: str = ""
     is_guess: bool = False
+    misfits: Misfits | None = None
 
 
 def words(name: str) -> list[str]:
@@ -95,7 +116,7 @@ def of_values(name: str, values: Sequence[Any], *, commas: bool) -> Found:
     if any(nested):
         mixed = not all(nested) or len({type(value) for value in there}) > 1
         return Found("STRING", remark="values of several shapes: JSON as text") if mixed else Found("NESTED")
-    texts = [str(value).lower() if isinstance(value, bool) else str(value) for value in there]
+    texts = [text for value in there if (text := as_text(value)) is not None]
     full = [text.strip() for text in texts if text.strip() not in NOTHING]
     if not full:
         return Found("STRING", remark="no value was seen")
@@ -103,11 +124,21 @@ def of_values(name: str, values: Sequence[Any], *, commas: bool) -> Found:
     if found.kind == "STRING":
         return found
     present = {text for text in texts if text.strip() in NOTHING}
-    if not present <= set(NOTHING) or len(present) > 2:
+    if not present <= set(NOTHING) or (len(present) > 2 and len(full) < ENOUGH):
         return Found("STRING", remark="numbers or times with several words for nothing among them")
     said = f"{_listed(present)} is taken for NULL" if present else ""
     remark = "; ".join(filter(None, [found.remark, said]))
     return Found(found.kind, found.pattern, tuple(sorted(present)), remark, found.is_guess or bool(present))
+
+
+def as_text(value: Any) -> str | None:
+    """Text that Spark reads for a value of a file."""
+    return None if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def has_decimal_comma(text: str) -> bool:
+    """Whether a text is a whole number, or one with a decimal comma."""
+    return bool(_COMMA.fullmatch(text) or _WHOLE.fullmatch(text))
 
 
 def _listed(found: set[str]) -> str:
@@ -124,7 +155,7 @@ def _of_texts(name: str, texts: Sequence[str], *, commas: bool) -> Found:
         return Found(kind, f"CAST({{}} AS {kind})", remark="" if kind == "DATE" or zoned else "times are in UTC")
     if kinds == {"BOOLEAN"}:
         return Found("BOOLEAN", "CAST({} AS BOOLEAN)")
-    if all(_COMMA.fullmatch(text) or _WHOLE.fullmatch(text) for text in texts):
+    if all(has_decimal_comma(text) for text in texts):
         return _with_commas(texts, commas=commas)
     if all(_OTHER_DATE.fullmatch(text) for text in texts) and not kinds <= set(NUMBERS):
         return Found("STRING", remark="looks like a date, but not as year-month-day: CAST does not read it")

@@ -1,4 +1,7 @@
-"""Proof that columns are unique in all rows of all files. A key that only the first rows show would lose rows."""
+"""Proof that columns are unique in all rows of all files. A key that only the first rows show would lose rows.
+
+Of a key that is unique but for few rows, the files are read once more: do these rows say the same, or something else?
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,9 @@ import io
 import re
 import zlib
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
-from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,9 @@ from pyarrow import parquet
 
 from sluicegate.errors import SourceError
 from sluicegate.tools.scaffold import csv_dialect, sniff
+from sluicegate.tools.scaffold.cast_values import UNFIT, caster
 from sluicegate.tools.scaffold.column import Column
+from sluicegate.tools.scaffold.nearly import few
 from sluicegate.tools.scaffold.sniff import FileSample
 
 MOST_ROWS = 5_000_000
@@ -34,27 +38,34 @@ MOST_ARRAY = 64 << 20
 """Bytes of a file that is one JSON value, which is read at once."""
 
 
-# As Spark casts a text: 38 digits, a half rounded away from zero. Python's own has 28, and rounds a half to even.
-_DECIMAL = Context(prec=38, rounding=ROUND_HALF_UP)
-
-
 @dataclass(frozen=True)
 class Proof:
     """Result for candidate keys, over all rows.
 
     Attributes:
         keys: names of the columns.
-        why_not: why they are no keys; empty if they are unique in all rows and never NULL.
+        why_not: why they are no keys; empty if they are never NULL, and no two different rows have the same.
         rows: rows that were read.
+        surplus: rows with the same keys as an earlier one, which would be set aside as duplicates.
+        unfit: rows with a value that does not fit its type, which are quarantined for that, whatever the keys.
+        place: where the first row is that was compared with an earlier one: the first that differs, if one does.
+        near: whether they would be keys but for few rows.
     """
 
     keys: list[str]
     why_not: str
     rows: int
+    surplus: int = 0
+    unfit: int = 0
+    place: str = ""
+    near: bool = False
 
 
 class _Unproved(Exception):
     """Raised when not all rows can be read, with the reason."""
+
+
+_UNREADABLE = (SourceError, OSError, EOFError, ValueError, RecursionError, csv.Error, pa.ArrowException, zlib.error)
 
 
 @dataclass
@@ -65,26 +76,43 @@ class _Candidate:
     places: list[int]
     seen: array[int] = field(default_factory=lambda: array("Q"))
     empty: int = 0
+    unfit: int = 0
 
     def take(self, values: Sequence[Any]) -> None:
         """Adds a row. Equal rows always count as duplicates; of 2**64 different ones two may, too."""
         key = tuple(values[place] for place in self.places)
-        if None in key:
+        if UNFIT in key:
+            self.unfit += 1
+        elif None in key:
             self.empty += 1
-        elif len(key) == 1 and type(key[0]) is int and key[0] >= 0:
-            self.seen.append(key[0])
         else:
-            digest = hashlib.blake2b(repr(key).encode("utf-8", "surrogatepass"), digest_size=8).digest()
-            self.seen.append(int.from_bytes(digest, "little"))
+            self.seen.append(_number(key))
 
     def proof(self, rows: int) -> Proof:
         """Result over all rows."""
-        if self.empty:
-            return Proof(self.names, f"not proved: {self.empty:,} of {rows:,} rows have no value there that fits", rows)
-        values = pa.Array.from_buffers(pa.uint64(), len(self.seen), [None, pa.py_buffer(self.seen)])
-        doubled = len(self.seen) - pc.count_distinct(values).as_py()
-        why = f"not unique: {doubled:,} of {rows:,} rows would be set aside as duplicates" if doubled else ""
-        return Proof(self.names, why, rows)
+        surplus = len(self.seen) - int(pc.count_distinct(self._values()).as_py())
+        near = few(self.empty + self.unfit + surplus, rows)
+        why = f"not unique: {surplus:,} of {rows:,} rows would be set aside as duplicates" if surplus else ""
+        if self.empty or (self.unfit and not few(self.unfit, rows)):
+            without = self.empty + self.unfit
+            why, surplus = f"not proved: {without:,} of {rows:,} rows have no value there that fits", 0
+        return Proof(self.names, why, rows, surplus, self.unfit, near=near)
+
+    def repeated(self) -> set[int]:
+        """Numbers of the keys that several rows have."""
+        counted = pc.value_counts(self._values())
+        return {*counted.field("values").filter(pc.greater(counted.field("counts"), 1)).to_pylist()}
+
+    def _values(self) -> Any:
+        return pa.Array.from_buffers(pa.uint64(), len(self.seen), [None, pa.py_buffer(self.seen)])
+
+
+def _number(values: tuple[Any, ...]) -> int:
+    """Number that equal rows share, and of different ones hardly any."""
+    if len(values) == 1 and type(values[0]) is int and values[0] >= 0:
+        return values[0]
+    digest = hashlib.blake2b(repr(values).encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "little")
 
 
 def prove(
@@ -116,26 +144,77 @@ def _proofs(
     if not candidates:
         return []
     needed = [n for n, column in enumerate(columns) if any(column.name in names for names in candidates)]
-    fields = [_field(columns, n) for n in needed]
-    values = [_value(columns[n], typed=samples[0].format == "parquet") for n in needed]
     names = [columns[n].name for n in needed]
     some = [_Candidate([*keys], [names.index(key) for key in keys]) for keys in candidates]
-    by_path = {one.path: one for one in samples}
-    rows, budget, types = 0, _Budget(), _ParquetTypes()
+    rows = 0
     try:
-        for file in files:
-            for row in _rows(file, by_path.get(file, samples[0]), fields, budget, types):
-                rows += 1
-                if rows > MOST_ROWS:
-                    raise _Unproved(f"there are more than {MOST_ROWS:,} rows")
-                cast = [of(value) for of, value in zip(values, row, strict=True)]
-                for candidate in some:
-                    candidate.take(cast)
+        for *_, cast in _cast_rows(samples, files, columns, needed):
+            rows += 1
+            for candidate in some:
+                candidate.take(cast)
     except _Unproved as error:
         return [Proof(one.names, f"not proved: {error}", rows) for one in some]
-    except (SourceError, OSError, EOFError, ValueError, RecursionError, csv.Error, pa.ArrowException, zlib.error):
+    except _UNREADABLE:
         return [Proof(one.names, "not proved: a file cannot be read to its end", rows) for one in some]
-    return [one.proof(rows) for one in some]
+    proofs = [one.proof(rows) for one in some]
+    near = next((n for n, one in enumerate(proofs) if one.near and one.surplus), None)
+    if near is not None and all(one.why_not for one in proofs):
+        with suppress(_Unproved, *_UNREADABLE):  # other columns may be what cannot be read
+            proofs[near] = _compared(samples, files, columns, some[near], proofs[near])
+    return proofs
+
+
+def _cast_rows(
+    samples: Sequence[FileSample], files: Sequence[Path], columns: Sequence[Column], needed: Sequence[int]
+) -> Iterator[tuple[Path, int, list[Any], list[Any]]]:
+    """All rows of all files: file, number there, some of its columns, and these as silver will have them.
+
+    Raises:
+        _Unproved: there are too many, or they may be read in several ways.
+    """
+    fields = [_field(columns, n) for n in needed]
+    values = [caster(columns[n], typed=samples[0].format == "parquet") for n in needed]
+    by_path = {one.path: one for one in samples}
+    rows, budget, types = 0, _Budget(), _ParquetTypes()
+    for file in files:
+        for number, row in enumerate(_rows(file, by_path.get(file, samples[0]), fields, budget, types), 1):
+            rows += 1
+            if rows > MOST_ROWS:
+                raise _Unproved(f"there are more than {MOST_ROWS:,} rows")
+            yield file, number, row, [of(value) for of, value in zip(values, row, strict=True)]
+
+
+def _compared(
+    samples: Sequence[FileSample],
+    files: Sequence[Path],
+    columns: Sequence[Column],
+    candidate: _Candidate,
+    proof: Proof,
+) -> Proof:
+    """Proof for keys that several rows have, once these rows are compared: copies of one row, or different ones."""
+    numbers = {column.name: n for n, column in enumerate(columns)}
+    keys = [numbers[name] for name in candidate.names]
+    repeated, first = candidate.repeated(), dict[int, int]()
+    copies: list[str] = []
+    others: list[str] = []
+    for file, number, row, cast in _cast_rows(samples, files, columns, range(len(columns))):
+        key = tuple(cast[n] for n in keys)
+        if UNFIT in cast or (known := _number(key)) not in repeated:
+            continue
+        whole = _number(("all of it", *row))
+        if known in first:
+            (copies if first[known] == whole else others).append(f"record {number:,} of {file.name}")
+        else:
+            first[known] = whole
+    if others:
+        differ = "differs" if len(others) == 1 else "differ"
+        said = f"though {len(others):,} of them {differ} from the row that is kept, as does {others[0]}"
+        return replace(proof, why_not=f"{proof.why_not}, {said}", place=others[0])
+    if not copies or any(columns[n].id_like for n in keys):
+        return replace(proof, why_not="", surplus=len(copies), place=copies[0] if copies else "")
+    # Nothing names these rows: equal ones may be two things that happened.
+    said = f"all of them copies of the row that is kept, as is {copies[0]}"
+    return replace(proof, why_not=f"{proof.why_not}, {said}", place=copies[0])
 
 
 def _field(columns: Sequence[Column], number: int) -> tuple[str, int]:
@@ -258,53 +337,3 @@ def _micros(values: Any) -> Any:
     if pa.types.is_timestamp(values.type) and values.type.unit == "ns":
         return values.cast(pa.timestamp("us", values.type.tz), safe=False)
     return values
-
-
-# --- values ----------------------------------------------------------------------------------------------------------
-
-
-def _value(column: Column, *, typed: bool) -> Callable[[Any], Any]:
-    """Function that casts a value as silver will; None for one that does not fit, which is quarantined there."""
-    if typed:
-        return lambda value: value
-    cast = _cast(column)
-    nothing = {*column.found.nothing, ""}
-
-    def of(value: Any) -> Any:
-        if value is None or isinstance(value, (dict, list)):
-            return None
-        text = str(value).lower() if isinstance(value, bool) else str(value)
-        if text in nothing:
-            return None
-        try:
-            return cast(text)
-        except (ValueError, OverflowError, InvalidOperation):
-            return None
-
-    return of
-
-
-def _cast(column: Column) -> Callable[[str], Any]:
-    pattern = column.found.pattern
-    if scale := re.search(r"AS DECIMAL\(\d+, (\d+)\)", pattern):
-        step = Decimal(1).scaleb(-int(scale[1]))
-        return lambda text: _DECIMAL.add(Decimal(text.strip()).quantize(step, context=_DECIMAL), Decimal(0))
-    if "AS DOUBLE) AS TIMESTAMP" in pattern:
-        return lambda text: int(float(text.strip()) * 1_000_000)
-    if column.found.kind == "BIGINT" or "timestamp_millis" in pattern:
-        return _whole
-    if column.found.kind == "DATE":
-        return lambda text: date.fromisoformat(text.strip()[:10])
-    return _time if column.found.kind == "TIMESTAMP" else lambda text: text
-
-
-def _whole(text: str) -> int:
-    if not re.fullmatch(r"[+-]?[0-9]{1,19}", text.strip()):
-        raise ValueError(text)
-    return int(text)
-
-
-def _time(text: str) -> timedelta:
-    found = datetime.fromisoformat(text.strip())
-    found = found if found.tzinfo else found.replace(tzinfo=UTC)
-    return found - datetime(1970, 1, 1, tzinfo=UTC)

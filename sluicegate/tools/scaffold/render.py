@@ -8,6 +8,7 @@ from sluicegate.sql.identifiers import literal
 from sluicegate.tools.scaffold import suggest
 from sluicegate.tools.scaffold.column import Column
 from sluicegate.tools.scaffold.naming import ident, in_comment, scalar
+from sluicegate.tools.scaffold.prove_keys import Proof
 from sluicegate.tools.scaffold.table import NewTable, inner_numbers
 
 SCHEMA = "# yaml-language-server: $schema=../../docs/pipeline.schema.json"
@@ -122,11 +123,9 @@ def _silver(table: NewTable) -> Iterator[str]:
     yield f"  {table.name}:"
     yield f"    sql: {table.name}.sql"
     for names, why in guess.no_keys.items():
-        yield f"    # keys: [{in_comment(', '.join(scalar(name) for name in names))}]  # {why}"
-    if guess.keys:
-        by = "by name, and " if guess.by_name else ""
-        yield f"    # a guess: {by}unique in all {guess.proved:,} rows of these files. Of records with the same"
-        yield "    # keys one is kept, the others are set aside: take keys away if two records may have the same."
+        yield f"    # keys: [{in_comment(', '.join(scalar(name) for name in names))}]  # {in_comment(why, 300)}"
+    if guess.proof:
+        yield from _proved(table, guess.proof)
         yield f"    keys: [{', '.join(scalar(key) for key in guess.keys)}]"
         if guess.sequence_by:
             yield "    # a guess by name: of records with the same keys the one with the greatest value is kept"
@@ -144,6 +143,23 @@ def _silver(table: NewTable) -> Iterator[str]:
     if guess.pii:
         yield "    # a guess by names and values: personal data, of which no report shows a value"
         yield f"    pii: [{', '.join(scalar(name) for name in guess.pii)}]"
+
+
+def _proved(table: NewTable, proof: Proof) -> Iterator[str]:
+    """Comments on keys: what proves them, and which rows of these files are not kept for them."""
+    by = "by name, and " if table.guess.by_name else ""
+    unique = f"unique in all {proof.rows:,} rows of these files"
+    if proof.near:
+        unique = f"the same in no two different ones of all {proof.rows:,} rows of these files"
+    yield f"    # a guess: {by}{unique}. Of records with the same"
+    yield "    # keys one is kept, the others are set aside: take keys away if two records may have the same."
+    if proof.surplus:
+        what = "1 record is a copy" if proof.surplus == 1 else f"{proof.surplus:,} records are copies"
+        yield f"    # {what} of an earlier one, equal in each column: set aside and counted."
+        yield f"    # The first is {in_comment(proof.place)}."
+    if proof.unfit:
+        what = "1 record has" if proof.unfit == 1 else f"{proof.unfit:,} records have"
+        yield f"    # {what} a value there that does not fit its type: quarantined."
 
 
 def _rules(table: NewTable) -> Iterator[str]:
@@ -188,21 +204,42 @@ def silver(table: NewTable) -> str:
         comma = "," if number < len(table.columns) else ""
         guess = "a guess: " if column.found.is_guess else ""
         remark = f"  -- {guess}{column.found.remark}" if column.found.remark else ""
+        lines += _misfits(table, column, comma)
         lines.append(f"  {_expression(table, column)}{comma}{remark}")
     return "\n".join([*lines, f"FROM STREAM({table.bronze}) AS r", ""])
 
 
+def _misfits(table: NewTable, column: Column, comma: str) -> list[str]:
+    """Comments on a type that nearly all values have: how many do not, what becomes of them, and how to keep text."""
+    if (misfits := column.found.misfits) is None:
+        return []
+    one = misfits.count == 1
+    return [
+        f"  -- a guess: {misfits.count:,} of {misfits.among:,} values looked at {'is' if one else 'are'} no"
+        f" {column.found.kind}, as in {in_comment(misfits.place)}.",
+        f"  -- Such a record goes to {table.name}_quarantine, with the reason. To keep all as text, write instead:",
+        f"  --   {_named(column, _held(table, column))}{comma}",
+    ]
+
+
 def _expression(table: NewTable, column: Column) -> str:
-    if not (held := table.in_bronze(column)):
-        value = f"from_json(r._rescued_data, 'MAP<STRING, STRING>')[{literal(column.field)}]"
-    else:
-        value = f"r.{ident(held)}"
-    own = value == f"r.{ident(column.name)}"
+    value = _held(table, column)
     for word in column.found.nothing:
         value = f"nullif({value}, {literal(word)})"
     if table.samples[0].format != "parquet":
         value = column.found.pattern.replace("{}", value, 1)
-    return value if own and value == f"r.{ident(column.name)}" else f"{value} AS {ident(column.name)}"
+    return _named(column, value)
+
+
+def _held(table: NewTable, column: Column) -> str:
+    """Value of a column as bronze holds it."""
+    if held := table.in_bronze(column):
+        return f"r.{ident(held)}"
+    return f"from_json(r._rescued_data, 'MAP<STRING, STRING>')[{literal(column.field)}]"
+
+
+def _named(column: Column, value: str) -> str:
+    return value if value == f"r.{ident(column.name)}" else f"{value} AS {ident(column.name)}"
 
 
 def gold(table: NewTable) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from sluicegate.tools.scaffold.column import _ID, Column
 from sluicegate.tools.scaffold.infer_types import NUMBERS, words
+from sluicegate.tools.scaffold.nearly import few
 
 if TYPE_CHECKING:
     from sluicegate.tools.scaffold.prove_keys import Proof
@@ -51,7 +52,8 @@ class Guess:
         positive: columns of amounts that are never below zero.
         rows: rows sampled.
         no_keys: columns that are unique in the sample and are no keys all the same, with the reason.
-        proved: number of rows for which the keys are proved: all.
+        proof: proof of the keys over all rows, if there are keys.
+        missed: proof of the likeliest columns that are no keys, if that is so for few rows only.
     """
 
     keys: list[str]
@@ -62,7 +64,8 @@ class Guess:
     positive: list[str]
     rows: int
     no_keys: dict[tuple[str, ...], str] = dataclasses.field(default_factory=dict)
-    proved: int = 0
+    proof: Proof | None = None
+    missed: Proof | None = None
 
 
 def guess(columns: Sequence[Column], rows: int, proofs: Sequence[Proof]) -> Guess:
@@ -86,7 +89,8 @@ def guess(columns: Sequence[Column], rows: int, proofs: Sequence[Proof]) -> Gues
         positive=[column.name for column in columns if _is_amount(column)][:2],
         rows=rows,
         no_keys={tuple(one.keys): one.why_not for one in proofs[: proofs.index(proof) if proof else 1]},
-        proved=proof.rows if proof else 0,
+        proof=proof,
+        missed=next((one for one in proofs if one.near and one.why_not), None),
     )
 
 
@@ -97,15 +101,33 @@ def candidates(table: str, columns: Sequence[Column], rows: int) -> list[list[st
 
 
 def _candidates(table: str, columns: Sequence[Column], rows: int) -> Iterator[tuple[Column, ...]]:
+    columns = _without_copies(columns)
     usable = [c for c in columns if c.full and c.found.kind in ("BIGINT", "STRING", "DATE", "TIMESTAMP", "DECIMAL")]
-    for column in sorted((c for c in usable if c.id_like), key=lambda c: _rank(c, table, columns)):
-        if _unique([column]) and (rows >= FEWEST or _rank(column, table, columns) < 3):
+    for column in sorted((c for c in columns if c.id_like), key=lambda c: _rank(c, table, columns)):
+        named = _rank(column, table, columns) < 3
+        if (column.full and _unique([column]) and (rows >= FEWEST or named)) or (named and _nearly_unique(column)):
             yield (column,)
     if rows < FEWEST:
         return
     if usable and usable[0] is columns[0] and usable[0].found.kind == "STRING" and _unique(usable[:1]):
         yield (usable[0],)
     yield from (some for some in _sets(usable) if _unique(some))
+
+
+def _without_copies(columns: Sequence[Column]) -> Sequence[Column]:
+    """Columns without the rows that are equal to an earlier one in each column, if these are few."""
+    rows = list(zip(*[column.values for column in columns], strict=True))
+    different = list(dict.fromkeys(rows))
+    if not few(len(rows) - len(different), len(rows)):
+        return columns
+    values = zip(*different, strict=True)
+    return [dataclasses.replace(column, values=[*some]) for column, some in zip(columns, values, strict=True)]
+
+
+def _nearly_unique(column: Column) -> bool:
+    """Whether the column differs in all rows but few; these may have no value."""
+    different = {value for value in column.values if value is not None}
+    return few(len(column.values) - len(different), len(column.values))
 
 
 def _rank(column: Column, table: str, columns: Sequence[Column]) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 from sluicegate.definition.column_names import normalized
 from sluicegate.errors import SourceError, Where
-from sluicegate.tools.scaffold import infer_types
+from sluicegate.tools.scaffold import infer_types, near_types
 from sluicegate.tools.scaffold.column import Column
 from sluicegate.tools.scaffold.csv_dialect import numbered
 from sluicegate.tools.scaffold.infer_types import Found
@@ -64,6 +64,7 @@ def make(name: str, samples: list[FileSample], files: list[Path]) -> NewTable:
     each = max(50, ROWS // len(samples))
     places = [{field: place for place, field in enumerate(numbered(one.columns))} for one in samples]
     rows = [(where, row) for one, where in zip(samples, places, strict=True) for row in one.rows[:each]]
+    names = [f"record {n:,} of {one.path.name}" for one in samples for n in range(1, len(one.rows[:each]) + 1)]
     fields = dict.fromkeys(field for where in places for field in where)
     columns: list[Column] = []
     left = []
@@ -73,7 +74,7 @@ def make(name: str, samples: list[FileSample], files: list[Path]) -> NewTable:
             continue
         taken = {column.name.lower() for column in columns}
         values = [row[where[field, at]] if (field, at) in where else None for where, row in rows]
-        found = _found(samples, field, values)
+        found = _found(samples, field, values, names)
         columns.append(Column(field, column_name(field, number, taken), found, [_plain(found, v) for v in values]))
     if not columns:
         hint = "give its fields names of letters and digits"
@@ -84,13 +85,13 @@ def make(name: str, samples: list[FileSample], files: list[Path]) -> NewTable:
     return NewTable(name, samples, files, columns, left, guess(columns, len(rows), proofs))
 
 
-def _found(samples: Sequence[FileSample], field: str, values: list[Any]) -> Found:
+def _found(samples: Sequence[FileSample], field: str, values: list[Any], names: Sequence[str]) -> Found:
     types = {one.types[field] for one in samples if field in one.types}
     if types:
         kind = types.pop() if len(types) == 1 else "OTHER"
         return Found(kind)  # type: ignore[arg-type]
     commas = all(one.options.get("sep", ",") != "," for one in samples if one.format == "csv")
-    return infer_types.of_values(field, values, commas=commas)
+    return near_types.of_values(field, values, names.__getitem__, commas=commas)
 
 
 def _plain(found: Found, value: Any) -> Any:

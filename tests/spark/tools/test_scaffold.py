@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import itertools
 import json
 from collections import Counter, defaultdict
 from datetime import UTC, datetime
@@ -15,8 +16,12 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from sluicegate.frames.row_rules import LENIENT
 from sluicegate.monitor import status
+from sluicegate.spark.session import configured
 from sluicegate.tools.scaffold.create import create
+from sluicegate.tools.scaffold.infer_types import Found, Kind
+from sluicegate.tools.scaffold.near_types import is_cast
 from tests.conftest import Workspace
 
 if TYPE_CHECKING:
@@ -181,3 +186,84 @@ def test_each_format_comes_through(spark: SparkSession, tmp_path: Path) -> None:
         == "2024-01-09"
     )
     assert sum(n for _, n in workspace.rows("items_by_day", "day", "records")) == 25
+
+
+@pytest.mark.more
+def test_bad_values_are_quarantined_and_copies_of_rows_set_aside(spark: SparkSession, tmp_path: Path) -> None:
+    """Two dirty files of CSV and one of JSON, of which all is kept: in the table, in quarantine, or set aside."""
+    bad = {13: ("quantity", "twelve"), 29: ("ordered_at", "2024-02-30 10:00:00"), 31: ("paid", "perhaps"),
+           402: ("quantity", "1,5"), 410: ("ordered_at", "soon"), 1555: ("quantity", "?!")}  # fmt: skip
+    names = ["order_id", "ordered_at", "shop", "quantity", "paid"]
+    orders = [
+        dict(zip(names, [f"o{n}", f"2024-01-{n % 28 + 1:02d} 10:00:00", f"s{n % 3}", str(n % 7), "true"], strict=True))
+        for n in range(2400)
+    ]
+    for n, (column, value) in bad.items():
+        orders[n][column] = value
+    orders[50]["quantity"], orders[60]["quantity"], orders[70]["quantity"] = "NA", "-", "null"
+    copied = [orders[n] for n in (3, 3, 13, 700, 2000)]
+    (tmp_path / "orders").mkdir()
+    for name, rows in (("1", orders[:1200]), ("2", [*orders[1200:], *copied])):
+        with (tmp_path / "orders" / f"{name}.csv").open("w", newline="") as out:
+            csv.writer(out).writerows([names, *(row.values() for row in rows)])
+    readings = [{"device_id": n % 5, "at": f"2024-01-01T00:{n // 60:02d}:{n % 60:02d}Z", "rate": n} for n in range(90)]
+    readings[44]["rate"] = "off"
+    (tmp_path / "readings.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [*readings, readings[7]]))
+
+    workspace = made(tmp_path, "dirty", str(tmp_path / "orders"), str(tmp_path / "readings.jsonl"))
+    silver = workspace.definition.silver
+    assert (silver["orders"].keys, silver["orders"].event_time) == (["order_id"], "ordered_at")
+    assert silver["readings"].keys == ["device_id", "at"]
+    reports = run(spark, workspace)
+
+    quarantined = [row for row in [*orders, *copied] if (int(row["order_id"][1:]) in bad)]
+    good = [row for row in orders if int(row["order_id"][1:]) not in bad]
+    assert (reports["orders"].written, reports["orders"].quarantined) == (len(good), len(quarantined))
+    assert reports["orders"].duplicates == len(copied) - 1  # the copy of a bad row is bad itself
+    found = workspace.rows("orders_quarantine", "_record", "_failed_expectations")
+    assert Counter(json.loads(record)["order_id"] for record, _ in found) == Counter(r["order_id"] for r in quarantined)
+    failed = {json.loads(record)["order_id"]: [*reasons] for record, reasons in found}
+    assert all(any(bad[int(order[1:])][0] in reason for reason in reasons) for order, reasons in failed.items())
+    assert sorted(workspace.rows("orders", *names)) == sorted(
+        (r["order_id"], datetime.fromisoformat(r["ordered_at"]).replace(tzinfo=UTC), r["shop"],
+         int(r["quantity"]) if r["quantity"].isdigit() else None, True)
+        for r in good
+    )  # fmt: skip
+    assert [reason for (reason,) in workspace.rows("orders_set_aside", "reason")] == ["duplicate"] * (len(copied) - 1)
+    assert (reports["readings"].written, reports["readings"].quarantined, reports["readings"].duplicates) == (89, 1, 1)
+    ((record,),) = workspace.rows("readings_quarantine", "_record")
+    assert json.loads(record)["rate"] == "off"
+
+
+PIECES = [
+    "", "1", "09", "-", "+", ".", ",", "e", "d", "F", "T", " ", ":", "/", "x", "n", "y", "2024", "-13", "-01", "-30",
+    "10:00", "25:00", "10:61", "UTC", "+02:00", "true", "NaN", "inf", "Infinity", "NA", "now", "epoch", "0x1p3", "1_0",
+    "\u0663", "\t", "\xa0",
+]  # fmt: skip
+CASTS: list[tuple[Kind, str]] = [
+    ("BIGINT", "CAST({} AS BIGINT)"),
+    ("DOUBLE", "CAST({} AS DOUBLE)"),
+    ("BOOLEAN", "CAST({} AS BOOLEAN)"),
+    ("DATE", "CAST({} AS DATE)"),
+    ("TIMESTAMP", "CAST({} AS TIMESTAMP)"),
+    ("DECIMAL", "CAST({} AS DECIMAL(38, 2))"),
+    ("DOUBLE", "CAST(replace({}, ',', '.') AS DOUBLE)"),
+    ("TIMESTAMP", "CAST(CAST({} AS DOUBLE) AS TIMESTAMP)"),
+    ("TIMESTAMP", "timestamp_millis(CAST({} AS BIGINT))"),
+]
+
+
+@pytest.mark.more
+def test_what_spark_casts_is_known(spark: SparkSession) -> None:
+    """A text that is held for a misfit, and that Spark casts to some value, would be another value in silver."""
+    texts = sorted({"".join(some) for some in itertools.product(PIECES, repeat=3)})
+    frame = spark.createDataFrame(pa.table({"t": texts}).to_pandas())
+    with configured(spark, LENIENT):
+        cast = [f"{pattern.format('t')} IS NOT NULL AS c{n}" for n, (_, pattern) in enumerate(CASTS)]
+        rows = frame.selectExpr("t", *cast).collect()
+    assert len(rows) == len(texts)
+    for number, (kind, pattern) in enumerate(CASTS):
+        found = Found(kind, pattern)
+        taken = [row[0] for row in rows if row[number + 1]]
+        assert len(taken) > 100, pattern
+        assert [text for text in taken if not is_cast(found, text.strip())] == [], pattern

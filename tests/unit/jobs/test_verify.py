@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from sluicegate import api
 from sluicegate.cli import app
+from sluicegate.console import program
 from sluicegate.errors import NotVerified
 from sluicegate.flow.finding import Finding
 from sluicegate.flow.report import ERROR, FINDING, REPORT, RunReport
@@ -116,7 +117,7 @@ def test_the_command_says_no_more_than_is_proved(proved: Workspace) -> None:
     assert asked.returncode == 0, asked.stderr
     assert asked.stdout.splitlines()[-3:] == [
         "behind: daily_patient_avg: it does not exist, and 3 rows of recordings_enriched wait",
-        "  run: sluicegate run heart_rate",
+        f"  run: {program()} run heart_rate",
         "verified: every record that was taken in is in exactly one place",
     ]
     taken_in(proved, "daily_patient_avg", [])
@@ -152,7 +153,7 @@ def test_what_the_job_finds_in_gold_is_told_with_the_rest(proved: Workspace, mon
     done = CliRunner().invoke(app.app, ["status", "heart_rate", "--verify", "--sample", "10%", *places(proved)])
     assert done.exit_code == 1
     assert done.stdout.splitlines()[-2:] == [
-        "NOT RIGHT: daily_patient_avg: 1 row differs from its query", f"  run: {mend}"
+        "NOT RIGHT: daily_patient_avg: 1 row differs from its query", f"  run: {mend.replace('sluicegate', program())}"
     ]  # fmt: skip
     assert "Spark says something" not in done.stdout
     assert (asked[0], asked[3][-2:]) == ("verify", ["--gold", "--sample=10"])

@@ -111,6 +111,10 @@ CROSSED: dict[str, str] = {
     "flow.report.SHOWN": "tests/unit/airflow/test_run_note.py::test_so_many_files_are_SHOWN_and_all_are_counted",
     "tools.scaffold.group_files.SAMPLED": "tests/unit/tools/test_scaffold.py::"
     "test_files_of_several_shapes_are_told_apart_if_all_are_SAMPLED",
+    "tools.scaffold.nearly.ENOUGH": "tests/unit/tools/test_scaffold.py::test_a_share_is_few_from_ENOUGH_and_NEARLY_on",
+    "tools.scaffold.nearly.NEARLY": "tests/unit/tools/test_scaffold.py::test_a_share_is_few_from_ENOUGH_and_NEARLY_on",
+    "tools.scaffold.near_types.MOST_MISFITS": "tests/unit/tools/test_scaffold.py::"
+    "test_no_more_than_MOST_MISFITS_different_values_are_mistakes",
     "tools.scaffold.suggest.FEWEST": "tests/unit/tools/test_scaffold.py::"
     "test_values_that_differ_in_FEWEST_rows_make_a_key_and_in_fewer_if_their_name_says_so",
     "tools.scaffold.sniff.BYTES": "tests/unit/tools/test_scaffold.py::"

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from sluicegate import definition
 from sluicegate.cli.app import app
+from sluicegate.console import program
 from sluicegate.definition import Pipeline
 from sluicegate.errors import UserError
 from sluicegate.settings import Settings
@@ -861,7 +862,7 @@ def test_the_command_tells_what_is_left_and_fails_where_mistakes_stay(
     assert done.exit_code == 0, done.output
     assert "  line 2: SET a = 1: no statement" in done.output
     assert done.output.endswith(
-        "imported 1 of 1 declared tables\npipeline.yaml is valid\nnext:\n  sluicegate plan my_flights\n"
+        f"imported 1 of 1 declared tables\npipeline.yaml is valid\nnext:\n  {program()} plan my_flights\n"
     )
     strict = CliRunner().invoke(app, ["import", "my flights.sql", "--name", "strict", "--strict"])
     assert strict.exit_code == 3

@@ -20,10 +20,11 @@ from typer.testing import CliRunner
 
 from sluicegate import definition
 from sluicegate.cli.app import app
+from sluicegate.console import program
 from sluicegate.errors import DefinitionError, SourceError, UserError
 from sluicegate.settings import Settings
 from sluicegate.tools.scaffold import create as scaffold_create
-from sluicegate.tools.scaffold import group_files, infer_types, naming, sniff, suggest
+from sluicegate.tools.scaffold import group_files, infer_types, naming, near_misses, near_types, nearly, sniff, suggest
 from sluicegate.tools.scaffold.create import NewPipeline, create
 
 pytestmark = pytest.mark.unit
@@ -163,7 +164,8 @@ def test_long_questions_over_numbers_are_a_header(tmp_path: Path) -> None:
     made = new(tmp_path, write(tmp_path, "survey.csv", text.getvalue()))
     assert [column.field for column in made.tables[0].columns] == ["Respondent ID", *asked, "Anything else?"]
     assert list(columns(made).values()) == ["BIGINT", "BIGINT", "BIGINT", "STRING"]
-    assert made.tables[0].guess.proved == 30
+    assert made.tables[0].guess.proof is not None
+    assert made.tables[0].guess.proof.rows == 30
 
 
 def test_a_header_in_doubt_is_a_row_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -401,7 +403,8 @@ def test_a_key_is_proved_by_the_last_row_of_the_last_file(
     made = new(tmp_path, f"t={tmp_path}/in")
     doubled = 1
     assert [*made.tables[0].guess.no_keys.values()] == [
-        f"not unique: {doubled} of {50 * last} rows would be set aside as duplicates"
+        f"not unique: {doubled} of {50 * last} rows would be set aside as duplicates,"
+        f" though 1 of them differs from the row that is kept, as does record 50 of part{last - 1}.{ending}"
     ]
     assert len(made.tables[0].files) == 1 + 4 * others
     write(tmp_path, f"in/part{last - 1}.{ending}", WRITERS[ending]([{"id": n, "n": 0} for n in range(9000, 9050)]))
@@ -420,14 +423,14 @@ def test_a_key_is_proved_by_the_last_row_of_the_last_file(
         ([f"{10**20 + n}.5" for n in range(29)], [f"{10**20}.25", f"{10**20}.3"], "not unique: 1 of 31"),
         ([f"{10**30 + n}" for n in range(29)], [f"{10**30}"], "not unique: 1 of 30"),
         (range(1, 30), ["x", ""], "not proved: 2 of 31 rows have no value there that fits"),
-        (range(1, 30), ["99999999999999999999"], "not proved: 1 of 30"),
+        (range(1, 30), ["99999999999999999999", "1e5"], "not proved: 2 of 31"),
     ],
 )
 def test_keys_are_compared_as_silver_has_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: Any, later: list[str], why: str
 ) -> None:
     monkeypatch.setattr("sluicegate.tools.scaffold.sniff.ROWS", 29)
-    text = "key,word\n" + "".join(f"{value},x\n" for value in [*first, *later])
+    text = "key,word,weight\n" + "".join(f"{value},x,{n}.5\n" for n, value in enumerate([*first, *later]))
     guess = new(tmp_path, write(tmp_path, "t.csv", text)).tables[0].guess
     assert guess.keys == []
     assert next(iter(guess.no_keys.values())).startswith(why)
@@ -810,6 +813,209 @@ def test_land_is_for_folders(tmp_path: Path) -> None:
     assert made.landing == {"x": "s3a://bucket/landing/mine/x"}
 
 
+# --- near misses -----------------------------------------------------------------------------------------------------
+
+
+def dirty(values: list[Any], bad: list[str]) -> list[Any]:
+    """Values with bad ones among them, from the third place on."""
+    return [*values[:2], *bad, *values[2:]]
+
+
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+@pytest.mark.parametrize("count", [nearly.ENOUGH, 100])
+def test_a_share_is_few_from_ENOUGH_and_NEARLY_on(count: int, beyond: int) -> None:
+    """Of 20 values none may be otherwise, of 21 one; of 100 five, and not six."""
+    most = round(count * (1 - nearly.NEARLY))
+    expected = beyond >= 0 if count == nearly.ENOUGH else beyond <= 0
+    whole, otherwise = (count + 1 + beyond, 1) if count == nearly.ENOUGH else (count, most + beyond)
+    assert nearly.few(otherwise, whole) is expected
+    assert not nearly.few(0, whole)
+
+
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+def test_no_more_than_MOST_MISFITS_different_values_are_mistakes(beyond: int) -> None:
+    bad = [f"{n}a" for n in range(near_types.MOST_MISFITS + beyond)]
+    found = near_types.of_values("x", [*map(str, range(400)), *bad], str, commas=False)
+    assert found.kind == ("BIGINT" if beyond <= 0 else "STRING")
+    assert (found.misfits.count if found.misfits else 0) == (len(bad) if beyond <= 0 else 0)
+
+
+@pytest.mark.parametrize(
+    ("values", "bad", "kind", "count"),
+    [
+        ([str(n) for n in range(60)], ["twelve"], "BIGINT", 1),
+        ([f"{n}.5" for n in range(60)], ["", "12 kg", "1,500"], "DOUBLE", 2),
+        ([f"{n},5" for n in range(60)], ["?!"], "DOUBLE", 1),
+        ([f"{n}" for n in range(60)], ["NA", " NA "], "BIGINT", 1),
+        ([f"{n}" for n in range(60)], ["NA", "-", "null", "", "?"], "BIGINT", 0),
+        ([f"2024-01-{n % 28 + 1:02d}" for n in range(60)], ["2024-02-30", "31.12.2024"], "DATE", 2),
+        ([f"2024-01-01 00:00:{n:02d}" for n in range(60)], ["2024-01-01 25:00:00", "soon"], "TIMESTAMP", 2),
+        (["true", "false"] * 30, ["perhaps"], "BOOLEAN", 1),
+        ([True, False] * 30, ["perhaps"], "BOOLEAN", 1),
+        # What Spark would cast to something stays text: nothing would say that it has another value in silver.
+        ([str(n) for n in range(60)], ["007"], "STRING", 0),
+        ([str(n) for n in range(60)], ["NaN"], "STRING", 0),
+        ([str(n) for n in range(60)], ["1d"], "STRING", 0),
+        ([str(n) for n in range(60)], ["."], "STRING", 0),
+        ([f"2024-01-01 00:00:{n:02d}" for n in range(60)], ["T7"], "STRING", 0),
+        ([f"{n},5" for n in range(60)], ["1.5"], "STRING", 0),
+        (["true", "false"] * 30, ["yes"], "STRING", 0),
+        ([f"2024-01-{n % 28 + 1:02d}" for n in range(60)], ["2024"], "STRING", 0),
+        ([f"2024-01-{n % 28 + 1:02d}" for n in range(60)], ["2024-1-5"], "STRING", 0),
+        ([f"2024-01-01 00:00:{n:02d}" for n in range(60)], ["12:30"], "STRING", 0),
+        ([f"2024-01-01 00:00:{n:02d}" for n in range(60)], ["2024-01-01 10:30"], "STRING", 0),
+        # Nor is it another type where nearly all are of a kind that stays text.
+        ([f"{n:03d}" for n in range(60)], ["x"], "STRING", 0),
+        ([f"{n % 28 + 1}.12.2024" for n in range(60)], ["x"], "STRING", 0),
+        ([{"a": 1}] * 60, ["x"], "STRING", 0),
+    ],
+)
+def test_a_type_that_nearly_all_values_have_is_taken(values: list[Any], bad: list[str], kind: str, count: int) -> None:
+    found = near_types.of_values("x", dirty(values, bad), lambda n: f"value {n}", commas=True)
+    assert (found.kind, found.misfits.count if found.misfits else 0) == (kind, count)
+    if found.misfits:
+        assert found.is_guess
+        assert found.misfits.among == len(values) + count
+        assert dirty(values, bad)[int(found.misfits.place.split()[1])] == found.misfits.example
+    assert near_types.of_values("zip", [str(n) for n in range(60)], str, commas=True).kind == "STRING"
+
+
+def test_misfits_are_told_with_their_place_and_written_without_their_value(tmp_path: Path) -> None:
+    """Two files: the first bad value is in the second."""
+    for name, bad in (("a", {}), ("b", {4: "Zebedee", 9: "Orion"})):
+        rows = "".join(f"{n},{bad.get(n, n)},x{n}@b.org\n" for n in range(30))
+        write(tmp_path, f"in/{name}.csv", "line,amount,email\n" + rows)
+    made = new(tmp_path, f"t={tmp_path}/in")
+    sql = (made.folder / "t.sql").read_text()
+    assert "  -- a guess: 2 of 60 values looked at are no BIGINT, as in record 5 of b.csv.\n" in sql
+    assert "  --   r.amount,\n  CAST(r.amount AS BIGINT) AS amount,\n" in sql
+    assert "Zebedee" not in sql + json.dumps(made.facts())
+    said = near_misses.sentences(made.tables[0], examples=True)
+    assert said == [
+        'amount: 58 of 60 values are BIGINT; the other 2 (as "Zebedee" in record 5 of b.csv): their records go to'
+        " t_quarantine (t.sql says how to keep text)"
+    ]
+    text = sql.replace("CAST(r.amount AS BIGINT) AS amount", "r.amount")  # the change that the comment names
+    (made.folder / "t.sql").write_text(text)
+    definition.load("mine", at(tmp_path))
+
+
+def test_no_value_of_personal_data_is_told(tmp_path: Path) -> None:
+    rows = "".join(f"{n},{'Zebedee' if n == 7 else f'2000-01-{n % 28 + 1:02d}'}\n" for n in range(30))
+    made = new(tmp_path, write(tmp_path, "t.csv", "id,birthday\n" + rows))
+    (sentence,) = near_misses.sentences(made.tables[0], examples=True)
+    assert sentence.startswith("birthday: 29 of 30 values are DATE; the other one (record 8 of t.csv)")
+
+
+def orders(copies: list[int] = [], conflicts: list[int] = [], none: list[int] = []) -> list[dict[str, Any]]:  # noqa: B006
+    """100 orders, and behind them some of them again, the same or with another price; some without an id."""
+    rows = [{"order_id": None if n in none else f"o{n}", "shop": f"s{n % 3}", "price": n} for n in range(100)]
+    return [*rows, *(rows[n] for n in copies), *(rows[n] | {"price": -5} for n in conflicts)]
+
+
+def of_orders(rows: list[dict[str, Any]]) -> str:
+    lines = (",".join("" if value is None else str(value) for value in row.values()) for row in rows)
+    return "order_id,shop,price\n" + "\n".join(lines) + "\n"
+
+
+ORDERS_IN: dict[str, Any] = {
+    "csv": of_orders,
+    "jsonl": lambda rows: "".join(json.dumps(row) + "\n" for row in rows),
+    "json": json.dumps,
+    "parquet": columnar,
+}
+
+
+@pytest.mark.parametrize("sampled", [1000, 50], ids=["seen", "behind-the-sample"])
+@pytest.mark.parametrize("ending", ORDERS_IN)
+def test_keys_that_only_copies_of_rows_share_are_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, sampled: int
+) -> None:
+    monkeypatch.setattr("sluicegate.tools.scaffold.sniff.ROWS", sampled)
+    for name, rows in (("1", orders()[:60]), ("2", orders([3, 3, 70])[60:])):
+        write(tmp_path, f"in/{name}.{ending}", ORDERS_IN[ending](rows))
+    made = new(tmp_path, f"orders={tmp_path}/in")
+    assert definition.load("mine", at(tmp_path)).silver["orders"].keys == ["order_id"]
+    text = (made.folder / "pipeline.yaml").read_text()
+    assert "the same in no two different ones of all 103 rows of these files" in text
+    assert "# 3 records are copies of an earlier one, equal in each column: set aside and counted.\n" in text
+    assert f"# The first is record 41 of 2.{ending}.\n" in text
+    assert near_misses.sentences(made.tables[0], examples=True) == [
+        f"order_id: 3 rows are copies of an earlier row (as record 41 of 2.{ending}): set aside as duplicates,"
+        " and counted"
+    ]
+
+
+@pytest.mark.parametrize("sampled", [1000, 50], ids=["seen", "behind-the-sample"])
+@pytest.mark.parametrize("ending", ORDERS_IN)
+def test_keys_that_different_rows_share_are_a_comment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, sampled: int
+) -> None:
+    monkeypatch.setattr("sluicegate.tools.scaffold.sniff.ROWS", sampled)
+    made = new(tmp_path, write(tmp_path, f"orders.{ending}", ORDERS_IN[ending](orders([3], [4, 5]))))
+    why = (
+        "not unique: 3 of 103 rows would be set aside as duplicates, though 2 of them differ from the row that is kept,"
+        f" as does record 102 of orders.{ending}"
+    )
+    assert f"    # keys: [order_id]  # {why}\n" in (made.folder / "pipeline.yaml").read_text()
+    assert definition.load("mine", at(tmp_path)).silver["orders"].keys == []
+    (sentence,) = near_misses.sentences(made.tables[0], examples=True)
+    assert sentence == f"order_id: nearly keys, but {why}; pipeline.yaml has them as a comment"
+
+
+def test_rows_without_a_key_are_told(tmp_path: Path) -> None:
+    made = new(tmp_path, write(tmp_path, "orders.csv", of_orders(orders(none=[7, 8]))))
+    why = "not proved: 2 of 100 rows have no value there that fits"
+    assert made.tables[0].guess.no_keys == {("order_id",): why}
+    assert near_misses.sentences(made.tables[0], examples=True) == [
+        f"order_id: nearly keys, but {why}; pipeline.yaml has them as a comment"
+    ]
+
+
+def test_many_copies_or_unnamed_rows_make_no_keys(tmp_path: Path) -> None:
+    made = new(tmp_path, write(tmp_path, "orders.csv", of_orders(orders([*range(30)]))))
+    assert (made.tables[0].guess.keys, made.tables[0].guess.no_keys) == ([], {})
+    rows = [f"2024-01-01 10:{n % 60:02d}:{n // 60:02d},thing {n % 7}" for n in range(90)]
+    made = new(tmp_path, write(tmp_path, "sold.csv", "\n".join(["at,what", *rows, rows[5]]) + "\n"), name="sold")
+    why = "not unique: 1 of 91 rows would be set aside as duplicates, all of them copies of the row that is kept,"
+    assert made.tables[0].guess.no_keys == {("at", "what"): f"{why} as is record 91 of sold.csv"}
+
+
+def test_values_that_do_not_fit_do_not_stop_keys_for_they_are_quarantined(tmp_path: Path) -> None:
+    text = "id,n\n" + "".join(f"{'x' if n == 20 else n},1\n" for n in range(100))
+    made = new(tmp_path, write(tmp_path, "t.csv", text))
+    assert made.tables[0].guess.keys == ["id"]
+    text = (made.folder / "pipeline.yaml").read_text()
+    assert "the same in no two different ones of all 100 rows" in text
+    assert "# 1 record has a value there that does not fit its type: quarantined.\n" in text
+
+
+def test_copies_of_rows_that_are_quarantined_are_no_duplicates(tmp_path: Path) -> None:
+    rows = orders([3, 9, 10])
+    for row, price in ((rows[9], "nine"), (rows[101], "nine")):
+        row["price"] = price
+    made = new(tmp_path, write(tmp_path, "orders.csv", of_orders(rows)))
+    assert made.tables[0].guess.proof is not None
+    assert (made.tables[0].guess.keys, made.tables[0].guess.proof.surplus) == (["order_id"], 2)
+
+
+def test_a_name_of_a_file_stays_in_its_comment(tmp_path: Path) -> None:
+    made = new(
+        tmp_path, "t=" + write(tmp_path, "a\ngold: {}\n.csv", of_orders(orders([], [4])).replace("7\n", "x\n", 1))
+    )
+    assert "\ngold: {}\n" not in "".join(file.read_text() for file in made.folder.iterdir())
+
+
+def test_the_command_tells_near_misses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, "orders.csv", of_orders(orders([3])).replace("s0,9\n", "s0,nine\n"))
+    done = CliRunner().invoke(app, ["new", "sales", "--from", "orders.csv", "--land"])
+    assert done.exit_code == 0, done.output
+    assert '  near miss: price: 100 of 101 values are BIGINT; the other one ("nine" in record 10 of' in done.output
+    assert "  near miss: order_id: 1 row is a copy of an earlier row (as record 101 of orders.csv)" in done.output
+    assert CliRunner().invoke(app, ["plan", "sales"]).exit_code == 0
+
+
 # --- the command -----------------------------------------------------------------------------------------------------
 
 
@@ -821,7 +1027,7 @@ def test_the_command_says_what_it_saw_and_what_comes_next(tmp_path: Path, monkey
     assert done.exit_code == 0, done.output
     assert "keys: order_id (a guess)" in done.output
     assert done.output.endswith(
-        '  sluicegate run sales\n  sluicegate sql "SELECT * FROM sales.orders_by_day LIMIT 10"\n'
+        f'  {program()} run sales\n  {program()} sql "SELECT * FROM sales.orders_by_day LIMIT 10"\n'
     )
     assert CliRunner().invoke(app, ["plan", "sales"]).exit_code == 0
 

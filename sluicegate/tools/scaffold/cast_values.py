@@ -1,0 +1,79 @@
+"""Values as silver will have them: cast by the type of their column, as Spark does it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from typing import Any
+
+from sluicegate.tools.scaffold.column import Column
+from sluicegate.tools.scaffold.infer_types import Found
+from sluicegate.tools.scaffold.near_types import is_cast
+
+
+class _Unfit:
+    """Value that does not fit its type."""
+
+
+UNFIT = _Unfit()
+
+# As Spark casts a text: 38 digits, a half rounded away from zero. Python's own has 28, and rounds a half to even.
+_DECIMAL = Context(prec=38, rounding=ROUND_HALF_UP)
+
+
+def caster(column: Column, *, typed: bool) -> Callable[[Any], Any]:
+    """Function that casts a value as silver will; ``UNFIT`` for one that does not fit, which is quarantined."""
+    if typed:
+        return lambda value: value
+    cast = _cast(column)
+    nothing = {*column.found.nothing, ""}
+
+    def of(value: Any) -> Any:
+        if value is None or isinstance(value, (dict, list)):
+            return None
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        if text in nothing:
+            return None
+        try:
+            return cast(text)
+        except (ValueError, OverflowError, InvalidOperation):
+            return UNFIT
+
+    return of
+
+
+def _cast(column: Column) -> Callable[[str], Any]:
+    pattern = column.found.pattern
+    if scale := re.search(r"AS DECIMAL\(\d+, (\d+)\)", pattern):
+        step = Decimal(1).scaleb(-int(scale[1]))
+        return lambda text: _DECIMAL.add(Decimal(text.strip()).quantize(step, context=_DECIMAL), Decimal(0))
+    if "AS DOUBLE) AS TIMESTAMP" in pattern:
+        return lambda text: int(float(text.strip()) * 1_000_000)
+    if column.found.kind == "BIGINT" or "timestamp_millis" in pattern:
+        return _whole
+    if column.found.kind == "DATE":
+        return lambda text: date.fromisoformat(text.strip()[:10])
+    if column.found.kind in ("DOUBLE", "BOOLEAN"):
+        return lambda text: _demanded(column.found, text)
+    return _time if column.found.kind == "TIMESTAMP" else lambda text: text
+
+
+def _demanded(found: Found, text: str) -> str:
+    """Text that Spark casts. Which ones give one value is not asked: no key is made of them."""
+    if not is_cast(found, text.strip()):
+        raise ValueError(text)
+    return text
+
+
+def _whole(text: str) -> int:
+    if not re.fullmatch(r"[+-]?[0-9]{1,19}", text.strip()):
+        raise ValueError(text)
+    return int(text)
+
+
+def _time(text: str) -> timedelta:
+    found = datetime.fromisoformat(text.strip())
+    found = found if found.tzinfo else found.replace(tzinfo=UTC)
+    return found - datetime(1970, 1, 1, tzinfo=UTC)

@@ -1,0 +1,53 @@
+"""Near misses of a new table, in a sentence each: what is so in nearly all rows, and what becomes of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sluicegate.tools.scaffold.naming import in_comment
+from sluicegate.tools.scaffold.prove_keys import Proof
+from sluicegate.tools.scaffold.table import NewTable
+
+_SHOWN, _LONGEST = 40, 500
+"""Most characters of a value, and of a sentence, that are shown."""
+
+
+def sentences(table: NewTable, *, examples: bool) -> list[str]:
+    """Sentences about a table.
+
+    Args:
+        table: the table.
+        examples: whether to quote a value of the files, for a person who has them; never one of personal data.
+    """
+    return [in_comment(text, _LONGEST) for text in (*_types(table, examples=examples), *_keys(table))]
+
+
+def _types(table: NewTable, *, examples: bool) -> Iterator[str]:
+    for column in table.columns:
+        if misfits := column.found.misfits:
+            fitting = misfits.among - misfits.count
+            shown = examples and column.name not in table.guess.pii
+            example = f'"{in_comment(misfits.example, _SHOWN)}" in {misfits.place}' if shown else misfits.place
+            other = "the other one" if misfits.count == 1 else f"the other {misfits.count:,}"
+            rows = "its record goes" if misfits.count == 1 else "their records go"
+            yield (
+                f"{in_comment(column.field)}: {fitting:,} of {misfits.among:,} values are {column.found.kind}; {other}"
+                f" ({'' if misfits.count == 1 else 'as '}{example}): {rows} to {table.name}_quarantine"
+                f" ({table.name}.sql says how to keep text)"
+            )
+
+
+def _keys(table: NewTable) -> Iterator[str]:
+    proof, missed = table.guess.proof, table.guess.missed
+    if proof and proof.surplus:
+        copies = "1 row is a copy" if proof.surplus == 1 else f"{proof.surplus:,} rows are copies"
+        yield (
+            f"{_names(proof)}: {copies} of an earlier row (as {proof.place}): set aside as"
+            f" {'a duplicate' if proof.surplus == 1 else 'duplicates'}, and counted"
+        )
+    if missed:
+        yield f"{_names(missed)}: nearly keys, but {missed.why_not}; pipeline.yaml has them as a comment"
+
+
+def _names(proof: Proof) -> str:
+    return in_comment(", ".join(proof.keys))

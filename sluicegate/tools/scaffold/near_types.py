@@ -1,0 +1,89 @@
+"""Types that nearly all values of a column have. Silver quarantines the records of the others, with the reason."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import date
+from typing import Any
+
+from sluicegate.tools.scaffold import infer_types
+from sluicegate.tools.scaffold.infer_types import NOTHING, NUMBERS, TIMES, Found, Misfits, kind_of_text
+from sluicegate.tools.scaffold.nearly import few
+
+MOST_MISFITS = 10
+"""Most different values that may not fit: more of them are no mistakes, but another kind of value, as ``12a`` is."""
+
+# What Spark casts to a number besides what is one here: 007, +1, .5, 1d, NaN, and a lone point to 0. It would be another
+# value, and no error.
+_CAST_TO_NUMBER = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d*)(?:e[+-]?\d+)?[df]?|nan|inf|infinity|0x[\da-f.]+p.*)", re.I)
+_CAST_TO_BOOLEAN = {"t", "true", "y", "yes", "1", "f", "false", "n", "no", "0"}
+_DAY = re.compile(r"[+-]?(\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})([ T].*)?)?)?", re.DOTALL)
+_CLOCK = re.compile(r"(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?!\d))?)?.*", re.DOTALL)
+
+
+def of_values(name: str, values: Sequence[Any], place: Callable[[int], str], *, commas: bool) -> Found:
+    """Type of a column of texts: that of all its values, else that of nearly all, else text.
+
+    Args:
+        name: the column's name, which distinguishes times from numbers.
+        values: its values: text, bool, list, dict or None.
+        place: says where in the files the value of a number in ``values`` is.
+        commas: whether a comma may stand for a decimal point.
+    """
+    found = infer_types.of_values(name, values, commas=commas)
+    if found.kind != "STRING" or any(isinstance(value, (list, dict)) for value in values):
+        return found
+    texts = [infer_types.as_text(value) for value in values]
+    # A word for nothing with blanks around it is a misfit as any other: silver compares whole texts.
+    there = [n for n, text in enumerate(texts) if text is not None and text not in NOTHING]
+    for fits in _classes(commas=commas):
+        misfits = [n for n in there if not fits(texts[n].strip())]  # type: ignore[union-attr]
+        different = {str(texts[n]) for n in misfits}
+        if not few(len(misfits), len(there)) or len(different) > MOST_MISFITS:
+            continue
+        fitting = [None if n in {*misfits} else value for n, value in enumerate(values)]
+        nearly = infer_types.of_values(name, fitting, commas=commas)
+        if nearly.kind == "STRING" or any(is_cast(nearly, text.strip()) for text in different):
+            return found
+        first = Misfits(len(misfits), len(there), str(texts[misfits[0]]), place(misfits[0]))
+        return replace(nearly, is_guess=True, misfits=first)
+    return found
+
+
+def _classes(*, commas: bool) -> Iterator[Callable[[str], bool]]:
+    """Tests of one text, each for values that can be of one type."""
+    yield lambda text: kind_of_text(text) in NUMBERS
+    yield lambda text: kind_of_text(text) in TIMES
+    yield lambda text: kind_of_text(text) == "BOOLEAN"
+    if commas:
+        yield infer_types.has_decimal_comma
+
+
+def is_cast(found: Found, text: str) -> bool:
+    """Whether Spark may cast a text that does not fit to some value, so that silver would have another one."""
+    if found.kind == "BOOLEAN":
+        return text.lower() in _CAST_TO_BOOLEAN
+    if "AS DOUBLE" in found.pattern or found.kind not in TIMES:
+        text = text.replace(",", ".") if "replace(" in found.pattern else text
+        return _CAST_TO_NUMBER.fullmatch(text) is not None
+    if "timestamp_millis" in found.pattern:
+        return _CAST_TO_NUMBER.fullmatch(text) is not None
+    return _is_cast_to_time(text, day_only=found.kind == "DATE")
+
+
+def _is_cast_to_time(text: str, *, day_only: bool) -> bool:
+    if not (day := _DAY.fullmatch(text)):
+        return not day_only and re.match(r"T\d|\d{1,2}:\d", text) is not None
+    year, month, number, rest = day.groups()
+    try:
+        date(min(int(year), 9999), int(month or 1), int(number or 1))
+    except ValueError:
+        return False
+    if day_only or not (rest or "").strip():
+        return True
+    clock = _CLOCK.fullmatch(rest[1:].strip())
+    return clock is not None and all(
+        int(part or 0) < most for part, most in zip(clock.groups(), (24, 60, 60), strict=True)
+    )
