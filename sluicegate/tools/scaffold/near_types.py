@@ -15,8 +15,8 @@ from sluicegate.tools.scaffold.nearly import few
 MOST_MISFITS = 10
 """Most different values that may not fit: more of them are no mistakes, but another kind of value, as ``12a`` is."""
 
-# What Spark casts to a number besides what is one here: 007, +1, .5, 1d, NaN, and a lone point to 0. It would be another
-# value, and no error.
+# What Spark casts to a number besides what is one here: 007, +1, .5, 1d, NaN, and a lone point to 0. It would be other
+# values, and no error.
 _CAST_TO_NUMBER = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d*)(?:e[+-]?\d+)?[df]?|nan|inf|infinity|0x[\da-f.]+p.*)", re.I)
 _CAST_TO_BOOLEAN = {"t", "true", "y", "yes", "1", "f", "false", "n", "no", "0"}
 _DAY = re.compile(r"[+-]?(\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})([ T].*)?)?)?", re.DOTALL)
