@@ -11,7 +11,7 @@ from sluicegate.settings import Settings
 
 @with_settings("lake", "landing", "pipelines", "target")
 def alerts(pipeline: PipelineName, *, settings: Settings, as_json: JsonOption = False) -> None:
-    """Show what the limits under `alerts` say now: freshness, volume, backlog, rates of rules.
+    """Check the limits under `alerts` now: freshness, volume, backlog, rates of rules.
 
     It ends with exit code 3 if something is beyond a limit `fail`. Nothing is written, and no Spark is started.
 

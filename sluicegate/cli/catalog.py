@@ -9,7 +9,7 @@ from sluicegate.settings import Settings
 
 @with_settings("lake", "landing", "pipelines", "master", "target")
 def catalog(pipeline: PipelineName, *, settings: Settings, as_json: JsonOption = False) -> None:
-    """Register a pipeline's tables in the catalog, also those that are there already (a run does so for new ones).
+    """Register all tables of a pipeline in the catalog again (a run registers only new ones).
 
     Example: sluicegate catalog heart_rate
     """

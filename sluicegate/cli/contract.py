@@ -29,7 +29,7 @@ def contract(
     settings: Settings,
     as_json: JsonOption = False,
 ) -> None:
-    """Print a pipeline's data contract (ODCS 3.1), or make a definition of one.
+    """Export a pipeline's data contract (ODCS 3.1), or generate a definition from one.
 
     An import says what it left of the contract, and exits with 3 if it left anything.
 

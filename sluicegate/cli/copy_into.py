@@ -42,7 +42,7 @@ def copy_into(
     settings: Settings,
     as_json: JsonOption = False,
 ) -> None:
-    """Copy chosen files into a bronze table, each of them once; what has been copied is left out.
+    """Copy chosen files into a bronze table, each of them once; files that were copied before are skipped.
 
     Example: sluicegate copy-into heart_rate recordings_bronze /mnt/archive --pattern '2024-*.json'
     """

@@ -28,7 +28,7 @@ def jars(
         bool, typer.Option("--archive/--no-archive", help="Whether to make the class-data archive, too.")
     ] = True,
 ) -> None:
-    """Fetch the pinned jars, check their sums, and have the JVM make its class-data archive.
+    """Download the pinned jars, verify their checksums, and create the JVM's class-data archive.
 
     Example: sluicegate jars /opt/sluicegate/jars
     """

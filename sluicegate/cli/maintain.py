@@ -9,7 +9,7 @@ from sluicegate.settings import Settings
 
 @with_settings("lake", "landing", "pipelines", "master", "target")
 def maintain(pipeline: PipelineName, *, settings: Settings, as_json: JsonOption = False) -> None:
-    """Put small files of the tables together, and delete files that no version of the last days needs.
+    """Compact small files of the tables (OPTIMIZE), and delete old files that are no longer needed (VACUUM).
 
     Example: sluicegate maintain heart_rate
     """

@@ -29,7 +29,7 @@ def reload(
     settings: Settings,
     as_json: JsonOption = False,
 ) -> None:
-    """Read chosen files again; their rows replace those that they gave before, in one commit a chunk.
+    """Read chosen files again; their rows replace the former rows of these files, in one commit for each ledger batch.
 
     Example: sluicegate reload heart_rate recordings_bronze --pattern '2024-05-*.json'
     """
@@ -60,7 +60,7 @@ def reset(
     settings: Settings,
     as_json: JsonOption = False,
 ) -> None:
-    """Rebuild a bronze table, columns and all, from its files, in one commit. It shows what it will do, and asks.
+    """Rebuild a bronze table with its columns from its files, in one commit. It asks for confirmation.
 
     Example: sluicegate reset heart_rate recordings_bronze
     """

@@ -23,7 +23,7 @@ def report(
     settings: Settings,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the pages of the Lakehouse about a pipeline and a run of it into one HTML file, which needs nothing else.
+    """Write the Lakehouse pages of a pipeline and one of its runs into one self-contained HTML file.
 
     Example: sluicegate report heart_rate --out report.html
     """

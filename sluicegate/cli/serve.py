@@ -28,7 +28,7 @@ def serve(
     landing: Annotated[str | None, PLACES["landing"]] = None,
     master: Annotated[str | None, PLACES["master"]] = None,
 ) -> None:
-    """Serve Spark Connect with the settings of our jobs, until Ctrl-C; commands use it by --remote.
+    """Run a Spark Connect server with the settings of our jobs, until Ctrl-C; commands use it with --remote.
 
     Lake and landing only say whether it must read S3; a server is for all pipelines.
 

@@ -78,7 +78,7 @@ def streams(
     settings: Settings,
     as_json: JsonOption = False,
 ) -> None:
-    """List the continuous runs of the lake, or let them stop after their current batch. No JVM.
+    """List the continuous runs of the lake, or stop them after their current batch. No JVM.
 
     One that gives no sign of life is cleared away by stopping it; its tables are right all the same.
 

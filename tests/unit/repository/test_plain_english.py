@@ -39,6 +39,13 @@ BANNED = {
     r"late \w+ is not too late": "late-arriving",
     r"so it is with": "the same holds for",
     r"go(?:es)? on behind": "continue after",
+    r"a commit (?:each|a chunk)": "one commit for each ledger batch",
+    r"says? otherwise": "name the option, or the default",
+    r"to be had": "available",
+    r"lost the place": "the progress is lost",
+    r"mends? itself": "repairs itself",
+    r"What stands": "name the thing",
+    r"no more than chance": "noise",
 }
 PATTERN = re.compile("|".join(rf"\b(?:{phrase})\b" for phrase in BANNED))
 
