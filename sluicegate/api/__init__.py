@@ -14,6 +14,7 @@ from sluicegate.api.chosen import copy_into, reload, replay, reset
 from sluicegate.console import silent
 from sluicegate.errors import QueryError, UserError
 from sluicegate.settings import Settings
+from sluicegate.storage import aws
 from sluicegate.storage.store_errors import translated
 
 __all__ = ["alerts", "copy_into", "files", "history", "impact", "lineage", "load", "plan", "readable_definitions",
@@ -52,6 +53,7 @@ def load(name: str, settings: Settings | None = None) -> Pipeline:
     return definition.load(name, settings or Settings.of())
 
 
+@aws.briefly()
 @translated()
 def plan(pipeline: Pipeline) -> Plan:
     """What a run would do, table by table, as ``sluicegate plan`` shows. Nothing is written and no JVM started.
@@ -138,6 +140,7 @@ def run(
     return run_pipeline.run(pipeline, pipeline.settings, layer, tell, request.interval)
 
 
+@aws.briefly()
 @translated()
 def status(pipeline: Pipeline) -> Status:
     """Rows, version, freshness and quarantine of each table, and what waits, as ``sluicegate status``. No JVM.

@@ -20,6 +20,7 @@ from sluicegate.errors import UserError
 from sluicegate.lake import target_owner
 from sluicegate.lake.layout import Lake
 from sluicegate.settings import SERVER, Settings
+from sluicegate.storage import aws
 from sluicegate.storage.store_errors import translated
 
 if TYPE_CHECKING:
@@ -119,6 +120,7 @@ def _annotation(place: Place) -> Any:
     return Annotated[str | None, PLACES[place]]
 
 
+@aws.briefly()
 @translated()
 def loaded(name: str, settings: Settings) -> Pipeline:
     """The definition of a pipeline whose tables a command reads; warns on stderr if they are those of another target.
