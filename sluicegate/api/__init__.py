@@ -55,11 +55,16 @@ def load(name: str, settings: Settings | None = None) -> Pipeline:
 
 @aws.briefly()
 @translated()
-def plan(pipeline: Pipeline) -> Plan:
+def plan(pipeline: Pipeline, *, partly: bool = False) -> Plan:
     """What a run would do, table by table, as ``sluicegate plan`` shows. Nothing is written and no JVM started.
 
+    Args:
+        pipeline: the definition.
+        partly: whether to go on where landing or the lake cannot be reached: ``problems`` then has the errors.
+
     Returns:
-        What waits for each table; ``touched`` estimates what a run would read and touch for gold that is behind.
+        What waits for each table; ``outdated`` has those with rows of a former definition; ``touched`` estimates what a
+        run would read and touch for gold that is behind.
 
     Raises:
         LandingMissing: a landing folder, or the Delta table that a bronze table reads, does not exist.
@@ -67,7 +72,7 @@ def plan(pipeline: Pipeline) -> Plan:
     """
     from sluicegate.monitor import estimate
 
-    return estimate.plan(pipeline, pipeline.settings)
+    return estimate.plan(pipeline, pipeline.settings, partly=partly)
 
 
 @translated()

@@ -129,10 +129,17 @@ def loaded(name: str, settings: Settings) -> Pipeline:
         SluicegateError: see ``api.load``.
     """
     definition = api.load(name, settings)
+    warn_of_owner(definition)
+    return definition
+
+
+@aws.briefly()
+@translated()
+def warn_of_owner(definition: Pipeline) -> None:
+    """Warns on stderr if the tables of a pipeline are those of another target."""
     own = definition.settings
     if said := target_owner.warning(Lake(own.lake, definition.name), own.target, definition.targets):
         print(f"warning: {said}", file=sys.stderr)
-    return definition
 
 
 def printer(as_json: bool, *, quiet: bool = False) -> Callable[[str], None]:
