@@ -14,6 +14,7 @@ from sluicegate.api.chosen import copy_into, reload, replay, reset
 from sluicegate.console import silent
 from sluicegate.errors import QueryError, UserError
 from sluicegate.settings import Settings
+from sluicegate.storage import aws
 from sluicegate.storage.store_errors import translated
 
 __all__ = ["alerts", "copy_into", "files", "history", "impact", "lineage", "load", "plan", "readable_definitions",
@@ -52,12 +53,18 @@ def load(name: str, settings: Settings | None = None) -> Pipeline:
     return definition.load(name, settings or Settings.of())
 
 
+@aws.briefly()
 @translated()
-def plan(pipeline: Pipeline) -> Plan:
+def plan(pipeline: Pipeline, *, partly: bool = False) -> Plan:
     """What a run would do, table by table, as ``sluicegate plan`` shows. Nothing is written and no JVM started.
 
+    Args:
+        pipeline: the definition.
+        partly: whether to go on where landing or the lake cannot be reached: ``problems`` then has the errors.
+
     Returns:
-        What waits for each table; ``touched`` estimates what a run would read and touch for gold that is behind.
+        What waits for each table; ``outdated`` has those with rows of a former definition; ``touched`` estimates what a
+        run would read and touch for gold that is behind.
 
     Raises:
         LandingMissing: a landing folder, or the Delta table that a bronze table reads, does not exist.
@@ -65,7 +72,7 @@ def plan(pipeline: Pipeline) -> Plan:
     """
     from sluicegate.monitor import estimate
 
-    return estimate.plan(pipeline, pipeline.settings)
+    return estimate.plan(pipeline, pipeline.settings, partly=partly)
 
 
 @translated()
@@ -138,6 +145,7 @@ def run(
     return run_pipeline.run(pipeline, pipeline.settings, layer, tell, request.interval)
 
 
+@aws.briefly()
 @translated()
 def status(pipeline: Pipeline) -> Status:
     """Rows, version, freshness and quarantine of each table, and what waits, as ``sluicegate status``. No JVM.

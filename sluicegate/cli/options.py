@@ -20,6 +20,7 @@ from sluicegate.errors import UserError
 from sluicegate.lake import target_owner
 from sluicegate.lake.layout import Lake
 from sluicegate.settings import SERVER, Settings
+from sluicegate.storage import aws
 from sluicegate.storage.store_errors import translated
 
 if TYPE_CHECKING:
@@ -119,6 +120,7 @@ def _annotation(place: Place) -> Any:
     return Annotated[str | None, PLACES[place]]
 
 
+@aws.briefly()
 @translated()
 def loaded(name: str, settings: Settings) -> Pipeline:
     """The definition of a pipeline whose tables a command reads; warns on stderr if they are those of another target.
@@ -127,10 +129,17 @@ def loaded(name: str, settings: Settings) -> Pipeline:
         SluicegateError: see ``api.load``.
     """
     definition = api.load(name, settings)
+    warn_of_owner(definition)
+    return definition
+
+
+@aws.briefly()
+@translated()
+def warn_of_owner(definition: Pipeline) -> None:
+    """Warns on stderr if the tables of a pipeline are those of another target."""
     own = definition.settings
     if said := target_owner.warning(Lake(own.lake, definition.name), own.target, definition.targets):
         print(f"warning: {said}", file=sys.stderr)
-    return definition
 
 
 def printer(as_json: bool, *, quiet: bool = False) -> Callable[[str], None]:

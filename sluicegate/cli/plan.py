@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sluicegate import api
 from sluicegate.cli.impact import show_impact
-from sluicegate.cli.options import JsonOption, PipelineName, loaded, show_json, show_table, with_settings
+from sluicegate.cli.options import JsonOption, PipelineName, loaded, show_json, show_table, warn_of_owner, with_settings
+from sluicegate.errors import StoreRefused, StoreUnreachable
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
@@ -32,15 +35,20 @@ def plan(
 ) -> None:
     """Check the definition, and tell what each table reads and what a run would do. Nothing is written.
 
+    Where landing or the lake cannot be reached it says so, tells the rest, and ends with 0: the definition is valid.
+
     Example: sluicegate plan heart_rate
     """
     from sluicegate.monitor import graph
 
-    definition = loaded(pipeline, settings)
     if impact is not None:
+        definition = loaded(pipeline, settings)
         show_impact(definition, impact, as_json=as_json)
         return
-    waiting = api.plan(definition)
+    definition = api.load(pipeline, settings)
+    waiting = api.plan(definition, partly=True)
+    with suppress(StoreRefused, StoreUnreachable):  # which is said below
+        warn_of_owner(definition)
     news = _with_news(definition, waiting)
     facts = [_planned(definition, waiting, work, news) for work in waiting.tables]
     own, params = definition.settings, {name: str(value) for name, value in definition.values.items()}
@@ -48,6 +56,8 @@ def plan(
         show_json({
             "pipeline": definition.name, "schedule": definition.schedule, "target": own.target or None,
             "params": params, "nothing": waiting.nothing, "reads": graph.reads(definition), "tables": facts,
+            "complete": not waiting.problems,
+            "problems": {name: error.as_dict() for name, error in waiting.problems.items()},
         })  # fmt: skip
         return
     print(f"{definition.name}: {definition.description}".rstrip(": "))
@@ -62,6 +72,10 @@ def plan(
     columns = ["layer", "table", "reads", "how", "a run would"]
     show_table(columns, [[fact[column] for column in columns] for fact in facts])
     print(f"\n{waiting.sentence()}")
+    for stale in waiting.outdated.values():
+        print(f"former definition: {stale}")
+    for said in dict.fromkeys(error.for_people() for error in waiting.problems.values()):
+        print(f"warning: the plan is not complete: {said}", file=sys.stderr)
 
 
 def _with_news(definition: Pipeline, waiting: Plan) -> set[str]:
@@ -74,9 +88,30 @@ def _with_news(definition: Pipeline, waiting: Plan) -> set[str]:
 
 
 def _planned(definition: Pipeline, waiting: Plan, work: TableWork, news: set[str]) -> dict[str, Any]:
+    would = _would(definition, waiting, work, news)
+    reads, how = _described(definition, work.layer, work.table, work.flow.refresh_strategy)
+    if work.described is not None:
+        would = f"set {work.described}" if would == "do nothing" else f"{would}; set {work.described}"
+    rules = _rules(definition, work.table)
+    how += f"; held to {', '.join(rules)}" if rules else ""
+    planned: dict[str, Any] = {
+        "layer": work.layer, "table": work.table, "reads": reads, "how": how, "rules": rules, "a run would": would,
+    }  # fmt: skip
+    if stale := waiting.outdated.get(work.table):
+        planned["former_definition"] = stale.facts()
+    touched = waiting.touched.get(work.table)
+    if touched is None:
+        return planned
+    return planned | {"a run would": f"{would}; {touched}", "touches": touched.facts()}
+
+
+def _would(definition: Pipeline, waiting: Plan, work: TableWork, news: set[str]) -> str:
+    """What a run would do with the rows of a table."""
     from sluicegate.console import files
     from sluicegate.definition import LAYERS
 
+    if work.problem is not None:
+        return f"not known: {work.problem.message}"
     now = work.progress
     before = LAYERS.index(work.layer)
     follows = waiting.layers and before > min(LAYERS.index(layer) for layer in waiting.layers)
@@ -96,18 +131,7 @@ def _planned(definition: Pipeline, waiting: Plan, work: TableWork, news: set[str
         would = f"follow what {', '.join(read for read in definition.reads(work.table) if read in news)} writes"
     else:
         would = f"wait: {now.why}" if now.kind == "blocked" else "do nothing"
-    reads, how = _described(definition, work.layer, work.table, work.flow.refresh_strategy)
-    if work.described is not None:
-        would = f"set {work.described}" if would == "do nothing" else f"{would}; set {work.described}"
-    rules = _rules(definition, work.table)
-    how += f"; held to {', '.join(rules)}" if rules else ""
-    planned = {
-        "layer": work.layer, "table": work.table, "reads": reads, "how": how, "rules": rules, "a run would": would,
-    }  # fmt: skip
-    touched = waiting.touched.get(work.table)
-    if touched is None:
-        return planned
-    return planned | {"a run would": f"{would}; {touched}", "touches": touched.facts()}
+    return would
 
 
 def _rules(definition: Pipeline, name: str) -> list[str]:

@@ -12,13 +12,18 @@ from deltalake.exceptions import DeltaError
 from sqlglot import exp
 
 from sluicegate.console import human_bytes
+from sluicegate.errors import SluicegateError, StoreRefused, StoreUnreachable
 from sluicegate.flow import refresh_cost, thresholds
+from sluicegate.flow.flows import all_opened
 from sluicegate.flow.model import Flow, Progress, name_of
 from sluicegate.flow.refresh_cost import Choice, RefreshCost, Work
 from sluicegate.lake import commit_stats
 from sluicegate.lake import tables as lake_tables
-from sluicegate.monitor.plan import Pending, pending
+from sluicegate.lake.layout import Lake
+from sluicegate.monitor.outdated import Outdated, outdated
+from sluicegate.monitor.plan import Pending, pending, without_lake
 from sluicegate.sql.tokens import QuerySyntax, parsed
+from sluicegate.storage.store_errors import translated
 
 if TYPE_CHECKING:
     from sluicegate.definition import GoldTable, Pipeline
@@ -83,20 +88,39 @@ class Plan(Pending):
 
     Attributes:
         touched: the estimates of ``foresee``, by the names of gold tables.
+        outdated: the tables that have rows of a former definition, by name.
     """
 
     touched: Mapping[str, Touched] = field(default_factory=dict)
+    outdated: Mapping[str, Outdated] = field(default_factory=dict)
+
+    @property
+    def problems(self) -> dict[str, SluicegateError]:
+        """Why it is not known what waits, by table."""
+        return {work.table: work.problem for work in self.tables if work.problem is not None}
 
 
-def plan(pipeline: Pipeline, settings: Settings) -> Plan:
+def plan(pipeline: Pipeline, settings: Settings, *, partly: bool = False) -> Plan:
     """What waits for a pipeline, with an estimate for each gold table that is behind.
+
+    Args:
+        pipeline: the definition.
+        settings: where things are.
+        partly: whether to go on where landing or the lake cannot be reached, and say so in ``problems``.
 
     Raises:
         LandingMissing: a landing folder, or the Delta table that a bronze table reads, does not exist.
         NotADeltaTable: there are files, but no table, where a table should be.
     """
-    waiting = pending(pipeline, settings)
-    return Plan(waiting.tables, foresee(pipeline, waiting))
+    try:
+        with translated():
+            opened = all_opened(pipeline, Lake(settings.lake, pipeline.name))
+            waiting = pending(pipeline, settings, opened, partly=partly)
+            return Plan(waiting.tables, foresee(pipeline, waiting), outdated(pipeline, waiting, opened))
+    except (StoreRefused, StoreUnreachable) as error:
+        if not partly:
+            raise
+        return Plan(without_lake(pipeline, settings, error).tables)
 
 
 def foresee(pipeline: Pipeline, waiting: Pending) -> dict[str, Touched]:

@@ -8,19 +8,24 @@ from typing import TYPE_CHECKING
 
 from sluicegate.console import files as files_
 from sluicegate.console import human_bytes
+from sluicegate.errors import LandingMissing, SluicegateError, StoreRefused, StoreUnreachable
 from sluicegate.flow.flows import all_opened, flows
 from sluicegate.flow.model import Flow, Progress
 from sluicegate.flow.progress import progress
 from sluicegate.lake import layout
+from sluicegate.lake.table import Table, Tables
 from sluicegate.lake.table_description import Change, difference
 from sluicegate.landing import glance, on_record
+from sluicegate.storage.store_errors import translated
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from sluicegate.definition import BronzeTable, Pipeline
-    from sluicegate.lake.table import Tables
     from sluicegate.settings import Settings
+
+UNREACHED = (LandingMissing, StoreRefused, StoreUnreachable)
+"""Errors of a place that cannot be reached, of which a definition has no fault."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,7 @@ class TableWork:
         versions: versions of a source Delta table that are not taken in yet.
         unknown: whether only a run can find out what waits, as only its JVM can ask Kafka's brokers.
         described: what comments and properties a run would change; None if none.
+        problem: why it is not known what waits, where this was not to end the plan; None if it is known.
     """
 
     flow: Flow
@@ -54,6 +60,7 @@ class TableWork:
     versions: int = 0
     unknown: bool = False
     described: Change | None = None
+    problem: SluicegateError | None = None
 
     @property
     def layer(self) -> str:
@@ -146,6 +153,9 @@ class Pending:
         if self.settling:
             parts.append(f"{files_(self.settling)} still settling")
         failed = sum(table.failed for table in self.tables)
+        lost = [table.table for table in self.tables if table.problem is not None]
+        if lost:
+            parts.append(f"what there is for {', '.join(lost)} is not known")
         text = "waiting: " + "; ".join(parts) if parts else "nothing new: every landed file is in every table"
         but = [f"{files_(self.changed)} changed after being read"] if self.changed else []
         but += [f"{files_(failed)} could not be read"] if failed else []
@@ -165,13 +175,14 @@ def _left(failed: Mapping[str, bool], new: pa.Table) -> int:
     return len(failed.keys() - retried)
 
 
-def pending(pipeline: Pipeline, settings: Settings, opened: Tables | None = None) -> Pending:
+def pending(pipeline: Pipeline, settings: Settings, opened: Tables | None = None, *, partly: bool = False) -> Pending:
     """Compares landing, ledger and offsets with what the tables have.
 
     Args:
         pipeline: the definition.
         settings: where things are.
         opened: the handles of the step that this is a part of, as ``all_opened`` gives them.
+        partly: whether to go on where a landing folder, or another program's table, cannot be reached.
 
     Raises:
         LandingMissing: a landing folder, or the Delta table that a bronze table reads, does not exist.
@@ -180,18 +191,51 @@ def pending(pipeline: Pipeline, settings: Settings, opened: Tables | None = None
     at = layout.Lake(settings.lake, pipeline.name)
     found, opened = Pending(), opened or all_opened(pipeline, at)
     for layer in layout.LAYERS:
-        for name, flow in flows(pipeline, at, layer, opened).items():
-            now = progress(flow, opened)
-            if flow.foreign:
-                work = TableWork(flow, now, versions=now.until - now.since if now.work else 0)
-            elif layer == "bronze" and pipeline.bronze[name].kafka is not None:
-                work = TableWork(flow, now, behind=on_record.behind(at, name, opened), unknown=True)
-            elif layer == "bronze":
-                work = _of_files(flow, now, pipeline.bronze[name], at, opened)
-            else:
-                work = TableWork(flow, now)
+        for flow in flows(pipeline, at, layer, opened).values():
+            try:
+                with translated():
+                    work = _of_table(pipeline, flow, at, opened)
+            except UNREACHED as error:
+                if not partly or layer != "bronze":
+                    raise
+                work = TableWork(flow, Progress("blocked", why=error.message), problem=error)
             found.tables.append(replace(work, described=difference(opened[flow.target].delta, flow.description)))
     return found
+
+
+def _of_table(pipeline: Pipeline, flow: Flow, at: layout.Lake, opened: Tables) -> TableWork:
+    """Work that waits for a table, without what comments and properties a run would change."""
+    now = progress(flow, opened)
+    if flow.foreign:
+        return TableWork(flow, now, versions=now.until - now.since if now.work else 0)
+    if flow.layer != "bronze":
+        return TableWork(flow, now)
+    table = pipeline.bronze[flow.table]
+    if table.kafka is not None:
+        return TableWork(flow, now, behind=on_record.behind(at, flow.table, opened), unknown=True)
+    return _of_files(flow, now, table, at, opened)
+
+
+def without_lake(pipeline: Pipeline, settings: Settings, problem: SluicegateError) -> Pending:
+    """The tables of a pipeline whose lake cannot be reached: how each is made, as its definition alone tells.
+
+    Args:
+        pipeline: the definition.
+        settings: where things are.
+        problem: why the lake cannot be reached.
+    """
+    at, now = layout.Lake(settings.lake, pipeline.name), Progress("blocked", why=problem.message)
+    each = (flows(pipeline, at, layer, _Unopened()) for layer in layout.LAYERS)
+    return Pending([TableWork(flow, now, problem=problem) for of_layer in each for flow in of_layer.values()])
+
+
+class _Unopened(Tables):
+    """Handles as of a lake without tables."""
+
+    def __getitem__(self, uri: str) -> Table:
+        handle = super().__getitem__(uri)
+        handle.__dict__["delta"] = None
+        return handle
 
 
 def _of_files(flow: Flow, now: Progress, table: BronzeTable, at: layout.Lake, opened: Tables) -> TableWork:

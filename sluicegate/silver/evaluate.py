@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from sluicegate.definition.apply_changes import END_AT, START_AT
 from sluicegate.definition.silver_flow import SilverFlow
 from sluicegate.errors import QueryError, UserError, Where
-from sluicegate.flow import stream_batch
+from sluicegate.flow import former_definition, stream_batch
 from sluicegate.frames import column_types, python_function
 from sluicegate.frames.rejected import BROKEN
 from sluicegate.frames.row_rules import LENIENT
@@ -104,17 +104,12 @@ class RowEvaluator:
     def of_others(self) -> bool:
         """Whether rows of the table may have been made by another definition than today's."""
         last = log.last_commit_of_ours(self.target)
-        ours = (last.ours if last is not None else None) or {}
-        before = ours.get("definitions") or {}
-        others = any(before.get(flow, now) != now for flow, now in self._definitions.items())
-        now = self.table.fingerprint
-        return bool(ours.get("mixed")) or ours.get("definition", now) != now or others
+        return former_definition.in_silver(self.table, last, self.batch.progress.streams)
 
     @property
     def _definitions(self) -> dict[str, str]:
         """Fingerprint of the definition of each flow that the table may have rows of."""
-        there = self.batch.progress.streams
-        return {flow: maker.fingerprint for flow, maker in self.table.several.items() if flow in there}
+        return former_definition.flow_definitions(self.table, self.batch.progress.streams)
 
     @cached_property
     def made_by(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 
 # Retries of a failing store, for a minute at most: a longer wait looks like a hanging run.
 ATTEMPTS = 8
@@ -16,6 +17,32 @@ ARROW_ATTEMPTS = 5  # exponential backoff: 8 take a minute
 RETRY_SECONDS = 60
 CONNECT_SECONDS = 5
 REQUEST_SECONDS = 60
+
+# The same where somebody looks on and nothing is written: who asks again costs less than who waits.
+BRIEF_ATTEMPTS = 2
+BRIEF_RETRY_SECONDS = 3
+BRIEF_CONNECT_SECONDS = 2
+BRIEF_REQUEST_SECONDS = 4
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How long requests to a store go on.
+
+    Attributes:
+        attempts: how often delta-rs retries a request.
+        arrow_attempts: how often Arrow makes one.
+        retry_seconds: seconds after the first request for which delta-rs begins another one.
+        connect_seconds: seconds for a connection.
+        request_seconds: seconds for one request, with the bytes that it brings.
+    """
+
+    attempts: int
+    arrow_attempts: int
+    retry_seconds: int
+    connect_seconds: int
+    request_seconds: int
+
 
 # Arrow's credential options and their variables, for overrides; otherwise Arrow finds credentials itself.
 KEYS = {
@@ -25,6 +52,28 @@ KEYS = {
 }
 
 _GIVEN: ContextVar[dict[str, str]] = ContextVar("given", default={})  # noqa: B039 (never changed in place)
+
+_BRIEF: ContextVar[bool] = ContextVar("brief", default=False)
+
+
+@contextmanager
+def briefly() -> Iterator[None]:
+    """Ends the requests of the block, in this thread, after seconds if the store does not answer; also a decorator.
+
+    For pages and commands that only read. A file system or a table that is opened within it keeps these bounds.
+    """
+    before = _BRIEF.set(True)
+    try:
+        yield
+    finally:
+        _BRIEF.reset(before)
+
+
+def bounds() -> Bounds:
+    """Bounds of the requests of this thread."""
+    if _BRIEF.get():
+        return Bounds(BRIEF_ATTEMPTS, BRIEF_ATTEMPTS, BRIEF_RETRY_SECONDS, BRIEF_CONNECT_SECONDS, BRIEF_REQUEST_SECONDS)
+    return Bounds(ATTEMPTS, ARROW_ATTEMPTS, RETRY_SECONDS, CONNECT_SECONDS, REQUEST_SECONDS)
 
 
 @contextmanager

@@ -32,8 +32,9 @@ def options(address: str) -> dict[str, str] | None:
         return None
     config = {name: value for name in aws.KEYS.values() if (value := aws.current().get(name))}
     config |= {"AWS_REGION": aws.region() or _region_of(address)}
-    config |= {"max_retries": str(aws.ATTEMPTS), "retry_timeout": f"{aws.RETRY_SECONDS}s"}
-    config |= {"connect_timeout": f"{aws.CONNECT_SECONDS}s", "timeout": f"{aws.REQUEST_SECONDS}s"}
+    bounds = aws.bounds()
+    config |= {"max_retries": str(bounds.attempts), "retry_timeout": f"{bounds.retry_seconds}s"}
+    config |= {"connect_timeout": f"{bounds.connect_seconds}s", "timeout": f"{bounds.request_seconds}s"}
     if server := aws.endpoint():
         config |= {"AWS_ENDPOINT_URL": server, "AWS_ALLOW_HTTP": str(server.startswith("http:")).lower()}
     return config

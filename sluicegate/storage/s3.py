@@ -33,8 +33,9 @@ class S3(ArrowFSWrapper):  # type: ignore[misc]
         options: dict[str, Any] = {"tls_ca_file_path": aws.said("AWS_CA_BUNDLE") or None}
         options["region"] = aws.region() or region_of(bucket)
         options |= {option: aws.current().get(name) or None for option, name in aws.KEYS.items()}
-        options["retry_strategy"] = arrow.AwsStandardS3RetryStrategy(max_attempts=aws.ARROW_ATTEMPTS)
-        options |= {"connect_timeout": aws.CONNECT_SECONDS, "request_timeout": aws.REQUEST_SECONDS}
+        bounds = aws.bounds()
+        options["retry_strategy"] = arrow.AwsStandardS3RetryStrategy(max_attempts=bounds.arrow_attempts)
+        options |= {"connect_timeout": bounds.connect_seconds, "request_timeout": bounds.request_seconds}
         if address := aws.endpoint():
             server = urlsplit(address)
             options |= {"endpoint_override": server.netloc, "scheme": server.scheme}

@@ -62,8 +62,11 @@ def app_of_airflow() -> FastAPI:
 
 async def _guarded(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
     try:
-        with aws.given(await run_in_threadpool(connections.said_in_server)):
+        if routes.path_of(request).startswith("static/"):  # files of this package: no store, so no connection
             response = await call_next(request)
+        else:
+            with aws.given(await run_in_threadpool(connections.said_in_server)), aws.briefly():
+                response = await call_next(request)
     except SluicegateError as error:
         response = await _failed(request, error)
     except Exception as error:

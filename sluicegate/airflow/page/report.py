@@ -15,6 +15,7 @@ from sluicegate.monitor.views.flow_graph import Graph
 from sluicegate.monitor.views.one_table import TableView
 from sluicegate.monitor.views.run_view import RunView
 from sluicegate.monitor.views.source import Source
+from sluicegate.storage import aws
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Report:
     tables: tuple[TableView, ...]
 
 
+@aws.briefly()
 def report_of(pipeline: Pipeline, run: str | None = None, *, rows: bool = False) -> Report:
     """The views of a pipeline as of a run, by default its newest.
 

@@ -25,7 +25,7 @@ from deltalake import DeltaTable
 from sluicegate import definition
 from sluicegate.definition import Pipeline
 from sluicegate.definition.loader import FILE
-from sluicegate.errors import PipelineMissing, SluicegateError
+from sluicegate.errors import PipelineMissing, SluicegateError, StoreUnreachable
 from sluicegate.lake import layout, tables
 from sluicegate.lake.table import Table, Tables
 from sluicegate.settings import Settings
@@ -48,6 +48,9 @@ REST = 20
 
 UNSEEN_FOR = 2.0
 """Seconds for which a table on an object store is not compared with its log: that takes two requests to the store."""
+
+DOWN_FOR = 5.0
+"""Seconds for which a store that did not answer is not asked again: a page reads many tables, one after the other."""
 
 
 @dataclass(frozen=True)
@@ -140,14 +143,24 @@ class Source:
             NotADeltaTable: there are files, but no Delta log among them.
             SluicegateError: the store cannot be read.
         """
-        with translated():
-            known = self._recall(("table", uri))
-            if known is not None and self._is_newest(uri, known):
-                return known.table  # type: ignore[no-any-return]
-            opened = tables.delta_table(uri)
-            commit = None if opened is None else _commit(uri, opened.version())
-            self._store(("table", uri), _Opened(opened, commit, time.monotonic()))
-            return opened
+        down: tuple[StoreUnreachable, float] | None = self._recall(("down", _store_of(uri)))
+        if down is not None and time.monotonic() < down[1]:
+            raise down[0].with_traceback(None)
+        try:
+            with translated():
+                return self._newest(uri)
+        except StoreUnreachable as error:
+            self._store(("down", _store_of(uri)), (error, time.monotonic() + DOWN_FOR))
+            raise
+
+    def _newest(self, uri: str) -> DeltaTable | None:
+        known: _Opened | None = self._recall(("table", uri))
+        if known is not None and self._is_newest(uri, known):
+            return known.table
+        opened = tables.delta_table(uri)
+        commit = None if opened is None else _commit(uri, opened.version())
+        self._store(("table", uri), _Opened(opened, commit, time.monotonic()))
+        return opened
 
     def _is_newest(self, uri: str, known: _Opened) -> bool:
         if known.table is None:
@@ -262,6 +275,12 @@ class Source:
 
 def _defines(name: str) -> bool:
     return name == FILE or name.endswith((".sql", ".py", ".yaml", ".yml"))
+
+
+def _store_of(uri: str) -> str:
+    """Scheme and bucket of an address; that of a path is empty."""
+    scheme, there, rest = uri.partition("://")
+    return f"{scheme}://{rest.partition('/')[0]}" if there else ""
 
 
 def _commit(uri: str, version: int) -> Any:

@@ -299,6 +299,7 @@ def test_the_page_has_the_stores_keys_by_the_connection_of_tasks(server: Any, mo
     assert get(server, "p/heart_rate/t/patients").status_code == 404
     assert [one["AWS_ACCESS_KEY_ID"] for one in seen] == ["reader", "reader"]
     monkeypatch.setenv("SLUICEGATE_STORE_CONN_ID", "lost")
+    assert get(server, "static/page.css").status_code == 200  # which needs no store
     lost = get(server, "p/heart_rate/t/patients")
     assert lost.status_code == 503
     assert "content-security-policy" in lost.headers

@@ -1,0 +1,74 @@
+"""Tables whose stored rows another definition made than today's, and what brings them up to date. No data is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sluicegate.flow import former_definition
+
+if TYPE_CHECKING:
+    from sluicegate.definition import Pipeline
+    from sluicegate.lake.table import Tables
+    from sluicegate.monitor.plan import Pending, TableWork
+
+
+@dataclass(frozen=True)
+class Outdated:
+    """A table with rows of a former definition.
+
+    Attributes:
+        table: its name.
+        rows: number of its rows, of which none has to differ.
+        part: whether only some of them may be of a former definition, as later batches were made by today's.
+        by_itself: whether the next run brings all of them up to date.
+        commands: the commands that do, the first for all rows; empty if the next run does.
+    """
+
+    table: str
+    rows: int
+    part: bool = False
+    by_itself: bool = False
+    commands: tuple[str, ...] = ()
+
+    def facts(self) -> dict[str, Any]:
+        """JSON facts."""
+        return {"rows": self.rows, "part": self.part, "by_itself": self.by_itself, "commands": list(self.commands)}
+
+    def __str__(self) -> str:
+        """What is so and what to do, in a sentence."""
+        many = f"{self.rows:,} {'row' if self.rows == 1 else 'rows'}"
+        of = f"some of its {many} may still follow" if self.part else f"its {many} still follow"
+        if self.by_itself:
+            return f"{self.table}: {of} a former definition; the next run gives it a full refresh by itself"
+        first, *others = (f"`{command}`" for command in self.commands)
+        rest = f"; {' or '.join(others)} does so for a part" if others else ""
+        return f"{self.table}: {of} a former definition, and a run leaves them so: {first} reprocesses them{rest}"
+
+
+def outdated(pipeline: Pipeline, waiting: Pending, opened: Tables) -> dict[str, Outdated]:
+    """The tables of silver and gold that have rows of a former definition, by name.
+
+    Bronze is left out: its rows are the files as they were read, and ``sluicegate reset`` reads them again.
+    """
+    found = (_of_table(pipeline, work, opened) for work in waiting.tables if work.layer != "bronze")
+    return {one.table: one for one in found if one is not None}
+
+
+def _of_table(pipeline: Pipeline, work: TableWork, opened: Tables) -> Outdated | None:
+    if work.problem is not None:
+        return None
+    handle, name = opened[work.flow.target], work.table
+    last = handle.last_commit_of_ours
+    if last is None or not handle.rows:
+        return None
+    if former_definition.needs_full_refresh(work.flow, last):
+        return Outdated(name, handle.rows, by_itself=True)
+    table = pipeline.silver.get(name)
+    if table is None or not former_definition.in_silver(table, last, work.progress.streams):
+        return None
+    whole = work.progress.kind == "whole"
+    part = bool((last.ours or {}).get("mixed")) and (last.ours or {}).get("definition") == table.fingerprint
+    commands = [f"sluicegate replay {pipeline.name} {name} --everything"]
+    commands += [f"sluicegate run {pipeline.name} --from DAY --to NEXT_DAY"] if table.event_time else []
+    return Outdated(name, handle.rows, part, whole, () if whole else tuple(commands))
