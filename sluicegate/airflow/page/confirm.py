@@ -23,7 +23,7 @@ _ADDRESS = "/p/{pipeline}/t/{table}/quarantine/replay"
 @router.get(_ADDRESS, response_model=None)
 def ask(request: Request, viewer: ViewerDep, pipeline: str, table: str, rule: routes.Word = "") -> Response:
     """Asks whether to replay: how many records, of which rules, and what it does. It starts nothing."""
-    return _asked(request, _found(request, viewer, pipeline, table, rule))
+    return _confirmation(request, _found(request, viewer, pipeline, table, rule))
 
 
 @router.post(_ADDRESS, response_model=None)
@@ -38,7 +38,7 @@ def start(request: Request, viewer: ViewerDep, fields: forms.Sent, pipeline: str
     forms.demand_seal(request, fields, *said.subject())
     view = _found(request, viewer, pipeline, table, said.rule)
     if view.version != said.version:
-        return _asked(request, view, 409)
+        return _confirmation(request, view, 409)
     replays.start(said, *viewer.who)
     to = routes.addresses(request).run(pipeline, said.run_id)
     return RedirectResponse(to, 303)
@@ -67,7 +67,7 @@ def _found(request: Request, viewer: Viewer, name: str, table: str, rule: str) -
     return quarantined.quarantine_view(routes.source_of(request), pipeline, table, rule, rows=False)
 
 
-def _asked(request: Request, view: quarantined.QuarantineView, status: int = 200) -> Response:
+def _confirmation(request: Request, view: quarantined.QuarantineView, status: int = 200) -> Response:
     counts = {reason.rule: reason.records for reason in view.reasons or ()}
     records = counts.get(view.rule, 0) if view.rule else view.records
     said = Replayed(view.pipeline, view.table, view.rule, records, view.version, replays.new_run_id(view.table))

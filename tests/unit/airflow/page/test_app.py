@@ -429,9 +429,11 @@ def test_a_form_from_another_site_is_refused(server: Any, headers: dict[str, str
 
 
 def test_what_is_no_form_of_the_page_is_refused(server: Any) -> None:
+    from sluicegate.airflow.page.forms import LONGEST
+
     login, before = token("starter"), started()
     fields = asked(server, login)
-    assert send(server, login, {**fields, "note": "x" * 20_000}).status_code == 413
+    assert send(server, login, {**fields, "note": "x" * LONGEST}).status_code == 413
     assert send(server, login, {**fields, "rule": ["valid_heartrate", "known_patient"]}).status_code == 400
     assert send(server, login, {"rule": ""}).status_code == 400
     cookie = {"Cookie": f"_token={login}"}
