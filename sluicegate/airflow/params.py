@@ -17,11 +17,14 @@ if TYPE_CHECKING:
 # defaults with a backfill as well.
 AUTO = "auto"
 
+REPLAY = "replay"
+
 _MODES = {
     AUTO: "new data; in a backfill, or with from and to, reprocess that interval, too",
     "incremental": "new data only",
     "interval": "new data, and reprocess an interval of event times (from, to)",
     "full-refresh": "full refresh: rebuild tables from all files and records, after a person approves",
+    REPLAY: "replay: evaluate the quarantined records of one silver table again (tables, rules)",
 }
 
 
@@ -45,6 +48,10 @@ def form(pipeline: Pipeline) -> dict[str, Param]:
         "tables": Param(
             None, type=["null", "array"], items={"type": "string", "enum": names}, uniqueItems=True, examples=names,
             title="Tables", description_md="Only these tables, of any layer. Empty: all tables.",
+        ),
+        "rules": Param(
+            None, type=["null", "array"], items={"type": "string"}, uniqueItems=True, title="Rules",
+            description_md="Only records that broke one of these rules, in a replay. Empty: all in quarantine.",
         ),
         "max_files": Param(
             None, type=["null", "integer"], minimum=1, title="Max files",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from sluicegate.airflow.params import AUTO
+from sluicegate.airflow.params import AUTO, REPLAY
 from sluicegate.airflow.task_alerts import FACTS
 from sluicegate.airflow.timetable import whole
 from sluicegate.errors import AccountingError, SluicegateError, UserError
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from sluicegate.definition import Pipeline
+    from sluicegate.flow.selection import Replay
     from sluicegate.run.request import Request
 
 # Exit codes that no retry changes: the user's mistake, and data that broke an `expect_or_fail`.
@@ -44,7 +45,27 @@ def request_of(pipeline: Pipeline, context: Context) -> Request:
         mode, since, until = _backfill(run, mode, since or until)
     elif mode == AUTO:
         mode = "interval" if since or until else "incremental"
+    if mode == REPLAY:
+        return Request.of_replay(pipeline, _replay(form, since or until))
+    if form.get("rules"):
+        raise UserError("only a replay has rules", hint="choose the mode replay, or leave rules empty")
     return Request.of(pipeline, mode, since, until, form.get("tables") or (), form.get("max_files"))
+
+
+def _replay(form: Mapping[str, Any], end: str | None) -> Replay:
+    """Records that a form asks to replay.
+
+    Raises:
+        UserError: it does not name one table, or has what a replay does not take.
+    """
+    from sluicegate.flow.selection import Replay  # not above: as Request
+
+    tables: list[str] = list(form.get("tables") or ())
+    if len(tables) != 1:
+        raise UserError(f"a replay is of one table, and the form has {len(tables)}", hint="choose one silver table")
+    if end or form.get("max_files") is not None:
+        raise UserError("a replay has neither an interval nor a number of files", hint="leave from, to and max_files")
+    return Replay(tables[0], tuple(form.get("rules") or ()))
 
 
 def _backfill(run: Any, mode: str, end: str | None) -> tuple[str, str, str]:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
-from sluicegate.errors import UserError
+from sluicegate.definition.fields import nearest
+from sluicegate.errors import UserError, Where
 
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
@@ -111,6 +112,28 @@ class Replay:
     dropped: bool = False
     everything: bool = False
     validate: bool = False
+
+    def demand(self, pipeline: Pipeline) -> None:
+        """Checks that the table and the rules to replay exist.
+
+        Raises:
+            PipelineMissing: the pipeline has no such table.
+            UserError: it is no silver table, or has no such rule.
+        """
+        layer, _ = pipeline.table(self.table)
+        where = Where(table=self.table)
+        if layer != "silver":
+            raise UserError(
+                f"{self.table} is a {layer} table, and only silver tables are replayed",
+                where=where,
+                hint=f"the silver tables are {', '.join(pipeline.silver) or 'none'}; `sluicegate reset` is for bronze",
+            )
+        known = pipeline.silver[self.table].expectations
+        for rule in self.rules:
+            # Rules that every table has ("k is not null", "CAST(v AS INT) fits") are not in the definition.
+            if rule not in known and " " not in rule:
+                hint = nearest(rule, list(known)) or f"its rules are {', '.join(known) or 'none'}"
+                raise UserError(f"{self.table} has no rule {rule}", where=where, hint=hint)
 
     def of(self, table: str, pipeline: Pipeline) -> bool:
         """One table."""

@@ -5,37 +5,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 
-from sluicegate.definition import Pipeline
-from sluicegate.definition.fields import nearest
-from sluicegate.errors import UserError, Where
 from sluicegate.flow.report import RunReport
 from sluicegate.flow.selection import Replay
 from sluicegate.jobs import base
 from sluicegate.jobs import layer as layer_job
 from sluicegate.jobs.run import Run
 from sluicegate.run.request import Request
-
-
-def demand(pipeline: Pipeline, replay: Replay) -> None:
-    """Checks that the table and the rules to replay exist.
-
-    Raises:
-        PipelineMissing: the pipeline has no such table.
-        UserError: it is no silver table, or has no such rule.
-    """
-    layer, _ = pipeline.table(replay.table)
-    if layer != "silver":
-        raise UserError(
-            f"{replay.table} is a {layer} table, and only silver tables are replayed",
-            where=Where(table=replay.table),
-            hint=f"the silver tables are {', '.join(pipeline.silver) or 'none'}; `sluicegate reset` is for bronze",
-        )
-    known = pipeline.silver[replay.table].expectations
-    for rule in replay.rules:
-        # Rules that every table has ("k is not null", "CAST(v AS INT) fits") are not in the definition.
-        if rule not in known and " " not in rule:
-            hint = nearest(rule, list(known)) or f"its rules are {', '.join(known) or 'none'}"
-            raise UserError(f"{replay.table} has no rule {rule}", where=Where(table=replay.table), hint=hint)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -59,7 +34,7 @@ def _run(arguments: argparse.Namespace) -> Iterator[RunReport]:
     pipeline, at, facts = base.subject(arguments)
     which = (arguments.dropped, arguments.everything, arguments.validate)
     replay = Replay(arguments.table, tuple(arguments.rule), *which)
-    demand(pipeline, replay)
+    replay.demand(pipeline)
     only = replay.table if replay.validate else None  # else the tables that read it run too
     run = Run(pipeline, at, facts)
     with base.writing(at, str(facts.get("run_id") or f"replay of {replay.table}"), target=pipeline.settings.target):

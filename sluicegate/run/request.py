@@ -1,4 +1,4 @@
-"""Request of a run: incremental, interval or full refresh; which tables; how many files.
+"""Request of a run: incremental, interval, full refresh or replay; which tables; how many files.
 
 A job gets it by its arguments, Airflow from the kind of DAG run and its form; both are checked here.
 """
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from sluicegate.definition.table import DEIDENTIFIED
 from sluicegate.errors import UserError
-from sluicegate.flow.selection import Interval
+from sluicegate.flow.selection import Interval, Replay
 from sluicegate.lake import layout, offsets
 from sluicegate.lake import tables as lake_tables
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sluicegate.definition import BronzeTable, Layer, Pipeline
     from sluicegate.landing import discovery
 
-Mode = Literal["incremental", "interval", "full-refresh"]
+Mode = Literal["incremental", "interval", "full-refresh", "replay"]
 MODES: tuple[Mode, ...] = ("incremental", "interval", "full-refresh")
 
 
@@ -30,16 +30,30 @@ class Request:
 
     Attributes:
         mode: ``incremental``: what is new; ``interval``: besides that, an interval is reprocessed in silver, which gold
-            follows; ``full-refresh``: the tables from their whole sources.
+            follows; ``full-refresh``: the tables from their whole sources; ``replay``: nothing new in bronze, records
+            of a silver table by a job of their own, and gold follows.
         interval: the interval, in that mode.
         tables: only these tables; none means all.
         max_files: files that each bronze table takes in at most, the oldest first; None means all.
+        replay: the records to replay, in that mode.
     """
 
     mode: Mode = "incremental"
     interval: Interval | None = None
     tables: tuple[str, ...] = ()
     max_files: int | None = None
+    replay: Replay | None = None
+
+    @classmethod
+    def of_replay(cls, pipeline: Pipeline, replay: Replay) -> Request:
+        """Request of a replay, checked against the definition.
+
+        Raises:
+            PipelineMissing: the pipeline has no such table.
+            UserError: it is no silver table, or has no such rule.
+        """
+        replay.demand(pipeline)
+        return cls("replay", replay=replay)
 
     @classmethod
     def of(
@@ -118,7 +132,9 @@ class Request:
         return replace(self, mode=mode, interval=self.interval if reprocesses else None, max_files=files)
 
     def arguments(self, layer: str) -> list[str]:
-        """Arguments for the job of a layer; for the job ``run`` all of it."""
+        """Arguments for the job of a layer, or of the replay in its place; for the job ``run`` all of it."""
+        if self.replays(layer):
+            return [*self.replay.arguments(), *(["--follow"] if layer == "run" else [])] if self.replay else []
         return self._arguments() if layer == "run" else self.of_layer(layer)._arguments()
 
     def _arguments(self) -> list[str]:
@@ -133,6 +149,10 @@ class Request:
             given.append(f"--max-files={self.max_files}")
         return given
 
+    def replays(self, layer: str) -> bool:
+        """Whether ``spark_jobs/replay.py`` runs in the place of the job of a layer, or of the job ``run``."""
+        return self.replay is not None and layer in ("silver", "run")
+
     @property
     def finder(self) -> discovery.FileFinder | None:
         """File finder for bronze; None for plain discovery."""
@@ -141,6 +161,9 @@ class Request:
         return None if self.max_files is None else partial(_at_most, self.max_files)
 
     def __str__(self) -> str:
+        if self.replay is not None:
+            broke = f" that broke {', '.join(self.replay.rules)}" if self.replay.rules else ""
+            return f"replays the quarantined records of {self.replay.table}{broke}, and gold follows"
         parts = {
             "incremental": "ingests new data",
             "interval": f"ingests new data and reprocesses {self.interval} in silver, and gold follows",

@@ -216,10 +216,12 @@ class SluicegateJob(SparkSubmitOperator):
 
         if request is None:
             return ""
+        if request.mode == "replay" and "gold" not in self.layers and "silver" not in self.layers:
+            return "takes in nothing new in a replay"
         if not any(request.names(pipeline, layer) for layer in self.layers):
             return "has none of the tables of this run"
         # An interval is reprocessed even if nothing is new. Gold then sees by its own offsets whether silver changed.
-        if request.mode == "full-refresh" or (request.mode == "interval" and "silver" in self.layers):
+        if request.mode == "full-refresh" or (request.mode in ("interval", "replay") and "silver" in self.layers):
             return ""
         waiting = pending(pipeline, self.settings).only(request.includes)
         work = any(table.work for table in waiting.tables if table.layer in self.layers)
@@ -233,6 +235,8 @@ class SluicegateJob(SparkSubmitOperator):
             UserError: the connection asks for cluster deploy mode, or is no address of a server.
         """
         requested = request.arguments(self.layer) if request else ()
+        if request and request.replays(self.layer):
+            self.application = str(submit.job_file("replay"))
         self.application_args = [*(self.application_args or ()), *requested]
         if (server := ConnectServer.of(self._conn_id, self.settings)) is not None:
             settings = replace(self.settings, master=server.url)

@@ -7,7 +7,7 @@ the token as Airflow's own API does, and names no pipeline whose DAG the user ma
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated
+from typing import Annotated, Literal
 
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
@@ -15,6 +15,8 @@ from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessE
 from airflow.api_fastapi.core_api.security import get_user
 from airflow.models.dag import DagModel
 from fastapi import Depends, HTTPException, status
+
+from sluicegate.airflow.page.forms import Forbidden
 
 
 class Viewer:
@@ -49,10 +51,30 @@ class Viewer:
         """Whether the user may read rows of tables: who may read the logs of its tasks, which show rows, too."""
         return self._may(pipeline, DagAccessEntity.TASK_LOGS)
 
-    def _may(self, pipeline: str, entity: DagAccessEntity | None = None) -> bool:
+    def may_start_runs(self, pipeline: str) -> bool:
+        """Whether the user may trigger runs of the DAG, by its form as well as from a page."""
+        return self._may(pipeline, DagAccessEntity.RUN, "POST")
+
+    def demand_start(self, pipeline: str) -> None:
+        """Checks that the user, who may read a pipeline's DAG, may trigger its runs.
+
+        Raises:
+            Forbidden: the user may not.
+        """
+        if not self.may_start_runs(pipeline):
+            raise Forbidden("You may not trigger runs of this DAG.", "Ask who administers Airflow for the right.")
+
+    @property
+    def who(self) -> tuple[str, str]:
+        """Id and name of the user, for an audit log."""
+        return str(self._user.get_id()), str(self._user.get_name())
+
+    def _may(
+        self, pipeline: str, entity: DagAccessEntity | None = None, method: Literal["GET", "POST"] = "GET"
+    ) -> bool:
         details = DagDetails(id=pipeline, team_name=DagModel.get_team_name(pipeline))
         return bool(
-            get_auth_manager().is_authorized_dag(method="GET", access_entity=entity, details=details, user=self._user)
+            get_auth_manager().is_authorized_dag(method=method, access_entity=entity, details=details, user=self._user)
         )
 
 

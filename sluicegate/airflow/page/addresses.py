@@ -63,6 +63,10 @@ class Addresses:
         """Quarantine of a silver table, by a rule."""
         return self._to("p", pipeline, "t", table, "quarantine", rule=rule)
 
+    def replay(self, pipeline: str, table: str, rule: str | None = None) -> str:
+        """Confirmation of a replay of what is in quarantine, by a rule."""
+        return self._to("p", pipeline, "t", table, "quarantine", "replay", rule=rule)
+
     def dag(self, pipeline: str) -> str:
         """The DAG in Airflow."""
         return f"{self.root}../dags/{quote(pipeline, safe='')}"

@@ -16,7 +16,8 @@ from fastapi.responses import HTMLResponse, JSONResponse
 
 from sluicegate.airflow import connections
 from sluicegate.airflow.dag import settings_below
-from sluicegate.airflow.page import html, routes
+from sluicegate.airflow.page import confirm, html, routes
+from sluicegate.airflow.page.forms import Forbidden
 from sluicegate.errors import DefinitionError, PipelineMissing, SluicegateError
 from sluicegate.monitor.views import overview
 from sluicegate.monitor.views.source import Source
@@ -45,6 +46,7 @@ def app_of(settings: Settings) -> FastAPI:
     app = FastAPI(title="Lakehouse", openapi_url=None, docs_url=None, redoc_url=None)
     app.state.source = Source(settings)
     app.include_router(routes.router)
+    app.include_router(confirm.router)
     app.middleware("http")(_guarded)
     app.exception_handler(HTTPException)(_refused)
     app.exception_handler(SluicegateError)(_failed)
@@ -81,7 +83,8 @@ async def _refused(request: Request, error: Exception) -> Response:
     """Answer to whoever is not logged in, may not see something, or wants what does not exist: no data in any case."""
     if not isinstance(error, HTTPException):
         raise error
-    return _answer(request, error.status_code, str(error.detail), _HINTS.get(error.status_code, ""))
+    hint = error.hint if isinstance(error, Forbidden) else _HINTS.get(error.status_code, "")
+    return _answer(request, error.status_code, str(error.detail), hint)
 
 
 _HINTS = {

@@ -69,14 +69,19 @@ def _both(path: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return register
 
 
-def _source(request: Request) -> Source:
+def source_of(request: Request) -> Source:
+    """Where the views of a request find things."""
     source: Source = request.app.state.source
     return source
 
 
-def _pipeline(request: Request, viewer: Viewer, name: str) -> Pipeline:
-    """A pipeline that the viewer may see."""
-    source = _source(request)
+def pipeline_of_viewer(request: Request, viewer: Viewer, name: str) -> Pipeline:
+    """A pipeline that the viewer may see.
+
+    Raises:
+        HTTPException: 404, where there is none, or the viewer may not read its DAG.
+    """
+    source = source_of(request)
     viewer.demand(name, source.names())
     return source.pipeline(name)
 
@@ -105,7 +110,7 @@ def static(name: str) -> Response:
 @router.get("/", response_model=None)
 def home(request: Request, viewer: ViewerDep) -> Response:
     """All pipelines that the viewer may see."""
-    source = _source(request)
+    source = source_of(request)
     names = viewer.readable(source.names())
     with_runs = [name for name in names if viewer.may_read_runs(name)]
     lines = overview.overview(source, names, dag_runs.newest(with_runs, overview.RUNS))
@@ -116,7 +121,7 @@ def home(request: Request, viewer: ViewerDep) -> Response:
 @_both("/search")
 def search(request: Request, viewer: ViewerDep, q: Word = "") -> Response:
     """Tables and columns by name and comment."""
-    source = _source(request)
+    source = source_of(request)
     return _shown(request, "search", find.search(source, viewer.readable(source.names()), q), query=q)
 
 
@@ -136,7 +141,7 @@ def of_dag_run(request: Request, viewer: ViewerDep, dag_id: str, run_id: str) ->
 
 
 def _name_of(request: Request, viewer: Viewer, dag_id: str) -> str:
-    names = _source(request).names()
+    names = source_of(request).names()
     found = pipeline_of(dag_id, names)
     if found is None:
         raise HTTPException(404, "This DAG is not made of a pipeline.yaml: there is nothing to show here.")
@@ -147,8 +152,8 @@ def _name_of(request: Request, viewer: Viewer, dag_id: str) -> str:
 @_both("/p/{pipeline}")
 def graph(request: Request, viewer: ViewerDep, pipeline: str, run: Key = None) -> Response:
     """Graph of a pipeline as of a run."""
-    found = _pipeline(request, viewer, pipeline)
-    view = flow_graph.graph(_source(request), found, _with_newest(viewer, pipeline, run), run)
+    found = pipeline_of_viewer(request, viewer, pipeline)
+    view = flow_graph.graph(source_of(request), found, _with_newest(viewer, pipeline, run), run)
     waits = view.backlog.since is None and not view.backlog.error
     live = waits or (view.run is not None and view.run.is_running)
     return _shown(request, "graph", view, pipeline=pipeline, tab="graph", live=live, key=run)
@@ -166,7 +171,7 @@ def _with_newest(viewer: Viewer, name: str, key: str | None) -> Sequence[DagRun]
 @_both("/p/{pipeline}/runs")
 def all_runs(request: Request, viewer: ViewerDep, pipeline: str) -> Response:
     """Runs of a pipeline."""
-    found, source = _pipeline(request, viewer, pipeline), _source(request)
+    found, source = pipeline_of_viewer(request, viewer, pipeline), source_of(request)
     view = runs.of_batches(newest(source, source.lake(found)), _runs(viewer, pipeline))
     return _shown(request, "runs", view, pipeline=pipeline, tab="runs")
 
@@ -174,25 +179,25 @@ def all_runs(request: Request, viewer: ViewerDep, pipeline: str) -> Response:
 @_both("/p/{pipeline}/run")
 def one_run(request: Request, viewer: ViewerDep, pipeline: str, key: Key = None) -> Response:
     """One run."""
-    found = _pipeline(request, viewer, pipeline)
-    view = run_view.run_view(_source(request), found, _runs(viewer, pipeline, key), key or "")
+    found = pipeline_of_viewer(request, viewer, pipeline)
+    view = run_view.run_view(source_of(request), found, _runs(viewer, pipeline, key), key or "")
     return _shown(request, "run", view, pipeline=pipeline, tab="runs", live=view.run.is_running)
 
 
 @_both("/p/{pipeline}/days")
 def calendar(request: Request, viewer: ViewerDep, pipeline: str, table: Key = None) -> Response:
     """Calendar of days of a silver table."""
-    found = _pipeline(request, viewer, pipeline)
-    view = days.days_view(_source(request), found, table)
+    found = pipeline_of_viewer(request, viewer, pipeline)
+    view = days.days_view(source_of(request), found, table)
     return _shown(request, "days", view, pipeline=pipeline, tab="days", live=view.days is None)
 
 
 @_both("/p/{pipeline}/t/{table}")
 def table_page(request: Request, viewer: ViewerDep, pipeline: str, table: str) -> Response:
     """A table."""
-    found = _pipeline(request, viewer, pipeline)
+    found = pipeline_of_viewer(request, viewer, pipeline)
     rows = viewer.may_read_rows(pipeline)
-    view = one_table.table_view(_source(request), found, table, rows=rows)
+    view = one_table.table_view(source_of(request), found, table, rows=rows)
     return _shown(request, "table", view, pipeline=pipeline, tab="table", table=table)
 
 
@@ -202,8 +207,8 @@ def files(
     before: Annotated[int | None, Query(ge=0, le=LONGEST)] = None,
 ) -> Response:  # fmt: skip
     """Files of a bronze table."""
-    found = _pipeline(request, viewer, pipeline)
-    view = landed.files_view(_source(request), found, table, state, before)
+    found = pipeline_of_viewer(request, viewer, pipeline)
+    view = landed.files_view(source_of(request), found, table, state, before)
     live = view.searching or (view.of_files and view.listed is None and not view.error)
     return _shown(request, "files", view, pipeline=pipeline, tab="files", table=table, live=live)
 
@@ -211,9 +216,17 @@ def files(
 @_both("/p/{pipeline}/t/{table}/quarantine")
 def quarantine(request: Request, viewer: ViewerDep, pipeline: str, table: str, rule: Word = "") -> Response:
     """Quarantine of a silver table."""
-    found = _pipeline(request, viewer, pipeline)
+    found = pipeline_of_viewer(request, viewer, pipeline)
     rows = viewer.may_read_rows(pipeline)
-    view = quarantined.quarantine_view(_source(request), found, table, rule, rows=rows)
+    view = quarantined.quarantine_view(source_of(request), found, table, rule, rows=rows)
+    starts = viewer.may_start_runs(pipeline)
     return _shown(
-        request, "quarantine", view, pipeline=pipeline, tab="quarantine", table=table, live=view.reasons is None
+        request,
+        "quarantine",
+        view,
+        starts=starts,
+        pipeline=pipeline,
+        tab="quarantine",
+        table=table,
+        live=view.reasons is None,
     )

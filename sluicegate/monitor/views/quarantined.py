@@ -82,6 +82,7 @@ class QuarantineView:
         rule: the rule that is shown; empty for all.
         examples: the newest records; None where the viewer may read no rows.
         hidden: whether values are hidden, as the pipeline has personal data.
+        version: the state of the quarantine's table; empty if there is none.
         trend: records that the last batches put into it, oldest first, each with its run.
     """
 
@@ -93,6 +94,7 @@ class QuarantineView:
     examples: tuple[Record, ...] | None
     hidden: bool
     trend: tuple[tuple[datetime, int], ...]
+    version: str = ""
 
 
 def quarantine_view(
@@ -126,7 +128,8 @@ def quarantine_view(
         raise PipelineMissing("there is no such rule")
     examples = _examples(source, pipeline, name, table, rule) if rows else None
     hidden = personal.has(source, pipeline)
-    return QuarantineView(pipeline.name, name, source.rows(uri), reasons, rule, examples, hidden, trend)
+    rows_now, state = source.rows(uri), f"{version[0]}@{version[1]}"
+    return QuarantineView(pipeline.name, name, rows_now, reasons, rule, examples, hidden, trend, state)
 
 
 def _may_be_broken(pipeline: Pipeline, name: str, rule: str, reasons: Sequence[Reason] | None) -> bool:

@@ -127,6 +127,51 @@ def test_what_each_kind_of_run_starts(
     assert command == submit.submit_command("run", "heart_rate", workspace.settings, given)
 
 
+REPLAY = {"mode": "replay", "tables": ["recordings_enriched"], "rules": ["valid_heartrate"]}
+
+
+@pytest.mark.usefixtures("a_machine")
+def test_a_replay_starts_its_own_job_in_the_place_of_silvers(workspace: Workspace) -> None:
+    from sluicegate.airflow.run_request import request_of
+
+    replay = ["--table=recordings_enriched", "--rule=valid_heartrate"]
+    facts = json.dumps({"dag_id": "heart_rate", "run_id": "manual__2026-11-21T11:45:00+00:00", "try": 1})
+    jobs = {"silver": ("replay", replay), "gold": ("gold", [])}
+    for layer, (file, given) in jobs.items():
+        command = command_of(workspace, job_of(workspace, layer), "manual", REPLAY)
+        at = command.index(str(submit.job_file(file)))
+        assert command[at + 1 :] == submit.job_arguments(
+            "heart_rate", workspace.settings, ["--run-info", facts, *given]
+        )
+    bronze = job_of(workspace)
+    request = request_of(workspace.definition, context_of(bronze, "manual", REPLAY))
+    assert "nothing new" in bronze._idle(workspace.definition, request)
+    assert not job_of(workspace, "silver")._idle(workspace.definition, request)
+    workspace.edit("pipeline.yaml", "\nbronze:\n", "\ntasks: run\nbronze:\n")
+    command = command_of(workspace, job_of(workspace, "run"), "manual", REPLAY)
+    assert str(submit.job_file("replay")) in command
+    assert command[-3:] == [*replay, "--follow"]
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        (REPLAY | {"tables": None}, "a replay is of one table"),
+        (REPLAY | {"tables": ["recordings_enriched", "patients"]}, "a replay is of one table"),
+        (REPLAY | {"tables": ["recordings_bronze"]}, "only silver tables are replayed"),
+        (REPLAY | {"rules": ["valid_heartrat"]}, "has no rule valid_heartrat"),
+        (REPLAY | {"max_files": 2}, "neither an interval nor"),
+        (REPLAY | {"from": "2024-03-01", "to": "2024-03-02"}, "neither an interval nor"),
+        (REPLAY | {"mode": "auto"}, "only a replay has rules"),
+    ],
+)
+def test_a_replay_that_makes_no_sense_is_refused(workspace: Workspace, form: dict[str, Any], said: str) -> None:
+    from sluicegate.airflow.run_request import request_of
+
+    with pytest.raises(SluicegateError, match=said):
+        request_of(workspace.definition, context_of(job_of(workspace, "silver"), "manual", form))
+
+
 @pytest.mark.usefixtures("a_machine")
 def test_a_run_by_hand_has_any_id(workspace: Workspace) -> None:
     odd = 'Ada\'s "second" <try>'

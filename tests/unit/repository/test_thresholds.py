@@ -29,6 +29,7 @@ LOOKS = "how much people are shown; nothing is decided by it"
 SAMPLE = "of made-up data"
 
 CROSSED: dict[str, str] = {
+    "airflow.page.forms.LONGEST": "tests/unit/airflow/page/test_app.py::test_what_is_no_form_of_the_page_is_refused",
     "definition.silver.BATCH_BYTES": "tests/unit/flow/test_parts.py::"
     "test_the_definition_says_how_much_a_batch_takes_in",
     "monitor.views.batches.NEWEST": "tests/unit/monitor/views/test_views.py::"

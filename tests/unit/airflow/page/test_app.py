@@ -9,6 +9,8 @@ import shutil
 import time
 from collections.abc import Iterator
 from functools import partial
+from html import unescape
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -109,6 +111,24 @@ def _store_dags() -> None:
         for name in ("heart_rate", "secret", "mistaken"):
             dag = DagModel(dag_id=name, bundle_name="dags-folder", fileloc="x", relative_fileloc="x")  # type: ignore[no-untyped-call]
             session.add(dag)
+    _store_form()
+
+
+def _store_form() -> None:
+    """Stores the DAG of heart_rate as the DAG processor does, so that runs can be triggered."""
+    from airflow.models.dag import DagModel
+    from airflow.models.serialized_dag import SerializedDagModel
+    from airflow.serialization.serialized_objects import LazyDeserializedDAG
+    from airflow.utils.db import synchronize_log_template
+    from airflow.utils.session import create_session
+
+    from sluicegate.airflow.dag import medallion_dag, settings_below
+
+    dag = medallion_dag("heart_rate", settings_below(Path()))
+    with create_session() as session:
+        synchronize_log_template(session=session)  # which each run refers to
+        SerializedDagModel.write_dag(LazyDeserializedDAG.from_dag(dag), "dags-folder", session=session)
+        session.get_one(DagModel, "heart_rate").is_stale = False
 
 
 def token(user: str) -> str:
@@ -303,3 +323,145 @@ def test_the_page_has_the_stores_keys_by_the_connection_of_tasks(server: Any, mo
     lost = get(server, "p/heart_rate/t/patients")
     assert lost.status_code == 503
     assert "content-security-policy" in lost.headers
+
+
+# --- replay ----------------------------------------------------------------------------------------------------------
+
+REPLAY = "p/heart_rate/t/recordings_enriched/quarantine/replay"
+
+
+def asked(server: Any, login: str, path: str = f"{REPLAY}?rule=valid_heartrate") -> dict[str, str]:
+    """Fields of the form that a login is shown."""
+    answer = server.get(f"/lakehouse/{path}", headers={"Cookie": f"_token={login}"})
+    assert answer.status_code == 200, answer.text
+    found = re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', answer.text)
+    return {name: unescape(value) for name, value in found}
+
+
+def send(server: Any, login: str | None, fields: Any, path: str = REPLAY, **headers: str) -> Any:
+    """Sends a form as a browser does."""
+    cookie = {"Cookie": f"_token={login}"} if login else {}
+    said = {name.replace("_", "-"): value for name, value in headers.items()}
+    return server.post(f"/lakehouse/{path}", data=fields, headers=cookie | said, follow_redirects=False)
+
+
+def started() -> list[Any]:
+    """Runs that were started, each with its entries in the audit log."""
+    from airflow.models.dagrun import DagRun
+    from airflow.models.log import Log
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session() as session:
+        runs = session.scalars(select(DagRun).where(DagRun.dag_id == "heart_rate")).all()
+        logs = session.scalars(select(Log).where(Log.event == "lakehouse_replay")).all()
+        return [
+            (run.run_id, run.conf, run.triggering_user_name, [(log.owner, json.loads(log.extra or "")) for log in logs
+                                                             if log.run_id == run.run_id])
+            for run in runs
+        ]  # fmt: skip
+
+
+def test_a_replay_is_asked_for_and_then_started_once(server: Any) -> None:
+    login, before = token("starter"), started()
+    shown = get(server, "p/heart_rate/t/recordings_enriched/quarantine?rule=valid_heartrate", user="starter").text
+    assert 'href="../../../../p/heart_rate/t/recordings_enriched/quarantine/replay?rule=valid_heartrate"' in shown
+    fields = asked(server, login)
+    assert fields["records"] == "6"
+    assert started() == before  # asking starts nothing
+    answer = send(server, login, fields, Origin="http://testserver", Sec_Fetch_Site="same-origin")
+    assert answer.status_code == 303, answer.text
+    assert answer.headers["location"] == f"../../../../../p/heart_rate/run?key={fields['run_id']}"
+    (run,) = [one for one in started() if one not in before]
+    extra = {"table": "recordings_enriched", "rules": ["valid_heartrate"], "records": 6,
+             "quarantine": fields["version"]}  # fmt: skip
+    conf = {"mode": "replay", "tables": ["recordings_enriched"], "rules": ["valid_heartrate"]}
+    assert run == (fields["run_id"], conf, "starter", [("starter", extra)])
+    assert send(server, login, fields).status_code == 303  # sent twice
+    assert len(started()) == len(before) + 1
+    page = get(server, f"p/heart_rate/run?key={fields['run_id']}", user="starter")
+    assert page.status_code == 200
+    assert f"../../../dags/heart_rate/runs/{fields['run_id']}" in page.text
+
+
+def test_who_may_only_read_can_neither_ask_nor_start(server: Any) -> None:
+    fields, before = asked(server, token("starter")), started()
+    assert "quarantine/replay" not in get(server, "p/heart_rate/t/recordings_enriched/quarantine").text
+    assert get(server, REPLAY).status_code == 403
+    refused = send(server, token("reader"), fields)
+    assert refused.status_code == 403
+    assert "may not trigger" in refused.text
+    assert send(server, token("starter"), fields, REPLAY.replace("heart_rate", "secret")).status_code == 404
+    assert get(server, REPLAY, user=None).status_code in (401, 403)
+    assert send(server, None, fields).status_code in (401, 403)
+    assert started() == before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"seal": ""}, {"seal": "ä"}, {"seal": "0" * 64}, {"rule": ""}, {"rule": "known_patient"}, {"records": "7"},
+     {"version": "x@0"}, {"run_id": "mine"}],
+)  # fmt: skip
+def test_a_form_that_was_not_shown_is_refused(server: Any, change: dict[str, str]) -> None:
+    login, before = token("starter"), started()
+    answer = send(server, login, asked(server, login) | change)
+    assert answer.status_code == 403
+    assert "not made for this login" in answer.text
+    assert started() == before
+
+
+def test_the_form_of_another_login_is_refused(server: Any) -> None:
+    fields, before = asked(server, token("editor")), started()
+    assert send(server, token("starter"), fields).status_code == 403
+    assert started() == before
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"Origin": "https://evil.example"}, {"Origin": "null"}, {"Sec_Fetch_Site": "cross-site"},
+     {"Sec_Fetch_Site": "same-site", "Origin": "http://testserver"}, {"Sec_Fetch_Site": "none"}],
+)  # fmt: skip
+def test_a_form_from_another_site_is_refused(server: Any, headers: dict[str, str]) -> None:
+    login, before = token("starter"), started()
+    answer = send(server, login, asked(server, login), **headers)
+    assert answer.status_code == 403
+    assert "another site" in answer.text
+    assert started() == before
+
+
+def test_what_is_no_form_of_the_page_is_refused(server: Any) -> None:
+    from sluicegate.airflow.page.forms import LONGEST
+
+    login, before = token("starter"), started()
+    fields = asked(server, login)
+    assert send(server, login, {**fields, "note": "x" * LONGEST}).status_code == 413
+    assert send(server, login, {**fields, "rule": ["valid_heartrate", "known_patient"]}).status_code == 400
+    assert send(server, login, {"rule": ""}).status_code == 400
+    cookie = {"Cookie": f"_token={login}"}
+    assert server.post(f"/lakehouse/{REPLAY}", json=fields, headers=cookie).status_code == 415
+    assert server.put(f"/lakehouse/{REPLAY}", headers=cookie).status_code == 405
+    assert started() == before
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [(REPLAY.replace("recordings_enriched", "..%2f_events"), 404),
+     (REPLAY.replace("recordings_enriched", "recordings_bronze"), 404),
+     (f"{REPLAY}?rule=<script>alert(1)</script>", 409), (f"{REPLAY}?rule={'x' * 300}", 422)],
+)  # fmt: skip
+def test_what_cannot_be_replayed_is_not_asked_for(server: Any, path: str, status: int) -> None:
+    answer = get(server, path, user="starter")
+    assert answer.status_code == status, answer.text
+    assert "<script>alert" not in answer.text
+
+
+def test_a_quarantine_that_has_changed_is_shown_again(server: Any, world: PageWorld) -> None:
+    login, before = token("starter"), started()
+    fields = asked(server, login)
+    world.run()
+    answer = send(server, login, fields)
+    assert answer.status_code == 409
+    assert "has changed since" in answer.text
+    assert "Replay 9 records" in answer.text
+    assert started() == before
+    assert send(server, login, asked(server, login)).status_code == 303

@@ -1,0 +1,79 @@
+"""The one thing that the page starts: a replay of what is in quarantine, once a person has confirmed what it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, HTTPException, Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from sluicegate.airflow.page import forms, html, replays, routes
+from sluicegate.airflow.page.access import Viewer, ViewerDep
+from sluicegate.airflow.page.replays import Replayed
+from sluicegate.errors import PipelineMissing, UserError
+from sluicegate.flow.selection import Replay
+from sluicegate.monitor.views import quarantined
+from sluicegate.run.request import Request as RunRequest
+
+router = APIRouter()
+
+_ADDRESS = "/p/{pipeline}/t/{table}/quarantine/replay"
+
+
+@router.get(_ADDRESS, response_model=None)
+def ask(request: Request, viewer: ViewerDep, pipeline: str, table: str, rule: routes.Word = "") -> Response:
+    """Asks whether to replay: how many records, of which rules, and what it does. It starts nothing."""
+    return _confirmation(request, _found(request, viewer, pipeline, table, rule))
+
+
+@router.post(_ADDRESS, response_model=None)
+def start(request: Request, viewer: ViewerDep, fields: forms.Sent, pipeline: str, table: str) -> Response:
+    """Starts the replay that was confirmed; asks again where the quarantine has changed since."""
+    _demand(request, viewer, pipeline)
+    try:
+        records = int(fields["records"])
+        said = Replayed(pipeline, table, fields["rule"], records, fields["version"], fields["run_id"])
+    except (KeyError, ValueError):
+        raise HTTPException(400, "This form lacks a field.") from None
+    forms.demand_seal(request, fields, *said.subject())
+    view = _found(request, viewer, pipeline, table, said.rule)
+    if view.version != said.version:
+        return _confirmation(request, view, 409)
+    replays.start(said, *viewer.who)
+    to = routes.addresses(request).run(pipeline, said.run_id)
+    return RedirectResponse(to, 303)
+
+
+def _demand(request: Request, viewer: Viewer, pipeline: str) -> None:
+    routes.pipeline_of_viewer(request, viewer, pipeline)
+    viewer.demand_start(pipeline)
+
+
+def _found(request: Request, viewer: Viewer, name: str, table: str, rule: str) -> quarantined.QuarantineView:
+    """The quarantine to replay, for who may start its replay.
+
+    Raises:
+        PipelineMissing: there is no such table, or no record that broke the rule.
+        HTTPException: 409, the definition does not have the rule any more.
+    """
+    pipeline = routes.pipeline_of_viewer(request, viewer, name)
+    viewer.demand_start(name)
+    if table not in pipeline.silver:
+        raise PipelineMissing("there is no such silver table")
+    try:
+        RunRequest.of_replay(pipeline, Replay(table, (rule,) if rule else ()))
+    except UserError as error:
+        raise HTTPException(409, f"{error.message}: {error.hint}") from None
+    return quarantined.quarantine_view(routes.source_of(request), pipeline, table, rule, rows=False)
+
+
+def _confirmation(request: Request, view: quarantined.QuarantineView, status: int = 200) -> Response:
+    counts = {reason.rule: reason.records for reason in view.reasons or ()}
+    records = counts.get(view.rule, 0) if view.rule else view.records
+    said = Replayed(view.pipeline, view.table, view.rule, records, view.version, replays.new_run_id(view.table))
+    shown: dict[str, Any] = {
+        "view": view, "said": said, "seal": forms.seal(request, *said.subject()), "changed": status == 409,
+        "paused": replays.is_paused(view.pipeline), "pipeline": view.pipeline, "table": view.table,
+        "tab": "quarantine", "rules": [one for one in view.reasons or () if view.rule in ("", one.rule)],
+    }  # fmt: skip
+    return HTMLResponse(html.page("replay", routes.addresses(request), **shown), status)

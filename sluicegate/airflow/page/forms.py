@@ -1,0 +1,106 @@
+"""Forms of the page that start something: whose they are, from where they come, and what they hold.
+
+A form has a seal of what it asks for, keyed by the token of the login that it was shown to. Another site can make a
+browser send that login's cookie, but can neither read it nor make a seal with it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Mapping
+from typing import Annotated
+from urllib.parse import parse_qs, urlsplit
+
+from airflow.api_fastapi.auth.managers.base_auth_manager import COOKIE_NAME_JWT_TOKEN
+from airflow.configuration import conf
+from fastapi import Depends, HTTPException, Request, status
+
+LONGEST = 16_384
+"""Bytes of a form; the longest that a page makes has the names of a table and of a rule."""
+
+SEAL = "seal"
+"""Name of the field that has the seal."""
+
+_TYPE = "application/x-www-form-urlencoded"
+
+
+class Forbidden(HTTPException):
+    """An answer to who may see something, and may not do it, or not so.
+
+    Args:
+        detail: what is refused.
+        hint: what to do.
+    """
+
+    def __init__(self, detail: str, hint: str) -> None:
+        super().__init__(status.HTTP_403_FORBIDDEN, detail)
+        self.hint = hint
+
+
+def seal(request: Request, *subject: str) -> str:
+    """Seal of what a form asks for, for the login that requests.
+
+    Args:
+        request: a request of the login.
+        subject: what the form asks for, in all that matters.
+
+    Raises:
+        Forbidden: the request has no login to key a seal with.
+    """
+    scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
+    key = bearer if scheme.lower() == "bearer" and bearer else request.cookies.get(COOKIE_NAME_JWT_TOKEN)
+    if not key:
+        raise Forbidden("This form has no login.", "Log in to Airflow, and open this page from its navigation.")
+    text = json.dumps(["sluicegate", *subject])  # as a list: no two subjects are the same text
+    return hmac.new(key.encode(), text.encode(), hashlib.sha256).hexdigest()
+
+
+def demand_seal(request: Request, fields: Mapping[str, str], *subject: str) -> None:
+    """Checks that a form was shown to the login that sends it, for this very subject.
+
+    Raises:
+        Forbidden: it was not.
+    """
+    wanted = seal(request, *subject)
+    if not hmac.compare_digest(wanted.encode(), fields.get(SEAL, "").encode()):
+        raise Forbidden("This form was not made for this login.", "Open the quarantine again, and confirm there.")
+
+
+async def sent(request: Request) -> dict[str, str]:
+    """Fields of a form that a page of this server sent.
+
+    Raises:
+        Forbidden: another site sent it.
+        HTTPException: 413 for one that is too long, 415 for what is no form, 400 for one that cannot be read.
+    """
+    _demand_own(request)
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _TYPE:
+        raise HTTPException(status.HTTP_415_UNSUPPORTED_MEDIA_TYPE, "This address takes a form of this page only.")
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > LONGEST:
+            raise HTTPException(413, "This form is too long.")
+    try:
+        found = parse_qs(body.decode(), keep_blank_values=True, strict_parsing=bool(body), max_num_fields=20)
+    except ValueError:
+        raise HTTPException(status.HTTP_400_BAD_REQUEST, "This form cannot be read.") from None
+    if any(len(values) != 1 for values in found.values()):
+        raise HTTPException(status.HTTP_400_BAD_REQUEST, "This form has a field twice.")
+    return {name: values[0] for name, values in found.items()}
+
+
+def _demand_own(request: Request) -> None:
+    """Checks where a form comes from, by what browsers say; the seal decides about what says nothing."""
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    # Behind a proxy the host of a request may be the proxy's name for this server, and not what a browser sees.
+    hosts = {request.headers.get("host"), urlsplit(conf.get("api", "base_url", fallback="") or "").netloc}
+    if site not in (None, "same-origin") or (
+        origin is not None and site is None and urlsplit(origin).netloc not in hosts - {None, ""}
+    ):
+        raise Forbidden("This form was sent by another site.", "Open the quarantine in Airflow, and confirm there.")
+
+
+Sent = Annotated[dict[str, str], Depends(sent)]
