@@ -10,6 +10,7 @@ from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleA
 READS = {
     "reader": {"heart_rate", "mistaken"},
     "counter": {"heart_rate"},  # may not read logs
+    "both": {"heart_rate", "secret"},
 }
 
 

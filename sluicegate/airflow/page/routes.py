@@ -191,9 +191,9 @@ def calendar(request: Request, viewer: ViewerDep, pipeline: str, table: Key = No
 def table_page(request: Request, viewer: ViewerDep, pipeline: str, table: str) -> Response:
     """A table."""
     found = _pipeline(request, viewer, pipeline)
-    rows = viewer.may_read_rows(pipeline)
-    view = one_table.table_view(_source(request), found, table, rows=rows)
-    return _shown(request, "table", view, pipeline=pipeline, tab="table", table=table)
+    rows, source = viewer.may_read_rows(pipeline), _source(request)
+    view = one_table.table_view(source, found, table, rows=rows, readable=viewer.readable(source.names()))
+    return _shown(request, "table", view, pipeline=pipeline, tab="table", table=table, live=view.searching)
 
 
 @_both("/p/{pipeline}/t/{table}/files")

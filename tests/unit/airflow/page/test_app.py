@@ -11,11 +11,14 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from sluicegate.errors import PipelineMissing
 from sluicegate.monitor.views.source import Source
 from sluicegate.storage import aws
+from tests.conftest import Workspace
 from tests.support.page_world import PageWorld
 
 pytestmark = pytest.mark.unit
@@ -36,12 +39,16 @@ PAGES = {
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> PageWorld:
-    """A pipeline with two runs, another one, and one whose definition has mistakes."""
+    """A pipeline with two runs, another one that reads a table of it, and one whose definition has mistakes."""
     made = PageWorld.at(tmp_path_factory.mktemp("page"), runs=2)
     pipelines = made.workspace.folder / "pipelines"
     shutil.copytree(pipelines / "heart_rate", pipelines / "secret")
     text = (pipelines / "secret" / "pipeline.yaml").read_text().replace("name: heart_rate\ndesc", "name: secret\ndesc")
+    copied = f"bronze:\n  copied: {{path: '{made.workspace.uri('recordings_enriched')}', format: delta}}\n"
+    text = text.replace("bronze:\n", copied, 1)
     (pipelines / "secret" / "pipeline.yaml").write_text(text)
+    row = {"device_id": [1], "heartrate": [70.0]}
+    write_deltalake(Workspace(made.workspace.folder, "secret").uri("copied"), pa.table(row))
     (pipelines / "mistaken").mkdir()
     (pipelines / "mistaken" / "pipeline.yaml").write_text(
         'name: mistaken\nbronze: {x: {pth: "<script>alert(1)</script>"}}\n'
@@ -178,6 +185,31 @@ def test_who_may_not_read_a_dag_learns_nothing_of_its_pipeline(server: Any) -> N
             assert get(server, twin(path).replace("p/heart_rate", "p/secret")).status_code == 404
     assert get(server, "dag/secret").text == missing.text
     assert get(server, "p/secret").text == missing.text  # as for one that does not exist
+
+
+def test_columns_of_other_pipelines_are_linked_for_who_may_read_their_dags(server: Any) -> None:
+    page = "p/heart_rate/t/recordings_enriched"
+    for path in (page, twin(page)):
+        assert "secret" not in get(server, path).text
+        assert "secret" in get(server, path, user="both").text
+    shown = get(server, page, user="both").text
+    link = '<a href="../../../p/secret/t/copied#column-copied-heartrate">secret · copied.heartrate</a>'
+    assert link in shown
+    back = get(server, "p/secret/t/copied", user="both").text
+    to = "../../../p/heart_rate/t/recordings_enriched#column-recordings_enriched-heartrate"
+    assert f'<a href="{to}">heart_rate · recordings_enriched.heartrate</a>' in back
+    assert 'id="column-recordings_enriched-heartrate"' in shown
+
+
+def test_a_column_is_linked_to_what_it_is_computed_from_and_what_uses_it(server: Any) -> None:
+    shown = get(server, "p/heart_rate/t/recordings_enriched").text
+    for table, column, how in (
+        ("recordings_bronze", "heartrate", None),
+        ("recordings_bronze", "time", "transformation"),
+        ("daily_patient_avg", "avg_heartrate", "aggregation"),
+    ):
+        link = f'<a href="../../../p/heart_rate/t/{table}#column-{table}-{column}">{table}.{column}</a>'
+        assert link + (f' <span class="soft small">{how}</span>' if how else "") in shown.replace("\n", ""), column
 
 
 def test_who_may_not_read_logs_sees_no_rows(server: Any) -> None:

@@ -279,11 +279,6 @@ def test_a_bronze_table_has_the_versions_that_changed_its_columns(tmp_path: Path
     assert [(one.version, one.changes) for one in view.drift] == [(1, "b BIGINT came"), (0, "the first columns")]
 
 
-def test_columns_have_their_origins_where_they_are_known(world: PageWorld, lake: Source) -> None:
-    view = one_table.table_view(lake, world.definition, SILVER, origins={"name": ["patients.name"]})
-    assert {column.name: column.reads for column in view.columns if column.reads} == {"name": ("patients.name",)}
-
-
 @pytest.mark.parametrize("extra", [-1, 0, 1])
 def test_of_many_columns_a_sample_has_some(tmp_path: Path, extra: int) -> None:
     made = Workspace(tmp_path)
