@@ -221,11 +221,10 @@ def replay(
         SluicegateError: a job failed, with the type of its error.
     """
     from sluicegate.flow.selection import Replay
-    from sluicegate.jobs import replay as job
     from sluicegate.run import submit
 
     chosen = Replay(table, tuple(rules), dropped, everything, validate)
-    job.demand(pipeline, chosen)
+    chosen.demand(pipeline)
     arguments = [*chosen.arguments(), *([] if validate else ["--follow"])]
     return submit.submit_all("replay", pipeline.name, pipeline.settings, submit.run_info(), tell, arguments)
 

@@ -12,6 +12,7 @@ READS = {
     "counter": {"heart_rate"},  # may not read logs
     "starter": {"heart_rate"},  # may trigger runs, too
     "editor": {"heart_rate"},  # the same
+    "both": {"heart_rate", "secret"},
 }
 STARTS = {"starter", "editor"}
 

@@ -55,6 +55,15 @@ class Addresses:
         """A table."""
         return self._to("p", pipeline, "t", table)
 
+    def column(self, pipeline: str, table: str, column: str) -> str:
+        """A column on the page of its table."""
+        return f"{self.table(pipeline, table)}#{quote(self.column_id(table, column), safe='')}"
+
+    @staticmethod
+    def column_id(table: str, column: str) -> str:
+        """What a column is called within a page."""
+        return f"column-{table}-{column}"
+
     def files(self, pipeline: str, table: str, state: str | None = None, before: int | None = None) -> str:
         """Files of a bronze table, in a state, of ledger batches before one."""
         return self._to("p", pipeline, "t", table, "files", state=state, before=before)
@@ -80,16 +89,32 @@ class Addresses:
         return f"{self.dag_run(pipeline, run_id)}/tasks/{quote(task, safe='')}"
 
 
+@dataclass(frozen=True)
 class Anchors(Addresses):
-    """Addresses within one file; empty for what is not in it, which is then no link."""
+    """Addresses within one file; empty for what is not in it, which is then no link.
+
+    Args:
+        root: of no use here.
+        pipeline: the pipeline that the file is of.
+        columns: what the columns in it are called.
+    """
+
+    pipeline: str = ""
+    columns: frozenset[str] = frozenset()
 
     def _to(self, *parts: str, **query: str | int | None) -> str:
         match parts:
-            case ("p", _):
+            case ("p", self.pipeline):
                 return "#graph"
-            case ("p", _, "t", table, *_):
+            case ("p", self.pipeline, "t", table, *_):
                 return f"#table-{quote(table, safe='')}"
         return ""
+
+    def column(self, pipeline: str, table: str, column: str) -> str:
+        """A column in the file; the table of one that is not, which a run has not made yet."""
+        name = self.column_id(table, column)
+        is_here = pipeline == self.pipeline and name in self.columns
+        return f"#{quote(name, safe='')}" if is_here else self.table(pipeline, table)
 
     def dag(self, pipeline: str) -> str:
         """None: nobody knows where a report is opened."""

@@ -11,7 +11,7 @@ from airflow.models.xcom import XCOM_RETURN_KEY, XComModel
 from airflow.utils.session import create_session
 from sqlalchemy import func, select
 
-from sluicegate.monitor.views.runs import DagRun, Step
+from sluicegate.monitor.views.runs import TASKS, DagRun, Step
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -55,7 +55,9 @@ def _of(
 
 def _steps(session: Session, run: Stored) -> Iterator[Step]:
     of_run = (TaskInstance.dag_id == run.dag_id, TaskInstance.run_id == run.run_id)
-    for task in session.scalars(select(TaskInstance).where(*of_run).order_by(TaskInstance.start_date)):
+    found = session.scalars(select(TaskInstance).where(*of_run)).all()
+    place = {name: number for number, name in enumerate(TASKS)}
+    for task in sorted(found, key=lambda one: (place.get(one.task_id, len(place)), one.task_id)):
         yield Step(task.task_id, str(task.state or "not started"), task.start_date, task.end_date, task.try_number)
 
 

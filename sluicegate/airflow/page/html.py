@@ -13,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from sluicegate.airflow.page import bars, graph_layout
 from sluicegate.airflow.page.addresses import Addresses
 from sluicegate.console import human_bytes
+from sluicegate.monitor.views import techniques
 
 FOLDER = Path(__file__).resolve().parent
 
@@ -22,6 +23,7 @@ STATIC = {"page.css": "text/css; charset=utf-8", "page.js": "text/javascript; ch
 
 # Words of states, each with the shape that it is shown with besides its colour, and the colour.
 _SHAPES = {
+    "skipped": ("○", "none"), "not started": ("○", "none"),
     "fine": ("●", "good"), "success": ("●", "good"), "committed": ("●", "good"), "up to date": ("●", "good"),
     "ingested": ("●", "good"), "archived": ("●", "good"), "running": ("◐", "busy"), "queued": ("○", "busy"),
     "waiting": ("○", "busy"), "being read": ("○", "busy"), "settling": ("○", "busy"), "behind": ("◇", "busy"),
@@ -93,9 +95,10 @@ def _environment() -> Environment:
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     shown: dict[str, Callable[..., str]] = {"number": number, "size": size, "moment": moment, "seconds": seconds,
-                                            "percent": percent, "ago": ago, "shell": shlex.quote}  # fmt: skip
+                                            "percent": percent, "ago": ago, "shell": shlex.quote,
+                                            "word": techniques.word}  # fmt: skip
     found.filters.update(shown)
-    found.globals.update(shape=shape, bars=bars, placed=graph_layout.placed)
+    found.globals.update(shape=shape, bars=bars, placed=graph_layout.placed, differs=techniques.differs)
     return found
 
 
@@ -111,7 +114,8 @@ def page(template: str, at: Addresses, **view: Any) -> str:
         view: what is shown.
     """
     common = {
-        "at": at, "now": datetime.now(UTC), "pipeline": None, "tab": "", "live": False, "query": "", "table": None,
+        "at": at, "now": datetime.now(UTC), "pipeline": None, "tab": "", "live": "", "tag": "", "query": "",
+        "table": None,
         "no_rows": "You may see this, and not its rows: Airflow gives you no right to read the logs of its tasks.",
     }  # fmt: skip
     return ENVIRONMENT.get_template(f"{template}.html").render(common | view)

@@ -55,12 +55,14 @@ def report_of(pipeline: Pipeline, run: str | None = None, *, rows: bool = False)
         graph = flow_graph.graph(source, pipeline, (), found.key)
     shown = run_view.run_view(source, pipeline, (), graph.run.key) if graph.run is not None else None
     names = [name for layer in LAYERS for name in pipeline.names(layer)]
-    tables = tuple(one_table.table_view(source, pipeline, name, rows=rows) for name in names)
+    tables = tuple(one_table.table_view(source, pipeline, name, rows=rows, readable=source.names()) for name in names)
     return Report(graph, shown, tables)
 
 
 def as_html(report: Report) -> str:
     """A report as one HTML file."""
     css = Markup(html.static("page.css"))  # noqa: S704 (a file of this package)
-    at, name = Anchors(), report.graph.pipeline
+    name = report.graph.pipeline
+    columns = frozenset(Anchors.column_id(table.name, one.name) for table in report.tables for one in table.columns)
+    at = Anchors(pipeline=name, columns=columns)
     return html.page("report", at, report=report, css=css, pipeline=name, no_rows="Rows are left out.")

@@ -51,12 +51,32 @@ def addresses(request: Request) -> Addresses:
     return Addresses("../" * max(below - 1, 0))
 
 
-def _shown(request: Request, template: str, view: Any, **more: Any) -> Response:
-    """A view as what was requested: JSON, or HTML."""
-    path = path_of(request)
-    if path.endswith(".json"):
-        return Response(as_json.text(view), media_type="application/json")
-    return HTMLResponse(html.page(template, addresses(request), view=view, **more))
+def _shown(request: Request, template: str, view: Any, *, live: bool = False, **more: Any) -> Response:
+    """A view as what was requested: JSON, or HTML.
+
+    Args:
+        request: the request.
+        template: name of the HTML's template.
+        view: the view.
+        live: whether it is about to change, so that a page asks its JSON for that from time to time.
+        more: what else the template shows.
+    """
+    tag = as_json.tag(view) if live else ""
+    if path_of(request).endswith(".json"):
+        headers = {"ETag": tag} if tag else {}
+        if tag and tag in [one.strip() for one in request.headers.get("if-none-match", "").split(",")]:
+            return Response(status_code=304, headers=headers)
+        return Response(as_json.text(view), media_type="application/json", headers=headers)
+    twin = _twin(request) if live else ""
+    return HTMLResponse(html.page(template, addresses(request), view=view, live=twin, tag=tag, **more))
+
+
+def _twin(request: Request) -> str:
+    """Address of a page's JSON, relative to the page."""
+    path = (request.scope.get("raw_path") or request.scope["path"].encode()).decode("latin-1")
+    query = request.scope.get("query_string", b"").decode("latin-1")
+    name = "home" if path_of(request) == "" else path.split("?")[0].rsplit("/", 1)[-1]
+    return f"./{name}.json" + (f"?{query}" if query else "")
 
 
 def _both(path: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -196,9 +216,9 @@ def calendar(request: Request, viewer: ViewerDep, pipeline: str, table: Key = No
 def table_page(request: Request, viewer: ViewerDep, pipeline: str, table: str) -> Response:
     """A table."""
     found = pipeline_of_viewer(request, viewer, pipeline)
-    rows = viewer.may_read_rows(pipeline)
-    view = one_table.table_view(source_of(request), found, table, rows=rows)
-    return _shown(request, "table", view, pipeline=pipeline, tab="table", table=table)
+    rows, source = viewer.may_read_rows(pipeline), source_of(request)
+    view = one_table.table_view(source, found, table, rows=rows, readable=viewer.readable(source.names()))
+    return _shown(request, "table", view, pipeline=pipeline, tab="table", table=table, live=view.searching)
 
 
 @_both("/p/{pipeline}/t/{table}/files")

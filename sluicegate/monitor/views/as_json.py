@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from datetime import date, datetime
 from typing import Any
+
+OF_THE_MOMENT = {"of the moment": True}
+"""Metadata of a field that differs each time although nothing that a view shows has changed."""
 
 
 def facts(value: Any) -> Any:
@@ -22,6 +26,24 @@ def facts(value: Any) -> Any:
     if isinstance(value, float) and value != value:
         return None
     return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
+
+
+def tag(value: Any) -> str:
+    """An entity tag of a view (RFC 9110): another one if a fact has changed, fields ``OF_THE_MOMENT`` left out."""
+    known = json.dumps(facts(_lasting(value)), ensure_ascii=False)
+    return f'"{hashlib.sha256(known.encode()).hexdigest()[:32]}"'
+
+
+def _lasting(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        every = {field: getattr(value, field.name) for field in fields(value)}
+        return {
+            field.name: one is not None if field.metadata == OF_THE_MOMENT else _lasting(one)
+            for field, one in every.items()
+        }
+    if isinstance(value, Mapping):
+        return {name: _lasting(one) for name, one in value.items()}
+    return [_lasting(one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
 def text(value: Any) -> str:

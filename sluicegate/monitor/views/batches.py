@@ -5,17 +5,21 @@ of a table.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from deltalake import DeltaTable
 
+from sluicegate.definition.table import LAYERS
+from sluicegate.errors import SluicegateError
 from sluicegate.lake import layout, log, tables
 from sluicegate.monitor import event_log
 
 if TYPE_CHECKING:
+    from sluicegate.definition import Pipeline
     from sluicegate.monitor.views.source import Source
 
 NEWEST = 3_000
@@ -107,7 +111,9 @@ class Batch:
         failed: files that could not be read, with the reason (bronze).
         strategy: refresh strategy of a gold table.
         technique: how this batch of it was made.
-        because: why the table is refreshed so.
+        because: why the table has this refresh strategy, whichever technique the batch was made by.
+        estimates: seconds that each technique was estimated at that could be taken.
+        all_rows: rows of the tables that the query reads.
         why: why all rows were made again, if they were.
         groups: groups of a gold table that it made.
         seconds: seconds that it took, as far as commits say.
@@ -131,6 +137,8 @@ class Batch:
     strategy: str = ""
     technique: str = ""
     because: str = ""
+    estimates: Mapping[str, float] = field(default_factory=dict)
+    all_rows: int | None = None
     why: str = ""
     groups: int | None = None
     seconds: float | None = None
@@ -139,16 +147,45 @@ class Batch:
     definition: str = ""
     mixed: bool = False
 
-    @property
-    def reason(self) -> str:
-        """Why this batch was made so: ``because``, which is about changes, says nothing of one that recomputed all."""
-        return "" if self.technique == "whole" != self.strategy else self.because
-
 
 def newest(source: Source, at: layout.Lake, limit: int = NEWEST) -> tuple[Batch, ...]:
     """The last batches of a pipeline's tables, newest first."""
     found: tuple[Batch, ...] | None = source.once(at.events, ("batches", limit), lambda log: _newest(log, limit))
     return found or ()
+
+
+def so_far(source: Source, pipeline: Pipeline, running: Collection[str]) -> tuple[Batch, ...]:
+    """The last batches of a pipeline's tables, newest first, with those of runs under way.
+
+    A job copies its commits to the event log when it ends: until then they are in the logs of the tables alone.
+
+    Args:
+        source: where things are.
+        pipeline: the definition.
+        running: ids of the runs under way.
+    """
+    copied = newest(source, source.lake(pipeline))
+    if not running:
+        return copied
+    known = {(batch.table, batch.version, batch.run_id) for batch in copied}
+    own = [batch for batch in _by_logs(source, pipeline) if batch.run_id in running]
+    more = [batch for batch in own if (batch.table, batch.version, batch.run_id) not in known]
+    return tuple(sorted((*more, *copied), key=lambda batch: (batch.time, batch.version), reverse=True))
+
+
+def _by_logs(source: Source, pipeline: Pipeline) -> Iterator[Batch]:
+    """The last batches of each table by its own log, read once for each version of it."""
+    at = source.lake(pipeline)
+    for layer in LAYERS:
+        for name in pipeline.names(layer):
+            try:
+                yield from source.once(at.table(layer, name), "batches", partial(_listed, layer=layer)) or ()
+            except SluicegateError:  # the table's own page says what is wrong with it
+                continue
+
+
+def _listed(table: DeltaTable, layer: str) -> tuple[Batch, ...]:
+    return tuple(_of_log(table, layer))
 
 
 def of_table(source: Source, at: layout.Lake, layer: str, table: str) -> tuple[Batch, ...]:
@@ -157,7 +194,7 @@ def of_table(source: Source, at: layout.Lake, layer: str, table: str) -> tuple[B
     if len(known) == OF_A_TABLE:
         return tuple(known)
     uri = at.table(layer, table)
-    committed: tuple[Batch, ...] = source.once(uri, "batches", lambda delta: tuple(_of_log(delta, layer))) or ()
+    committed: tuple[Batch, ...] = source.once(uri, "batches", partial(_listed, layer=layer)) or ()
     versions = {batch.version for batch in committed}
     more = [batch for batch in known if batch.version not in versions or batch.mode in ("refused", "passed")]
     every = sorted([*committed, *more], key=lambda batch: (batch.time, batch.version), reverse=True)
@@ -207,6 +244,7 @@ def _batch(row: Mapping[str, Any], said: Mapping[str, Any]) -> Batch:
         balance=_balance(row, said), files=int(said.get("files") or 0), bytes=size,
         failed=len(said.get("failed") or ()), strategy=str(said.get("strategy") or ""),
         technique=str(cost.get("technique") or ""), because=str(said.get("because") or ""),
+        estimates=cost.get("estimates") or {}, all_rows=(cost.get("rows") or {}).get("all"),
         why=str(said.get("why") or ""), groups=said.get("groups"), seconds=cost.get("seconds"),
         rules=_rules(said.get("expectations") or {}),
         interval=(interval[0], interval[1]) if isinstance(interval, list) and len(interval) == 2 else None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sluicegate.definition.table import LAYERS
 from sluicegate.errors import SluicegateError
-from sluicegate.monitor.views import batches, overview, runs
+from sluicegate.monitor.views import batches, overview, runs, techniques
 from sluicegate.monitor.views.batches import Balance, Batch
 from sluicegate.monitor.views.overview import Backlog
 from sluicegate.monitor.views.runs import DagRun, Run
@@ -34,8 +34,11 @@ class Node:
         changed: when the chosen run last changed it; else when any run did.
         balance: where the records are that the chosen run read; None if it did not touch the table.
         files: files that the run read (bronze).
+        strategy: its refresh strategy, as planned (gold).
+        because: why it has this one (gold).
         technique: how the run refreshed it (gold).
-        because: why it was refreshed so (gold).
+        differs: why the run refreshed it otherwise than planned, or made all of its rows again.
+        step: state of the task that makes it, while the run is under way.
         seconds: seconds that the run took for it.
         rejected: rows for which its newest batch was refused.
     """
@@ -50,8 +53,11 @@ class Node:
     changed: datetime | None = None
     balance: Balance | None = None
     files: int = 0
-    technique: str = ""
+    strategy: str = ""
     because: str = ""
+    technique: str = ""
+    differs: str = ""
+    step: str = ""
     seconds: float | None = None
     rejected: int = 0
     comment: str = ""
@@ -80,8 +86,8 @@ class Graph:
         description: what it is for.
         nodes: its nodes, by layer and in the order in which they are made.
         edges: what flows between them.
-        runs: its runs to choose from, newest first.
-        run: the chosen one; None if there is none.
+        runs: its runs to choose from, newest first, without their batches.
+        run: the chosen one, with its batches; None if there is none.
         backlog: what waits now.
     """
 
@@ -103,11 +109,12 @@ def graph(source: Source, pipeline: Pipeline, dag_runs: Sequence[DagRun], key: s
         dag_runs: its runs in Airflow; that of ``key`` with its tasks and seconds.
         key: key of the run.
     """
-    last = runs.of_batches(batches.newest(source, source.lake(pipeline)), dag_runs)
+    last = runs.of_batches(batches.so_far(source, pipeline, runs.running(dag_runs)), dag_runs)
     run = runs.chosen(last, key)
     waiting = overview.backlog(source, pipeline)
     nodes = tuple(_nodes(source, pipeline, run, waiting))
-    return Graph(pipeline.name, pipeline.description, nodes, tuple(_edges(pipeline)), last, run, waiting)
+    known = tuple(replace(one, batches=()) for one in last)
+    return Graph(pipeline.name, pipeline.description, nodes, tuple(_edges(pipeline)), known, run, waiting)
 
 
 def _nodes(source: Source, pipeline: Pipeline, run: Run | None, waiting: Backlog) -> Iterator[Node]:
@@ -125,8 +132,9 @@ def _nodes(source: Source, pipeline: Pipeline, run: Run | None, waiting: Backlog
             node = _node(source, pipeline, at.table(layer, name), layer, name)
             of_run = _of(run, name)
             behind = name in waiting.behind
-            state = node.state or ("behind" if behind else "up to date")
-            yield _with_run(replace(node, state=state), run, of_run)
+            step = run.step(layer) if run is not None else ""
+            state = node.state or ("running" if step == "running" else "behind" if behind else "up to date")
+            yield _with_run(replace(node, state=state, step=step), of_run)
             if layer == "silver" and (rows := source.rows(at.quarantine(name))):
                 yield Node("quarantine", "quarantine", name, rows=rows, balance=of_run.balance)
 
@@ -175,12 +183,13 @@ def _of(run: Run | None, name: str) -> _OfRun:
     )  # fmt: skip
 
 
-def _with_run(node: Node, run: Run | None, found: _OfRun) -> Node:
+def _with_run(node: Node, found: _OfRun) -> Node:
     if found.last is None:
         return node
     return replace(
         node, changed=found.last.time, balance=found.balance, files=found.files, seconds=found.seconds,
-        technique=found.last.technique, because=found.last.reason,
+        technique=found.last.technique, strategy=found.last.strategy, because=found.last.because,
+        differs=techniques.differs(found.last),
     )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,8 @@ from deltalake import DeltaTable
 from sluicegate.definition.table import LAYERS
 from sluicegate.errors import PipelineMissing, SluicegateError
 from sluicegate.lake import tables
-from sluicegate.monitor.views import batches, personal
+from sluicegate.monitor.views import batches, column_links, personal
+from sluicegate.monitor.views.column_links import ColumnLink, ColumnLinks
 from sluicegate.monitor.views.flow_graph import place_of
 from sluicegate.schema import history as schema_history
 from sluicegate.schema.columns import ENGINE_COLUMNS, PROVENANCE
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
     from sluicegate.monitor.views.batches import Batch
     from sluicegate.monitor.views.source import Source
-
-Origins = Mapping[str, Sequence[str]]
-"""Columns that each column of a table is computed from, by its name."""
 
 SAMPLE_ROWS = 10
 """Rows of a sample."""
@@ -47,7 +45,8 @@ class Column:
         pii: whether the definition marks it as personal data.
         of_engine: whether the engine adds it.
         rules: names of the expectations that refer to it.
-        reads: columns that it is computed from, as ``table.column``.
+        reads: columns that it is computed from.
+        used_by: columns of other tables that it goes into, or decides about.
     """
 
     name: str
@@ -56,7 +55,8 @@ class Column:
     pii: bool = False
     of_engine: bool = False
     rules: tuple[str, ...] = ()
-    reads: tuple[str, ...] = ()
+    reads: tuple[ColumnLink, ...] = ()
+    used_by: tuple[ColumnLink, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -142,6 +142,9 @@ class TableView:
         version: its version.
         changed: when a run last changed it (UTC).
         columns: its columns.
+        rows_by: columns that decide which rows it has.
+        unsure: why it is not certain what its columns are computed from.
+        searching: whether other pipelines are still being read for columns that use its own.
         sample: its newest rows; None where the viewer may read none.
         history: its last batches, oldest first.
         rules: its rules, worst first.
@@ -173,6 +176,9 @@ class TableView:
     version: int | None = None
     changed: datetime | None = None
     columns: tuple[Column, ...] = ()
+    rows_by: tuple[ColumnLink, ...] = ()
+    unsure: str = ""
+    searching: bool = False
     sample: Sample | None = None
     history: tuple[Batch, ...] = ()
     rules: tuple[RuleHistory, ...] = ()
@@ -190,7 +196,7 @@ class TableView:
 
 
 def table_view(
-    source: Source, pipeline: Pipeline, name: str, *, rows: bool = True, origins: Origins | None = None
+    source: Source, pipeline: Pipeline, name: str, *, rows: bool = True, readable: Collection[str] = ()
 ) -> TableView:
     """One table, as far as it can be read.
 
@@ -199,7 +205,7 @@ def table_view(
         pipeline: the definition.
         name: the table.
         rows: whether the viewer may read rows.
-        origins: columns that each of its columns is computed from, as ``table.column``, where that is known.
+        readable: pipelines whose tables and columns may be named where this table reads them, or they read it.
 
     Raises:
         PipelineMissing: there is no such table.
@@ -211,14 +217,23 @@ def table_view(
     except SluicegateError as error:
         found = {"problem": error.message}
     history: tuple[Batch, ...] = found.pop("history", ())
-    if origins and "columns" in found:
-        found["columns"] = tuple(replace(one, reads=tuple(origins.get(one.name, ()))) for one in found["columns"])
+    if "columns" in found:
+        found |= _linked(column_links.links(source, pipeline, name, readable), found["columns"])
     last = history[-1] if history else None
     of_run = {"strategy": last.strategy, "because": last.because, "mixed": last.mixed} if last else {}
     return TableView(
         pipeline.name, layer, name, history=history, rules=tuple(_rules(pipeline, name, history)),
         changed=last.time if last else None, **(about | of_run | found),
     )  # fmt: skip
+
+
+def _linked(links: ColumnLinks, columns: Sequence[Column]) -> dict[str, Any]:
+    """Columns with what they are computed from, and what uses them."""
+    found = tuple(
+        replace(one, reads=links.reads.get(one.name.lower(), ()), used_by=links.used_by.get(one.name.lower(), ()))
+        for one in columns
+    )
+    return {"columns": found, "rows_by": links.rows, "unsure": links.unsure, "searching": links.searching}
 
 
 def layer_of(pipeline: Pipeline, name: str) -> str:

@@ -15,6 +15,7 @@ from sluicegate.definition.table import LAYERS
 from sluicegate.errors import DefinitionError, SluicegateError
 from sluicegate.monitor.plan import Pending, pending
 from sluicegate.monitor.views import batches, runs
+from sluicegate.monitor.views.as_json import OF_THE_MOMENT
 from sluicegate.monitor.views.source import PATIENCE
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class Backlog:
     failed: int = 0
     changed: int = 0
     behind: tuple[str, ...] = ()
-    since: datetime | None = None
+    since: datetime | None = field(default=None, metadata=OF_THE_MOMENT)
     error: str = ""
 
 

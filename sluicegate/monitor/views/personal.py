@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.monitor.views import personal_columns
+from sluicegate.monitor.views.column_links import kinds
 
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
@@ -43,8 +44,8 @@ def shown(source: Source, pipeline: Pipeline, layer: str, table: str) -> Shows:
     found = personal_columns.of(source, pipeline)
     if found is None:
         return lambda _: True
-    kinds = personal_columns.kinds(source, pipeline, layer, table)
-    return lambda name: found.shows(layer, table, name.lower(), kinds.get(name.lower(), "STRING"))
+    types = kinds(source, pipeline, layer, table)
+    return lambda name: found.shows(layer, table, name.lower(), types.get(name.lower(), "STRING"))
 
 
 def of_records(source: Source, pipeline: Pipeline, table: str) -> Shows:

@@ -6,24 +6,20 @@ A bronze table may hold rows of another pipeline of the lake, with that pipeline
 
 from __future__ import annotations
 
-import os
-import posixpath
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sluicegate.definition.table import LAYERS
 from sluicegate.errors import SluicegateError
-from sluicegate.lake import layout
-from sluicegate.monitor.lineage import QUARANTINE, TableLineage, lineage
-from sluicegate.schema import history as schema_history
+from sluicegate.monitor.lineage import QUARANTINE, TableLineage
+from sluicegate.monitor.views import other_pipelines
+from sluicegate.monitor.views.column_links import kinds, lineage_of
 from sluicegate.schema.columns import CORRUPT, RECORD, RESCUED
 from sluicegate.sql.lineage.model import EVERY, Origins
 from sluicegate.sql.lineage.model import Source as Column
 
 if TYPE_CHECKING:
-    from deltalake import DeltaTable
-
     from sluicegate.definition import Pipeline
     from sluicegate.monitor.views.source import Source
 
@@ -96,35 +92,14 @@ def of(source: Source, pipeline: Pipeline, readers: frozenset[str] = frozenset()
     if not pipeline.pii and not foreign:
         return None
     try:
-        held = tuple(_held(source, pipeline))
-        version = (pipeline, held, foreign)
-        return source.remember(("personal", pipeline.name), version, lambda: _found(source, pipeline, foreign))
+        tables = lineage_of(source, pipeline)
+        version = (pipeline, tables, foreign)
+        return source.remember(("personal", pipeline.name), version, lambda: _found(pipeline, tables, foreign))
     except SluicegateError:  # a table cannot be read: then of none of them it is known what is in it
         return PersonalColumns(pipeline.pii or frozenset({EVERY}))
 
 
-def kinds(source: Source, pipeline: Pipeline, layer: str, table: str) -> dict[str, str]:
-    """Types of a table's columns by their lower-case names; none if there is no table.
-
-    Raises:
-        SluicegateError: it cannot be read.
-    """
-    uri = source.lake(pipeline).table(layer, table)
-    return source.once(uri, "kinds", _kinds) or {}
-
-
-def _kinds(table: DeltaTable) -> dict[str, str]:
-    return {name.lower(): kind for name, kind in schema_history.columns_of(table).items()}
-
-
-def _held(source: Source, pipeline: Pipeline) -> Iterator[tuple[str, ...]]:
-    for layer in LAYERS:
-        for name in pipeline.names(layer):
-            yield tuple(kinds(source, pipeline, layer, name))
-
-
-def _found(source: Source, pipeline: Pipeline, foreign: frozenset[Column]) -> PersonalColumns:
-    tables = lineage(pipeline, source.lake(pipeline), source.opened())
+def _found(pipeline: Pipeline, tables: Mapping[str, TableLineage], foreign: frozenset[Column]) -> PersonalColumns:
     known = frozenset(Column(name, column.lower()) for name, table in tables.items() for column in table.columns)
     declared = {Column(name, column.lower()) for name, table in pipeline.silver.items() for column in table.pii}
     origins = frozenset(_origins(tables, declared))
@@ -192,17 +167,9 @@ def _made_of(
 def _of_others(source: Source, pipeline: Pipeline, readers: frozenset[str]) -> Iterator[Column]:
     """Columns of bronze tables that have personal data of a pipeline, whose table they read."""
     for name, table in pipeline.bronze.items():
-        for of, layer, read in _places(table.path) if table.format == "delta" else ():
+        for of, layer, read in other_pipelines.places(table.path) if table.format == "delta" else ():
             if of in source.names() and layer in (*LAYERS, "_state"):
                 yield from (Column(name, column) for column in _hidden(source, of, layer, read, readers))
-
-
-def _places(path: str) -> set[tuple[str, ...]]:
-    """Pipeline, layer and name of the table that an address is of, if it is one of a lake; links are followed."""
-    address = layout.address(path)
-    every = {posixpath.normpath(address), os.path.realpath(address) if layout.is_local(path) else address}
-    parts = [tuple(one.rstrip("/").split("/")[-3:]) for one in every]
-    return {one for one in parts if len(one) == 3}
 
 
 def _hidden(source: Source, other: str, layer: str, table: str, readers: frozenset[str]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sluicegate.definition.table import LAYERS
 from sluicegate.errors import PipelineMissing
-from sluicegate.monitor.views import batches, runs
+from sluicegate.monitor.views import batches, runs, techniques
 
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
@@ -31,6 +31,8 @@ class TableOfRun:
         batches: its commits.
         seconds: seconds that it took.
         usual: rows that the runs before wrote, as their median.
+        differs: why its last batch was made otherwise than its refresh strategy says (gold), or why all of its rows
+            were made again.
     """
 
     layer: str
@@ -39,6 +41,7 @@ class TableOfRun:
     batches: tuple[Batch, ...]
     seconds: float | None
     usual: float | None
+    differs: str = ""
 
     @property
     def unusual(self) -> float | None:
@@ -82,7 +85,7 @@ def run_view(source: Source, pipeline: Pipeline, dag_runs: Sequence[DagRun], key
     Raises:
         PipelineMissing: there is no such run.
     """
-    every = runs.of_batches(batches.newest(source, source.lake(pipeline)), dag_runs)
+    every = runs.of_batches(batches.so_far(source, pipeline, runs.running(dag_runs)), dag_runs)
     run = runs.chosen(every, key)
     if run is None:
         raise PipelineMissing("there is no such run")
@@ -104,4 +107,5 @@ def _table(every: Sequence[Run], run: Run, layer: str, table: str) -> TableOfRun
     reported = run.dag_run.seconds.get(table) if run.dag_run is not None else None
     took = [batch.seconds for batch in own if batch.seconds is not None]
     seconds = reported if reported is not None else sum(took) if took else None
-    return TableOfRun(layer, table, batches.total(own), own, seconds, runs.usual(every, run, table))
+    return TableOfRun(layer, table, batches.total(own), own, seconds, runs.usual(every, run, table),
+                      techniques.differs(own[-1]))  # fmt: skip

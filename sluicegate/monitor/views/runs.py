@@ -16,6 +16,12 @@ BREAK = timedelta(minutes=10)
 USUAL = 10
 """Runs before that say what is usual."""
 
+RUNNING = ("running", "queued")
+"""States of a run in Airflow that has not ended."""
+
+TASKS = ("check_request", "wait_for_files", "bronze", "silver", "gold", "run", "catalog", "account")
+"""Tasks of the DAG of a pipeline's runs, in their order; ``run`` stands for the layers in a DAG with one job."""
+
 # A run that is still queued is the newest of all.
 _END = datetime.max.replace(tzinfo=UTC)
 
@@ -117,7 +123,12 @@ class Run:
     @property
     def is_running(self) -> bool:
         """Whether Airflow still runs it."""
-        return self.state in ("running", "queued")
+        return self.state in RUNNING
+
+    def step(self, layer: str) -> str:
+        """State of the task that makes the tables of a layer, while the run is under way; else empty."""
+        steps = self.dag_run.steps if self.dag_run is not None and self.is_running else ()
+        return next((step.state for step in steps if step.name in (layer, "run")), "")
 
     def of(self, table: str) -> tuple[Batch, ...]:
         """Its commits to a table, oldest first."""
@@ -168,6 +179,11 @@ def _of_commits(key: str, batches: Sequence[Batch]) -> Run:
 def _of_airflow(one: DagRun, batches: Sequence[Batch]) -> Run:
     began = one.began or (batches[0].time if batches else None)
     return Run(one.run_id, one.run_id, one.state, one.kind, began, one.ended, tuple(batches), one)
+
+
+def running(dag_runs: Iterable[DagRun]) -> list[str]:
+    """Ids of the runs that have not ended."""
+    return [one.run_id for one in dag_runs if one.state in RUNNING]
 
 
 def chosen(runs: Sequence[Run], key: str | None) -> Run | None:

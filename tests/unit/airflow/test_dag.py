@@ -24,6 +24,7 @@ import pytest
 from sluicegate.definition import names
 from sluicegate.errors import JavaMissing, PipelineMissing
 from sluicegate.flow.report import ERROR, REPORT
+from sluicegate.monitor.views.runs import TASKS
 from sluicegate.spark import configuration, java
 from tests.conftest import ROOT, Workspace
 from tests.support.airflow_runs import context_of
@@ -123,6 +124,11 @@ def test_a_dag_runs_as_its_definition_says(workspace: Workspace) -> None:
     assert (dag.catchup, dag.max_active_runs, dag.tags) == (False, 3, {"healthcare"})
     assert task_of(workspace, "wait_for_files").timeout == 15 * 60  # then the next run waits
     assert {task.owner for task in dag.tasks} == {"sluicegate"}
+
+
+def test_pages_show_the_tasks_of_a_run_in_the_order_of_the_dag(workspace: Workspace) -> None:
+    ordered = [task.task_id for task in dag_of(workspace).topological_sort()]
+    assert [name for name in TASKS if name in ordered] == ordered
 
 
 def test_a_dag_and_its_tasks_are_explained_from_the_definition(workspace: Workspace) -> None:

@@ -38,6 +38,7 @@ def test_one_file_has_all_views(world: PageWorld, tmp_path: Path) -> None:
     anchors = set(re.findall(r'href="#([^"]+)"', text))
     assert anchors <= set(re.findall(r'id="([^"]+)"', text))
     assert "table-recordings_enriched" in anchors
+    assert {"column-recordings_bronze-heartrate", "column-patients-name"} <= anchors  # what columns are computed from
     assert "40 read = 35 written + 3 quarantined + 2 duplicates" in text
     assert "Rows are left out." in text
     assert "Ada" not in text

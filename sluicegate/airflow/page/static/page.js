@@ -50,21 +50,58 @@ function choose(event) {
   if (event.target.matches("select[data-sends]")) event.target.form.requestSubmit();
 }
 
+// The page of a run under way names its JSON, and the tag of the facts that it shows. Only when these have changed is
+// it fetched again. Once the run has ended the page names no JSON, and nothing is requested any more.
+const EVERY = 5000;
+const SLOWEST = 60000;
+const NO_MORE = [401, 403, 404];
+let waiting = null;
+let failures = 0;
+
 async function refresh() {
+  window.clearTimeout(waiting);
+  waiting = null;
   const main = document.querySelector("main[data-live]");
-  if (!main || document.hidden) return;
+  if (!main || document.hidden) return; // a tab that is shown again goes on
+  countOn();
   try {
-    const answer = await fetch(window.location.href, { headers: { Accept: "text/html" } });
-    if (!answer.ok) return;
-    const next = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("main");
-    const focused = document.activeElement;
-    if (next && !(focused && main.contains(focused) && focused.matches("input, select"))) main.replaceWith(next);
+    const answer = await fetch(main.dataset.live, { headers: { "If-None-Match": main.dataset.tag } });
+    if (NO_MORE.includes(answer.status)) return;
+    failures = answer.ok || answer.status === 304 ? 0 : failures + 1;
+    if (answer.ok) await replace(main);
   } catch {
-    // Airflow does not answer: the next attempt may find it
+    failures += 1; // Airflow does not answer: the next attempt may find it
   }
+  window.clearTimeout(waiting);
+  waiting = window.setTimeout(refresh, Math.min(EVERY * 2 ** failures, SLOWEST));
+}
+
+async function replace(main) {
+  const answer = await fetch(window.location.href, { headers: { Accept: "text/html" } });
+  if (!answer.ok) return;
+  const next = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("main");
+  const focused = document.activeElement;
+  if (!next || (focused && main.contains(focused) && focused.matches("input, select"))) return;
+  const lefts = [...main.querySelectorAll(".scroll")].map((one) => one.scrollLeft);
+  main.replaceWith(next);
+  next.querySelectorAll(".scroll").forEach((one, place) => (one.scrollLeft = lefts[place] ?? 0));
+}
+
+function countOn() {
+  for (const field of document.querySelectorAll("[data-since]")) {
+    field.textContent = inWords((Date.now() - Date.parse(field.dataset.since)) / 1000);
+  }
+}
+
+// As the server writes it.
+function inWords(seconds) {
+  if (seconds < 60) return `${Math.max(seconds, 0).toFixed(1)} s`;
+  const [unit, name, part, rest] = seconds >= 86400 ? [86400, "d", 3600, "h"] : seconds >= 3600 ? [3600, "h", 60, "min"] : [60, "min", 1, "s"];
+  return `${Math.floor(seconds / unit)} ${name} ${Math.floor((seconds % unit) / part)} ${rest}`;
 }
 
 document.addEventListener("click", leadOut);
 document.addEventListener("input", filterRows);
 document.addEventListener("change", choose);
-window.setInterval(refresh, 5000);
+document.addEventListener("visibilitychange", refresh);
+waiting = window.setTimeout(refresh, EVERY);

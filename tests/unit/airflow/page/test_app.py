@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import re
 import shutil
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from html import unescape
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from sluicegate.errors import PipelineMissing
 from sluicegate.monitor.views.source import Source
 from sluicegate.storage import aws
+from tests.conftest import Workspace
 from tests.support.page_world import PageWorld
 
 pytestmark = pytest.mark.unit
@@ -38,12 +44,16 @@ PAGES = {
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> PageWorld:
-    """A pipeline with two runs, another one, and one whose definition has mistakes."""
+    """A pipeline with two runs, another one that reads a table of it, and one whose definition has mistakes."""
     made = PageWorld.at(tmp_path_factory.mktemp("page"), runs=2)
     pipelines = made.workspace.folder / "pipelines"
     shutil.copytree(pipelines / "heart_rate", pipelines / "secret")
     text = (pipelines / "secret" / "pipeline.yaml").read_text().replace("name: heart_rate\ndesc", "name: secret\ndesc")
+    copied = f"bronze:\n  copied: {{path: '{made.workspace.uri('recordings_enriched')}', format: delta}}\n"
+    text = text.replace("bronze:\n", copied, 1)
     (pipelines / "secret" / "pipeline.yaml").write_text(text)
+    row = {"device_id": [1], "heartrate": [70.0]}
+    write_deltalake(Workspace(made.workspace.folder, "secret").uri("copied"), pa.table(row))
     (pipelines / "mistaken").mkdir()
     (pipelines / "mistaken" / "pipeline.yaml").write_text(
         'name: mistaken\nbronze: {x: {pth: "<script>alert(1)</script>"}}\n'
@@ -200,6 +210,31 @@ def test_who_may_not_read_a_dag_learns_nothing_of_its_pipeline(server: Any) -> N
     assert get(server, "p/secret").text == missing.text  # as for one that does not exist
 
 
+def test_columns_of_other_pipelines_are_linked_for_who_may_read_their_dags(server: Any) -> None:
+    page = "p/heart_rate/t/recordings_enriched"
+    for path in (page, twin(page)):
+        assert "secret" not in get(server, path).text
+        assert "secret" in get(server, path, user="both").text
+    shown = get(server, page, user="both").text
+    link = '<a href="../../../p/secret/t/copied#column-copied-heartrate">secret · copied.heartrate</a>'
+    assert link in shown
+    back = get(server, "p/secret/t/copied", user="both").text
+    to = "../../../p/heart_rate/t/recordings_enriched#column-recordings_enriched-heartrate"
+    assert f'<a href="{to}">heart_rate · recordings_enriched.heartrate</a>' in back
+    assert 'id="column-recordings_enriched-heartrate"' in shown
+
+
+def test_a_column_is_linked_to_what_it_is_computed_from_and_what_uses_it(server: Any) -> None:
+    shown = get(server, "p/heart_rate/t/recordings_enriched").text
+    for table, column, how in (
+        ("recordings_bronze", "heartrate", None),
+        ("recordings_bronze", "time", "transformation"),
+        ("daily_patient_avg", "avg_heartrate", "aggregation"),
+    ):
+        link = f'<a href="../../../p/heart_rate/t/{table}#column-{table}-{column}">{table}.{column}</a>'
+        assert link + (f' <span class="soft small">{how}</span>' if how else "") in shown.replace("\n", ""), column
+
+
 def test_who_may_not_read_logs_sees_no_rows(server: Any) -> None:
     table = get(server, "p/heart_rate/t/recordings_enriched", user="counter").text
     assert "no right to read the logs" in table
@@ -282,6 +317,71 @@ def test_airflow_has_the_page_in_its_navigation_and_tabs(server: Any) -> None:
     ours = next(plugin for plugin in found if plugin["name"] == "sluicegate")
     assert [view["destination"] for view in ours["external_views"]] == ["nav", "dag", "dag_run"]
     assert all(not view["href"].startswith("/") for view in ours["external_views"])
+
+
+@pytest.fixture
+def under_way(server: Any) -> Iterator[str]:
+    """Id of a run that Airflow has under way, its silver task running."""
+    from airflow.models.dagrun import DagRun
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.utils.session import create_session
+    from sqlalchemy import delete, insert
+
+    run_id = "manual__now"
+    began = datetime.now(UTC) - timedelta(seconds=90)
+    of_run = {"dag_id": "heart_rate", "run_id": run_id}
+    # In another order than that of the DAG, as a database may give them.
+    tasks = {"silver": "running", "gold": None, "check_request": "success", "bronze": "success"}
+    with create_session() as session:
+        run = {"run_type": "manual", "state": "running", "start_date": began, "run_after": began, **of_run}
+        session.execute(insert(DagRun).values(**run))
+        for name, state in tasks.items():
+            begun = {"start_date": began, "end_date": began} if state else {}
+            task = {"task_id": name, "state": state, "id": uuid4(), "try_number": 1, "max_tries": 0, "pool": "default",
+                    "pool_slots": 1, "map_index": -1}  # fmt: skip
+            session.execute(insert(TaskInstance).values(**task, **of_run, **begun))
+    yield run_id
+    with create_session() as session:
+        session.execute(delete(DagRun).where(DagRun.run_id == run_id))
+
+
+def _ended(run_id: str) -> None:
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+    from sqlalchemy import update
+
+    with create_session() as session:
+        session.execute(update(DagRun).where(DagRun.run_id == run_id).values(state="success"))
+
+
+@pytest.mark.parametrize("path", ["p/heart_rate", "p/heart_rate?run=manual__now", "p/heart_rate/run?key=manual__now"])
+def test_the_page_of_a_run_under_way_names_what_to_ask_until_it_has_ended(
+    server: Any, under_way: str, path: str
+) -> None:
+    page = get(server, path).text
+    found = re.search(r'<main id="main" data-live="\./([^"]+)" data-tag="([^"]+)"', page)
+    assert found is not None
+    assert '<noscript><meta http-equiv="refresh" content="15"></noscript>' in page
+    address, tag = html.unescape(found[1]), html.unescape(found[2])
+    twin_path = path.rpartition("/")[0] + "/" + address
+    assert twin_path == twin(path)
+    same = get(server, twin_path, **{"If-None-Match": f'"other", {tag}'})
+    assert (same.status_code, same.headers["etag"], same.content) == (304, tag, b"")
+    assert same.headers["cache-control"] == "no-store"
+    other = get(server, twin_path, **{"If-None-Match": '"other"'})
+    assert (other.status_code, other.headers["etag"]) == (200, tag)
+    steps = re.findall(r"tasks/(\w+)\"[^>]*>[^<]*</a>", page)
+    assert steps[:4] == ["check_request", "bronze", "silver", "gold"]
+    assert "1 min 3" in page  # how long it has been under way
+    _ended(under_way)
+    changed = get(server, twin_path, **{"If-None-Match": tag})
+    assert (changed.status_code, changed.headers.get("etag")) == (200, None)
+    assert "data-live" not in get(server, path).text
+
+
+def test_the_home_page_names_its_own_twin(server: Any, under_way: str) -> None:
+    assert 'data-live="./home.json"' in get(server, "").text
+    assert get(server, "home.json").headers["etag"]
 
 
 def test_addresses_hold_below_a_path_prefix(server: Any) -> None:

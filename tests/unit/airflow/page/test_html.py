@@ -142,7 +142,13 @@ def test_addresses_are_relative_and_quoted() -> None:
     assert at.table("p", "../x") == "../../p/p/t/..%2Fx"
     assert Addresses().home == "./"
     assert at.dag_run("p", "a b") == "../../../dags/p/runs/a%20b"
-    assert (Anchors().table("p", "t"), Anchors().run("p", "x"), Anchors().dag("p")) == ("#table-t", "", "")
+    assert at.column("p", "t", "a b") == "../../p/p/t/t#column-t-a%20b"
+    report = Anchors(pipeline="p", columns=frozenset({"column-t-a b"}))
+    assert (report.table("p", "t"), report.run("p", "x"), report.dag("p")) == ("#table-t", "", "")
+    assert (report.column("p", "t", "a b"), report.graph("p")) == ("#column-t-a%20b", "#graph")
+    assert report.column("p", "t", "later") == "#table-t"
+    # What is of another pipeline is not in the file, even if a table here has its name.
+    assert (report.table("q", "t"), report.column("q", "t", "a"), report.graph("q")) == ("", "", "")
 
 
 def test_a_table_of_1000_columns_and_html_in_its_comments() -> None:

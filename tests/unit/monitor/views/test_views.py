@@ -18,6 +18,7 @@ from deltalake import write_deltalake
 
 from sluicegate.definition import load
 from sluicegate.errors import NotADeltaTable, PipelineMissing
+from sluicegate.flow.thresholds import SMALL
 from sluicegate.landing import file_status
 from sluicegate.monitor.views import (
     as_json,
@@ -33,9 +34,10 @@ from sluicegate.monitor.views import (
     run_view,
     runs,
     source,
+    techniques,
 )
 from sluicegate.monitor.views.batches import Balance, Batch, RuleCount
-from sluicegate.monitor.views.runs import DagRun
+from sluicegate.monitor.views.runs import DagRun, Step
 from sluicegate.monitor.views.source import Source
 from tests.conftest import Workspace
 from tests.support.page_world import BEGAN, STEP, PageWorld
@@ -65,14 +67,31 @@ def batch(number: int, table: str = "t", layer: str = "silver", **said: Any) -> 
 
 
 @pytest.mark.parametrize(
-    ("strategy", "technique", "reason"),
-    [("partial", "partial", "rows are added"), ("whole", "whole", "rows are added"), ("partial", "whole", "")],
-)
-def test_the_reason_of_a_strategy_is_not_that_of_a_batch_that_recomputed_all(
-    strategy: str, technique: str, reason: str
+    ("strategy", "technique", "said", "text"),
+    [
+        ("partial", "partial", {}, ""),
+        ("whole", "whole", {}, ""),
+        ("whole", "whole", {"why": "the query was changed"}, "the query was changed"),
+        ("partial", "whole", {"why": "it is new", "all_rows": 3}, "it is new"),
+        ("partial", "whole", {"estimates": {"whole": 0.1}, "all_rows": 42},
+         "the tables that it reads are small (42 rows): to read them all costs less"),
+        ("keys", "whole", {"estimates": {"whole": 0.1}, "all_rows": SMALL},
+         f"the tables that it reads are small ({SMALL:,} rows): to read them all costs less"),
+        ("keys", "whole", {"estimates": {"whole": 9.0}, "all_rows": SMALL + 1},
+         "what changed may touch any of its rows"),
+        ("partial", "groups", {"estimates": {"groups": 1.0, "whole": 2.0, "partial": 3.0}, "all_rows": 10**6},
+         "it was estimated at 1.0 s, and at 2.0 s by full recompute, 3.0 s by incremental"),
+        ("partial", "restart", {"estimates": {"restart": 1.0, "partial": 0.1}},
+         "its aggregate state was not up to date, and was made of all rows"),
+        ("", "", {}, ""),
+    ],
+)  # fmt: skip
+def test_a_batch_says_why_it_was_made_otherwise_than_planned(
+    strategy: str, technique: str, said: dict[str, Any], text: str
 ) -> None:
-    made = Batch(BEGAN, "gold", "t", 0, strategy=strategy, technique=technique, because="rows are added")
-    assert made.reason == reason
+    planned = "rows that come add to its groups"
+    made = Batch(BEGAN, "gold", "t", 0, strategy=strategy, technique=technique, because=planned, **said)
+    assert techniques.differs(made) == text
 
 
 def test_both_sides_of_a_balance_are_equal_or_not() -> None:
@@ -220,6 +239,56 @@ def test_a_graph_has_landing_tables_lookups_and_quarantine(world: PageWorld, lak
     assert {node.key: node for node in first.nodes}["patients"].balance == Balance(2, None, 0, 2)
 
 
+def test_a_graph_has_what_a_run_under_way_has_committed_and_which_of_its_tasks_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = PageWorld.at(tmp_path, runs=1)
+    monkeypatch.setattr("tests.support.page_world.event_log.copy_events", lambda *_: None)  # no job has ended
+    run_id = made.run(records=30)
+    lake = Source(made.workspace.settings, None)
+
+    def nodes(*under_way: DagRun) -> dict[str, flow_graph.Node]:
+        graph = flow_graph.graph(lake, made.definition, under_way)
+        assert all(run.batches == () for run in graph.runs)  # a page lists them, and no more
+        return {node.key: node for node in graph.nodes}
+
+    steps = (Step("bronze", "success"), Step("silver", "running", BEGAN), Step("gold", "not started"))
+    running = DagRun(run_id, "running", "scheduled", BEGAN + STEP, steps=steps)
+    found = nodes(running)
+    assert found["recordings_bronze"].balance == Balance(None, written=30)
+    assert found[SILVER].balance == Balance(30, None, 0, 25, 3, 0, 2)
+    assert {name: (found[name].state, found[name].step) for name in ("recordings_bronze", SILVER, "device_counts")} == {
+        "recordings_bronze": ("up to date", "success"), SILVER: ("running", "running"),
+        "device_counts": ("up to date", "not started"),
+    }  # fmt: skip
+    assert found["patients"].balance is None  # it has not come to that one, or it has nothing to do
+    view = run_view.run_view(lake, made.definition, [running], run_id)
+    assert [(one.table, one.balance.written) for one in view.tables][:2] == [("recordings_bronze", 30), (SILVER, 25)]
+    # One job for all layers, and a run that has ended.
+    assert nodes(replace(running, steps=(Step("run", "running", BEGAN),)))["device_counts"].step == "running"
+    ended = nodes(replace(running, state="success"))
+    assert (ended[SILVER].step, ended[SILVER].state) == ("", "up to date")
+
+
+def test_commits_that_the_event_log_has_too_count_once(world: PageWorld, lake: Source) -> None:
+    known = batches.newest(lake, world.workspace.lake)
+    assert batches.so_far(lake, world.definition, {known[0].run_id}) == known
+
+
+def test_a_graph_says_what_was_planned_for_a_table_and_what_a_run_did(world: PageWorld, lake: Source) -> None:
+    node = next(one for one in flow_graph.graph(lake, world.definition, ()).nodes if one.key == "daily_patient_avg")
+    assert (node.strategy, node.technique, node.differs) == ("partial", "partial", "")
+    assert node.because == "rows that come add to its groups"
+
+
+def test_a_tag_changes_with_the_facts_and_not_with_the_moment() -> None:
+    waiting = overview.Backlog("2 files wait", 2, since=BEGAN)
+    assert as_json.tag([waiting]) == as_json.tag([replace(waiting, since=NOW)])
+    others = [replace(waiting, files=3), replace(waiting, since=None), replace(waiting, error="x")]
+    assert len({as_json.tag(one) for one in (waiting, *others)}) == 4
+    assert as_json.tag({"a": (BEGAN, float("nan"))}).startswith('"')
+
+
 def test_a_table_that_cannot_be_read_does_not_take_the_others_with_it(tmp_path: Path) -> None:
     broken = PageWorld.at(tmp_path, runs=1)
     uri = Path(broken.workspace.lake.table("gold", "device_counts"))
@@ -277,11 +346,6 @@ def test_a_bronze_table_has_the_versions_that_changed_its_columns(tmp_path: Path
     write_deltalake(made.uri("x"), pa.table({"a": [1], "b": [2]}), mode="append", schema_mode="merge")
     view = one_table.table_view(Source(made.settings, None), made.definition, "x")
     assert [(one.version, one.changes) for one in view.drift] == [(1, "b BIGINT came"), (0, "the first columns")]
-
-
-def test_columns_have_their_origins_where_they_are_known(world: PageWorld, lake: Source) -> None:
-    view = one_table.table_view(lake, world.definition, SILVER, origins={"name": ["patients.name"]})
-    assert {column.name: column.reads for column in view.columns if column.reads} == {"name": ("patients.name",)}
 
 
 @pytest.mark.parametrize("extra", [-1, 0, 1])

@@ -1,0 +1,198 @@
+"""Columns that the columns of a table are computed from, and those that use them, as the table's page links them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sluicegate.definition.table import LAYERS
+from sluicegate.errors import SluicegateError
+from sluicegate.monitor.impact import ROWS
+from sluicegate.monitor.lineage import QUARANTINE, TableLineage, lineage
+from sluicegate.monitor.views import other_pipelines
+from sluicegate.schema import history as schema_history
+from sluicegate.schema.columns import ENGINE_COLUMNS, PROVENANCE
+from sluicegate.sql.lineage.model import EVERY, IDENTITY, Origins, Use
+from sluicegate.sql.lineage.model import Source as Origin
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+    from sluicegate.definition import Pipeline
+    from sluicegate.monitor.views.source import Source
+
+# Columns that the engine gives each bronze table anew: none of them is passed on from the table that it reads.
+_OF_ENGINE = {*ENGINE_COLUMNS, *PROVENANCE}
+
+
+@dataclass(frozen=True)
+class ColumnLink:
+    """A column that another one is computed from, or that uses it.
+
+    Attributes:
+        pipeline: its pipeline.
+        table: its table.
+        column: its name; ``*`` for every column of the table, ``(rows)`` for which rows it has.
+        how: what is done with the one or with this one, in OpenLineage's words, in small letters.
+    """
+
+    pipeline: str
+    table: str
+    column: str
+    how: tuple[str, ...] = ()
+
+
+Links = Mapping[str, tuple[ColumnLink, ...]]
+"""Links of each column of a table, by its lower-case name."""
+
+
+@dataclass(frozen=True)
+class ColumnLinks:
+    """Links of the columns of a table.
+
+    Attributes:
+        reads: columns that each is computed from.
+        used_by: columns that each goes into, or decides about.
+        rows: columns that decide which rows the table has.
+        unsure: why it is not certain what the columns are computed from; empty where it is.
+        searching: whether other pipelines are still being read for those that use the columns.
+    """
+
+    reads: Links = field(default_factory=dict)
+    used_by: Links = field(default_factory=dict)
+    rows: tuple[ColumnLink, ...] = ()
+    unsure: str = ""
+    searching: bool = False
+
+
+def lineage_of(source: Source, pipeline: Pipeline) -> Mapping[str, TableLineage]:
+    """Column lineage of a pipeline, read once for a definition and the columns that its tables have.
+
+    Raises:
+        SluicegateError: a table cannot be read.
+    """
+    held = tuple(
+        (layer, name, tuple(kinds(source, pipeline, layer, name))) for layer in LAYERS for name in pipeline.names(layer)
+    )
+    at = source.lake(pipeline)
+    return source.remember(("lineage", pipeline.name), (pipeline, held), lambda: lineage(pipeline, at, source.opened()))
+
+
+def kinds(source: Source, pipeline: Pipeline, layer: str, table: str) -> dict[str, str]:
+    """Types of a table's columns by their lower-case names; none if there is no table.
+
+    Raises:
+        SluicegateError: it cannot be read.
+    """
+    uri = source.lake(pipeline).table(layer, table)
+    return source.once(uri, "kinds", _kinds) or {}
+
+
+def _kinds(table: DeltaTable) -> dict[str, str]:
+    return {name.lower(): kind for name, kind in schema_history.columns_of(table).items()}
+
+
+def links(source: Source, pipeline: Pipeline, table: str, readable: Collection[str] = ()) -> ColumnLinks:
+    """Links of the columns of a table; none, with the reason, if another table of the pipeline cannot be read.
+
+    Args:
+        source: where things are.
+        pipeline: the definition.
+        table: the table.
+        readable: other pipelines whose tables and columns may be named.
+    """
+    try:
+        tables = lineage_of(source, pipeline)
+    except SluicegateError as error:
+        return ColumnLinks(unsure=error.message)
+    own = tables[table]
+    reads = {column.lower(): _named(tables, pipeline.name, origins) for column, origins in own.columns.items()}
+    used_by = _used_by(tables, pipeline.name, own)
+    if own.layer == "bronze":
+        reads |= _of_other(source, pipeline, table, reads, readable)
+    others = other_pipelines.readers(source) if len(source.names()) > 1 else None
+    for other, bronze in _others(others.value if others else None, pipeline.name, own, readable):
+        for column, found in _passed_on(source, other, bronze, own).items():
+            used_by[column] = (*used_by.get(column, ()), found)
+    searching = others is not None and others.since is None
+    return ColumnLinks(reads, used_by, _named(tables, pipeline.name, own.rows), own.unsure, searching)
+
+
+def _named(tables: Mapping[str, TableLineage], pipeline: str, origins: Origins) -> tuple[ColumnLink, ...]:
+    uses: dict[Origin, set[Use]] = {}
+    for source, use in origins:
+        uses.setdefault(source, set()).add(use)
+    return tuple(
+        ColumnLink(pipeline, source.table, _spelled(tables, source), _words(uses[source])) for source in sorted(uses)
+    )
+
+
+def _spelled(tables: Mapping[str, TableLineage], source: Origin) -> str:
+    of = tables.get(source.table)
+    return source.column if of is None else of.spelled(source.column)
+
+
+def _words(uses: Iterable[Use]) -> tuple[str, ...]:
+    """What is done with a column, as ``plan --impact`` writes it."""
+    words = {use.subtype.lower().replace("_", " ") + (" (masked)" if use.masked else "") for use in uses}
+    return tuple(sorted(words))
+
+
+def _used_by(tables: Mapping[str, TableLineage], pipeline: str, own: TableLineage) -> dict[str, tuple[ColumnLink, ...]]:
+    """Columns of other tables of the pipeline that use those of a table, by the order of the tables.
+
+    Quarantines are left out: a record in one has every column of what it was read from.
+    """
+    names = [column.lower() for column in own.columns]
+    found: dict[str, tuple[ColumnLink, ...]] = {}
+    for other in tables.values():
+        if other.table.endswith(QUARANTINE) and other.table.removesuffix(QUARANTINE) in tables:
+            continue
+        for column, origins in (*other.columns.items(), (ROWS, other.rows)):
+            uses: dict[str, set[Use]] = {}
+            for source, use in origins:
+                if source.table == own.table:
+                    for name in names if source.column == EVERY else [source.column]:
+                        uses.setdefault(name, set()).add(use)
+            for name, how in uses.items():
+                found[name] = (*found.get(name, ()), ColumnLink(pipeline, other.table, column, _words(how)))
+    return found
+
+
+# --- other pipelines -------------------------------------------------------------------------------------------------
+
+
+def _of_other(
+    source: Source, pipeline: Pipeline, bronze: str, columns: Iterable[str], readable: Collection[str]
+) -> dict[str, tuple[ColumnLink, ...]]:
+    """Columns of another pipeline's table that a bronze table has as they are."""
+    place = other_pipelines.read_by(source, pipeline, bronze)
+    if place is None or place[0] not in readable:
+        return {}
+    of, layer, name = place
+    try:
+        there = kinds(source, source.pipeline(of), layer, name)
+    except SluicegateError:  # its own page says what is wrong with it
+        return {}
+    passed = set(columns) - _OF_ENGINE
+    return {one: (ColumnLink(of, name, one, _words([IDENTITY])),) for one in passed if one in there}
+
+
+def _others(
+    found: other_pipelines.Readers | None, pipeline: str, own: TableLineage, readable: Collection[str]
+) -> Iterator[tuple[str, str]]:
+    """Bronze tables of other pipelines, of those that may be named, that read a table."""
+    for other, bronze in (found or {}).get((pipeline, own.layer, own.table), ()):
+        if other in readable:
+            yield other, bronze
+
+
+def _passed_on(source: Source, other: str, bronze: str, own: TableLineage) -> dict[str, ColumnLink]:
+    """Columns of a bronze table of another pipeline that are those of a table."""
+    try:
+        there = kinds(source, source.pipeline(other), "bronze", bronze)
+    except SluicegateError:  # as above
+        return {}
+    passed = {column.lower() for column in own.columns} - _OF_ENGINE
+    return {one: ColumnLink(other, bronze, one, _words([IDENTITY])) for one in passed if one in there}

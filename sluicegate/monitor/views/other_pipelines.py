@@ -1,0 +1,72 @@
+"""Tables of a lake by their addresses: the one that a bronze table reads, and the bronze tables that read one."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from sluicegate.definition.table import LAYERS
+from sluicegate.errors import SluicegateError
+from sluicegate.lake import layout
+from sluicegate.monitor.views.source import Answer
+
+if TYPE_CHECKING:
+    from sluicegate.definition import Pipeline
+    from sluicegate.monitor.views.source import Source
+
+Place = tuple[str, str, str]
+"""Pipeline, layer and name of a table."""
+
+Readers = Mapping[Place, tuple[tuple[str, str], ...]]
+"""Pipeline and bronze table of all that read a table."""
+
+
+def places(path: str) -> set[Place]:
+    """Pipeline, layer and name of the table that an address is of, if it is one of a lake; links are followed."""
+    parts = [one.rstrip("/").split("/")[-3:] for one in _addresses(path)]
+    return {(one[0], one[1], one[2]) for one in parts if len(one) == 3}
+
+
+def _addresses(path: str) -> set[str]:
+    address = layout.address(path)
+    return {posixpath.normpath(address), os.path.realpath(address) if layout.is_local(path) else address}
+
+
+def read_by(source: Source, pipeline: Pipeline, bronze: str) -> Place | None:
+    """The table of this lake that a bronze table reads; None if it reads files, topics or a table of elsewhere."""
+    table = pipeline.bronze[bronze]
+    if table.format != "delta":
+        return None
+    known = source.names()
+    for of, layer, name in places(table.path):
+        if of in known and layer in LAYERS:
+            at = layout.Lake(pipeline.settings.lake, of).table(layer, name)
+            if not _addresses(at).isdisjoint(_addresses(table.path)):
+                return of, layer, name
+    return None
+
+
+def readers(source: Source) -> Answer[Readers]:
+    """Bronze tables that read tables of pipelines, of all that can be loaded; as far as they are read by now."""
+    return source.soon("readers", lambda: _readers(source))
+
+
+def _readers(source: Source) -> Readers:
+    found: dict[Place, tuple[tuple[str, str], ...]] = {}
+    for name in source.names():
+        for place, bronze in _of(source, name):
+            found[place] = (*found.get(place, ()), (name, bronze))
+    return found
+
+
+def _of(source: Source, name: str) -> Iterator[tuple[Place, str]]:
+    try:
+        pipeline = source.pipeline(name)
+    except SluicegateError:  # its own page says what is wrong with it
+        return
+    for bronze in pipeline.bronze:
+        place = read_by(source, pipeline, bronze)
+        if place is not None:
+            yield place, bronze
