@@ -28,8 +28,14 @@ DAGS = f"/api/v2/dags/{DAG}"
 PAGE = compose.ROOT / "docs" / "sizing.md"
 BEGIN, END = "<!-- made by bench.stack -->", "<!-- end of what bench.stack made -->"
 
-# Folders of the scheduler's container, in which all that the stack keeps but its database is.
-FOLDERS = {"logs": "/logs", "event logs": "/events", "scratch": "/scratch", "lake": "$SLUICEGATE_LAKE"}
+# Folders in which all that the stack keeps but its database is, with a service that has each. Each container has a
+# scratch of its own, and jobs work in that of the server.
+FOLDERS = {
+    "logs": ("airflow-scheduler", "/logs"),
+    "event logs": ("airflow-scheduler", "/events"),
+    "scratch": ("connect", "/scratch"),
+    "lake": ("airflow-scheduler", "$SLUICEGATE_LAKE"),
+}
 SIZE = "SELECT sum(pg_database_size(datname)) FROM pg_database"
 
 # Seconds after which the file of a run that waits was taken by another run: several checks of the wait.
@@ -82,8 +88,8 @@ def memory_of(text: str) -> int:
 def sampled(runs: int, files: int = 0, seconds: float | None = None) -> Sample:
     """Looks at the stack."""
     there, found = containers(), Sample(runs, files, seconds)
-    for name, folder in FOLDERS.items():
-        sized = docker("exec", there["airflow-scheduler"], "sh", "-c", f"du -sb {folder} | cut -f1")
+    for name, (service, folder) in FOLDERS.items():
+        sized = docker("exec", there[service], "sh", "-c", f"du -sb {folder} | cut -f1")
         found.disk[name] = int(sized)
     found.disk["database"] = int(docker("exec", there["postgres"], "psql", "-U", "postgres", "-tAc", SIZE))
     for service, container in sorted(there.items()):
@@ -122,6 +128,8 @@ class Airflow:
             RuntimeError: it failed.
         """
         land()
+        # Not before: a scheduled run fails where the folder of landing is not there.
+        self.call("PATCH", DAGS, {"is_paused": False})
         landed = started = time.monotonic()
         said = self.call("POST", f"{DAGS}/dagRuns", {"logical_date": None, "conf": {}})
         run = f"{DAGS}/dagRuns/{said['dag_run_id']}"
@@ -191,7 +199,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(table(samples), flush=True)
         PAGE.write_text(written(PAGE.read_text(), table(samples)))
 
-    airflow.call("PATCH", DAGS, {"is_paused": False})
     samples, every = [sampled(0)], max(1, given.runs // given.samples)
     done, seconds = 0, 0.0
     with suppress(KeyboardInterrupt):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 
 from bench import stack
 from tests.conftest import ROOT
@@ -55,3 +56,12 @@ def test_a_run_that_waits_on_has_lost_its_file_to_another(state: str, taken: boo
 
 def test_the_task_that_waits_is_named_as_in_the_dag() -> None:
     assert 'task_id="wait_for_files"' in (ROOT / "sluicegate" / "airflow" / "pipeline_dags.py").read_text()
+
+
+def test_scratch_is_looked_at_where_jobs_are_at_work() -> None:
+    services = yaml.safe_load((ROOT / "docker-compose.yaml").read_text())["services"]
+    service, folder = stack.FOLDERS["scratch"]
+    master = services["airflow-scheduler"]["environment"]["SLUICEGATE_MASTER"]
+    assert f"sc://{service}:" in master
+    assert folder in services[service]["volumes"]
+    assert services[service]["environment"]["SPARK_LOCAL_DIRS"] == folder
