@@ -72,7 +72,8 @@ ENV AIRFLOW_HOME=/tmp/airflow \
     SLUICEGATE_LANDING=/data/landing \
     SLUICEGATE_PIPELINES=/opt/sluicegate/pipelines
 USER 50000:0
-ENTRYPOINT ["tini", "-g", "--"]
+# With -s it reaps orphans below an init of Docker's, too, and says nothing of that in each service's log.
+ENTRYPOINT ["tini", "-s", "-g", "--"]
 # Of a container that runs no service of ours; docker-compose.yaml has a better one for each service.
 HEALTHCHECK --interval=60s --timeout=30s CMD ["python", "-c", "import sluicegate"]
 CMD ["sluicegate", "--help"]

@@ -1,8 +1,9 @@
 """What the compose stack grows by: ``python -m bench.stack --runs 200``, with the stack of this checkout started.
 
-Each run takes in one more file of 1,000 records through the DAG of heart rates, and is waited for. Before the first
-run, and after each quarter of them, disk, memory and restarts are looked at, from outside of what is measured; the
-table goes into docs/sizing.md, in the place of the one before.
+Each run takes in one more file of 1,000 records through the DAG of heart rates, and is waited for. The DAG keeps its
+schedule: where a scheduled run is quicker than the triggered one and takes its file, another one lands. Before the
+first run, and after each quarter of them, disk, memory and restarts are looked at, from outside of what is measured;
+the table goes into docs/sizing.md, in the place of the one before. Ctrl-C ends the series with the runs that it had.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from scripts import compose
@@ -27,9 +28,18 @@ DAGS = f"/api/v2/dags/{DAG}"
 PAGE = compose.ROOT / "docs" / "sizing.md"
 BEGIN, END = "<!-- made by bench.stack -->", "<!-- end of what bench.stack made -->"
 
-# Folders of the scheduler's container, in which all that the stack keeps but its database is.
-FOLDERS = {"logs": "/logs", "event logs": "/events", "scratch": "/scratch", "lake": "$SLUICEGATE_LAKE"}
+# Folders in which all that the stack keeps but its database is, with a service that has each. Each container has a
+# scratch of its own, and jobs work in that of the server.
+FOLDERS = {
+    "logs": ("airflow-scheduler", "/logs"),
+    "event logs": ("airflow-scheduler", "/events"),
+    "scratch": ("connect", "/scratch"),
+    "lake": ("airflow-scheduler", "$SLUICEGATE_LAKE"),
+}
 SIZE = "SELECT sum(pg_database_size(datname)) FROM pg_database"
+
+# Seconds after which the file of a run that waits was taken by another run: several checks of the wait.
+TAKEN_AFTER = 120.0
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
@@ -39,6 +49,7 @@ class Sample:
 
     Attributes:
         runs: number of runs before it.
+        files: number of files that landed for them.
         seconds: time that the last of them took; None before the first.
         disk: bytes by place.
         memory: bytes by service.
@@ -46,6 +57,7 @@ class Sample:
     """
 
     runs: int
+    files: int = 0
     seconds: float | None = None
     disk: dict[str, int] = field(default_factory=dict)
     memory: dict[str, int] = field(default_factory=dict)
@@ -73,11 +85,11 @@ def memory_of(text: str) -> int:
     return round(float(found[1]) * UNITS[found[2]])
 
 
-def sampled(runs: int, seconds: float | None = None) -> Sample:
+def sampled(runs: int, files: int = 0, seconds: float | None = None) -> Sample:
     """Looks at the stack."""
-    there, found = containers(), Sample(runs, seconds)
-    for name, folder in FOLDERS.items():
-        sized = docker("exec", there["airflow-scheduler"], "sh", "-c", f"du -sb {folder} | cut -f1")
+    there, found = containers(), Sample(runs, files, seconds)
+    for name, (service, folder) in FOLDERS.items():
+        sized = docker("exec", there[service], "sh", "-c", f"du -sb {folder} | cut -f1")
         found.disk[name] = int(sized)
     found.disk["database"] = int(docker("exec", there["postgres"], "psql", "-U", "postgres", "-tAc", SIZE))
     for service, container in sorted(there.items()):
@@ -106,24 +118,45 @@ class Airflow:
         with self._opener.open(request, timeout=60) as answer:
             return json.load(answer)
 
-    def run(self) -> float:
-        """Triggers a run and waits for its end; the seconds that it took.
+    def run(self, land: Callable[[], None]) -> float:
+        """Lands a file, triggers a run and waits for its end; the seconds that it took.
+
+        Args:
+            land: lands a file; called again where another run has taken the one before.
 
         Raises:
             RuntimeError: it failed.
         """
-        started = time.monotonic()
-        run = self.call("POST", f"{DAGS}/dagRuns", {"logical_date": None, "conf": {}})["dag_run_id"]
-        while (state := self.call("GET", f"{DAGS}/dagRuns/{run}")["state"]) not in ("success", "failed"):
+        land()
+        # Not before: a scheduled run fails where the folder of landing is not there.
+        self.call("PATCH", DAGS, {"is_paused": False})
+        landed = started = time.monotonic()
+        said = self.call("POST", f"{DAGS}/dagRuns", {"logical_date": None, "conf": {}})
+        run = f"{DAGS}/dagRuns/{said['dag_run_id']}"
+        while (state := self.call("GET", run)["state"]) not in ("success", "failed"):
             time.sleep(1)
+            waited = time.monotonic() - landed
+            if waited > TAKEN_AFTER and is_taken(self.call("GET", f"{run}/taskInstances")["task_instances"]):
+                land()
+                landed = time.monotonic()
         if state == "failed":
             raise RuntimeError(f"the run {run} failed")
         return time.monotonic() - started
 
 
+def is_taken(tasks: Sequence[dict[str, Any]]) -> bool:
+    """Whether a run whose file landed long ago still waits for one: it would, for an hour.
+
+    Args:
+        tasks: its task instances, as the REST API gives them.
+    """
+    return any(task["task_id"] == "wait_for_files" and task["state"] == "deferred" for task in tasks)
+
+
 def table(samples: Sequence[Sample]) -> str:
     """The samples as a table, a column for each."""
     rows = [["after runs", *(f"{one.runs:,}" for one in samples)]]
+    rows.append(["files landed", *(f"{one.files:,}" for one in samples)])
     rows.append(["seconds of a run", *("" if one.seconds is None else f"{one.seconds:.0f}" for one in samples)])
     for kind in ("disk", "memory"):
         names = sorted({name for one in samples for name in getattr(one, kind)})
@@ -153,17 +186,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--samples", type=int, default=4, help="number of samples after the first (default: 4)")
     given = parser.parse_args(arguments)
     landing = compose.settings(compose.ROOT)["SLUICEGATE_LANDING"]
-    airflow = Airflow()
-    airflow.call("PATCH", DAGS, {"is_paused": False})
+    program = [sys.executable, "-m", "sluicegate.cli", "simulate", DAG, "--landing", landing, "--files", "1"]
+    airflow, files = Airflow(), 0
+
+    def land() -> None:
+        nonlocal files
+        subprocess.run(program, check=True, capture_output=True)
+        files += 1
+
+    def look(runs: int, seconds: float) -> None:
+        samples.append(sampled(runs, files, seconds))
+        print(table(samples), flush=True)
+        PAGE.write_text(written(PAGE.read_text(), table(samples)))
+
     samples, every = [sampled(0)], max(1, given.runs // given.samples)
-    for number in range(1, given.runs + 1):
-        land = [sys.executable, "-m", "sluicegate.cli", "simulate", DAG, "--landing", landing, "--files", "1"]
-        subprocess.run(land, check=True, capture_output=True)
-        seconds = airflow.run()
-        if number % every == 0 or number == given.runs:
-            samples.append(sampled(number, seconds))
-            print(table(samples), flush=True)
-            PAGE.write_text(written(Path(PAGE).read_text(), table(samples)))
+    done, seconds = 0, 0.0
+    with suppress(KeyboardInterrupt):
+        while done < given.runs:
+            seconds = airflow.run(land)
+            done += 1
+            if done % every == 0:
+                look(done, seconds)
+    if done > samples[-1].runs:
+        look(done, seconds)
     return 0
 
 

@@ -14,6 +14,9 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from sqlalchemy import DateTime, Integer, column, create_engine, delete, exists, table
+from sqlalchemy.exc import SQLAlchemyError
+
 DAY = 86_400.0
 
 # The stack has other things to do when it starts.
@@ -22,17 +25,46 @@ FIRST_AFTER = 600.0
 # Exit code of the last cleaning, for the health check.
 STATE = Path("/tmp/upkeep")  # noqa: S108 (the container's own)
 
-# Tables of which old rows go. Not among them: `asset_event`, by whose last row of a table a task knows what it has
-# reported; `trigger`, since one that waits for files may be old and at work; and `dag`, since a file that is away for a
-# month may come back.
+# Tables of which old rows go. Not among them: `asset_event`, for which see `clean_events`; `trigger`, since one that
+# waits for files may be old and at work; and `dag`, since a file that is away for a month may come back.
 TABLES = ("_xcom_archive", "callback", "dag_run", "deadline", "import_error", "job", "log", "task_instance",
           "task_instance_history", "task_reschedule", "xcom")  # fmt: skip
 
+EVENTS = table("asset_event", column("asset_id", Integer), column("timestamp", DateTime(timezone=True)))
+
 
 def clean_database(before: datetime) -> int:
-    """Deletes old rows; the last run of each DAG stays. The exit code is not 0 if that failed."""
+    """Deletes old rows; the last run of each DAG and the last event of each asset stay.
+
+    Returns:
+        exit code; not 0 if that failed.
+    """
     options = ["--clean-before-timestamp", before.isoformat(), "--tables", ",".join(TABLES), "--skip-archive", "--yes"]
-    return subprocess.run([sys.executable, "-m", "airflow", "db", "clean", *options], check=False).returncode
+    code = subprocess.run([sys.executable, "-m", "airflow", "db", "clean", *options], check=False).returncode
+    return code or clean_events(before)
+
+
+def clean_events(before: datetime) -> int:
+    """Deletes old events of assets but the last of each, by which a task knows what it has reported.
+
+    Airflow's own command would delete that one as well. Each run leaves an event for each table that it changed.
+
+    Returns:
+        exit code; not 0 if that failed.
+    """
+    newer = EVENTS.alias("newer")
+    follows = exists().where(newer.c.asset_id == EVENTS.c.asset_id, newer.c.timestamp > EVENTS.c.timestamp)
+    engine = create_engine(os.environ["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"])
+    try:
+        with engine.begin() as connection:
+            count = connection.execute(delete(EVENTS).where(EVENTS.c.timestamp < before, follows)).rowcount
+    except SQLAlchemyError as error:
+        print(f"upkeep: could not delete old events of assets: {error}", file=sys.stderr, flush=True)
+        return 1
+    finally:
+        engine.dispose()
+    print(f"upkeep: events of assets deleted: {count}", flush=True)
+    return 0
 
 
 def delete_files(folder: Path, before: datetime) -> int:

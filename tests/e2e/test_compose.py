@@ -194,7 +194,7 @@ def edit(stack: Stack, old: str, new: str) -> None:
     path.write_text(text.replace(old, new))
 
 
-# Asks from inside of a container who answers there: a name of another network is not even known.
+# Asks from inside of a container who answers there.
 REACHES = """
 import socket, sys
 for place in sys.argv[1:]:
@@ -213,11 +213,22 @@ def test_a_container_reaches_whom_it_has_to_and_no_other(stack: Stack) -> None:
         command = ["docker", "exec", stack.container(service), *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
 
+    def addresses(service: str) -> list[str]:
+        form = "{{range .NetworkSettings.Networks}}{{.IPAddress}} {{end}}"
+        command = ["docker", "inspect", "--format", form, stack.container(service)]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
     places = (API, DATABASE, SERVER)
     assert reached("connect", "python", "-c", REACHES, *places) == [SERVER]
+    # Names of other networks are not known there; nor is there a way to an address.
+    known = [f"{one}:8080" for one in addresses("airflow-apiserver")] + [f"{one}:5432" for one in addresses("postgres")]
+    assert len(known) == 4
+    assert reached("connect", "python", "-c", REACHES, *known) == []
+    assert set(reached("airflow-scheduler", "python", "-c", REACHES, *known)) > {known[-1]}
     assert reached("airflow-scheduler", "python", "-c", REACHES, *places) == [API, DATABASE, SERVER]
     assert reached("airflow-dag-processor", "python", "-c", REACHES, *places) == [API, DATABASE]
-    assert reached("airflow-upkeep", "python", "-c", REACHES, *places) == [DATABASE]
+    # With a password of the database it shares a network with all who have one; a token for the API it has none.
+    assert reached("airflow-upkeep", "python", "-c", REACHES, *places) == [API, DATABASE]
 
 
 def test_a_container_has_the_secrets_that_it_uses(stack: Stack) -> None:

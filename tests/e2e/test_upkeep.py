@@ -51,8 +51,18 @@ def test_old_runs_go_and_the_last_of_each_dag_stays(session: Any) -> None:
         for dag in ("daily", "former") if days > 30 else ("daily",):
             facts: Any = {"run_type": "scheduled", "state": "success", "start_date": began, "run_after": began}
             session.add(DagRun(dag_id=dag, run_id=f"{dag}-{days}", logical_date=began, **facts))
-    session.add(AssetEvent(asset_id=1, timestamp=NOW - timedelta(days=400)))
+    for asset, days in ((1, 400), (1, 399), (2, 60), (2, 40), (2, 29), (2, 1)):
+        session.add(AssetEvent(asset_id=asset, timestamp=NOW - timedelta(days=days)))
     session.commit()
     assert upkeep.clean_database(BEFORE) == 0
     assert runs(session) == {"daily-29", "former-31"}
-    assert session.query(AssetEvent).count() == 1  # by it a task knows what it has reported
+    left = {(event.asset_id, (NOW - event.timestamp).days) for event in session.query(AssetEvent)}
+    assert left == {(1, 399), (2, 29), (2, 1)}  # by the last of an asset a task knows what it has reported
+
+
+def test_a_database_that_does_not_answer_is_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", f"sqlite:///{tmp_path / 'empty.db'}")
+    assert upkeep.clean_events(BEFORE) == 1
+    assert "could not delete old events of assets" in capsys.readouterr().err

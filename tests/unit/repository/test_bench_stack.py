@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 
 from bench import stack
+from tests.conftest import ROOT
 
 pytestmark = pytest.mark.unit
 
@@ -23,12 +25,13 @@ def test_what_is_no_size_is_refused() -> None:
 
 
 def test_each_sample_is_a_column_and_the_table_takes_the_place_of_the_one_before() -> None:
-    first = stack.Sample(0, None, {"logs": 1000}, {"connect": 1 << 20})
-    last = stack.Sample(200, 25.4, {"logs": 2_500_000}, {"connect": 1 << 30}, {"connect": 1})
+    first = stack.Sample(0, 0, None, {"logs": 1000}, {"connect": 1 << 20})
+    last = stack.Sample(200, 203, 25.4, {"logs": 2_500_000}, {"connect": 1 << 30}, {"connect": 1})
     made = stack.table([first, last])
     assert made.splitlines() == [
         "| after runs | 0 | 200 |",
         "| --- | --- | --- |",
+        "| files landed | 0 | 203 |",
         "| seconds of a run |  | 25 |",
         "| disk: logs | 1.0 kB | 2.5 MB |",
         "| memory: connect | 1.0 MB | 1.1 GB |",
@@ -40,3 +43,25 @@ def test_each_sample_is_a_column_and_the_table_takes_the_place_of_the_one_before
     assert again.count(stack.BEGIN) == again.count("| after runs") == 1
     assert again.endswith("\nmore\n")
     assert "connect 1" in again
+
+
+@pytest.mark.parametrize(
+    ("state", "taken"), [("deferred", True), ("running", False), ("success", False), ("skipped", False)]
+)
+def test_a_run_that_waits_on_has_lost_its_file_to_another(state: str, taken: bool) -> None:
+    tasks = [{"task_id": "check_request", "state": "success"}, {"task_id": "wait_for_files", "state": state}]
+    assert stack.is_taken(tasks) is taken
+    assert not stack.is_taken([{"task_id": "bronze", "state": "deferred"}])
+
+
+def test_the_task_that_waits_is_named_as_in_the_dag() -> None:
+    assert 'task_id="wait_for_files"' in (ROOT / "sluicegate" / "airflow" / "pipeline_dags.py").read_text()
+
+
+def test_scratch_is_looked_at_where_jobs_are_at_work() -> None:
+    services = yaml.safe_load((ROOT / "docker-compose.yaml").read_text())["services"]
+    service, folder = stack.FOLDERS["scratch"]
+    master = services["airflow-scheduler"]["environment"]["SLUICEGATE_MASTER"]
+    assert f"sc://{service}:" in master
+    assert folder in services[service]["volumes"]
+    assert services[service]["environment"]["SPARK_LOCAL_DIRS"] == folder

@@ -361,6 +361,8 @@ def test_the_image_is_built_with_care() -> None:
     final = DOCKERFILE[DOCKERFILE.rindex("\nFROM ") :]
     assert "apt-get" not in final
     assert "--no-install-recommends" in DOCKERFILE
+    # Docker's init is the first process of each service: without -s each log begins with a warning.
+    assert '\nENTRYPOINT ["tini", "-s", "-g", "--"]\n' in final
     assert not re.search(r"(?i)(ARG|ENV) .*(password|secret|token)", DOCKERFILE)  # 4.10
     # Only what is named is sent to the build: neither .env nor a lake gets into a layer.
     ignored = (ROOT / ".dockerignore").read_text().splitlines()
