@@ -56,10 +56,12 @@ def recorded() -> list[tuple[float, str]]:
         CalledProcessError: the run failed.
     """
     own = {key: value for key, value in os.environ.items() if not key.startswith(("AIRFLOW", "SLUICEGATE"))}
-    command = [sys.executable, "-m", "sluicegate.tools.demo", "--without-airflow"]
     lines: list[tuple[float, str]] = []
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / ".venv").symlink_to(ROOT / ".venv")  # so that it names the commands as in a checkout
+        # It names the commands as in a checkout: by their path from its folder.
+        environment = Path(os.path.realpath(folder)) / ".venv"
+        environment.symlink_to(ROOT / ".venv")
+        command = [str(environment / "bin" / "python"), "-m", "sluicegate.tools.demo", "--without-airflow"]
         last = time.monotonic()
         with subprocess.Popen(
             command, cwd=folder, env=own | {"PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, text=True
