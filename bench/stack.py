@@ -194,7 +194,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         subprocess.run(program, check=True, capture_output=True)
         files += 1
 
-    def take_sample(runs: int, seconds: float) -> None:
+    def sample(runs: int, seconds: float) -> None:
         samples.append(sampled(runs, files, seconds))
         print(table(samples), flush=True)
         PAGE.write_text(written(PAGE.read_text(), table(samples)))
@@ -206,9 +206,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             seconds = airflow.run(land)
             done += 1
             if done % every == 0:
-                take_sample(done, seconds)
+                sample(done, seconds)
     if done > samples[-1].runs:
-        take_sample(done, seconds)
+        sample(done, seconds)
     return 0
 
 

@@ -307,7 +307,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print("\n".join(volumes()))
         else:
             deleted = ["--volumes"] if given.command == "clean" else []
-            _run([*compose(), *PROFILES, "down", "--remove-orphans", *deleted], "stop the stack")
+            command = [*compose(), *PROFILES]
+            # With -v, since `down` leaves the scratch folders of containers behind, as volumes without a name.
+            _run([*command, "rm", "--stop", "--force", "-v"], "stop the stack")
+            _run([*command, "down", "--remove-orphans", *deleted], "stop the stack")
     except Stop as stop:
         print(f"{given.command}: {stop}", file=sys.stderr)
         return stop.exit_code

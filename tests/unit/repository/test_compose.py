@@ -394,3 +394,15 @@ def test_that_docker_has_ended_is_told_at_once(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(compose.Stop, match="Docker does not answer any more"):
         compose._wait(["docker", "compose"], time.monotonic())
+
+
+def test_down_deletes_the_scratch_of_containers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a Docker that says what it was called with; `down` alone leaves volumes without a name behind, each time."""
+    docker = tmp_path / "docker"
+    docker.write_text(f'#!/bin/sh\necho "$*" >> {tmp_path}/called\n')
+    docker.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert compose.main(["down"]) == 0
+    profiles = " ".join(["compose", *compose.PROFILES])
+    called = (tmp_path / "called").read_text().splitlines()
+    assert called[-2:] == [f"{profiles} rm --stop --force -v", f"{profiles} down --remove-orphans"]
