@@ -41,6 +41,10 @@ def request_of(pipeline: Pipeline, context: Context) -> Request:
 
     run, form = context["dag_run"], dict(context["params"])
     mode, since, until = form.get("mode") or AUTO, form.get("from"), form.get("to")
+    said = (getattr(run, "conf", None) or {}).get("mode")
+    if said not in (None, mode):  # another run than the one that was asked for, which nobody would notice
+        hint = "[core] dag_run_conf_overrides_params is off: turn it on, or trigger the run without a mode"
+        raise UserError(f"this run was started in the mode {said}, and Airflow gives it the mode {mode}", hint=hint)
     if run.run_type == "backfill":
         mode, since, until = _backfill(run, mode, since or until)
     elif mode == AUTO:

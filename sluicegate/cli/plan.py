@@ -49,8 +49,8 @@ def plan(
     waiting = api.plan(definition, partly=True)
     with suppress(StoreRefused, StoreUnreachable):  # which is said below
         warn_of_owner(definition)
-    news = _with_news(definition, waiting)
-    facts = [_planned(definition, waiting, work, news) for work in waiting.tables]
+    news, unknown = _with_news(definition, waiting), _unknown(definition, waiting)
+    facts = [_planned(definition, waiting, work, news, unknown) for work in waiting.tables]
     own, params = definition.settings, {name: str(value) for name, value in definition.values.items()}
     if as_json:
         show_json({
@@ -87,8 +87,24 @@ def _with_news(definition: Pipeline, waiting: Plan) -> set[str]:
     return found
 
 
-def _planned(definition: Pipeline, waiting: Plan, work: TableWork, news: set[str]) -> dict[str, Any]:
+def _unknown(definition: Pipeline, waiting: Plan) -> dict[str, str]:
+    """Tables that would follow one whose work could not be found out, each with that one's name."""
+    found: dict[str, str] = {}
+    for work in waiting.tables:  # each after those that it reads
+        reads = definition.reads(work.table)
+        sources = [found[read] for read in reads if read in found]
+        sources += [one.table for one in waiting.tables if one.problem is not None and one.table in reads]
+        if sources:
+            found[work.table] = sources[0]
+    return found
+
+
+def _planned(
+    definition: Pipeline, waiting: Plan, work: TableWork, news: set[str], unknown: dict[str, str]
+) -> dict[str, Any]:
     would = _would(definition, waiting, work, news)
+    if would == "do nothing" and work.table in unknown:
+        would = f"not known: it follows {unknown[work.table]}"
     reads, how = _described(definition, work.layer, work.table, work.flow.refresh_strategy)
     if work.described is not None:
         would = f"set {work.described}" if would == "do nothing" else f"{would}; set {work.described}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 
+from sluicegate.errors import UserError, Where
 from sluicegate.flow.report import RunReport
 from sluicegate.flow.selection import Replay
 from sluicegate.jobs import base
@@ -40,6 +41,12 @@ def _run(arguments: argparse.Namespace) -> Iterator[RunReport]:
     with base.writing(at, str(facts.get("run_id") or f"replay of {replay.table}"), target=pipeline.settings.target):
         done = layer_job.Job(pipeline, at, "silver", facts, run.spark, choice=replay, only=only).run()
     yield done
+    if blocked := next((one for one in done.tables if (one.table, one.state) == (replay.table, "blocked")), None):
+        raise UserError(
+            f"{replay.table} was not replayed: {blocked.why}",
+            where=Where(table=replay.table),
+            hint="once a run has made what it reads, replay it again",
+        )
     if arguments.follow and not replay.validate:
         run.spark.clear_cache()
         yield from run.gold(Request())

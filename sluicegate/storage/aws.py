@@ -22,7 +22,7 @@ REQUEST_SECONDS = 60
 BRIEF_ATTEMPTS = 2
 BRIEF_RETRY_SECONDS = 3
 BRIEF_CONNECT_SECONDS = 2
-BRIEF_REQUEST_SECONDS = 4
+BRIEF_REQUEST_SECONDS = 10  # with its bytes: a store may be slow and well
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ REFUSALS = (
     Refusal(
         ("ACCESS_DENIED", "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken",
          "NoAuthWithAWSException", "lacked the necessary privileges", "INVALID_ACCESS_KEY_ID",
-         "SIGNATURE_DOES_NOT_MATCH", "Status Code: 403", "instance metadata service"),
+         "SIGNATURE_DOES_NOT_MATCH", "Status Code: 403", "instance metadata service", "//169.254.169.254/"),
         StoreRefused,
         "the object store refuses access",
         "look at AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the connection, and at what they are allowed",
@@ -55,7 +55,8 @@ REFUSALS = (
     Refusal(
         ("NETWORK_CONNECTION", "INTERNAL_FAILURE", "SLOW_DOWN", "SERVICE_UNAVAILABLE", "AWSStatus500Exception",
          "AWSServiceThrottledException", "AWSServiceIOException", "AWSClientIOException", "max_retries",
-         "ConnectException", "SdkClientException", "ApiCallTimeout", "error sending request"),
+         "ConnectException", "SdkClientException", "ApiCallTimeout", "error sending request", "response body error",
+         "operation timed out"),
         StoreUnreachable,
         "the object store does not answer, or fails",
         "look at AWS_ENDPOINT_URL and the network; a new run goes on where the last commit ended",

@@ -8,12 +8,16 @@ from datetime import UTC, datetime
 from secrets import token_hex
 
 from airflow.api.common.trigger_dag import trigger_dag
+from airflow.configuration import conf
 from airflow.exceptions import DagNotFound, DagRunAlreadyExists
 from airflow.models.dag import DagModel
+from airflow.models.dagrun import DagRun
 from airflow.models.log import Log
 from airflow.sdk.exceptions import ParamValidationError
 from airflow.utils.session import create_session
 from airflow.utils.types import DagRunTriggeredByType
+from sqlalchemy import select
+from sqlalchemy.exc import IntegrityError
 
 from sluicegate.airflow.params import REPLAY
 from sluicegate.errors import UserError
@@ -68,16 +72,17 @@ def start(replayed: Replayed, user: str, name: str) -> None:
         name: the user's name.
 
     Raises:
-        UserError: Airflow does not have the DAG, or its form has no replay.
+        UserError: Airflow does not have the DAG, its form has no replay, or Airflow ignores what forms say.
     """
+    _demand_a_run_would_replay(replayed.pipeline)
     rules = [replayed.rule] if replayed.rule else None
-    conf = {"mode": REPLAY, "tables": [replayed.table], "rules": rules}
+    form = {"mode": REPLAY, "tables": [replayed.table], "rules": rules}
     extra = {"table": replayed.table, "rules": rules, "records": replayed.records, "quarantine": replayed.version}
     try:
         with create_session(scoped=False) as session:
             trigger_dag(
                 replayed.pipeline, triggered_by=DagRunTriggeredByType.UI, triggering_user_name=name,
-                run_id=replayed.run_id, conf=conf, session=session,
+                run_id=replayed.run_id, conf=form, session=session,
             )  # fmt: skip
             session.add(
                 Log(EVENT, owner=user, owner_display_name=name, extra=json.dumps(extra), dag_id=replayed.pipeline,
@@ -85,8 +90,32 @@ def start(replayed: Replayed, user: str, name: str) -> None:
             )  # fmt: skip
     except DagRunAlreadyExists:
         return
+    except IntegrityError:  # the same form, sent twice at the same moment
+        with create_session(scoped=False) as session:
+            if not session.scalar(select(DagRun).where(DagRun.run_id == replayed.run_id)):
+                raise
     except (DagNotFound, ParamValidationError, ValueError) as error:
         raise UserError(
             f"Airflow could not start a run of {replayed.pipeline}: {error}",
             hint="look for the DAG and its import errors in Airflow; its form must have the mode replay",
         ) from error
+
+
+def _demand_a_run_would_replay(pipeline: str) -> None:
+    """Checks what would make of a replay a run that waits for long, or that does something else.
+
+    Raises:
+        UserError: the DAG is gone or has import errors, or runs do not get the values of a form.
+    """
+    if not conf.getboolean("core", "dag_run_conf_overrides_params"):
+        raise UserError(
+            "this Airflow ignores what a form says ([core] dag_run_conf_overrides_params is off)",
+            hint="turn that on, or use `sluicegate replay`",
+        )
+    with create_session(scoped=False) as session:
+        found = session.get(DagModel, pipeline)
+        if found is None or found.is_stale or found.has_import_errors:
+            raise UserError(
+                f"Airflow cannot start a run of {pipeline}: its DAG is gone or has import errors",
+                hint="look for its import errors in Airflow",
+            )

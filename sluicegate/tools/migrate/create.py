@@ -93,12 +93,16 @@ def create(
         given: values of the source's own settings (``spark.conf``, widgets, ``${name}`` in SQL) by their names.
 
     Raises:
-        UserError: the source is neither, or does not parse; the pipeline exists already; nothing can be converted.
+        UserError: the source is neither, does not parse, or reads no setting of a name in ``given``; the pipeline
+            exists already; nothing can be converted.
         SourceError: the file cannot be read.
     """
     name = table_name(file.stem) if name is None else name
     folder = staging_folder.demand(name, settings.pipelines)
-    source = _read(file, SourceSettings(given))
+    values = SourceSettings(given)
+    source = _read(file, values)
+    if unread := values.unread():
+        raise UserError(f"{file.name} reads no setting {unread[0]}", hint="look at the name in --set")
     made = draft(source)
     if not made.known:
         causes = "\n    ".join(str(one) for one in sorted(source.left))

@@ -23,10 +23,12 @@ class SourceSettings:
 
     Attributes:
         given: values that a person gave with ``--set``.
+        read: names of those that the source reads.
         defaults: names whose default, as the source has it, was written out, with value and line.
     """
 
     given: Mapping[str, str] = field(default_factory=dict)
+    read: set[str] = field(default_factory=set)
     defaults: dict[str, tuple[str, int]] = field(default_factory=dict)
 
     def of_call(self, node: ast.expr) -> str | None:
@@ -42,6 +44,7 @@ class SourceSettings:
         if not isinstance(name, str):
             return None
         if name in self.given:
+            self.read.add(name)
             return self.given[name]
         if len(texts) == 2 and isinstance(texts[1], str) and ast.unparse(node.func) == "spark.conf.get":
             self.defaults[name] = (texts[1], node.lineno)
@@ -52,7 +55,12 @@ class SourceSettings:
 
     def filled(self, text: str) -> str:
         """A SQL source with the values of ``${name}`` that were given; others stay."""
+        self.read |= {found[1] for found in _REFERENCE.finditer(text)} & self.given.keys()
         return _REFERENCE.sub(lambda found: self.given.get(found[1], found[0]), text)
+
+    def unread(self) -> list[str]:
+        """Names that were given and that the source does not read: most likely misspelt."""
+        return sorted(self.given.keys() - self.read)
 
 
 def missing(text: str) -> str | None:

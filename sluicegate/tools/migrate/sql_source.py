@@ -48,10 +48,10 @@ def read(text: str, file: str, settings: SourceSettings) -> Source:
     text = settings.filled(text)
     for line, statement in _statements(text, file):
         try:
-            if (name := missing(statement)) is not None:
-                raise NotTaken(f"the setting {name} has no value: give it with --set {name}=…")
             tokens = Tokens(statement)
             if len(tokens):
+                if (name := missing(tokens.compose([]))) is not None:
+                    raise NotTaken(f"the setting {name} has no value: give it with --set {name}=…")
                 _Statement(tokens, line - 1, source).read()
         except (QuerySyntax, NotTaken, IndexError) as error:
             message = getattr(error, "message", "") or "it ends where more is expected"
@@ -72,7 +72,10 @@ def _statements(text: str, file: str) -> list[tuple[int, str]]:
     try:
         tokens = Spark().tokenize(text)
     except TokenError as error:
-        raise UserError(f"{file} is not SQL", where=Where(file=file), cause=str(error).splitlines()[0]) from None
+        hint = "look for a quote that is not closed, in the source or in a value of --set"
+        raise UserError(
+            f"{file} is not SQL", where=Where(file=file), cause=str(error).splitlines()[0], hint=hint
+        ) from None
     found = []
     begin, end, depth = None, 0, 0
     for at, token in enumerate(tokens):

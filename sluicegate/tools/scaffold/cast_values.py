@@ -9,7 +9,7 @@ from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any
 
 from sluicegate.tools.scaffold.column import Column
-from sluicegate.tools.scaffold.infer_types import Found
+from sluicegate.tools.scaffold.infer_types import Found, trimmed
 from sluicegate.tools.scaffold.near_types import is_cast
 
 
@@ -48,13 +48,13 @@ def _cast(column: Column) -> Callable[[str], Any]:
     pattern = column.found.pattern
     if scale := re.search(r"AS DECIMAL\(\d+, (\d+)\)", pattern):
         step = Decimal(1).scaleb(-int(scale[1]))
-        return lambda text: _DECIMAL.add(Decimal(text.strip()).quantize(step, context=_DECIMAL), Decimal(0))
+        return lambda text: _DECIMAL.add(Decimal(trimmed(text)).quantize(step, context=_DECIMAL), Decimal(0))
     if "AS DOUBLE) AS TIMESTAMP" in pattern:
-        return lambda text: int(float(text.strip()) * 1_000_000)
+        return lambda text: int(float(trimmed(text)) * 1_000_000)
     if column.found.kind == "BIGINT" or "timestamp_millis" in pattern:
         return _whole
     if column.found.kind == "DATE":
-        return lambda text: date.fromisoformat(text.strip()[:10])
+        return lambda text: date.fromisoformat(trimmed(text)[:10])
     if column.found.kind in ("DOUBLE", "BOOLEAN"):
         return lambda text: _demanded(column.found, text)
     return _time if column.found.kind == "TIMESTAMP" else lambda text: text
@@ -62,18 +62,18 @@ def _cast(column: Column) -> Callable[[str], Any]:
 
 def _demanded(found: Found, text: str) -> str:
     """Text that Spark casts. Which ones give one value is not asked: no key is made of them."""
-    if not is_cast(found, text.strip()):
+    if not is_cast(found, trimmed(text)):
         raise ValueError(text)
     return text
 
 
 def _whole(text: str) -> int:
-    if not re.fullmatch(r"[+-]?[0-9]{1,19}", text.strip()):
+    if not re.fullmatch(r"[+-]?[0-9]{1,19}", trimmed(text)):
         raise ValueError(text)
     return int(text)
 
 
 def _time(text: str) -> timedelta:
-    found = datetime.fromisoformat(text.strip())
+    found = datetime.fromisoformat(trimmed(text))
     found = found if found.tzinfo else found.replace(tzinfo=UTC)
     return found - datetime(1970, 1, 1, tzinfo=UTC)

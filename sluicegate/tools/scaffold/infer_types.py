@@ -22,6 +22,8 @@ _DATE = re.compile(r"[12][0-9]{3}-[0-9]{2}-[0-9]{2}")
 _TIME = re.compile(r"[12][0-9]{3}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?(?:Z|[+-]\d\d:\d\d)?")
 _OTHER_DATE = re.compile(r"[0-9]{1,4}[./-][0-9]{1,2}[./-][0-9]{1,4}(?:[ T].*)?")
 
+_BLANKS = "".join(map(chr, range(33))) + "\x7f"
+
 # What people write for NULL. Only these words ever get into the generated SQL.
 NOTHING = ("", "NA", "N/A", "n/a", "NULL", "null", "None", "-", "?")
 
@@ -72,6 +74,14 @@ class Found:
     misfits: Misfits | None = None
 
 
+def trimmed(text: str) -> str:
+    """A text without what Spark's casts take away around it: blanks and control characters of ASCII, and no others.
+
+    ``UTF8String.trimAll`` of Spark 4.2: a no-break space is part of the value, and ``5`` with one behind it no number.
+    """
+    return text.strip(_BLANKS)
+
+
 def words(name: str) -> list[str]:
     """Words of a name in lower case: those of ``orderId`` and ``order_id`` are the same."""
     return [word for word in re.split(r"[\W_]+", re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name).lower()) if word]
@@ -117,13 +127,13 @@ def of_values(name: str, values: Sequence[Any], *, commas: bool) -> Found:
         mixed = not all(nested) or len({type(value) for value in there}) > 1
         return Found("STRING", remark="values of several shapes: JSON as text") if mixed else Found("NESTED")
     texts = [text for value in there if (text := as_text(value)) is not None]
-    full = [text.strip() for text in texts if text.strip() not in NOTHING]
+    full = [trimmed(text) for text in texts if trimmed(text) not in NOTHING]
     if not full:
         return Found("STRING", remark="no value was seen")
     found = _of_texts(name, full, commas=commas)
     if found.kind == "STRING":
         return found
-    present = {text for text in texts if text.strip() in NOTHING}
+    present = {text for text in texts if trimmed(text) in NOTHING}
     if not present <= set(NOTHING) or (len(present) > 2 and len(full) < ENOUGH):
         return Found("STRING", remark="numbers or times with several words for nothing among them")
     said = f"{_listed(present)} is taken for NULL" if present else ""

@@ -9,7 +9,7 @@ from datetime import date
 from typing import Any
 
 from sluicegate.tools.scaffold import infer_types
-from sluicegate.tools.scaffold.infer_types import NOTHING, NUMBERS, TIMES, Found, Misfits, kind_of_text
+from sluicegate.tools.scaffold.infer_types import NOTHING, NUMBERS, TIMES, Found, Misfits, kind_of_text, trimmed
 from sluicegate.tools.scaffold.nearly import few
 
 MOST_MISFITS = 10
@@ -39,13 +39,13 @@ def of_values(name: str, values: Sequence[Any], place: Callable[[int], str], *, 
     # A word for nothing with blanks around it is a misfit as any other: silver compares whole texts.
     there = [n for n, text in enumerate(texts) if text is not None and text not in NOTHING]
     for fits in _classes(commas=commas):
-        misfits = [n for n in there if not fits(texts[n].strip())]  # type: ignore[union-attr]
+        misfits = [n for n in there if not fits(trimmed(str(texts[n])))]
         different = {str(texts[n]) for n in misfits}
         if not few(len(misfits), len(there)) or len(different) > MOST_MISFITS:
             continue
         fitting = [None if n in {*misfits} else value for n, value in enumerate(values)]
         nearly = infer_types.of_values(name, fitting, commas=commas)
-        if nearly.kind == "STRING" or any(is_cast(nearly, text.strip()) for text in different):
+        if nearly.kind == "STRING" or any(is_cast(nearly, trimmed(text)) for text in different):
             return found
         first = Misfits(len(misfits), len(there), str(texts[misfits[0]]), place(misfits[0]))
         return replace(nearly, is_guess=True, misfits=first)

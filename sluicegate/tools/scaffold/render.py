@@ -137,7 +137,7 @@ def _silver(table: NewTable) -> Iterator[str]:
         seems = "nothing is certain to name a row" if guess.no_keys else "nothing seems to name a row"
         yield f"    # No keys: {seems} ({_rows(table)} looked at). Each record is a row."
     if guess.event_time:
-        yield "    # a guess: when it happened, a time that each row has; a record without one is quarantined"
+        yield "    # a guess: when it happened, a time that nearly all rows have; a record without one is quarantined"
         yield f"    event_time: {scalar(guess.event_time)}"
     yield from _rules(table)
     if guess.pii:

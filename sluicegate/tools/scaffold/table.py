@@ -97,7 +97,7 @@ def _found(samples: Sequence[FileSample], field: str, values: list[Any], names: 
 def _plain(found: Found, value: Any) -> Any:
     """Value for comparisons; None for a word that stands for NULL."""
     if isinstance(value, str):
-        return None if value.strip() in found.nothing else str(value)
+        return None if infer_types.trimmed(value) in found.nothing else str(value)
     if isinstance(value, (list, dict)):
         return repr(value)
     return value if value is None or isinstance(value, bool) else str(value)

@@ -223,6 +223,16 @@ def test_what_makes_no_sense_is_refused_in_the_first_task(
     assert "help:" in str(raised.value)
 
 
+def test_a_run_whose_form_airflow_ignores_fails(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a replay, or a full refresh, would be an ordinary run, and end well."""
+    from airflow.sdk.exceptions import AirflowFailException
+
+    monkeypatch.setenv("AIRFLOW__CORE__DAG_RUN_CONF_OVERRIDES_PARAMS", "False")
+    assert check(workspace, "manual") == "ingests new data"
+    with pytest.raises(AirflowFailException, match="started in the mode replay, and Airflow gives it the mode auto"):
+        check(workspace, "manual", {"mode": "replay", "tables": ["recordings_enriched"]})
+
+
 def test_a_backfill_that_would_change_nothing_fails(workspace: Workspace) -> None:
     from airflow.sdk.exceptions import AirflowFailException
 

@@ -130,7 +130,7 @@ def test_a_table_follows_what_those_of_its_layer_will_write(shop: Pipeline, tmp_
             for name, flow in flows.items()]  # fmt: skip
     waiting = Plan(work)
     news = plan._with_news(shop, waiting)
-    would = {one.table: plan._planned(shop, waiting, one, news)["a run would"] for one in work}
+    would = {one.table: plan._planned(shop, waiting, one, news, {})["a run would"] for one in work}
     assert (would["a"], would["b"], would["c"]) == (
         "take versions 1 to 1", "follow what a writes", "follow what a, b writes"
     )  # fmt: skip
@@ -186,7 +186,7 @@ def test_flows_of_a_table_are_told_with_what_each_takes_in(tmp_path: Path) -> No
     now = Progress("incremental", 1, 2, streams=streams, why="the flow a is new")
     definition = workspace.definition
     work = [TableWork(flow, now) for flow in flow_flows.flows(definition, workspace.lake, "silver").values()]
-    [planned, _] = [plan._planned(definition, Plan(work), one, set()) for one in work]
+    [planned, _] = [plan._planned(definition, Plan(work), one, set(), {}) for one in work]
     assert planned["a run would"] == "take a: all of it, b: versions 4 to 5; the flow a is new"
 
 
@@ -200,7 +200,7 @@ def test_the_rules_of_each_table(tmp_path: Path) -> None:
     )
     (tmp_path / "landing" / "raw").mkdir(parents=True)
     waiting = api.plan(workspace.definition)
-    facts = {one.table: plan._planned(workspace.definition, waiting, one, set()) for one in waiting.tables}
+    facts = {one.table: plan._planned(workspace.definition, waiting, one, set(), {}) for one in waiting.tables}
     assert {name: fact["rules"] for name, fact in facts.items()} == {
         "raw": ["there"], "t": [], "t_deidentified": [], "g": ["some", "one"],
     }  # fmt: skip

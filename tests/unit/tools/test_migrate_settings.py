@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from sluicegate import definition
 from sluicegate.cli.app import app
 from sluicegate.definition import Pipeline
+from sluicegate.errors import UserError
 from sluicegate.settings import Settings
 from sluicegate.tools.migrate.create import Imported, create
 
@@ -83,6 +84,27 @@ def test_the_command_takes_values_and_refuses_a_name_alone(tmp_path: Path, monke
     assert 'path: "s3://shop?a=b/orders"' in Path("pipelines/shop/pipeline.yaml").read_text()
     wrong = CliRunner().invoke(app, ["import", "shop.sql", "--name", "other", "--set", "least"])
     assert "--set least has no value" in str(wrong.exception)
+
+
+def test_a_setting_in_a_comment_is_none(tmp_path: Path) -> None:
+    text = SQL.replace("${least}", "5 -- see ${owner}")
+    made, _ = imported(tmp_path, text, "source.sql", shop__source="s3://shop")
+    assert made.made.missing == {}
+
+
+def test_a_name_that_the_source_does_not_read_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"source\.sql reads no setting sorce"):
+        imported(tmp_path, SQL, "source.sql", shop__source="s3://shop", least="5", sorce="x")
+    with pytest.raises(UserError, match=r"source\.py reads no setting sorce"):
+        imported(tmp_path, PYTHON.format(default=', "s3://shop"'), "source.py", schema="bronze", sorce="x")
+
+
+def test_a_value_that_breaks_the_sql_is_named_as_a_cause(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="is not SQL") as caught:
+        imported(
+            tmp_path, SQL.replace("/orders'", "/orders' -- it's fine"), "source.sql", shop__source="it's", least="5"
+        )
+    assert "a value of --set" in caught.value.for_people()
 
 
 # --- tables that a stream joins --------------------------------------------------------------------------------------

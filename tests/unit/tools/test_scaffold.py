@@ -857,6 +857,10 @@ def test_no_more_than_MOST_MISFITS_different_values_are_mistakes(beyond: int) ->
         ([str(n) for n in range(60)], ["NaN"], "STRING", 0),
         ([str(n) for n in range(60)], ["1d"], "STRING", 0),
         ([str(n) for n in range(60)], ["."], "STRING", 0),
+        # Spark takes away blanks of ASCII alone.
+        ([str(n) for n in range(60)], ["7\u00a0"], "BIGINT", 1),
+        ([f" {n}\t" for n in range(60)], ["\u20037"], "BIGINT", 1),
+        ([f"{n}\u00a0" for n in range(60)], ["x"], "STRING", 0),
         ([f"2024-01-01 00:00:{n:02d}" for n in range(60)], ["T7"], "STRING", 0),
         ([f"{n},5" for n in range(60)], ["1.5"], "STRING", 0),
         (["true", "false"] * 30, ["yes"], "STRING", 0),
@@ -898,6 +902,15 @@ def test_misfits_are_told_with_their_place_and_written_without_their_value(tmp_p
     text = sql.replace("CAST(r.amount AS BIGINT) AS amount", "r.amount")  # the change that the comment names
     (made.folder / "t.sql").write_text(text)
     definition.load("mine", at(tmp_path))
+
+
+def test_addresses_of_mail_are_personal_wherever_they_are(tmp_path: Path) -> None:
+    logins = "".join(f"{n},{'none' if n == 7 else f'a{n}@b.org'},{'x@y.org' if n == 9 else n}\n" for n in range(60))
+    made = new(tmp_path, write(tmp_path, "t.csv", "line,login,amount\n" + logins))
+    assert made.tables[0].guess.pii == ["login"]
+    [said] = near_misses.sentences(made.tables[0], examples=True)
+    assert said.startswith("amount: 59 of 60 values are BIGINT; the other one (")
+    assert "@" not in said
 
 
 def test_no_value_of_personal_data_is_told(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import re
 import shutil
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from html import unescape
@@ -482,6 +483,34 @@ def test_a_replay_is_asked_for_and_then_started_once(server: Any) -> None:
     page = get(server, f"p/heart_rate/run?key={fields['run_id']}", user="starter")
     assert page.status_code == 200
     assert f"../../../dags/heart_rate/runs/{fields['run_id']}" in page.text
+
+
+def test_a_form_that_is_sent_many_times_at_once_starts_one_run(server: Any) -> None:
+    login, before = token("starter"), started()
+    fields = asked(server, login)
+    with ThreadPoolExecutor(4) as threads:
+        answers = [*threads.map(lambda _: send(server, login, fields), range(4))]
+    assert [answer.status_code for answer in answers] == [303] * 4
+    assert len(started()) == len(before) + 1
+
+
+def test_a_replay_that_would_be_another_run_is_not_started(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from airflow.models.dag import DagModel
+    from airflow.utils.session import create_session
+
+    login, before = token("starter"), started()
+    fields = asked(server, login)
+    with monkeypatch.context() as patch:
+        patch.setenv("AIRFLOW__CORE__DAG_RUN_CONF_OVERRIDES_PARAMS", "False")
+        assert "ignores what a form says" in send(server, login, fields).text
+    for field in ("is_stale", "has_import_errors"):
+        for value in (True, False):
+            with create_session() as session:
+                setattr(session.get(DagModel, "heart_rate"), field, value)
+            if value:
+                assert "its DAG is gone or has import errors" in send(server, login, fields).text
+    assert started() == before
+    assert send(server, login, fields).status_code == 303
 
 
 def test_who_may_only_read_can_neither_ask_nor_start(server: Any) -> None:

