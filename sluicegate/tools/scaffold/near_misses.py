@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from sluicegate.tools.scaffold.naming import in_comment
 from sluicegate.tools.scaffold.prove_keys import Proof
-from sluicegate.tools.scaffold.suggest import looks_like_mail
+from sluicegate.tools.scaffold.suggest import has_mail_address
 from sluicegate.tools.scaffold.table import NewTable
 
 _SHOWN, _LONGEST = 40, 500
@@ -27,7 +27,7 @@ def _types(table: NewTable, *, examples: bool) -> Iterator[str]:
     for column in table.columns:
         if misfits := column.found.misfits:
             fitting = misfits.among - misfits.count
-            shown = examples and column.name not in table.guess.pii and not looks_like_mail(misfits.example)
+            shown = examples and column.name not in table.guess.pii and not has_mail_address(misfits.example)
             example = f'"{in_comment(misfits.example, _SHOWN)}" in {misfits.place}' if shown else misfits.place
             other = "the other one" if misfits.count == 1 else f"the other {misfits.count:,}"
             rows = "its record goes" if misfits.count == 1 else "their records go"

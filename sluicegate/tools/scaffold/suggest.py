@@ -168,11 +168,11 @@ def _is_personal(column: Column) -> bool:
     if _PERSONAL & names or (names and names <= _NAMED and names & {"name", "patient", "person"}):
         return True
     seen = [value for value in column.values if isinstance(value, str)]
-    others = sum(not looks_like_mail(text) for text in seen)
+    others = sum(not has_mail_address(text) for text in seen)
     return bool(seen) and (not others or few(others, len(seen)))
 
 
-def looks_like_mail(text: str) -> bool:
+def has_mail_address(text: str) -> bool:
     """Whether a text may have an address of mail in it."""
     return "@" in text and "." in text.rpartition("@")[2]
 

@@ -102,7 +102,11 @@ def test_a_name_that_the_source_does_not_read_is_refused(tmp_path: Path) -> None
 def test_a_value_that_breaks_the_sql_is_named_as_a_cause(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="is not SQL") as caught:
         imported(
-            tmp_path, SQL.replace("/orders'", "/orders' -- it's fine"), "source.sql", shop__source="s3://shop", least="it's"
+            tmp_path,
+            SQL.replace("/orders'", "/orders' -- it's fine"),
+            "source.sql",
+            shop__source="s3://shop",
+            least="it's",
         )
     assert "a value of --set" in caught.value.for_people()
 
