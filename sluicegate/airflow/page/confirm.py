@@ -10,6 +10,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from sluicegate.airflow.page import forms, html, replays, routes
 from sluicegate.airflow.page.access import Viewer, ViewerDep
 from sluicegate.airflow.page.replays import Replayed
+from sluicegate.definition import Pipeline
 from sluicegate.errors import PipelineMissing, UserError
 from sluicegate.flow.selection import Replay
 from sluicegate.monitor.views import quarantined
@@ -23,20 +24,20 @@ _ADDRESS = "/p/{pipeline}/t/{table}/quarantine/replay"
 @router.get(_ADDRESS, response_model=None)
 def ask(request: Request, viewer: ViewerDep, pipeline: str, table: str, rule: routes.Word = "") -> Response:
     """Asks whether to replay: how many records, of which rules, and what it does. It starts nothing."""
-    return _confirmation(request, _found(request, viewer, pipeline, table, rule))
+    return _confirmation(request, _found(request, _demanded(request, viewer, pipeline), table, rule))
 
 
 @router.post(_ADDRESS, response_model=None)
 def start(request: Request, viewer: ViewerDep, fields: forms.Sent, pipeline: str, table: str) -> Response:
     """Starts the replay that was confirmed; asks again where the quarantine has changed since."""
-    _demand(request, viewer, pipeline)
+    definition = _demanded(request, viewer, pipeline)
     try:
         records = int(fields["records"])
         said = Replayed(pipeline, table, fields["rule"], records, fields["version"], fields["run_id"])
     except (KeyError, ValueError):
         raise HTTPException(400, "This form lacks a field.") from None
     forms.demand_seal(request, fields, *said.subject())
-    view = _found(request, viewer, pipeline, table, said.rule)
+    view = _found(request, definition, table, said.rule)
     if view.version != said.version:
         return _confirmation(request, view, 409)
     replays.start(said, *viewer.who)
@@ -44,20 +45,20 @@ def start(request: Request, viewer: ViewerDep, fields: forms.Sent, pipeline: str
     return RedirectResponse(to, 303)
 
 
-def _demand(request: Request, viewer: Viewer, pipeline: str) -> None:
-    routes.pipeline_of_viewer(request, viewer, pipeline)
-    viewer.demand_start(pipeline)
+def _demanded(request: Request, viewer: Viewer, name: str) -> Pipeline:
+    """The pipeline, for who may start its runs."""
+    found = routes.pipeline_of_viewer(request, viewer, name)
+    viewer.demand_start(name)
+    return found
 
 
-def _found(request: Request, viewer: Viewer, name: str, table: str, rule: str) -> quarantined.QuarantineView:
-    """The quarantine to replay, for who may start its replay.
+def _found(request: Request, pipeline: Pipeline, table: str, rule: str) -> quarantined.QuarantineView:
+    """The quarantine to replay.
 
     Raises:
         PipelineMissing: there is no such table, or no record that broke the rule.
         HTTPException: 409, the definition does not have the rule any more.
     """
-    pipeline = routes.pipeline_of_viewer(request, viewer, name)
-    viewer.demand_start(name)
     if table not in pipeline.silver:
         raise PipelineMissing("there is no such silver table")
     try:

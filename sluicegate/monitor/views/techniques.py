@@ -27,9 +27,7 @@ def differs(batch: Batch) -> str:
     Commits say which techniques could be taken, with the seconds that each was estimated at: with one alone there was
     no choice.
     """
-    if not batch.technique or batch.technique == batch.strategy:
-        return batch.why
-    if batch.why:
+    if batch.why or not batch.technique or batch.technique == batch.strategy:
         return batch.why
     if batch.strategy == "stream" or not batch.strategy:
         return ""
