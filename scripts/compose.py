@@ -137,6 +137,24 @@ def stays(said: Mapping[str, str], lake: str | None, s3: bool) -> None:
                    f" `make clean`, remove .env, and `{command}` begins anew.")  # fmt: skip
 
 
+def has_its_passwords(said: Mapping[str, str], there: Sequence[str]) -> None:
+    """Demands that the passwords are known where the databases have some already.
+
+    Args:
+        said: what ``.env`` says.
+        there: names of the volumes of the stack.
+
+    Raises:
+        Stop: ``.env`` has none of them, as in another clone; the databases would refuse new ones.
+    """
+    database = f"{said.get('COMPOSE_PROJECT_NAME', 'sluicegate')}_postgres"
+    if database in there and not said.get("POSTGRES_PASSWORD"):
+        raise Stop(f"The volume {database} holds the databases of a stack that was started with another .env, and"
+                   " this .env has no passwords for them. Copy .env from the folder where that stack was started;"
+                   " or set COMPOSE_PROJECT_NAME to another name in .env, for a second stack beside it;"
+                   " or delete that stack with all its data by `make clean`.")  # fmt: skip
+
+
 def compose() -> list[str]:
     """The command of Compose on this machine.
 
@@ -179,6 +197,7 @@ def up(lake: str | None, s3: bool) -> None:
     command = compose()
     said = settings(ROOT)
     stays(said, lake, s3)
+    has_its_passwords(said, volumes())
     if not _states():  # before minutes of building, and before .env says where the tables are
         free(said)
     if added := complete(ROOT, lake, s3):

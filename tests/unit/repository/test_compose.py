@@ -336,6 +336,14 @@ def test_tables_that_are_there_are_not_left_behind(tmp_path: Path) -> None:
                 compose.stays(said, None, s3=True)
 
 
+def test_databases_whose_passwords_are_in_another_env_are_told_of_before_the_build() -> None:
+    assert "postgres" in STACK["volumes"]
+    for there, said in (([], {}), (["other_postgres"], {}), (["sluicegate_postgres"], {"POSTGRES_PASSWORD": "known"})):
+        compose.has_its_passwords(said, there)
+    with pytest.raises(compose.Stop, match=r"volume mine_postgres .* Copy \.env .* COMPOSE_PROJECT_NAME .*make clean"):
+        compose.has_its_passwords({"COMPOSE_PROJECT_NAME": "mine"}, ["mine_logs", "mine_postgres"])
+
+
 def test_a_port_that_another_program_has_is_told_of_at_once() -> None:
     published = {port.split("{")[1].split("}")[0] for name in ("airflow-apiserver", "spark-master")
                  for port in SERVICES[name]["ports"]}  # fmt: skip
