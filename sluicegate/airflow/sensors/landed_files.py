@@ -37,7 +37,7 @@ class LandedFilesSensor(BaseOperator):
     Args:
         pipeline: name of the pipeline.
         settings: where things are; the triggerer has to see the same places.
-        poke_interval: seconds between two checks.
+        poke_interval: seconds between two checks; while files settle they are nearer.
         timeout: seconds after which it gives up; with 0 it checks once.
         kwargs: what every operator takes.
     """
@@ -93,18 +93,18 @@ class LandedFilesSensor(BaseOperator):
         Raises:
             AirflowFailException: only a person can help; no retry.
         """
-        from sluicegate.airflow.sensors.trigger import find_landed
+        from sluicegate.airflow.sensors.check import find_landed
 
         try:
             request = request_of(load(self.pipeline, self.settings), context)
             if request.mode != "incremental":
                 self.log.info("this run does not wait for files: it %s", request)
                 return request, None
-            found, message = find_landed(self.pipeline, self.settings, request.tables)
+            found = find_landed(self.pipeline, self.settings, request.tables)
         except UserError as error:
             raise failure(error) from None
-        self.log.info(message)
-        return request, found
+        self.log.info(found.sentence)
+        return request, found.waiting
 
     def resume(self, context: Context, event: Mapping[str, Any]) -> dict[str, int]:
         """Ends with the trigger's event.

@@ -11,12 +11,28 @@ from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
 
 from sluicegate.airflow import bundles, connections
 from sluicegate.airflow.bundles import Places
+from sluicegate.airflow.sensors.check import Arrived, Found, arrived, find_landed, settles
 from sluicegate.errors import UserError
-from sluicegate.settings import Settings
 from sluicegate.storage import aws
 
 # Seconds; see FileArrivalTrigger.
 AT_LEAST_EVERY = 600.0
+
+# While files settle, checks take at most one part of so many of the time: a large folder is not listed all the time for
+# the sake of files that keep landing, nor is a small one for a file that somebody writes to for long.
+OF_THE_TIME = 20
+AT_MOST_EVERY = 1.0  # seconds
+
+
+def until_next(every: float, settle_in: float | None, took: float) -> float:
+    """Seconds until the next check: files that are settling now are not left for a whole interval once they have.
+
+    Args:
+        every: seconds between two checks of a folder where nothing settles.
+        settle_in: seconds in which all that is settling has settled; None where nothing is.
+        took: seconds that the check took.
+    """
+    return every if settle_in is None else min(every, max(settle_in, took * OF_THE_TIME, AT_MOST_EVERY))
 
 
 class LandedFilesTrigger(BaseTrigger):
@@ -26,7 +42,7 @@ class LandedFilesTrigger(BaseTrigger):
         pipeline: name of the pipeline.
         places: arguments of ``Settings.of``.
         tables: only these tables; none means all.
-        every: seconds between two checks.
+        every: seconds between two checks; while files settle they are nearer (see ``until_next``).
         bundle: where the definitions are, if a DAG bundle has them (see ``bundles.place_of``).
     """
 
@@ -61,20 +77,21 @@ class LandedFilesTrigger(BaseTrigger):
         before = ""
         with bundles.in_use(self.bundle):
             while True:
+                began = time.monotonic()
                 try:
-                    found, message = await asyncio.to_thread(self._find, await connections.said_in_triggerer())
+                    found = await asyncio.to_thread(self._find, await connections.said_in_triggerer())
                 except UserError as error:
                     yield TriggerEvent({"error": error.for_people()})  # type: ignore[no-untyped-call]
                     return
-                if message != before:
-                    self.log.info(message)
-                    before = message
-                if found is not None:
-                    yield TriggerEvent({"found": found})  # type: ignore[no-untyped-call]
+                if found.sentence != before:
+                    self.log.info(found.sentence)
+                    before = found.sentence
+                if found.waiting is not None:
+                    yield TriggerEvent({"found": found.waiting})  # type: ignore[no-untyped-call]
                     return
-                await asyncio.sleep(self.every)
+                await asyncio.sleep(until_next(self.every, found.settle_in, time.monotonic() - began))
 
-    def _find(self, said: dict[str, str]) -> tuple[dict[str, int] | None, str]:
+    def _find(self, said: dict[str, str]) -> Found:
         with aws.given(said):
             return find_landed(self.pipeline, self._places.settings(), self.tables)
 
@@ -89,7 +106,7 @@ class FileArrivalTrigger(BaseEventTrigger):
     Args:
         pipeline: name of the pipeline.
         places: arguments of ``Settings.of``.
-        every: seconds between two checks.
+        every: seconds between two checks; while files settle they are nearer (see ``until_next``).
         queue: URL of a queue with the store's notifications. Then a check follows each message, or comes
             ``AT_LEAST_EVERY`` seconds after the last: a message may be lost, or never sent.
         bundle: where the definitions are, if a DAG bundle has them (see ``bundles.place_of``).
@@ -126,8 +143,9 @@ class FileArrivalTrigger(BaseEventTrigger):
         """
         before: dict[str, Any] = {}
         while True:
+            began, settle_in = time.monotonic(), None
             try:
-                answer = await asyncio.to_thread(self._find, await connections.said_in_triggerer())
+                answer, settle_in = await asyncio.to_thread(self._find, await connections.said_in_triggerer())
             except UserError as error:
                 answer = {"error": error.for_people()}
             except Exception:
@@ -137,17 +155,19 @@ class FileArrivalTrigger(BaseEventTrigger):
             if any(before.get(about) != said for about, said in answer.items()):
                 yield TriggerEvent(answer)  # type: ignore[no-untyped-call]
             before = answer
-            await self._rest()
+            await self._rest(
+                until_next(self.every, settle_in, time.monotonic() - began), settling=settle_in is not None
+            )
 
-    async def _rest(self) -> None:
-        """Waits until the next check is due: for some seconds, or for a message.
+    async def _rest(self, seconds: float, *, settling: bool) -> None:
+        """Waits until the next check is due: for some seconds, or with a queue for a message where no files settle.
 
         Messages are deleted once received. The files they announced are polled for until they have settled; if this
         process ends meanwhile, the next one begins with a check.
         """
         now = time.monotonic()
-        if self.queue is None or now < self._poll_until:
-            await asyncio.sleep(self.every)
+        if self.queue is None or settling or now < self._poll_until:
+            await asyncio.sleep(seconds)
             return
         while time.monotonic() < now + AT_LEAST_EVERY:
             try:
@@ -175,63 +195,6 @@ class FileArrivalTrigger(BaseEventTrigger):
             found = queue.receive(0)
         return bool(first)
 
-    def _find(self, said: dict[str, str]) -> dict[str, Any]:
+    def _find(self, said: dict[str, str]) -> Arrived:
         with aws.given(said):
             return arrived(self.pipeline, self._places.settings())
-
-
-def settles(name: str, settings: Settings) -> float:
-    """Seconds until a file that landed now has settled for all tables of a pipeline."""
-    from sluicegate.definition import load
-
-    return max((table.settleSeconds for table in load(name, settings).bronze.values()), default=0.0)
-
-
-def arrived(name: str, settings: Settings) -> dict[str, Any]:
-    """Bronze tables with waiting files or versions of a source Delta table; writes nothing, starts no Spark.
-
-    Args:
-        name: name of the pipeline.
-        settings: where things are.
-
-    Returns:
-        for each its waiting ``files``, ``bytes`` and ``versions``, and ``after``, the progress of its source, by which
-        other files of the same number give another answer; empty when nothing waits.
-
-    Raises:
-        UserError: see ``find_landed``.
-    """
-    from sluicegate.definition import load
-    from sluicegate.monitor.plan import pending
-
-    pipeline = load(name, settings)
-    return {
-        work.table: {"files": work.files, "bytes": work.bytes, "versions": work.versions, "after": work.progress.until}
-        for work in pending(pipeline, pipeline.settings).tables
-        if work.files or work.versions
-    }
-
-
-def find_landed(name: str, settings: Settings, tables: Sequence[str]) -> tuple[dict[str, int] | None, str]:
-    """Checks landing, ledger and offsets once, as the jobs do; writes nothing, starts no Spark.
-
-    Args:
-        name: name of the pipeline.
-        settings: where things are.
-        tables: only these tables; none means all.
-
-    Returns:
-        number of ``files`` and ``bytes`` that wait, None when a run would do nothing; and what waits, in a sentence.
-
-    Raises:
-        UserError: the definition has mistakes, a landing folder is missing, or something else lies where a table
-            should be.
-    """
-    from sluicegate.definition import load
-    from sluicegate.monitor.plan import pending  # not above: parsing a DAG file needs neither pyarrow nor deltalake
-    from sluicegate.run.request import Request
-
-    pipeline = load(name, settings)
-    waiting = pending(pipeline, pipeline.settings).only(Request.of(pipeline, tables=tables).includes)
-    found = None if waiting.nothing else {"files": waiting.files, "bytes": waiting.bytes}
-    return found, waiting.sentence()

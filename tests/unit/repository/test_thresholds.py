@@ -213,6 +213,8 @@ EXEMPT = {
     "airflow.operators.submit.RESCHEDULE_AFTER": TIME,
     "airflow.sensors.sqs.LONG_POLL": TIME,
     "airflow.sensors.trigger.AT_LEAST_EVERY": TIME,
+    "airflow.sensors.trigger.AT_MOST_EVERY": TIME,
+    "airflow.sensors.trigger.OF_THE_TIME": "how often it is checked: no result depends on it",
     "cli.app.GARBAGE_AFTER": "how often Python looks for objects that hold each other: no result depends on it",
     "cli.import_.PARTIAL": "an exit code",
     "storage.aws.ARROW_ATTEMPTS": "given to Arrow as it is",

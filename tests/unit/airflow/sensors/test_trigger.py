@@ -133,7 +133,7 @@ def test_a_store_that_is_away_is_waited_for(started_by_files: Workspace, monkeyp
 
     arrived, away = trigger.arrived, [OSError("no route to host")] * 2
 
-    def sometimes(*of: Any) -> dict[str, Any]:
+    def sometimes(*of: Any) -> Any:
         if away:
             raise away.pop()
         return arrived(*of)
@@ -142,6 +142,35 @@ def test_a_store_that_is_away_is_waited_for(started_by_files: Workspace, monkeyp
     started_by_files.land("recordings/a.json", "[]")
     assert names(told(started_by_files)) == [[{"recordings_bronze": 1}]]
     assert not away
+
+
+@pytest.mark.parametrize(
+    ("settle_in", "took", "seconds"),
+    [(None, 2, 30), (5, 0.1, 5), (0, 0.01, 1), (5, 1, 20), (5, 2, 30), (3600, 0.1, 30)],
+    ids=["nothing-settles", "once-it-has", "no-busy-loop", "a-folder-of-a-second", "a-large-folder", "an-hour"],
+)
+def test_files_that_settle_are_checked_for_sooner(settle_in: float | None, took: float, seconds: float) -> None:
+    from sluicegate.airflow.sensors.trigger import until_next
+
+    assert until_next(30, settle_in, took) == seconds
+
+
+def test_a_run_begins_when_its_file_has_settled_not_at_the_next_check(started_by_files: Workspace) -> None:
+    from sluicegate.airflow.sensors.trigger import LandedFilesTrigger
+
+    at = started_by_files
+    at.edit("pipeline.yaml", "    format: json\n", "    format: json\n    settleSeconds: 1\n")
+    arguments: dict[str, Any] = {"pipeline": "heart_rate", "places": at.settings.arguments, "every": 3600.0}
+    waiting = LandedFilesTrigger(**arguments, tables=[])
+    watching = trigger_of(at)
+    watching.every = 3600.0
+
+    async def first(events: Any) -> Any:
+        return (await asyncio.wait_for(anext(aiter(events)), 60)).payload
+
+    for trigger, told_of in ((waiting, "found"), (watching, "recordings_bronze")):
+        at.land("recordings/a.json", "[]", age=0)
+        assert asyncio.run(first(trigger.run()))[told_of]["files"] == 1
 
 
 def test_the_schedule_stays_and_with_it_backfills(started_by_files: Workspace) -> None:

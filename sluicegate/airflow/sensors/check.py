@@ -1,0 +1,97 @@
+"""Checks by sensors and triggers of what has arrived in landing, and of what waits for a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sluicegate.settings import Settings
+
+if TYPE_CHECKING:
+    from sluicegate.definition import Pipeline
+    from sluicegate.monitor.plan import Pending
+
+
+class Arrived(NamedTuple):
+    """What has arrived for a pipeline.
+
+    Attributes:
+        answer: for each bronze table with waiting files, or waiting versions of a source Delta table, its ``files``,
+            ``bytes`` and ``versions``, and ``after``, the progress of its source, by which other files of the same
+            number give another answer.
+        settle_in: seconds in which all files that are settling have settled; None where none is.
+    """
+
+    answer: dict[str, Any]
+    settle_in: float | None
+
+
+class Found(NamedTuple):
+    """What waits for a run of a pipeline.
+
+    Attributes:
+        waiting: number of ``files`` and ``bytes``; None if a run would do nothing.
+        sentence: the same in words.
+        settle_in: as of ``Arrived``.
+    """
+
+    waiting: dict[str, int] | None
+    sentence: str
+    settle_in: float | None
+
+
+def settles(name: str, settings: Settings) -> float:
+    """Seconds until a file that landed now has settled for all tables of a pipeline."""
+    from sluicegate.definition import load
+
+    return max((table.settleSeconds for table in load(name, settings).bronze.values()), default=0.0)
+
+
+def arrived(name: str, settings: Settings) -> Arrived:
+    """Bronze tables for which something has arrived; writes nothing, starts no Spark.
+
+    Args:
+        name: name of the pipeline.
+        settings: where things are.
+
+    Raises:
+        UserError: see ``find_landed``.
+    """
+    from sluicegate.definition import load
+    from sluicegate.monitor.plan import pending
+
+    pipeline = load(name, settings)
+    waiting = pending(pipeline, pipeline.settings)
+    answer = {
+        work.table: {"files": work.files, "bytes": work.bytes, "versions": work.versions, "after": work.progress.until}
+        for work in waiting.tables
+        if work.files or work.versions
+    }
+    return Arrived(answer, _settle_in(pipeline, waiting))
+
+
+def _settle_in(pipeline: Pipeline, waiting: Pending) -> float | None:
+    """Seconds in which all files that are settling have settled, if nobody writes to them; None where none is."""
+    return max((pipeline.bronze[work.table].settleSeconds for work in waiting.tables if work.settling), default=None)
+
+
+def find_landed(name: str, settings: Settings, tables: Sequence[str]) -> Found:
+    """Checks landing, ledger and offsets once, as the jobs do; writes nothing, starts no Spark.
+
+    Args:
+        name: name of the pipeline.
+        settings: where things are.
+        tables: only these tables; none means all.
+
+    Raises:
+        UserError: the definition has mistakes, a landing folder is missing, or something else lies where a table
+            should be.
+    """
+    from sluicegate.definition import load
+    from sluicegate.monitor.plan import pending  # not above: parsing a DAG file needs neither pyarrow nor deltalake
+    from sluicegate.run.request import Request
+
+    pipeline = load(name, settings)
+    waiting = pending(pipeline, pipeline.settings).only(Request.of(pipeline, tables=tables).includes)
+    found = None if waiting.nothing else {"files": waiting.files, "bytes": waiting.bytes}
+    return Found(found, waiting.sentence(), _settle_in(pipeline, waiting))
