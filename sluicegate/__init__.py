@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sluicegate.api import (
         alerts,
         copy_into,
+        discard,
         files,
         history,
         impact,
@@ -123,6 +124,7 @@ __all__ = [
     "__version__",
     "alerts",
     "copy_into",
+    "discard",
     "files",
     "history",
     "impact",

@@ -24,6 +24,7 @@ POINTS = (
     "rules.after_rejection",
     "rules.after_clearing",
     "events.before_commit",
+    "discards.before_commit",
     "clean.between_copy_and_removal",
     "clean.after_removal",
     "clean.after_note",

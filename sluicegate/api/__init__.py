@@ -10,15 +10,16 @@ import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from sluicegate.api.chosen import copy_into, reload, replay, reset
+from sluicegate.api.chosen import copy_into, discard, reload, replay, reset
 from sluicegate.console import silent
 from sluicegate.errors import QueryError, UserError
 from sluicegate.settings import Settings
 from sluicegate.storage import aws
 from sluicegate.storage.store_errors import translated
 
-__all__ = ["alerts", "copy_into", "files", "history", "impact", "lineage", "load", "plan", "readable_definitions",
-           "reload", "replay", "reset", "run", "spark_session", "sql", "status", "verify"]  # fmt: skip
+__all__ = ["alerts", "copy_into", "discard", "files", "history", "impact", "lineage", "load", "plan",
+           "readable_definitions", "reload", "replay", "reset", "run", "spark_session", "sql", "status",
+           "verify"]  # fmt: skip
 
 if TYPE_CHECKING:
     import pyarrow as pa

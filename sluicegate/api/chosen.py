@@ -1,10 +1,12 @@
-"""Runs over files or records that somebody chooses: COPY INTO, reload, reset and replay.
+"""Runs over files or records that somebody chooses: COPY INTO, reload, reset, replay and discard.
 
-Each is one spark-submit, and none where nothing was chosen that is there; in a replay gold follows in the same one.
+Each is one spark-submit, and none where nothing was chosen that is there; in a replay gold follows in the same one. A
+discard needs no Spark.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
     from sluicegate.flow.report import RunReport
     from sluicegate.landing.reread import Preview
+    from sluicegate.run.discard import Chosen
 
 
 @dataclass(frozen=True)
@@ -227,6 +230,50 @@ def replay(
     chosen.demand(pipeline)
     arguments = [*chosen.arguments(), *([] if validate else ["--follow"])]
     return submit.submit_all("replay", pipeline.name, pipeline.settings, submit.run_info(), tell, arguments)
+
+
+@translated()
+def discard(
+    pipeline: Pipeline,
+    table: str,
+    *,
+    note: str = "",
+    rules: Sequence[str] = (),
+    undo: bool = False,
+    only: str = "",
+    confirm: Callable[[Chosen], bool] | None = None,
+    tell: Callable[[str], None] = silent,
+) -> int:
+    """Discards quarantined records with a note, or takes discards back, as ``sluicegate discard --yes``. No Spark.
+
+    Args:
+        pipeline: the definition.
+        table: name of a silver table.
+        note: why, for people, at most 500 characters without personal data; not needed with ``undo``.
+        rules: only records that broke one of these; none means whichever.
+        undo: takes discards back: their records wait again.
+        only: with ``undo``, id of the only discard that is taken back.
+        confirm: gets what would be done before anything is written; where it returns False, nothing is done.
+        tell: takes a line on what was done.
+
+    Returns:
+        Rows of the quarantine that are discarded by it, or with ``undo`` that were.
+
+    Raises:
+        PipelineMissing: there is no such table.
+        UserError: it is no silver table, the note is missing or too long, or there is no such rule or discard.
+        TargetConflict: the tables belong to another target.
+        SluicegateError: others discard records of the table at the same time, again and again.
+    """
+    from sluicegate.run.discard import Discard, clean_note, find, user
+
+    chosen = find(pipeline, Discard(table, tuple(rules), clean_note(note), undo, only))
+    if (confirm is not None and not confirm(chosen)) or not (chosen.records or chosen.discards):
+        return 0
+    identity = secrets.token_hex(4)
+    done = chosen.carry_out(user(), identity)
+    tell(f"{done:,} taken back: they wait again" if undo else f"{done:,} discarded, as the discard {identity}")
+    return done
 
 
 def _utc(time: datetime | None) -> datetime | None:

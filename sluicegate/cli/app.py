@@ -16,6 +16,7 @@ from sluicegate.cli import (
     completion,
     contract,
     copy_into,
+    discard,
     files,
     help,
     history,
@@ -103,6 +104,7 @@ app.command("copy-into")(copy_into.copy_into)
 app.command()(reload.reload)
 app.command()(reload.reset)
 app.command()(reload.replay)
+app.command()(discard.discard)
 app.command()(streams.streams)
 app.command()(maintain.maintain)
 app.command()(rename.rename)

@@ -81,10 +81,13 @@ def status(
 
 
 def _show_tables(now: Status) -> None:
-    sides = ["quarantined", "set aside", "rejected"]
+    discarded = ["discarded"] if any(table.discarded for table in now.tables) else []
+    sides = ["quarantined", *discarded, "set aside", "rejected"]
     columns = ["layer", "table", "rows", "version", "changed (UTC)", *sides, "state"]
     right = ["rows", "version", *sides]
-    show_table(columns, [list(asdict(table).values()) for table in now.tables], right=right)
+    rows = [asdict(table) for table in now.tables]
+    shown = [[value for name, value in row.items() if name != "discarded" or discarded] for row in rows]
+    show_table(columns, shown, right=right)
     print(f"\n{now.waiting.sentence()}")
 
 

@@ -120,14 +120,8 @@ class Replay:
             PipelineMissing: the pipeline has no such table.
             UserError: it is no silver table, or has no such rule.
         """
-        layer, _ = pipeline.table(self.table)
+        demand_silver(self.table, pipeline, "are replayed", "; `sluicegate reset` is for bronze")
         where = Where(table=self.table)
-        if layer != "silver":
-            raise UserError(
-                f"{self.table} is a {layer} table, and only silver tables are replayed",
-                where=where,
-                hint=f"the silver tables are {', '.join(pipeline.silver) or 'none'}; `sluicegate reset` is for bronze",
-            )
         known = pipeline.silver[self.table].expectations
         for rule in self.rules:
             # Rules that every table has ("k is not null", "CAST(v AS INT) fits") are not in the definition.
@@ -149,6 +143,28 @@ class Replay:
         flags = {"--dropped": self.dropped, "--everything": self.everything, "--validate": self.validate}
         given = [flag for flag, wanted in flags.items() if wanted]
         return [f"--table={self.table}", *(f"--rule={rule}" for rule in self.rules), *given]
+
+
+def demand_silver(table: str, pipeline: Pipeline, what: str, more: str = "") -> None:
+    """Checks that a pipeline has a silver table.
+
+    Args:
+        table: name of the table.
+        pipeline: the definition.
+        what: what only silver tables do, for the message.
+        more: what else the hint says.
+
+    Raises:
+        PipelineMissing: the pipeline has no such table.
+        UserError: it is no silver table.
+    """
+    layer, _ = pipeline.table(table)
+    if layer != "silver":
+        raise UserError(
+            f"{table} is a {layer} table, and only silver tables {what}",
+            where=Where(table=table),
+            hint=f"the silver tables are {', '.join(pipeline.silver) or 'none'}{more}",
+        )
 
 
 def _moment(text: str, option: str) -> datetime:

@@ -34,7 +34,22 @@ def claim(at: Lake, target: str) -> None:
             fs.makedirs(path.rpartition("/")[0], exist_ok=True)
         with fs.open(path, "wb") as file:
             file.write(f"{target}\n".encode())
-    elif owner and owner != target:
+    demand_ours(at, target, owner)
+
+
+def demand_ours(at: Lake, target: str, owner: str | None = None) -> None:
+    """Checks that a pipeline's tables do not belong to another target. Nothing is written, and no lock needed.
+
+    Args:
+        at: the lake.
+        target: name of the target; empty for a pipeline without targets.
+        owner: the target that is entered, if it is known already.
+
+    Raises:
+        TargetConflict: they do.
+    """
+    owner = owner_of(at) if owner is None else owner
+    if owner and owner != target:
         raise TargetConflict(
             f"the tables of {at.pipeline} in {at.root} are those of the target {owner},"
             f" and this run is {f'of {target}' if target else 'of no target'}",

@@ -47,6 +47,10 @@ class Lake:
         """Identities of records that are in neither silver nor quarantine: duplicates, superseded, dropped."""
         return self._at("_state", f"{name}_set_aside")
 
+    def discarded(self, name: str) -> str:
+        """Records in the quarantine of silver table ``name`` that a person has discarded, with who, when and why."""
+        return self._at("_state", f"{name}_discarded")
+
     def groups(self, name: str) -> str:
         """Aggregate state of gold table ``name``, one row per group."""
         return self._at("_state", f"{name}_groups")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sluicegate.definition import BronzeTable, Pipeline
+    from sluicegate.lake.table import Tables
     from sluicegate.settings import Settings
 
 # States of files: those of ``landing.file_status.statuses`` in the ledger, and those that ``files`` adds.
@@ -37,7 +38,8 @@ class TableStatus:
         rows: rows in it.
         version: its Delta version; None while it does not exist.
         changed: when a run last changed it (UTC).
-        quarantined: rows of its quarantine table (silver).
+        quarantined: rows of its quarantine table that wait (silver).
+        discarded: rows of it that a person has discarded.
         set_aside: records set aside: duplicates, superseded, dropped, filtered (silver).
         rejected: rows for which its newest batch was refused.
         state: ``up to date``, ``behind``, or why it waits; ``as its last run left it`` where only a run can ask Kafka.
@@ -49,6 +51,7 @@ class TableStatus:
     version: int | None
     changed: datetime | None
     quarantined: int
+    discarded: int
     set_aside: int
     rejected: int
     state: str
@@ -79,16 +82,27 @@ def status(pipeline: Pipeline, settings: Settings) -> Status:
         last = table.last_commit_of_ours
         side_tables = [at.quarantine(work.table), at.set_aside(work.table)] if work.layer == "silver" else []
         quarantined, aside = [opened[uri].rows for uri in side_tables] or [0, 0]
+        discarded = _discarded(at, work.table, opened) if quarantined else 0
         rejected = opened[layout.rejected(at.table(work.layer, work.table))].rows
         state = _state(work)
         tables.append(
             TableStatus(
                 work.layer, work.table, table.rows, table.version if table.delta is not None else None,
-                datetime.fromtimestamp(last.timestamp / 1000, UTC) if last else None, quarantined, aside, rejected,
-                state,
+                datetime.fromtimestamp(last.timestamp / 1000, UTC) if last else None,
+                quarantined - discarded, discarded, aside, rejected, state,
             )
         )  # fmt: skip
     return Status(pipeline.name, tables, waiting)
+
+
+def _discarded(at: layout.Lake, name: str, opened: Tables) -> int:
+    """Rows of a quarantine, of which there are some, that a person has discarded."""
+    quarantine, made = opened[at.quarantine(name)].delta, opened[at.discarded(name)].delta
+    if quarantine is None or made is None:
+        return 0
+    from sluicegate.lake import discards
+
+    return discards.discarded_rows(quarantine, made)
 
 
 def _state(work: TableWork) -> str:

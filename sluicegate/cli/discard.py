@@ -1,0 +1,71 @@
+"""``sluicegate discard``."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sluicegate import api
+from sluicegate.cli.options import JsonOption, PipelineName, printer, show_json, with_settings
+from sluicegate.errors import UserError
+from sluicegate.settings import Settings
+
+if TYPE_CHECKING:
+    from sluicegate.run.discard import Chosen
+
+
+@with_settings("lake", "pipelines", "target")
+def discard(
+    pipeline: PipelineName,
+    table: Annotated[str, typer.Argument(help="Name of a silver table.")],
+    rule: Annotated[
+        list[str] | None, typer.Option("--rule", help="Only records that broke this rule; repeatable.")
+    ] = None,
+    note: Annotated[
+        str,
+        typer.Option("--note", help="Why, in at most 500 characters. It is kept, so write no personal data into it."),
+    ] = "",
+    undo: Annotated[
+        bool, typer.Option("--undo", help="Take discards back: their records wait in quarantine again.")
+    ] = False,
+    only: Annotated[str, typer.Option("--id", help="With --undo: only this discard, by its id.")] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing, and show what would be done.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    *,
+    settings: Settings,
+    as_json: JsonOption = False,
+) -> None:
+    """Discard records that wait in quarantine, with a note, or take discards back. It asks for confirmation.
+
+    A discarded record stays in the quarantine, and no longer counts as waiting; a replay leaves it out. No Spark is
+    started.
+
+    Example: sluicegate discard heart_rate recordings_enriched --rule valid_heartrate --note "sensor test of 2 March"
+    """
+    found: list[Chosen] = []
+
+    def confirm(chosen: Chosen) -> bool:
+        found.append(chosen)
+        for line in chosen.sentences():
+            if not as_json:
+                print(line)
+            elif not dry_run:
+                print(line, file=sys.stderr)
+        if dry_run or not (chosen.records or chosen.discards):
+            return False
+        if not yes and not sys.stdin.isatty():
+            raise UserError("a discard asks first, and there is no terminal", hint="add --yes")
+        agreed = yes or typer.confirm("take these discards back?" if undo else "discard them?", err=as_json)
+        if not agreed:
+            raise typer.Exit(2)
+        return True
+
+    definition = api.load(pipeline, settings)
+    done = api.discard(
+        definition, table, note=note, rules=rule or (), undo=undo, only=only, confirm=confirm,
+        tell=printer(as_json, quiet=True),
+    )  # fmt: skip
+    if as_json:
+        show_json(found[0].facts() | {"written": done})

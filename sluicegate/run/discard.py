@@ -1,0 +1,252 @@
+"""Discarding of quarantined records, with a note, and taking discards back: without Spark or the lock of runs.
+
+A discard says that nobody waits for a record any more. What the definition makes of it stays the definition's affair: a
+run that evaluates the record, since a lookup or the table changed, may still find that it passes. See
+``lake/discards.py`` for what is written.
+"""
+
+from __future__ import annotations
+
+import getpass
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from sluicegate.definition.fields import nearest
+from sluicegate.errors import UserError, Where
+from sluicegate.flow.selection import demand_silver
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from deltalake import DeltaTable
+
+    from sluicegate.definition import Pipeline
+    from sluicegate.lake.discards import Discarded
+
+LONGEST_NOTE = 500
+"""Characters of a note."""
+
+
+@dataclass(frozen=True)
+class Discard:
+    """Quarantined records to discard, or discards to take back.
+
+    Attributes:
+        table: the silver table.
+        rules: only records that broke one of these rules; none means any.
+        note: why, for people; not needed to take discards back.
+        undo: whether discards are taken back.
+        only: id of the only discard that is taken back; empty for all of these records.
+        shown: state of the quarantine that a person has seen, as ``state`` gives it: records that came later are left;
+            empty for those that are there now.
+    """
+
+    table: str
+    rules: tuple[str, ...] = ()
+    note: str = ""
+    undo: bool = False
+    only: str = ""
+    shown: str = ""
+
+    def demand(self, pipeline: Pipeline) -> None:
+        """Checks what can be checked without the tables.
+
+        Raises:
+            PipelineMissing: the pipeline has no such table.
+            UserError: it is no silver table, or the note is missing or too long.
+        """
+        demand_silver(self.table, pipeline, "have a quarantine")
+        where = Where(table=self.table)
+        if self.only and not self.undo:
+            raise UserError("only a discard that is taken back has an id", where=where, hint="leave it out, or undo")
+        if self.undo:
+            return
+        if not self.note:
+            raise UserError(
+                "a discard has a note",
+                where=where,
+                hint="say why nobody waits for these records, without personal data",
+            )
+        if len(self.note) > LONGEST_NOTE:
+            raise UserError(
+                f"the note has {len(self.note):,} characters", where=where, hint=f"{LONGEST_NOTE} fit"
+            )  # fmt: skip
+
+    def __str__(self) -> str:
+        broke = f" that broke {', '.join(self.rules)}" if self.rules else ""
+        if not self.undo:
+            return f"discards the quarantined records of {self.table}{broke}, with a note"
+        return (
+            f"takes back {f'the discard {self.only}' if self.only else f'discards of records of {self.table}{broke}'}"
+        )
+
+
+def clean_note(text: str) -> str:
+    """A note as it is written: one line, without characters that cannot be seen."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def user() -> str:
+    """Name of the user of this process; empty if the system has none."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return ""
+
+
+def state(quarantine: DeltaTable, discards: DeltaTable | None) -> str:
+    """State of a quarantine and its discards: what ``Discard.shown`` takes."""
+    from sluicegate.lake import tables
+
+    of_discards = "" if discards is None else f"/{discards.version()}"
+    return f"{tables.table_id(quarantine)}@{quarantine.version()}{of_discards}"
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What a discard is about to do, for a person to confirm.
+
+    Attributes:
+        request: the discard.
+        uri: the table of discards.
+        rows: the rows of the quarantine to discard (``lake.discards.quarantined``); to undo, those that wait again.
+        discards: the discards to take back; none where records are discarded.
+        rules: rows by the rules that they broke.
+    """
+
+    request: Discard
+    uri: str
+    rows: pa.Table
+    discards: list[Discarded]
+    rules: dict[str, int]
+
+    @property
+    def records(self) -> int:
+        """Number of rows."""
+        return int(self.rows.num_rows)
+
+    def sentences(self) -> list[str]:
+        """What it is about, in lines for people."""
+        one, broke = self.records == 1, [f"  {rule}: {count:,}" for rule, count in self.rules.items()]
+        rows = f"{self.records:,} {'row' if one else 'rows'}" if self.records else "no rows"
+        rows = f"{rows} of the quarantine of {self.request.table}"
+        if not self.request.undo:
+            return [f"{rows} {'waits' if one else 'wait'}", *broke]
+        made = [
+            f"  {it.id}: {it.time:%Y-%m-%d %H:%M} UTC by {it.by or '?'}, {it.records:,} of the rows: {it.note}"
+            for it in self.discards
+        ]
+        return [f"{rows} {'is' if one else 'are'} discarded", *made, *broke] if made else ["no discard"]
+
+    def facts(self) -> dict[str, Any]:
+        """The same for programs."""
+        return {
+            "table": self.request.table, "undo": self.request.undo, "records": self.records, "rules": self.rules,
+            "discards": [asdict(one) for one in self.discards],
+        }  # fmt: skip
+
+    def carry_out(self, by: str, discard: str) -> int:
+        """Writes it, in one commit; nothing where there is nothing to do.
+
+        Args:
+            by: who does it.
+            discard: id of the discard.
+
+        Returns:
+            rows that are discarded now and were not before; to undo, rows that were on record as discarded.
+
+        Raises:
+            SluicegateError: others discard records of the table again and again.
+        """
+        from sluicegate.lake import discards
+
+        if self.request.undo:
+            return discards.take_back(self.uri, lambda found: _chosen(found, self.request), by)
+        return discards.add(self.uri, self.rows, discard, by, self.request.note)
+
+
+def find(pipeline: Pipeline, request: Discard) -> Chosen:
+    """What a discard is about, as the tables are now. Nothing is written.
+
+    Raises:
+        PipelineMissing: the pipeline has no such table.
+        UserError: it is no silver table, the note is missing or too long, no record broke such a rule, there is no
+            such discard, or the state that was shown is no longer known.
+        PipelineRenamed: the pipeline was renamed, or is being renamed.
+        TargetConflict: the tables belong to another target.
+    """
+    request.demand(pipeline)
+    import pyarrow.compute as pc
+
+    from sluicegate.lake import claim, discards, renamed, tables
+    from sluicegate.lake.layout import Lake
+
+    at = Lake(pipeline.settings.lake, pipeline.name)
+    renamed.demand_current(at)
+    claim.demand_ours(at, pipeline.settings.target)
+    quarantine, there = (tables.delta_table(uri) for uri in (at.quarantine(request.table), at.discarded(request.table)))
+    every, made = discards.quarantined_at(quarantine), discards.on_record(there)
+    if request.undo:
+        mask = _chosen(made, request)
+        taken, rest = made.filter(mask), made.filter(pc.invert(mask))
+        if request.only and not taken.num_rows:
+            hint = "it was taken back already; `--undo --dry-run` shows those on record"
+            raise UserError(f"there is no discard {request.only}", where=Where(table=request.table), hint=hint)
+        rows = discards.waiting(every.take(discards.counting(every, made)[0]), rest)
+        return Chosen(request, at.discarded(request.table), rows, discards.listed(every, taken), discards.by_rule(rows))
+    rows = discards.broke(every, request.rules)
+    _demand_rules(pipeline, request, discards.by_rule(rows))
+    if request.shown and quarantine is not None:
+        rows = _as_shown(request, quarantine, rows)
+    rows = discards.waiting(rows, made)
+    return Chosen(request, at.discarded(request.table), rows, [], discards.by_rule(rows))
+
+
+def _chosen(found: pa.Table, request: Discard) -> Any:
+    """Whether each of some discards is one that a request takes back."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from sluicegate.lake import discards
+
+    is_it = pc.equal(found["discard"], request.only) if request.only else pa.repeat(pa.scalar(True), found.num_rows)
+    return pc.and_(discards.breaks(found, request.rules), is_it)
+
+
+def _demand_rules(pipeline: Pipeline, request: Discard, broken: dict[str, int]) -> None:
+    """Checks that the rules of a request are some of the table's, now or when records were quarantined.
+
+    Raises:
+        UserError: one is not.
+    """
+    known = pipeline.silver[request.table].expectations
+    for rule in request.rules:
+        if rule not in known and rule not in broken:
+            hint = nearest(rule, [*known, *broken]) or f"its rules are {', '.join(known) or 'none'}"
+            where = Where(table=request.table)
+            raise UserError(f"{request.table} has no rule {rule}, and no record broke one", where=where, hint=hint)
+
+
+def _as_shown(request: Discard, quarantine: DeltaTable, rows: pa.Table) -> pa.Table:
+    """Those rows that a person was shown as well.
+
+    Raises:
+        UserError: the state that was shown is no longer known.
+    """
+    from deltalake.exceptions import DeltaError
+
+    from sluicegate.lake import discards, tables
+
+    identity, _, version = request.shown.partition("/")[0].rpartition("@")
+    if identity == tables.table_id(quarantine) and version == str(quarantine.version()):
+        return rows
+    try:
+        if identity != tables.table_id(quarantine) or not version.isdigit():
+            raise LookupError(request.shown)
+        then = tables.delta_table(quarantine.table_uri, int(version))
+        return discards.also_in(rows, discards.quarantined_at(then))
+    except (DeltaError, LookupError, OSError) as error:
+        raise UserError(
+            f"the quarantine of {request.table} is no longer as it was shown, and that state is gone",
+            where=Where(table=request.table),
+            hint="nothing was discarded: look at the quarantine again, and discard what is there now",
+        ) from error
