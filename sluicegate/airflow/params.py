@@ -19,13 +19,20 @@ AUTO = "auto"
 
 REPLAY = "replay"
 
+DISCARD, UNDO_DISCARD = "discard", "undo-discard"
+
 _MODES = {
     AUTO: "new data; in a backfill, or with from and to, reprocess that interval, too",
     "incremental": "new data only",
     "interval": "new data, and reprocess an interval of event times (from, to)",
     "full-refresh": "full refresh: rebuild tables from all files and records, after a person approves",
     REPLAY: "replay: evaluate the quarantined records of one silver table again (tables, rules)",
+    DISCARD: "discard: quarantined records of one silver table no longer wait (tables, rules, note)",
+    UNDO_DISCARD: "undo-discard: take discards back, so that their records wait again (tables, rules)",
 }
+
+# As in ``run.discard``, which no DAG file needs.
+LONGEST_NOTE = 500
 
 
 def form(pipeline: Pipeline) -> dict[str, Param]:
@@ -51,7 +58,19 @@ def form(pipeline: Pipeline) -> dict[str, Param]:
         ),
         "rules": Param(
             None, type=["null", "array"], items={"type": "string"}, uniqueItems=True, title="Rules",
-            description_md="Only records that broke one of these rules, in a replay. Empty: all in quarantine.",
+            description_md="Only records that broke one of these rules, in a replay or discard. Empty: all there.",
+        ),
+        "note": Param(
+            None, type=["null", "string"], maxLength=LONGEST_NOTE, title="Note",
+            description_md="Why, in a discard. It is kept, so write no personal data into it.",
+        ),
+        "discard": Param(
+            None, type=["null", "string"], title="Discard",
+            description_md="Only this discard, by its id, when discards are taken back. Empty: all.",
+        ),
+        "quarantine": Param(
+            None, type=["null", "string"], title="Quarantine",
+            description_md="State of the quarantine that the Lakehouse page has shown, in a discard. Leave it empty.",
         ),
         "max_files": Param(
             None, type=["null", "integer"], minimum=1, title="Max files",

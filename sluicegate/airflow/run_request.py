@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from sluicegate.airflow.params import AUTO, REPLAY
+from sluicegate.airflow.params import AUTO, DISCARD, REPLAY, UNDO_DISCARD
 from sluicegate.airflow.task_alerts import FACTS
 from sluicegate.airflow.timetable import whole
 from sluicegate.errors import AccountingError, SluicegateError, UserError
@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
     from sluicegate.definition import Pipeline
     from sluicegate.flow.selection import Replay
+    from sluicegate.run.discard import Discard
     from sluicegate.run.request import Request
+
+# Fields of the form that only a discard has.
+_OF_DISCARDS = ("note", "discard", "quarantine")
 
 # Exit codes that no retry changes: the user's mistake, and data that broke an `expect_or_fail`.
 FINAL = (2, 3)
@@ -49,10 +53,14 @@ def request_of(pipeline: Pipeline, context: Context) -> Request:
         mode, since, until = _backfill(run, mode, since or until)
     elif mode == AUTO:
         mode = "interval" if since or until else "incremental"
+    if mode in (DISCARD, UNDO_DISCARD):
+        return Request.of_discard(pipeline, _discard(form, mode, since or until))
+    if given := [name for name in _OF_DISCARDS if form.get(name)]:
+        raise UserError(f"only a discard has a {given[0]}", hint=f"choose the mode discard, or leave {given[0]} empty")
     if mode == REPLAY:
         return Request.of_replay(pipeline, _replay(form, since or until))
     if form.get("rules"):
-        raise UserError("only a replay has rules", hint="choose the mode replay, or leave rules empty")
+        raise UserError("only a replay has rules", hint="choose the mode replay or discard, or leave rules empty")
     return Request.of(pipeline, mode, since, until, form.get("tables") or (), form.get("max_files"))
 
 
@@ -64,12 +72,34 @@ def _replay(form: Mapping[str, Any], end: str | None) -> Replay:
     """
     from sluicegate.flow.selection import Replay  # not above: as Request
 
+    return Replay(_one_table("replay", form, end), tuple(form.get("rules") or ()))
+
+
+def _discard(form: Mapping[str, Any], mode: str, end: str | None) -> Discard:
+    """Records that a form asks to discard, or discards that are to be taken back.
+
+    Raises:
+        UserError: it does not name one table, or has what a discard does not take.
+    """
+    from sluicegate.run.discard import Discard, clean_note  # not above: as Request
+
+    undo = mode == UNDO_DISCARD
+    said = {name: str(form.get(name) or "") for name in _OF_DISCARDS}
+    if undo and (said["note"] or said["quarantine"]):
+        raise UserError("discards are taken back without a note", hint="leave note and quarantine empty")
+    return Discard(
+        _one_table("discard", form, end), tuple(form.get("rules") or ()), clean_note(said["note"]), undo,
+        said["discard"], said["quarantine"],
+    )  # fmt: skip
+
+
+def _one_table(what: str, form: Mapping[str, Any], end: str | None) -> str:
     tables: list[str] = list(form.get("tables") or ())
     if len(tables) != 1:
-        raise UserError(f"a replay is of one table, and the form has {len(tables)}", hint="choose one silver table")
+        raise UserError(f"a {what} is of one table, and the form has {len(tables)}", hint="choose one silver table")
     if end or form.get("max_files") is not None:
-        raise UserError("a replay has neither an interval nor a number of files", hint="leave from, to and max_files")
-    return Replay(tables[0], tuple(form.get("rules") or ()))
+        raise UserError(f"a {what} has neither an interval nor a number of files", hint="leave from, to and max_files")
+    return tables[0]
 
 
 def _backfill(run: Any, mode: str, end: str | None) -> tuple[str, str, str]:

@@ -56,14 +56,14 @@ def quarantined(quarantine: DeltaTable) -> pa.Table:
     there = {field.name for field in quarantine.schema().fields}
     names = [name for name in (*KEYS, RULES, WHEN) if name in there]
     batches = tables.dataset(quarantine).to_batches(names, batch_readahead=1, fragment_readahead=1)
-    parts = [_keyed(batch, RULES, [WHEN]) for batch in batches]
+    parts = [keyed(batch, RULES, [WHEN]) for batch in batches]
     return pa.concat_tables(parts).unify_dictionaries() if parts else quarantined_at(None)
 
 
 def quarantined_at(quarantine: DeltaTable | None) -> pa.Table:
     """The same of a quarantine that may not be there yet."""
     if quarantine is None:
-        return _keyed(pa.schema([(WHEN, pa.timestamp("us", "UTC"))]).empty_table(), RULES, [WHEN])
+        return keyed(pa.schema([(WHEN, pa.timestamp("us", "UTC"))]).empty_table(), RULES, [WHEN])
     return quarantined(quarantine)
 
 
@@ -75,7 +75,14 @@ def on_record(discards: DeltaTable | None) -> pa.Table:
     return found.sort_by([("discarded_at", "ascending"), ("discard", "ascending")])
 
 
-def _keyed(rows: Any, rules: str, more: Sequence[str] = ()) -> pa.Table:
+def keyed(rows: Any, rules: str, more: Sequence[str] = ()) -> pa.Table:
+    """Rows in the form in which they are compared, as ``quarantined`` gives them.
+
+    Args:
+        rows: an Arrow batch or table with ``KEYS``, of which some may be missing.
+        rules: its column with the rules.
+        more: further columns to keep.
+    """
     there = {*rows.schema.names}
     columns: dict[str, Any] = {}
     for name in NUMBERS:
@@ -111,7 +118,7 @@ def counting(rows: pa.Table, discards: pa.Table) -> tuple[pa.Array, pa.Array]:
     nothing = pa.array([], pa.int64())
     if not (rows.num_rows and discards.num_rows):
         return nothing, nothing
-    made = _keyed(discards, "rules")
+    made = keyed(discards, "rules")
     pairs = _near(rows, made, "row").join(_near(made, rows, "discard"), [*KEYS], join_type="inner", right_suffix="_by")
     # Few sets of rules, however many rows: whether one is part of another is asked once for two of them.
     sets = pairs.group_by(["rules", "rules_by"]).aggregate([]).to_pylist()

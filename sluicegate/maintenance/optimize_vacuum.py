@@ -151,6 +151,7 @@ def _addresses(pipeline: Pipeline, at: layout.Lake) -> Iterator[tuple[str, bool]
     for name in pipeline.silver:
         yield at.quarantine(name), True
         yield at.set_aside(name), True
+        yield at.discarded(name), False
     for name in pipeline.gold:
         yield at.groups(name), True
     for name in pipeline.bronze:

@@ -1,4 +1,4 @@
-"""Request of a run: incremental, interval, full refresh or replay; which tables; how many files.
+"""Request of a run: incremental, interval, full refresh, replay or discard; which tables; how many files.
 
 A job gets it by its arguments, Airflow from the kind of DAG run and its form; both are checked here.
 """
@@ -19,8 +19,9 @@ from sluicegate.lake import tables as lake_tables
 if TYPE_CHECKING:
     from sluicegate.definition import BronzeTable, Layer, Pipeline
     from sluicegate.landing import discovery
+    from sluicegate.run.discard import Discard
 
-Mode = Literal["incremental", "interval", "full-refresh", "replay"]
+Mode = Literal["incremental", "interval", "full-refresh", "replay", "discard"]
 MODES: tuple[Mode, ...] = ("incremental", "interval", "full-refresh")
 
 
@@ -31,11 +32,13 @@ class Request:
     Attributes:
         mode: ``incremental``: what is new; ``interval``: besides that, an interval is reprocessed in silver, which gold
             follows; ``full-refresh``: the tables from their whole sources; ``replay``: nothing new in bronze, records
-            of a silver table by a job of their own, and gold follows.
+            of a silver table by a job of their own, and gold follows; ``discard``: quarantined records
+            are discarded, or that is taken back, and nothing else.
         interval: the interval, in that mode.
         tables: only these tables; none means all.
         max_files: files that each bronze table takes in at most, the oldest first; None means all.
         replay: the records to replay, in that mode.
+        discard: the records to discard, or the discards to take back, in that mode.
     """
 
     mode: Mode = "incremental"
@@ -43,6 +46,18 @@ class Request:
     tables: tuple[str, ...] = ()
     max_files: int | None = None
     replay: Replay | None = None
+    discard: Discard | None = None
+
+    @classmethod
+    def of_discard(cls, pipeline: Pipeline, discard: Discard) -> Request:
+        """Request of a discard, checked against the definition.
+
+        Raises:
+            PipelineMissing: the pipeline has no such table.
+            UserError: it is no silver table, or the note is missing or too long.
+        """
+        discard.demand(pipeline)
+        return cls("discard", discard=discard)
 
     @classmethod
     def of_replay(cls, pipeline: Pipeline, replay: Replay) -> Request:
@@ -161,6 +176,8 @@ class Request:
         return None if self.max_files is None else partial(_at_most, self.max_files)
 
     def __str__(self) -> str:
+        if self.discard is not None:
+            return str(self.discard)
         if self.replay is not None:
             broke = f" that broke {', '.join(self.replay.rules)}" if self.replay.rules else ""
             return f"replays the quarantined records of {self.replay.table}{broke}, and gold follows"

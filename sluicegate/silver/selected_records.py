@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
 from sluicegate.flow.selection import Choice, Interval, Replay
+from sluicegate.lake.discards import KEYS, RULES
 from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
@@ -47,16 +49,27 @@ def _inside(interval: Interval, event_time: str) -> Column:
 
 
 def _of_replay(replay: Replay, evaluator: RowEvaluator, at: Lake) -> DataFrame:
-    """Ids of quarantined records, and of dropped ones where requested; or of all."""
+    """Ids of quarantined records that are not discarded, and of dropped ones where requested; or of all."""
     if replay.everything:
         return evaluator.batch.records().select(*evaluator.record_id)
     quarantined = evaluator.there(at.quarantine(evaluator.name))
-    frames = [_broke(replay, evaluator, f, "_failed_expectations") for f in quarantined]
+    made = evaluator.there(at.discarded(evaluator.name))
+    waiting = [_waiting(f, discards) for f in quarantined for discards in made] if made else quarantined
+    frames = [_broke(replay, evaluator, f, RULES) for f in waiting]
     if replay.dropped:
         aside = evaluator.there(at.set_aside(evaluator.name))
         frames += [_broke(replay, evaluator, f.where("reason = 'dropped'"), "rules") for f in aside]
     nothing = evaluator.batch.records().select(*evaluator.record_id).limit(0)
     return reduce(lambda a, b: a.unionByName(b), frames, nothing)
+
+
+def _waiting(quarantined: DataFrame, discards: DataFrame) -> DataFrame:
+    """Rows of a quarantine for which no discard counts, by what ``lake.discards`` says of that."""
+    made = discards.select(*[F.col(name).alias(f"_discarded{name}") for name in (*KEYS, "rules")])
+    own = {name: F.col(quoted(name)) if name in quarantined.columns else F.lit(None) for name in KEYS}
+    same = reduce(and_, [column.eqNullSafe(F.col(f"_discarded{name}")) for name, column in own.items()])
+    no_others = F.size(F.array_except(F.col(RULES), F.col("_discardedrules"))) == 0
+    return quarantined.join(made, same & no_others, "left_anti")
 
 
 def _broke(replay: Replay, evaluator: RowEvaluator, frame: DataFrame, column: str) -> DataFrame:

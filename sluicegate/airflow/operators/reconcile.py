@@ -125,12 +125,22 @@ def _tables(pipeline: Pipeline, settings: Settings, run_id: str, waiting: list[W
             )
             side_tables["rejected"] = layout.rejected(at.table(layer, name))
             counts = {what: lake_tables.rows(lake_tables.delta_table(uri)) for what, uri in side_tables.items()}
+            if counts.get("quarantined") and (done := _discarded(at, name)):
+                counts |= {"quarantined": counts["quarantined"] - done, "discarded": done}
             if not counts["rejected"]:
                 del counts["rejected"]
             facts = {"layer": layer, "table": name, "rows": lake_tables.rows(table), **counts}
             facts |= {"waits": waits[name]} if name in waits else {}
             found.append({**facts, "expectations": said.get("expectations") or {}})
     return found
+
+
+def _discarded(at: Lake, name: str) -> int:
+    """Rows of a table's quarantine that a person has discarded."""
+    from sluicegate.lake import discards, tables
+
+    made, quarantine = tables.delta_table(at.discarded(name)), tables.delta_table(at.quarantine(name))
+    return discards.discarded_rows(quarantine, made) if quarantine is not None else 0
 
 
 def _changed(at: Lake, table: dict[str, Any]) -> datetime | None:
@@ -143,7 +153,7 @@ def _lines(tables: list[dict[str, Any]]) -> list[str]:
     """Table lines for people."""
     lines = []
     for table in tables:
-        sides = [what for what in ("quarantined", "set aside", "rejected") if what in table]
+        sides = [what for what in ("quarantined", "discarded", "set aside", "rejected") if what in table]
         side_counts = "".join(f", {table[what]:,} {what}" for what in sides)
         lines.append(f"{table['layer']:<6} {table['table']:<28} {table['rows']:>9,} rows{side_counts}")
         lines += [f"         behind: {table['waits']}"] if "waits" in table else []

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from sluicegate.definition import Layer, Pipeline
+    from sluicegate.run.discard import Discard
     from sluicegate.run.request import Request
 
 # Commit info: who runs it. `dag_run` and not `ds` or `logical_date`: a run that is triggered by hand or by an asset has
@@ -105,6 +106,9 @@ class SluicegateJob(SparkSubmitOperator):
                 self.log.info("%s %s; Spark was not started", self.name, why)
                 self._publish(pipeline, context)
                 return None
+            if request is not None and request.discard is not None:
+                self._discard(pipeline, request.discard, context)
+                return None
             with alone(self.pipeline, self.settings, context):
                 self.prepare(request)
                 try:
@@ -117,6 +121,17 @@ class SluicegateJob(SparkSubmitOperator):
         metrics.send_reports(done)
         self._publish(pipeline, context)
         return done
+
+    def _discard(self, pipeline: Pipeline, discard: Discard, context: Context) -> None:
+        """Discards records, or takes discards back, as whoever triggered the run. A retry finds what is done."""
+        from sluicegate.run.discard import find  # not above: parsing a DAG file needs neither pyarrow nor deltalake
+
+        run = context["dag_run"]
+        chosen = find(pipeline, discard)
+        for line in chosen.sentences():
+            self.log.info(line)
+        done = chosen.carry_out(run.triggering_user_name or "", run.run_id)
+        self.log.info("%s rows %s", f"{done:,}", "wait again" if discard.undo else "discarded")
 
     def _requested(self, pipeline: Pipeline, context: Context) -> Request | None:
         """Request of the run; None for jobs that it does not concern."""
@@ -218,6 +233,8 @@ class SluicegateJob(SparkSubmitOperator):
             return ""
         if request.mode == "replay" and "gold" not in self.layers and "silver" not in self.layers:
             return "takes in nothing new in a replay"
+        if request.mode == "discard":
+            return "" if "silver" in self.layers else "changes nothing in a discard"
         if not any(request.names(pipeline, layer) for layer in self.layers):
             return "has none of the tables of this run"
         # An interval is reprocessed even if nothing is new. Gold then sees by its own offsets whether silver changed.

@@ -76,6 +76,14 @@ class Addresses:
         """Confirmation of a replay of what is in quarantine, by a rule."""
         return self._to("p", pipeline, "t", table, "quarantine", "replay", rule=rule)
 
+    def discard(self, pipeline: str, table: str, rule: str | None = None) -> str:
+        """Question about a discard of what waits in quarantine, by a rule."""
+        return self._to("p", pipeline, "t", table, "quarantine", "discard", rule=rule)
+
+    def undo_discard(self, pipeline: str, table: str, discard: str | None = None) -> str:
+        """Question about a discard that is taken back."""
+        return self._to("p", pipeline, "t", table, "quarantine", "undo-discard", discard=discard)
+
     def dag(self, pipeline: str) -> str:
         """The DAG in Airflow."""
         return f"{self.root}../dags/{quote(pipeline, safe='')}"

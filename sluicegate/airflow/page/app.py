@@ -16,7 +16,7 @@ from fastapi.responses import HTMLResponse, JSONResponse
 
 from sluicegate.airflow import connections
 from sluicegate.airflow.dag import settings_below
-from sluicegate.airflow.page import confirm, html, routes
+from sluicegate.airflow.page import confirm, confirm_discard, html, routes
 from sluicegate.airflow.page.forms import Forbidden
 from sluicegate.errors import DefinitionError, PipelineMissing, SluicegateError
 from sluicegate.monitor.views import overview
@@ -47,6 +47,7 @@ def app_of(settings: Settings) -> FastAPI:
     app.state.source = Source(settings)
     app.include_router(routes.router)
     app.include_router(confirm.router)
+    app.include_router(confirm_discard.router)
     app.middleware("http")(_guarded)
     app.exception_handler(HTTPException)(_refused)
     app.exception_handler(SluicegateError)(_failed)

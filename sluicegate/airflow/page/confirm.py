@@ -1,4 +1,4 @@
-"""The one thing that the page starts: a replay of what is in quarantine, once a person has confirmed what it is."""
+"""What the page starts: a replay of what waits in quarantine, once a person has confirmed what it is."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _ADDRESS = "/p/{pipeline}/t/{table}/quarantine/replay"
 @router.get(_ADDRESS, response_model=None)
 def ask(request: Request, viewer: ViewerDep, pipeline: str, table: str, rule: routes.Word = "") -> Response:
     """Asks whether to replay: how many records, of which rules, and what it does. It starts nothing."""
-    return _confirmation(request, _found(request, _demanded(request, viewer, pipeline), table, rule))
+    return _confirmation(request, _found(request, demanded(request, viewer, pipeline), table, rule))
 
 
 @router.post(_ADDRESS, response_model=None)
 def start(request: Request, viewer: ViewerDep, fields: forms.Sent, pipeline: str, table: str) -> Response:
     """Starts the replay that was confirmed; asks again where the quarantine has changed since."""
-    definition = _demanded(request, viewer, pipeline)
+    definition = demanded(request, viewer, pipeline)
     try:
         records = int(fields["records"])
         said = Replayed(pipeline, table, fields["rule"], records, fields["version"], fields["run_id"])
@@ -45,7 +45,7 @@ def start(request: Request, viewer: ViewerDep, fields: forms.Sent, pipeline: str
     return RedirectResponse(to, 303)
 
 
-def _demanded(request: Request, viewer: Viewer, name: str) -> Pipeline:
+def demanded(request: Request, viewer: Viewer, name: str) -> Pipeline:
     """The pipeline, for who may start its runs."""
     found = routes.pipeline_of_viewer(request, viewer, name)
     viewer.demand_start(name)
@@ -65,16 +65,34 @@ def _found(request: Request, pipeline: Pipeline, table: str, rule: str) -> quara
         RunRequest.of_replay(pipeline, Replay(table, (rule,) if rule else ()))
     except UserError as error:
         raise HTTPException(409, f"{error.message}: {error.hint}") from None
+    return shown(request, pipeline, table, rule)
+
+
+def shown(request: Request, pipeline: Pipeline, table: str, rule: str = "") -> quarantined.QuarantineView:
+    """The quarantine of a table, without its rows.
+
+    Raises:
+        PipelineMissing: there is no such silver table, or no record that broke the rule.
+    """
     return quarantined.quarantine_view(routes.source_of(request), pipeline, table, rule, rows=False)
 
 
-def _confirmation(request: Request, view: quarantined.QuarantineView, status: int = 200) -> Response:
+def counted(view: quarantined.QuarantineView) -> int:
+    """Records that wait, for the rule of a view or for all."""
     counts = {reason.rule: reason.records for reason in view.reasons or ()}
-    records = counts.get(view.rule, 0) if view.rule else view.records
-    said = Replayed(view.pipeline, view.table, view.rule, records, view.version, replays.new_run_id(view.table))
-    shown: dict[str, Any] = {
+    return counts.get(view.rule, 0) if view.rule else view.records
+
+
+def rules_of(view: quarantined.QuarantineView) -> list[quarantined.Reason]:
+    """The rules that these records broke."""
+    return [one for one in view.reasons or () if view.rule in ("", one.rule)]
+
+
+def _confirmation(request: Request, view: quarantined.QuarantineView, status: int = 200) -> Response:
+    said = Replayed(view.pipeline, view.table, view.rule, counted(view), view.version, replays.new_run_id(view.table))
+    facts: dict[str, Any] = {
         "view": view, "said": said, "seal": forms.seal(request, *said.subject()), "changed": status == 409,
         "paused": replays.is_paused(view.pipeline), "pipeline": view.pipeline, "table": view.table,
-        "tab": "quarantine", "rules": [one for one in view.reasons or () if view.rule in ("", one.rule)],
+        "tab": "quarantine", "rules": rules_of(view),
     }  # fmt: skip
-    return HTMLResponse(html.page("replay", routes.addresses(request), **shown), status)
+    return HTMLResponse(html.page("replay", routes.addresses(request), **facts), status)

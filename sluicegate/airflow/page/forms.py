@@ -18,7 +18,7 @@ from airflow.configuration import conf
 from fastapi import Depends, HTTPException, Request, status
 
 LONGEST = 16_384
-"""Bytes of a form; the longest that a page makes has the names of a table and of a rule."""
+"""Bytes of a form; the longest that a page makes has the names of a table and of a rule, and a note."""
 
 SEAL = "seal"
 """Name of the field that has the seal."""

@@ -1,4 +1,4 @@
-"""Replays that the page starts: a DAG run in the mode ``replay``, and an entry in Airflow's audit log."""
+"""What the page starts: a DAG run in the mode ``replay`` or that of a discard, and an entry in Airflow's audit log."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from secrets import token_hex
+from typing import Any, Protocol
 
 from airflow.api.common.trigger_dag import trigger_dag
 from airflow.configuration import conf
@@ -22,8 +23,30 @@ from sqlalchemy.exc import IntegrityError
 from sluicegate.airflow.params import REPLAY
 from sluicegate.errors import UserError
 
-EVENT = "lakehouse_replay"
-"""Event of the audit log."""
+
+class Asked(Protocol):
+    """What a person asks for and confirms.
+
+    Attributes:
+        pipeline: the pipeline, and id of its DAG.
+        run_id: id of the run: a form that is sent twice starts one.
+        event: event of the audit log.
+    """
+
+    @property
+    def pipeline(self) -> str: ...
+
+    @property
+    def run_id(self) -> str: ...
+
+    @property
+    def event(self) -> str: ...
+
+    def form(self) -> dict[str, Any]:
+        """Values of the DAG's form."""
+
+    def said(self) -> dict[str, Any]:
+        """What the entry in the audit log says of it."""
 
 
 @dataclass(frozen=True)
@@ -46,14 +69,28 @@ class Replayed:
     version: str
     run_id: str
 
+    @property
+    def event(self) -> str:
+        """That of a replay."""
+        return "lakehouse_replay"
+
     def subject(self) -> tuple[str, ...]:
         """What a form for it is sealed for."""
-        return (EVENT, self.pipeline, self.table, self.rule, str(self.records), self.version, self.run_id)
+        return (self.event, self.pipeline, self.table, self.rule, str(self.records), self.version, self.run_id)
+
+    def form(self) -> dict[str, Any]:
+        """The mode, and which records."""
+        return {"mode": REPLAY, "tables": [self.table], "rules": [self.rule] if self.rule else None}
+
+    def said(self) -> dict[str, Any]:
+        """Which records, and what was shown of them."""
+        rules = [self.rule] if self.rule else None
+        return {"table": self.table, "rules": rules, "records": self.records, "quarantine": self.version}
 
 
-def new_run_id(table: str) -> str:
+def new_run_id(table: str, what: str = "replay") -> str:
     """Id of a run that nobody has yet."""
-    return f"replay__{table}_{datetime.now(UTC):%Y%m%dT%H%M%S}_{token_hex(4)}"
+    return f"{what}__{table}_{datetime.now(UTC):%Y%m%dT%H%M%S}_{token_hex(4)}"
 
 
 def is_paused(pipeline: str) -> bool:
@@ -63,46 +100,44 @@ def is_paused(pipeline: str) -> bool:
         return bool(found is not None and found.is_paused)
 
 
-def start(replayed: Replayed, user: str, name: str) -> None:
-    """Starts the DAG run of a replay, with its entry in the audit log in one transaction; once, however often sent.
+def start(asked: Asked, user: str, name: str) -> None:
+    """Starts the DAG run, with its entry in the audit log in one transaction; once, however often a form is sent.
 
     Args:
-        replayed: what is replayed.
+        asked: what was confirmed.
         user: id of the user in Airflow's log.
         name: the user's name.
 
     Raises:
-        UserError: Airflow does not have the DAG, its form has no replay, or Airflow ignores what forms say.
+        UserError: Airflow does not have the DAG, its form lacks the mode, or Airflow ignores what forms say.
     """
-    _demand_a_run_would_replay(replayed.pipeline)
-    rules = [replayed.rule] if replayed.rule else None
-    form = {"mode": REPLAY, "tables": [replayed.table], "rules": rules}
-    extra = {"table": replayed.table, "rules": rules, "records": replayed.records, "quarantine": replayed.version}
+    _demand_a_run_would_do_it(asked.pipeline)
+    form = asked.form()
     try:
         with create_session(scoped=False) as session:
             trigger_dag(
-                replayed.pipeline, triggered_by=DagRunTriggeredByType.UI, triggering_user_name=name,
-                run_id=replayed.run_id, conf=form, session=session,
+                asked.pipeline, triggered_by=DagRunTriggeredByType.UI, triggering_user_name=name, run_id=asked.run_id,
+                conf=form, session=session,
             )  # fmt: skip
             session.add(
-                Log(EVENT, owner=user, owner_display_name=name, extra=json.dumps(extra), dag_id=replayed.pipeline,
-                    run_id=replayed.run_id)
+                Log(asked.event, owner=user, owner_display_name=name, extra=json.dumps(asked.said()),
+                    dag_id=asked.pipeline, run_id=asked.run_id)
             )  # fmt: skip
     except DagRunAlreadyExists:
         return
     except IntegrityError:  # the same form, sent twice at the same moment
         with create_session(scoped=False) as session:
-            if not session.scalar(select(DagRun).where(DagRun.run_id == replayed.run_id)):
+            if not session.scalar(select(DagRun).where(DagRun.run_id == asked.run_id)):
                 raise
     except (DagNotFound, ParamValidationError, ValueError) as error:
         raise UserError(
-            f"Airflow could not start a run of {replayed.pipeline}: {error}",
-            hint="look for the DAG and its import errors in Airflow; its form must have the mode replay",
+            f"Airflow could not start a run of {asked.pipeline}: {error}",
+            hint=f"look for the DAG and its import errors in Airflow; its form must have the mode {form['mode']}",
         ) from error
 
 
-def _demand_a_run_would_replay(pipeline: str) -> None:
-    """Checks what would make of a replay a run that waits for long, or that does something else.
+def _demand_a_run_would_do_it(pipeline: str) -> None:
+    """Checks what would make of it a run that waits for long, or that does something else.
 
     Raises:
         UserError: the DAG is gone or has import errors, or runs do not get the values of a form.
@@ -110,7 +145,7 @@ def _demand_a_run_would_replay(pipeline: str) -> None:
     if not conf.getboolean("core", "dag_run_conf_overrides_params"):
         raise UserError(
             "this Airflow ignores what a form says ([core] dag_run_conf_overrides_params is off)",
-            hint="turn that on, or use `sluicegate replay`",
+            hint="turn that on, or use the command line",
         )
     with create_session(scoped=False) as session:
         found = session.get(DagModel, pipeline)

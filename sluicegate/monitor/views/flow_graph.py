@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sluicegate.definition.table import LAYERS
 from sluicegate.errors import SluicegateError
-from sluicegate.monitor.views import batches, overview, runs, techniques
+from sluicegate.monitor.views import batches, discarded, overview, runs, techniques
 from sluicegate.monitor.views.batches import Balance, Batch
 from sluicegate.monitor.views.overview import Backlog
 from sluicegate.monitor.views.runs import DagRun, Run
@@ -135,7 +135,8 @@ def _nodes(source: Source, pipeline: Pipeline, run: Run | None, waiting: Backlog
             step = run.step(layer) if run is not None else ""
             state = node.state or ("running" if step == "running" else "behind" if behind else "up to date")
             yield _with_run(replace(node, state=state, step=step), of_run)
-            if layer == "silver" and (rows := source.rows(at.quarantine(name))):
+            if name in pipeline.silver and source.rows(at.quarantine(name)):
+                rows = discarded.waiting(source, at, name)
                 yield Node("quarantine", "quarantine", name, rows=rows, balance=of_run.balance)
 
 

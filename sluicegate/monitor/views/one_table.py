@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from sluicegate.definition.table import LAYERS
 from sluicegate.errors import PipelineMissing, SluicegateError
 from sluicegate.lake import tables
-from sluicegate.monitor.views import batches, column_links, personal
+from sluicegate.monitor.views import batches, column_links, discarded, personal
 from sluicegate.monitor.views.column_links import ColumnLink, ColumnLinks
 from sluicegate.monitor.views.flow_graph import place_of
 from sluicegate.schema import history as schema_history
@@ -155,7 +155,7 @@ class TableView:
         because: why so.
         upstream: tables that it reads, each with ``stream`` or ``lookup``.
         downstream: tables that read it.
-        quarantined: records in its quarantine.
+        quarantined: records that wait in its quarantine.
         rejected: rows for which its newest batch was refused.
         mixed: whether it may have rows of a former definition.
         drift: versions of a bronze table that changed its columns, newest first.
@@ -287,7 +287,7 @@ def _read(source: Source, pipeline: Pipeline, layer: str, name: str, *, rows: bo
         "exists": True, "rows": source.rows(uri), "bytes": sum(sizes), "files": len(sizes),
         "small_files": sum(size < SMALL for size in sizes), "version": table.version(), "columns": columns,
         "sample": sample, "rejected": source.rows(f"{uri}_rejected"),
-        "quarantined": source.rows(at.quarantine(name)) if layer == "silver" else 0,
+        "quarantined": discarded.waiting(source, at, name) if name in pipeline.silver else 0,
         "drift": _drift(source, pipeline, name) if layer == "bronze" else (),
     }  # fmt: skip
 

@@ -14,7 +14,7 @@ from croniter import croniter
 from sluicegate.definition.table import LAYERS
 from sluicegate.errors import DefinitionError, SluicegateError
 from sluicegate.monitor.plan import Pending, pending
-from sluicegate.monitor.views import batches, runs
+from sluicegate.monitor.views import batches, discarded, runs
 from sluicegate.monitor.views.as_json import OF_THE_MOMENT
 from sluicegate.monitor.views.source import PATIENCE
 
@@ -91,7 +91,7 @@ class Line:
         fresh: when a run last changed something, or found nothing to do (UTC).
         schedule: its schedule.
         backlog: what waits.
-        quarantined: records in quarantine.
+        quarantined: records that wait in quarantine.
         trend: records that its last runs put into quarantine, oldest first.
         mistakes: what is wrong with its definition.
     """
@@ -151,7 +151,7 @@ def _read(source: Source, name: str) -> _Facts:
     at = source.lake(pipeline)
     try:
         last = batches.newest(source, at, NEWEST)
-        quarantined = sum(source.rows(at.quarantine(table)) for table in pipeline.silver)
+        quarantined = sum(discarded.waiting(source, at, table) for table in pipeline.silver)
     except SluicegateError as error:
         return _Facts(pipeline, waiting, error=error.message)
     return _Facts(pipeline, waiting, last, quarantined)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -13,8 +13,9 @@ from deltalake import DeltaTable
 
 from sluicegate.errors import PipelineMissing
 from sluicegate.lake import tables
+from sluicegate.lake.discards import KEYS, Discarded
 from sluicegate.monitor.lineage import QUARANTINE
-from sluicegate.monitor.views import batches, one_table, personal
+from sluicegate.monitor.views import batches, discarded, one_table, personal
 from sluicegate.schema.columns import ENGINE_COLUMNS, RECORD
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ _RULES, _WHEN, _FILE = "_failed_expectations", "_quarantined_at", "source_file"
 
 @dataclass(frozen=True)
 class Reason:
-    """A rule that records in quarantine broke.
+    """A rule that records broke which wait in quarantine.
 
     Attributes:
         rule: its name.
@@ -61,6 +62,9 @@ class Record:
         values: its values as they were read, by column.
         file: the file that it came in.
         when: when it was quarantined (UTC).
+        discarded: when a person discarded it (UTC); None if it waits.
+        by: who did.
+        note: why.
     """
 
     rules: tuple[str, ...]
@@ -68,6 +72,9 @@ class Record:
     values: tuple[tuple[str, str], ...]
     file: str
     when: datetime | None
+    discarded: datetime | None = None
+    by: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -77,13 +84,15 @@ class QuarantineView:
     Attributes:
         pipeline: its pipeline.
         table: the silver table.
-        records: records in it.
+        records: records in it that wait.
         reasons: the rules that they broke, most records first; None while they are counted.
         rule: the rule that is shown; empty for all.
         examples: the newest records; None where the viewer may read no rows.
         hidden: whether values are hidden, as the pipeline has personal data.
-        version: the state of the quarantine's table; empty if there is none.
+        version: the state of the quarantine's table and of its discards; empty if there is none.
         trend: records that the last batches put into it, oldest first, each with its run.
+        discarded: records in it that a person has discarded.
+        discards: the discards on record, the newest first; one whose records have all left the quarantine has none.
     """
 
     pipeline: str
@@ -95,6 +104,8 @@ class QuarantineView:
     hidden: bool
     trend: tuple[tuple[datetime, int], ...]
     version: str = ""
+    discarded: int = 0
+    discards: tuple[Discarded, ...] = ()
 
 
 def quarantine_view(
@@ -122,19 +133,33 @@ def quarantine_view(
     if table is None:
         return QuarantineView(pipeline.name, name, 0, (), rule, () if rows else None, False, trend)
     version = (tables.table_id(table), table.version())
-    counted = source.soon(("reasons", uri, version), lambda: _reasons(table))
-    reasons = None if counted.value is None else tuple(_described(pipeline, name, one) for one in counted.value)
-    if not _may_be_broken(pipeline, name, rule, reasons):
+    made = discarded.of(source, at, name)
+    standing = discarded.standing(source, at, name)
+    if made is None:
+        reasons = source.soon(("reasons", uri, version), lambda: _reasons(table)).value
+    else:
+        reasons = None if standing is None else list(standing.reasons)
+    described = None if reasons is None else tuple(_described(pipeline, name, one) for one in reasons)
+    known = standing or discarded.Standing()
+    broken = None if described is None else {one.rule for one in described} | {*_discarded_rules(known.made)}
+    if not _may_be_broken(pipeline, name, rule, broken):
         raise PipelineMissing("there is no such rule")
     examples = _examples(source, pipeline, name, table, rule) if rows else None
     hidden = personal.has(source, pipeline)
-    rows_now, state = source.rows(uri), f"{version[0]}@{version[1]}"
-    return QuarantineView(pipeline.name, name, rows_now, reasons, rule, examples, hidden, trend, state)
+    state = f"{version[0]}@{version[1]}" + (f"/{made.version()}" if made is not None else "")
+    return QuarantineView(
+        pipeline.name, name, source.rows(uri) - known.discarded, described, rule, examples, hidden, trend, state,
+        known.discarded, known.made,
+    )  # fmt: skip
 
 
-def _may_be_broken(pipeline: Pipeline, name: str, rule: str, reasons: Sequence[Reason] | None) -> bool:
+def _discarded_rules(made: Sequence[Discarded]) -> Iterator[str]:
+    return (rule for one in made for rule in one.rules)
+
+
+def _may_be_broken(pipeline: Pipeline, name: str, rule: str, broken: Collection[str] | None) -> bool:
     """Whether there may be records that broke a rule: looking for them is work that any text could ask for."""
-    return not rule or rule in pipeline.silver[name].expectations or rule in {one.rule for one in reasons or ()}
+    return not rule or rule in pipeline.silver[name].expectations or rule in (broken or ())
 
 
 def _reasons(table: DeltaTable) -> list[dict[str, Any]]:
@@ -173,13 +198,15 @@ def _examples(source: Source, pipeline: Pipeline, name: str, table: DeltaTable, 
     masks = personal.has(source, pipeline)
     data = [one for one in names if one not in (*ENGINE_COLUMNS, _RULES, _WHEN, _FILE, RECORD)]
     data = data[: one_table.SAMPLE_COLUMNS]
-    wanted = [*data, *(one for one in (_RULES, _WHEN, _FILE, RECORD) if one in names)]
+    keys = [one for one in KEYS if one != _FILE]
+    wanted = [*data, *(one for one in (_RULES, _WHEN, _FILE, RECORD, *keys) if one in names)]
     version = (tables.table_id(table), table.version(), tuple(wanted))
     rows = source.remember(
         ("examples", table.table_uri, rule), version,
         lambda: _with_rule(table, wanted, rule) if rule else one_table.newest_rows(table, wanted, EXAMPLES),
     )  # fmt: skip
-    return tuple(_record(row, data, shows, of_record, masks=masks) for row in rows)
+    done = discarded.among(source, source.lake(pipeline), name, rows)
+    return tuple(_record(row, data, shows, of_record, done.get(n), masks=masks) for n, row in enumerate(rows))
 
 
 def _with_rule(table: DeltaTable, wanted: Sequence[str], rule: str) -> list[dict[str, Any]]:
@@ -200,8 +227,15 @@ def _with_rule(table: DeltaTable, wanted: Sequence[str], rule: str) -> list[dict
 
 
 def _record(
-    row: dict[str, Any], data: Sequence[str], shows: personal.Shows, of_record: personal.Shows, *, masks: bool
+    row: dict[str, Any],
+    data: Sequence[str],
+    shows: personal.Shows,
+    of_record: personal.Shows,
+    done: dict[str, Any] | None,
+    *,
+    masks: bool,
 ) -> Record:
     values = tuple((name, personal.text_of(row.get(name)) if shows(name) else personal.HIDDEN) for name in data)
     text = personal.masked_record(row.get(RECORD), of_record, masks=masks)
-    return Record(tuple(row.get(_RULES) or ()), text or "", values, str(row.get(_FILE) or ""), row.get(_WHEN))
+    said = (done["discarded_at"], done["discarded_by"], done["note"]) if done else ()
+    return Record(tuple(row.get(_RULES) or ()), text or "", values, str(row.get(_FILE) or ""), row.get(_WHEN), *said)

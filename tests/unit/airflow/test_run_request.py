@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from deltalake import DeltaTable
 
 from sluicegate.errors import (
     AccountingError,
@@ -19,11 +20,13 @@ from sluicegate.errors import (
     SchemaMismatch,
     SluicegateError,
 )
+from sluicegate.lake import discards, tables
 from sluicegate.lake.lock import pipeline_lock, turn
 from sluicegate.spark import class_archive, jars, submit
 from sluicegate.spark import java as spark_java
 from tests.conftest import ROOT, Workspace
 from tests.support.airflow_runs import context_of
+from tests.support.page_world import PageWorld
 from tests.unit.airflow.test_dag import airflow_home as airflow_home
 from tests.unit.airflow.test_dag import dag_of, job_of, task_of
 
@@ -244,7 +247,14 @@ def test_a_backfill_that_would_change_nothing_fails(workspace: Workspace) -> Non
 
 @pytest.mark.parametrize(
     "form",
-    [{"mode": "sideways"}, {"tables": ["no_such_table"]}, {"tables": "patients"}, {"max_files": 0}, {"from": 2024}],
+    [
+        {"mode": "sideways"},
+        {"note": "x" * 501},
+        {"tables": ["no_such_table"]},
+        {"tables": "patients"},
+        {"max_files": 0},
+        {"from": 2024},
+    ],
 )
 def test_airflow_refuses_what_the_form_cannot_hold(workspace: Workspace, form: dict[str, Any]) -> None:
     from airflow.sdk.exceptions import ParamValidationError
@@ -255,7 +265,7 @@ def test_airflow_refuses_what_the_form_cannot_hold(workspace: Workspace, form: d
 
 def test_each_field_of_the_form_is_explained(workspace: Workspace) -> None:
     params = dag_of(workspace).params
-    assert list(params) == ["mode", "from", "to", "tables", "rules", "max_files"]
+    assert list(params) == ["mode", "from", "to", "tables", "rules", "note", "discard", "quarantine", "max_files"]
     for name in params:
         schema = params.get_param(name).schema
         assert schema["title"]
@@ -296,6 +306,70 @@ def test_an_interval_is_made_again_though_nothing_is_new(workspace: Workspace) -
     assert [starts(workspace, layer, "manual", full) for layer in LAYERS] == [True, True, True]
     full["tables"] = ["patients"]  # type: ignore[assignment]
     assert [starts(workspace, layer, "manual", full) for layer in LAYERS] == [False, True, False]
+
+
+DISCARD = {"mode": "discard", "tables": ["recordings_enriched"], "note": "a test"}
+
+
+@pytest.mark.usefixtures("no_java")
+@pytest.mark.parametrize("layer", ["silver", "run"])
+def test_a_discard_is_carried_out_without_spark_by_the_task_of_silver(tmp_path: Path, layer: str) -> None:
+    from sluicegate.airflow.run_request import request_of
+    from sluicegate.monitor.status import status
+
+    world = PageWorld.at(tmp_path, runs=1)
+    workspace = world.workspace
+    if layer == "run":
+        workspace.edit("pipeline.yaml", "\nbronze:\n", "\ntasks: run\nbronze:\n")
+
+    def standing() -> tuple[int, int]:
+        found = next(
+            one for one in status(workspace.definition, workspace.settings).tables if one.quarantined + one.discarded
+        )
+        return found.quarantined, found.discarded
+
+    def does(form: dict[str, Any], run_id: str, attempt: int = 1) -> None:
+        job = job_of(workspace, layer)
+        context = context_of(job, "manual", form, run_id=run_id, attempt=attempt)
+        context["dag_run"].triggering_user_name = "ada"
+        assert job.execute(context) is None
+
+    shown = f"{tables.table_id(DeltaTable(workspace.lake.quarantine('recordings_enriched')))}@0"
+    world.run(quarantined=2)
+    assert "discards the quarantined records" in check(workspace, "manual", DISCARD)
+    if layer == "silver":
+        request = request_of(workspace.definition, context_of(job_of(workspace), "manual", DISCARD))
+        idle = [job_of(workspace, name)._idle(workspace.definition, request) for name in LAYERS]
+        assert idle == ["changes nothing in a discard", "", "changes nothing in a discard"]
+    for attempt in (1, 2):
+        does(DISCARD | {"quarantine": shown}, "discard__1", attempt)
+        assert standing() == (2, 3)  # those that came after the page was shown still wait
+    found = discards.on_record(tables.delta_table(workspace.lake.discarded("recordings_enriched"))).to_pylist()
+    assert {(one["discard"], one["discarded_by"], one["note"]) for one in found} == {("discard__1", "ada", "a test")}
+    does(DISCARD, "discard__2")
+    assert standing() == (0, 5)
+    does({"mode": "undo-discard", "tables": ["recordings_enriched"], "discard": "discard__1"}, "undo__1")
+    assert standing() == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        (DISCARD | {"tables": None}, "a discard is of one table"),
+        (DISCARD | {"tables": ["recordings_bronze"]}, "only silver tables have a quarantine"),
+        (DISCARD | {"note": " \n"}, "a discard has a note"),
+        (DISCARD | {"max_files": 2}, "neither an interval nor"),
+        (DISCARD | {"discard": "one"}, "only a discard that is taken back has an id"),
+        (DISCARD | {"mode": "undo-discard"}, "without a note"),
+        (DISCARD | {"mode": "replay"}, "only a discard has a note"),
+        ({"quarantine": "x@1"}, "only a discard has a quarantine"),
+    ],
+)
+def test_a_discard_that_makes_no_sense_is_refused(workspace: Workspace, form: dict[str, Any], said: str) -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    with pytest.raises(AirflowFailException, match=said):
+        check(workspace, "manual", form)
 
 
 @pytest.mark.usefixtures("no_java")

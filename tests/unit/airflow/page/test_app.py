@@ -21,8 +21,10 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+import sluicegate as sg
 from sluicegate.errors import PipelineMissing
 from sluicegate.monitor.views.source import Source
+from sluicegate.run.discard import Discard, find
 from sluicegate.storage import aws
 from tests.conftest import Workspace
 from tests.support.page_world import PageWorld
@@ -455,7 +457,7 @@ def started() -> list[Any]:
 
     with create_session() as session:
         runs = session.scalars(select(DagRun).where(DagRun.dag_id == "heart_rate")).all()
-        logs = session.scalars(select(Log).where(Log.event == "lakehouse_replay")).all()
+        logs = session.scalars(select(Log).where(Log.event.startswith("lakehouse_"))).all()
         return [
             (run.run_id, run.conf, run.triggering_user_name, [(log.owner, json.loads(log.extra or "")) for log in logs
                                                              if log.run_id == run.run_id])
@@ -594,3 +596,127 @@ def test_a_quarantine_that_has_changed_is_shown_again(server: Any, world: PageWo
     assert "Replay 9 records" in answer.text
     assert started() == before
     assert send(server, login, asked(server, login)).status_code == 303
+
+
+# --- discard ---------------------------------------------------------------------------------------------------------
+
+DISCARD = "p/heart_rate/t/recordings_enriched/quarantine/discard"
+UNDO = "p/heart_rate/t/recordings_enriched/quarantine/undo-discard"
+EVIL = '<img src=x onerror="alert(1)">=HYPERLINK("http://x")'
+
+
+@pytest.fixture
+def discarded(world: PageWorld) -> Iterator[str]:
+    """Id of a discard of all that waits, with a note that would be a script."""
+    definition = world.workspace.definition
+    assert sg.discard(definition, "recordings_enriched", note=EVIL)
+    [made] = find(definition, Discard("recordings_enriched", undo=True)).discards
+    yield made.id
+    sg.discard(definition, "recordings_enriched", undo=True)
+
+
+def test_a_discard_is_asked_for_with_a_note_and_then_started_once(server: Any) -> None:
+    login, before = token("starter"), started()
+    page = get(server, "p/heart_rate/t/recordings_enriched/quarantine?rule=valid_heartrate", user="starter").text
+    assert f'href="../../../../{DISCARD}?rule=valid_heartrate"' in page
+    question = get(server, f"{DISCARD}?rule=valid_heartrate", user="starter").text
+    assert '<label for="note">' in question
+    assert re.search(r'<textarea id="note" name="note"[^>]* required maxlength="500"', question)
+    fields = asked(server, login, f"{DISCARD}?rule=valid_heartrate")
+    assert started() == before  # asking starts nothing
+    answer = send(server, login, fields | {"note": f" {EVIL}\r\n\u202e"}, DISCARD, Sec_Fetch_Site="same-origin")
+    assert answer.status_code == 303, answer.text
+    (run,) = [one for one in started() if one not in before]
+    extra = {"table": "recordings_enriched", "rules": ["valid_heartrate"], "records": int(fields["records"]),
+             "quarantine": fields["version"], "note": EVIL}  # fmt: skip
+    conf = {"mode": "discard", "tables": ["recordings_enriched"], "rules": ["valid_heartrate"], "note": EVIL,
+            "quarantine": fields["version"]}  # fmt: skip
+    assert run == (fields["run_id"], conf, "starter", [("starter", extra)])
+    assert send(server, login, fields | {"note": "another"}, DISCARD).status_code == 303  # sent twice
+    with ThreadPoolExecutor(4) as threads:
+        answers = [*threads.map(lambda _: send(server, login, fields | {"note": "again"}, DISCARD), range(4))]
+    assert [one.status_code for one in answers] == [303] * 4
+    assert len(started()) == len(before) + 1
+
+
+@pytest.mark.parametrize("note", ["", " \t\n ", "\u200b", "x" * 501])
+def test_a_note_that_will_not_do_is_asked_for_again(server: Any, note: str) -> None:
+    login, before = token("starter"), started()
+    answer = send(server, login, asked(server, login, DISCARD) | {"note": note}, DISCARD)
+    assert answer.status_code == 400
+    assert 'aria-invalid="true"' in answer.text
+    assert ("has 501 characters" if len(note) > 500 else "a discard has a note") in answer.text
+    assert started() == before
+
+
+def test_the_longest_note_fits_into_a_form(server: Any) -> None:
+    login = token("starter")
+    assert send(server, login, asked(server, login, DISCARD) | {"note": "\U0001f600" * 500}, DISCARD).status_code == 303
+
+
+@pytest.mark.parametrize("path", [DISCARD, UNDO])
+def test_who_may_only_read_can_not_discard(server: Any, request: pytest.FixtureRequest, path: str) -> None:
+    ask = path if path == DISCARD else f"{UNDO}?discard={request.getfixturevalue('discarded')}"
+    fields, before = asked(server, token("starter"), ask) | {"note": "x"}, started()
+    beside = get(server, "p/heart_rate/t/recordings_enriched/quarantine").text
+    assert "quarantine/discard" not in beside
+    assert "undo-discard" not in beside
+    assert get(server, ask).status_code == 403
+    assert send(server, token("reader"), fields, path).status_code == 403
+    assert get(server, ask, user=None).status_code in (401, 403)
+    assert send(server, None, fields, path).status_code in (401, 403)
+    assert send(server, token("editor"), fields, path).status_code == 403  # the form of another login
+    assert send(server, token("starter"), fields, path, Origin="https://evil.example").status_code == 403
+    assert send(server, token("starter"), fields, path.replace("heart_rate", "secret")).status_code == 404
+    assert started() == before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"seal": ""}, {"rule": "valid_heartrate"}, {"records": "1"}, {"version": "x@0"}, {"run_id": "mine"}],
+)  # fmt: skip
+def test_a_form_of_a_discard_that_was_not_shown_is_refused(server: Any, change: dict[str, str]) -> None:
+    login, before = token("starter"), started()
+    fields = asked(server, login, DISCARD) | {"note": "x"}
+    assert send(server, login, fields | change, DISCARD).status_code == 403
+    assert send(server, login, fields, REPLAY).status_code == 403  # nor is it one of a replay
+    assert send(server, login, {"seal": fields["seal"], "note": "x"}, DISCARD).status_code == 400
+    assert started() == before
+
+
+def test_a_quarantine_that_has_changed_is_shown_again_with_the_note(server: Any, world: PageWorld) -> None:
+    login, before = token("starter"), started()
+    fields = asked(server, login, DISCARD)
+    world.run()
+    answer = send(server, login, fields | {"note": EVIL}, DISCARD)
+    assert answer.status_code == 409
+    assert "has changed since" in answer.text
+    assert ">&lt;img src=x" in answer.text
+    assert f"Discard {int(fields['records']) + 3} records" in answer.text
+    assert started() == before
+
+
+def test_discarded_records_are_shown_with_their_note_and_can_be_taken_back(server: Any, discarded: str) -> None:
+    login, before = token("starter"), started()
+    path = "p/heart_rate/t/recordings_enriched/quarantine"
+    page, facts = get(server, path, user="starter").text, get(server, twin(path), user="starter").json()
+    assert (facts["records"], facts["reasons"]) == (0, [])
+    assert [(one["id"], one["note"]) for one in facts["discards"]] == [(discarded, EVIL)]
+    assert {one["note"] for one in facts["examples"]} == {EVIL}
+    assert "Nothing waits in quarantine" in page
+    assert "<img src=x" not in page
+    assert page.count("&lt;img src=x") >= 2  # of the discard, and of each record
+    assert f'href="../../../../{UNDO}?discard={discarded}"' in page
+    ask = f"{UNDO}?discard={discarded}"
+    question = get(server, ask, user="starter").text
+    assert "<img src=x" not in question
+    fields = asked(server, login, ask)
+    assert send(server, login, fields | {"discard": "another"}, UNDO).status_code == 403
+    answer = send(server, login, fields, UNDO)
+    assert answer.status_code == 303, answer.text
+    (run,) = [one for one in started() if one not in before]
+    conf = {"mode": "undo-discard", "tables": ["recordings_enriched"], "discard": discarded}
+    extra = {"table": "recordings_enriched", "discard": discarded, "records": int(fields["records"])}
+    assert run == (fields["run_id"], conf, "starter", [("starter", extra)])
+    assert get(server, f"{UNDO}?discard=<script>", user="starter").status_code == 404
+    assert get(server, UNDO, user="starter").status_code == 422

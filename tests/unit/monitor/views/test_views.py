@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+import sluicegate as sg
 from sluicegate.definition import load
 from sluicegate.errors import NotADeltaTable, PipelineMissing
 from sluicegate.flow.thresholds import SMALL
@@ -445,6 +446,33 @@ def test_states_of_a_page_are_those_of_the_whole_ledger(tmp_path: Path, monkeypa
 
 
 # --- quarantine, days, search ----------------------------------------------------------------------------------------
+
+
+def test_discarded_records_no_longer_count_as_waiting_and_are_shown_with_who_and_why(tmp_path: Path) -> None:
+    world = PageWorld.at(tmp_path, runs=2)
+    lake = Source(world.workspace.settings, patience=None)
+    before = quarantined.quarantine_view(lake, world.definition, SILVER)
+    note = '=HYPERLINK("http://x") <b>a test</b>'
+    assert sg.discard(world.definition, SILVER, note=note, rules=["valid_heartrate"]) == 6
+    view = quarantined.quarantine_view(lake, world.definition, SILVER)
+    assert (view.records, view.discarded, view.reasons) == (0, 6, ())
+    (made,) = view.discards
+    assert (made.note, made.rules, made.records) == (note, ("valid_heartrate",), 6)
+    assert {(one.note, one.discarded) for one in view.examples or ()} == {(note, made.time)}
+    assert view.version not in ("", before.version)
+    assert view.trend == before.trend  # which says what runs quarantined
+    world.run(quarantined=1)
+    view = quarantined.quarantine_view(lake, world.definition, SILVER, "valid_heartrate")
+    assert (view.records, view.discarded) == (1, 6)
+    assert [(one.rule, one.records) for one in view.reasons or ()] == [("valid_heartrate", 1)]
+    assert [one.note for one in view.examples or ()] == ["", *[note] * 6]
+    assert one_table.table_view(lake, world.definition, SILVER).quarantined == 1
+    assert overview.line(lake, "heart_rate", (), datetime.now(UTC)).quarantined == 1
+    nodes = {one.key: one for one in flow_graph.graph(lake, world.definition, ()).nodes}
+    assert nodes[f"quarantine:{SILVER}"].rows == 1
+    assert sg.discard(world.definition, SILVER, undo=True) == 6
+    assert quarantined.quarantine_view(lake, world.definition, SILVER).discards == ()
+    assert quarantined.quarantine_view(lake, world.definition, SILVER).records == 7
 
 
 def test_quarantine_by_rule_with_records_as_they_came(

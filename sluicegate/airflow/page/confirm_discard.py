@@ -1,0 +1,125 @@
+"""What else the page starts: a discard of what waits in quarantine, with a note, and its undo, once confirmed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+from fastapi import APIRouter, HTTPException, Query, Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from sluicegate.airflow.page import confirm, forms, html, replays, routes
+from sluicegate.airflow.page.access import ViewerDep
+from sluicegate.airflow.page.discards import Discarding, TakingBack
+from sluicegate.errors import PipelineMissing, UserError
+from sluicegate.lake.discards import Discarded
+from sluicegate.monitor.views import quarantined
+from sluicegate.run.discard import LONGEST_NOTE, Discard, clean_note
+from sluicegate.run.request import Request as RunRequest
+
+router = APIRouter()
+
+_DISCARD = "/p/{pipeline}/t/{table}/quarantine/discard"
+_UNDO = "/p/{pipeline}/t/{table}/quarantine/undo-discard"
+
+Id = Annotated[str, Query(max_length=300)]
+
+
+@router.get(_DISCARD, response_model=None)
+def ask(request: Request, viewer: ViewerDep, pipeline: str, table: str, rule: routes.Word = "") -> Response:
+    """Asks for the note and whether to discard: how many records, of which rules. It starts nothing."""
+    definition = confirm.demanded(request, viewer, pipeline)
+    return _question(request, confirm.shown(request, definition, table, rule))
+
+
+@router.post(_DISCARD, response_model=None)
+def start(request: Request, viewer: ViewerDep, fields: forms.Sent, pipeline: str, table: str) -> Response:
+    """Starts the discard that was confirmed; asks again where the quarantine has changed, or the note will not do."""
+    definition = confirm.demanded(request, viewer, pipeline)
+    note = clean_note(fields.get("note", ""))
+    with _whole():
+        records = int(fields["records"])
+        said = Discarding(pipeline, table, fields["rule"], records, fields["version"], fields["run_id"], note)
+    forms.demand_seal(request, fields, *said.subject())
+    view = confirm.shown(request, definition, table, said.rule)
+    if view.version != said.version:
+        return _question(request, view, note, changed=True)
+    rules = (said.rule,) if said.rule else ()
+    try:
+        RunRequest.of_discard(definition, Discard(table, rules, note, shown=said.version))
+    except UserError as error:
+        return _question(request, view, note, f"{error.message}: {error.hint}")
+    return _started(request, viewer, said)
+
+
+@router.get(_UNDO, response_model=None)
+def ask_undo(request: Request, viewer: ViewerDep, pipeline: str, table: str, discard: Id) -> Response:
+    """Asks whether to take a discard back. It starts nothing."""
+    definition = confirm.demanded(request, viewer, pipeline)
+    view = confirm.shown(request, definition, table)
+    made = _made(view, discard)
+    said = TakingBack(pipeline, table, discard, made.records, replays.new_run_id(table, "undo-discard"))
+    return _page(request, "undo_discard", view, said, 200, made=made)
+
+
+@router.post(_UNDO, response_model=None)
+def start_undo(request: Request, viewer: ViewerDep, fields: forms.Sent, pipeline: str, table: str) -> Response:
+    """Takes back the discard that was confirmed; one that was taken back meanwhile is not found any more."""
+    definition = confirm.demanded(request, viewer, pipeline)
+    with _whole():
+        said = TakingBack(pipeline, table, fields["discard"], int(fields["records"]), fields["run_id"])
+    forms.demand_seal(request, fields, *said.subject())
+    _made(confirm.shown(request, definition, table), said.discard)
+    return _started(request, viewer, said)
+
+
+@contextmanager
+def _whole() -> Iterator[None]:
+    """Context in which a form that lacks a field is refused."""
+    try:
+        yield
+    except (KeyError, ValueError):
+        raise HTTPException(400, "This form lacks a field.") from None
+
+
+def _made(view: quarantined.QuarantineView, discard: str) -> Discarded:
+    """A discard that is on record.
+
+    Raises:
+        PipelineMissing: there is none of that id.
+    """
+    for one in view.discards:
+        if one.id == discard:
+            return one
+    raise PipelineMissing("there is no such discard")
+
+
+def _started(request: Request, viewer: ViewerDep, said: Discarding | TakingBack) -> Response:
+    replays.start(said, *viewer.who)
+    return RedirectResponse(routes.addresses(request).run(said.pipeline, said.run_id), 303)
+
+
+def _question(
+    request: Request, view: quarantined.QuarantineView, note: str = "", wrong: str = "", *, changed: bool = False
+) -> Response:
+    run_id = replays.new_run_id(view.table, "discard")
+    said = Discarding(view.pipeline, view.table, view.rule, confirm.counted(view), view.version, run_id, note)
+    status = 409 if changed else 400 if wrong else 200
+    more = {"changed": changed, "wrong": wrong, "longest": LONGEST_NOTE, "rules": confirm.rules_of(view)}
+    return _page(request, "discard", view, said, status, **more)
+
+
+def _page(
+    request: Request,
+    template: str,
+    view: quarantined.QuarantineView,
+    said: Discarding | TakingBack,
+    status: int,
+    **more: Any,
+) -> Response:
+    shown: Mapping[str, Any] = {
+        "view": view, "said": said, "seal": forms.seal(request, *said.subject()), "pipeline": view.pipeline,
+        "paused": replays.is_paused(view.pipeline), "table": view.table, "tab": "quarantine", **more,
+    }  # fmt: skip
+    return HTMLResponse(html.page(template, routes.addresses(request), **shown), status)
