@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Param
 
+from sluicegate.run.discard import LONGEST_NOTE
+
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
 
@@ -30,9 +32,6 @@ _MODES = {
     DISCARD: "discard: quarantined records of one silver table no longer wait (tables, rules, note)",
     UNDO_DISCARD: "undo-discard: take discards back, so that their records wait again (tables, rules)",
 }
-
-# As in ``run.discard``, which no DAG file needs.
-LONGEST_NOTE = 500
 
 
 def form(pipeline: Pipeline) -> dict[str, Param]:

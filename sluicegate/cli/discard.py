@@ -24,13 +24,13 @@ def discard(
         list[str] | None, typer.Option("--rule", help="Only records that broke this rule; repeatable.")
     ] = None,
     note: Annotated[
-        str,
+        str | None,
         typer.Option("--note", help="Why, in at most 500 characters. It is kept, so write no personal data into it."),
-    ] = "",
+    ] = None,
     undo: Annotated[
         bool, typer.Option("--undo", help="Take discards back: their records wait in quarantine again.")
     ] = False,
-    only: Annotated[str, typer.Option("--id", help="With --undo: only this discard, by its id.")] = "",
+    only: Annotated[str | None, typer.Option("--id", help="With --undo: only this discard, by its id.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing, and show what would be done.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     *,
@@ -64,7 +64,7 @@ def discard(
 
     definition = api.load(pipeline, settings)
     done = api.discard(
-        definition, table, note=note, rules=rule or (), undo=undo, only=only, confirm=confirm,
+        definition, table, note=note or "", rules=rule or (), undo=undo, only=only or "", confirm=confirm,
         tell=printer(as_json, quiet=True),
     )  # fmt: skip
     if as_json:

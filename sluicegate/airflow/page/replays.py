@@ -24,7 +24,7 @@ from sluicegate.airflow.params import REPLAY
 from sluicegate.errors import UserError
 
 
-class Asked(Protocol):
+class Requested(Protocol):
     """What a person asks for and confirms.
 
     Attributes:
@@ -100,38 +100,38 @@ def is_paused(pipeline: str) -> bool:
         return bool(found is not None and found.is_paused)
 
 
-def start(asked: Asked, user: str, name: str) -> None:
+def start(requested: Requested, user: str, name: str) -> None:
     """Starts the DAG run, with its entry in the audit log in one transaction; once, however often a form is sent.
 
     Args:
-        asked: what was confirmed.
+        requested: what was confirmed.
         user: id of the user in Airflow's log.
         name: the user's name.
 
     Raises:
         UserError: Airflow does not have the DAG, its form lacks the mode, or Airflow ignores what forms say.
     """
-    _demand_a_run_would_do_it(asked.pipeline)
-    form = asked.form()
+    _demand_a_run_would_do_it(requested.pipeline)
+    form = requested.form()
     try:
         with create_session(scoped=False) as session:
             trigger_dag(
-                asked.pipeline, triggered_by=DagRunTriggeredByType.UI, triggering_user_name=name, run_id=asked.run_id,
-                conf=form, session=session,
+                requested.pipeline, triggered_by=DagRunTriggeredByType.UI, triggering_user_name=name,
+                run_id=requested.run_id, conf=form, session=session,
             )  # fmt: skip
             session.add(
-                Log(asked.event, owner=user, owner_display_name=name, extra=json.dumps(asked.said()),
-                    dag_id=asked.pipeline, run_id=asked.run_id)
+                Log(requested.event, owner=user, owner_display_name=name, extra=json.dumps(requested.said()),
+                    dag_id=requested.pipeline, run_id=requested.run_id)
             )  # fmt: skip
     except DagRunAlreadyExists:
         return
     except IntegrityError:  # the same form, sent twice at the same moment
         with create_session(scoped=False) as session:
-            if not session.scalar(select(DagRun).where(DagRun.run_id == asked.run_id)):
+            if not session.scalar(select(DagRun).where(DagRun.run_id == requested.run_id)):
                 raise
     except (DagNotFound, ParamValidationError, ValueError) as error:
         raise UserError(
-            f"Airflow could not start a run of {asked.pipeline}: {error}",
+            f"Airflow could not start a run of {requested.pipeline}: {error}",
             hint=f"look for the DAG and its import errors in Airflow; its form must have the mode {form['mode']}",
         ) from error
 

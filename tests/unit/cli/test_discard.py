@@ -15,7 +15,7 @@ from sluicegate.cli import app
 from sluicegate.errors import PipelineRenamed, SluicegateError, TargetConflict, UserError
 from sluicegate.lake import renamed
 from sluicegate.lake.claim import claim
-from sluicegate.run.discard import Discard, clean_note, find, state
+from sluicegate.run.discard import LONGEST_NOTE, Discard, clean_note, find, state
 from tests.support.page_world import PageWorld
 
 pytestmark = pytest.mark.unit
@@ -107,8 +107,18 @@ def test_only_silver_tables_have_records_to_discard(world: PageWorld, table: str
         sg.discard(world.workspace.definition, table, note="x")
 
 
-def test_the_longest_note_fits_and_is_one_line() -> None:
-    assert clean_note("é" * 500) == "é" * 500
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_a_note_has_up_to_LONGEST_NOTE_characters(world: PageWorld, more: int) -> None:
+    note = "é" * (LONGEST_NOTE + more)
+    if more > 0:
+        with pytest.raises(UserError, match=f"the note has {LONGEST_NOTE + more} characters"):
+            sg.discard(world.workspace.definition, TABLE, note=note)
+    else:
+        assert sg.discard(world.workspace.definition, TABLE, note=note) == 6
+    assert status(world)["discarded"] == (0 if more > 0 else 6)
+
+
+def test_a_note_is_one_line() -> None:
     assert clean_note("<b>x</b>\r\n=1+1\x1b[0m \u202e y") == "<b>x</b> =1+1 [0m y"
 
 

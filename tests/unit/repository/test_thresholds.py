@@ -30,6 +30,8 @@ SAMPLE = "of made-up data"
 
 CROSSED: dict[str, str] = {
     "airflow.page.forms.LONGEST": "tests/unit/airflow/page/test_app.py::test_what_is_no_form_of_the_page_is_refused",
+    "lake.discards.ATTEMPTS": "tests/unit/lake/test_discards.py::test_a_race_that_is_lost_ATTEMPTS_times_is_reported",
+    "run.discard.LONGEST_NOTE": "tests/unit/cli/test_discard.py::test_a_note_has_up_to_LONGEST_NOTE_characters",
     "definition.silver.BATCH_BYTES": "tests/unit/flow/test_parts.py::"
     "test_the_definition_says_how_much_a_batch_takes_in",
     "monitor.views.batches.NEWEST": "tests/unit/monitor/views/test_views.py::"
