@@ -17,7 +17,9 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import FrameLocator, Page, expect, sync_playwright
 
+import sluicegate as sg
 from sluicegate.definition import load
+from sluicegate.run.discard import Discard, find
 from sluicegate.tools.demo.local_airflow import USER, LocalAirflow
 from tests.conftest import ROOT
 from tests.e2e.test_browser import PATIENCE, picture
@@ -37,6 +39,7 @@ VIEWS = {
     "lakehouse-table": f"p/heart_rate/t/{SILVER}",
     "lakehouse-files": "p/heart_rate/t/recordings_bronze/files",
     "lakehouse-quarantine": f"p/heart_rate/t/{SILVER}/quarantine",
+    "lakehouse-discard": f"p/heart_rate/t/{SILVER}/quarantine/discard",
     "lakehouse-runs": "p/heart_rate/runs",
     "lakehouse-days": "p/heart_rate/days",
     "lakehouse-search": "search?q=heartrate",
@@ -148,6 +151,36 @@ def test_each_view_fits_and_names_what_it_shows(world: PageWorld, page: Page, wi
             page.screenshot(path=Path(folder) / shown, full_page=True)
     # The content security policy would be heard here. A page of mistakes has the status of an error.
     assert [text for text in failed if "409 (Conflict)" not in text] == []
+
+
+@pytest.mark.release
+@pytest.mark.parametrize("width", [1280, 375])
+def test_discards_fit_and_are_asked_for_by_keyboard(world: PageWorld, page: Page, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    quarantine = f"/lakehouse/p/heart_rate/t/{SILVER}/quarantine"
+
+    def fits(path: str) -> None:
+        page.goto(path)
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+        if axe := os.environ.get("SLUICEGATE_AXE"):
+            assert violations(page, Path(axe)) == [], path
+
+    definition = world.workspace.definition
+    assert sg.discard(definition, SILVER, note="a_sensor_test_without_a_space_in_it" * 14) == 18
+    [made] = find(definition, Discard(SILVER, undo=True)).discards
+    fits(quarantine)
+    page.get_by_role("link", name="Undo the discard of").click()
+    fits(f"{quarantine}/undo-discard?discard={made.id}")
+    assert sg.discard(definition, SILVER, undo=True) == 18
+    fits(f"{quarantine}/discard")
+    button, question = page.get_by_role("button", name="Discard 18 records"), page.url
+    page.get_by_label("Note").focus()
+    page.keyboard.press("Tab")
+    expect(button).to_be_focused()
+    page.keyboard.press("Enter")  # which a browser does not send without a note
+    expect(page.get_by_label("Note")).to_be_focused()
+    assert page.url == question
 
 
 def violations(page: Page, axe: Path) -> list[str]:

@@ -8,7 +8,9 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,7 +21,7 @@ from deltalake.exceptions import CommitFailedError
 
 from sluicegate import processes
 from sluicegate.errors import JavaMissing, LakeLocked, LakeUnsupported, StoreRefused, StoreUnreachable
-from sluicegate.lake import compaction, layout, lease, log, tables
+from sluicegate.lake import compaction, discards, layout, lease, log, tables
 from sluicegate.lake.lock import pipeline_lock, turn
 from sluicegate.settings import Settings
 from sluicegate.spark import configuration, jars, java
@@ -309,3 +311,17 @@ def test_keys_are_looked_for_in_the_environment(at: layout.Lake) -> None:
     assert os.environ["AWS_SECRET_ACCESS_KEY"] == PASSWORD
     with aws.given({"AWS_SECRET_ACCESS_KEY": "of one wait in the triggerer"}):
         assert (filesystems.options(at.events) or {})["AWS_SECRET_ACCESS_KEY"] == "of one wait in the triggerer"
+
+
+def test_of_discards_at_once_each_row_is_in_one(at: layout.Lake) -> None:
+    """The table is made by one of them, and each commit is for exactly the next version."""
+    rows = [{"_chunk": 1, "_pos": pos, "source_file": "a", "_failed_expectations": ["low"],
+             "_quarantined_at": datetime(2026, 3, 2, tzinfo=UTC)} for pos in range(12)]  # fmt: skip
+    tables.write(at.quarantine("t"), pa.Table.from_pylist(rows))
+    found = discards.quarantined(tables.table_at(at.quarantine("t")))
+    with ThreadPoolExecutor(4) as threads:
+        parts = [found.slice(first, 6) for first in (0, 2, 4, 6)]
+        done = [*threads.map(lambda n: discards.add(at.discarded("t"), parts[n], str(n), "Ada", "x"), range(4))]
+    made = discards.on_record(tables.table_at(at.discarded("t")))
+    assert sorted(made["_pos"].to_pylist()) == [*range(12)]
+    assert sum(done) == 12
