@@ -56,7 +56,8 @@ def quarantined(quarantine: DeltaTable) -> pa.Table:
     there = {field.name for field in quarantine.schema().fields}
     names = [name for name in (*KEYS, RULES, WHEN) if name in there]
     batches = tables.dataset(quarantine).to_batches(names, batch_readahead=1, fragment_readahead=1)
-    parts = [keyed(batch, RULES, [WHEN]) for batch in batches]
+    more = [WHEN] if WHEN in there else []
+    parts = [keyed(batch, RULES, more) for batch in batches]
     return pa.concat_tables(parts).unify_dictionaries() if parts else quarantined_at(None)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import sluicegate as sg
 from sluicegate.lake.lock import pipeline_lock
 from sluicegate.landing import intake
 from sluicegate.monitor import status
@@ -47,6 +48,14 @@ def test_what_adds_up_is_told_by_table(three_records: Workspace) -> None:
         "expectations": {"valid_heartrate": {"passed": 1, "failed": 1}},
     }  # fmt: skip
     assert told["daily_patient_avg"] == {"layer": "gold", "rows": 0, "expectations": {}}
+
+
+def test_a_discarded_record_adds_up_and_does_not_wait(three_records: Workspace) -> None:
+    records(three_records, "recordings_enriched_set_aside", [3])
+    assert sg.discard(three_records.definition, "recordings_enriched", note="a test") == 1
+    told = {table.pop("table"): table for table in account(three_records)}
+    found = told["recordings_enriched"]
+    assert (found["quarantined"], found["discarded"], found["set aside"]) == (0, 1, 1)
 
 
 def test_a_record_that_is_nowhere_fails_the_run(three_records: Workspace) -> None:
