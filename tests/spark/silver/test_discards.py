@@ -68,6 +68,7 @@ def test_a_discarded_record_is_left_by_replays_until_it_is_taken_back(spark: Spa
     world.assert_right()
 
 
+@pytest.mark.more
 def test_a_rebuild_finds_its_discards_in_place(spark: SparkSession, world: World) -> None:
     world.take_in(spark)
     assert discard(world) == 3
