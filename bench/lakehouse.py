@@ -140,9 +140,10 @@ def _events(names: dict[str, str], ids: dict[str, str], commits: int) -> pa.Tabl
     for number in range(commits):
         layer, table = layers[number % 3]
         said = _facts(layer, table, number // 3)
+        version = commits - 1 - (commits - 1 - number) // 3  # that of the last event is the table's
         numbers = {name: said[name] for name in ("read", "written", "quarantined", "dropped", "duplicates")}
         rows.append({"time": BEGAN + timedelta(minutes=number), "layer": layer, "table": table, "table_id": ids[table],
-                     "version": number // 3, "mode": "incremental", "since": number, "until": number + 1, **numbers,
+                     "version": version, "mode": "incremental", "since": number, "until": number + 1, **numbers,
                      "details": json.dumps(said)})  # fmt: skip
     return pa.Table.from_pylist(rows, event_log.EVENTS)
 
@@ -194,7 +195,7 @@ def _views(source: Source) -> dict[str, Callable[[], str]]:
     at = {"pipeline": "big"}
 
     def all_runs() -> Any:
-        return runs.of_batches(batches.newest(source, source.lake(big)))
+        return runs.of_batches(batches.newest(source, big))
 
     def shown(template: str, view: Callable[[], Any], **more: Any) -> Callable[[], str]:
         return lambda: html.page(template, Addresses(), view=view(), **more)

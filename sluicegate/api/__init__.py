@@ -265,7 +265,7 @@ def history(pipeline: Pipeline, table: str | None = None, *, newest: int = 20) -
 
     _demand_some(newest)
     event_log.demand_table(pipeline, table)
-    return event_log.newest_rows(Lake(pipeline.settings.lake, pipeline.name), table, newest)
+    return event_log.history(pipeline, Lake(pipeline.settings.lake, pipeline.name), table, newest)
 
 
 @translated()

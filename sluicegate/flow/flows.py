@@ -64,13 +64,18 @@ def _description(table: Described) -> Description:
     return Description(table.comment, table.column_comments, {**table.table_properties, **tags})
 
 
-def all_opened(pipeline: Pipeline, at: layout.Lake) -> Tables:
+def all_opened(pipeline: Pipeline, at: layout.Lake, opened: Tables | None = None) -> Tables:
     """Handles for a look at a whole pipeline, its tables opened already, each before those that it is made of.
 
     A run may commit to them meanwhile. In this order a table is at most behind its source, and never ahead of it, as
     only one is whose source was put back to an older state.
+
+    Args:
+        pipeline: the definition.
+        at: the lake.
+        opened: handles of which none is open yet, where they are to be of a kind; by default new ones.
     """
-    opened, address = Tables(), _addresses(pipeline, at)
+    opened, address = Tables() if opened is None else opened, _addresses(pipeline, at)
     reads = {name: pipeline.reads(name) for name in pipeline.names("silver") + pipeline.names("gold")}
     address |= {copy: at.table("silver", copy) for copy in pipeline.deidentified_tables}
     for name in reversed([*TopologicalSorter(reads).static_order()]):

@@ -7,8 +7,9 @@ copied version, so a kill in between loses nothing: the next run copies the rest
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -36,23 +37,66 @@ EVENTS = pa.schema(
 )  # fmt: skip
 
 
+MARGIN = timedelta(milliseconds=1)
+"""What the greatest time of a file may be short of in its statistics, which have milliseconds."""
+
+
+@dataclass(frozen=True)
+class Logged:
+    """A table whose commits are events.
+
+    Attributes:
+        name: the table of the definition.
+        uri: its address, or that of the rows that it refused.
+        followed: of gold, the address of the table that it follows.
+        refused: whether it has the rows that the table refused.
+    """
+
+    name: str
+    uri: str
+    followed: str = ""
+    refused: bool = False
+
+
 def copy_events(pipeline: Pipeline, at: layout.Lake) -> None:
     """Appends to ``_events`` those of our commits that it does not have yet."""
     log = tables.delta_table(at.events)
-    copied = _newest(log)
-    rows: list[dict[str, Any]] = []
-    for layer in LAYERS:
-        for name in pipeline.names(layer):
-            uri = at.table(layer, name)
-            source = _source(pipeline, name, at) if layer == "gold" else ""
-            for table, commit in _not_copied(uri, copied):
-                rows.append(_event(commit, _bytes(commit, uri, source)) | {"table_id": tables.table_id(table)})
-            for table, commit in _not_copied(layout.rejected(uri), copied):
-                rows.append(_event(commit, {}) | {"table_id": tables.table_id(table), **_of_rejected(commit)})
+    rows = list(_not_copied(log, logged(pipeline, at)))
     if rows:
         _faults.point("events.before_commit")
         rows.sort(key=lambda row: (row["time"], row["table"], row["version"]))
         tables.write(log or at.events, pa.Table.from_pylist(rows, schema=EVENTS), mode="append")
+
+
+def logged(pipeline: Pipeline, at: layout.Lake) -> Iterator[Logged]:
+    """The tables of a pipeline that have events, none of which need exist."""
+    for layer in LAYERS:
+        for name in pipeline.names(layer):
+            uri = at.table(layer, name)
+            yield Logged(name, uri, _followed(pipeline, name, at) if layer == "gold" else "")
+            yield Logged(name, layout.rejected(uri), refused=True)
+
+
+def since(table: DeltaTable, of: Logged, copied: int, most: int | None = None) -> list[dict[str, Any]]:
+    """Events of the commits of ours to a table above a version, newest first.
+
+    Args:
+        table: the table.
+        of: which it is.
+        copied: the version.
+        most: how many commits are read at most; None for all.
+    """
+    news = table.version() - copied
+    if news <= 0:
+        return []
+    found, own = [], tables.table_id(table)
+    for commit in lake_log.commits(table, news if most is None else min(news, most)):
+        if commit.ours is None or commit.version <= copied:
+            continue
+        row = _event(commit, _bytes(commit, of)) | {"table_id": own}
+        # Of a batch that was refused, or of the one that passed after it, no row was written.
+        found.append(row | {"mode": commit.ours.get("step"), "written": 0} if of.refused else row)
+    return found
 
 
 def demand_table(pipeline: Pipeline, table: str | None) -> None:
@@ -66,8 +110,23 @@ def demand_table(pipeline: Pipeline, table: str | None) -> None:
         raise UserError(f"{pipeline.name} has no table {table}", hint=f"its tables are {', '.join(names)}")
 
 
+def history(pipeline: Pipeline, at: layout.Lake, table: str | None, count: int) -> pa.Table:
+    """Last events, oldest first, with those of commits that are not copied yet, as of a run under way.
+
+    Args:
+        pipeline: the definition.
+        at: the lake.
+        table: only of this table; None for all.
+        count: how many.
+    """
+    log = tables.delta_table(at.events)
+    wanted = [one for one in logged(pipeline, at) if table in (None, one.name)]
+    more = pa.Table.from_pylist(list(_not_copied(log, wanted, count)), EVENTS)
+    return _last(pa.concat_tables([newest_rows(at, table, count), more]), count)
+
+
 def newest_rows(at: layout.Lake, table: str | None, count: int) -> pa.Table:
-    """Last events, oldest first (schema ``EVENTS``).
+    """Last events that are copied, oldest first (schema ``EVENTS``).
 
     Args:
         at: the lake.
@@ -75,15 +134,52 @@ def newest_rows(at: layout.Lake, table: str | None, count: int) -> pa.Table:
         count: how many.
     """
     log = tables.delta_table(at.events)
-    if log is None:
-        return EVENTS.empty_table()
-    of_table = None if table is None else pc.field("table") == table
-    rows = tables.dataset(log).to_table(filter=of_table)
+    return EVENTS.empty_table() if log is None else newest(log, count, table)
+
+
+def newest(log: DeltaTable, count: int, table: str | None = None) -> pa.Table:
+    """Last rows of the event log, oldest first: of the newest of its files, as most need not be opened.
+
+    Args:
+        log: the event log.
+        count: how many.
+        table: only of this table; None for all.
+    """
+    mine = None if table is None else pc.field("table") == table
+    if tables.filesystem(log) is None or not tables.is_plain(log):
+        return _last(tables.dataset(log).to_table(EVENTS.names, filter=mine), count)
+    files = tables.statistics(log, "path", "max.time", "num_records").sort_by([("max.time", "descending")]).to_pylist()
+    chosen = [one["path"] for one in files if one["max.time"] is None]  # without statistics: they have to be opened
+    left = [one for one in files if one["max.time"] is not None]
+    found, wanted = EVENTS.empty_table(), count
+    while chosen or left:
+        rows = 0
+        while left and rows < wanted:
+            chosen.append(left[0]["path"])
+            rows += left.pop(0)["num_records"] or 0
+        read = tables.files_of(log, chosen).to_table(EVENTS.names, filter=mine)
+        found = _last(pa.concat_tables([found, read.cast(EVENTS)]), count)
+        if left and found.num_rows == count and left[0]["max.time"] + MARGIN < found["time"][0].as_py():
+            break
+        chosen, wanted = [], 2 * wanted
+    return found
+
+
+def _last(rows: pa.Table, count: int) -> pa.Table:
     order = pc.sort_indices(rows, [("time", "ascending"), ("table", "ascending"), ("version", "ascending")])
     return rows.take(order.slice(max(rows.num_rows - count, 0)))
 
 
-def _newest(log: DeltaTable | None) -> dict[str, int]:
+def _not_copied(log: DeltaTable | None, of: Iterable[Logged], most: int | None = None) -> Iterator[dict[str, Any]]:
+    """Events of our commits that the event log does not have: of each table so many at most."""
+    copied = _copied(log)
+    for one in of:
+        table = tables.delta_table(one.uri)
+        if table is not None:
+            yield from since(table, one, copied.get(tables.table_id(table), -1), most)
+
+
+def _copied(log: DeltaTable | None) -> dict[str, int]:
     """Newest copied version by table id: a table that was made anew has a new id and begins again at 0."""
     if log is None:
         return {}
@@ -91,40 +187,24 @@ def _newest(log: DeltaTable | None) -> dict[str, int]:
     return {row["table_id"]: row["version_max"] for row in known.aggregate([("version", "max")]).to_pylist()}
 
 
-def _not_copied(uri: str, copied: Mapping[str, int]) -> Iterator[tuple[DeltaTable, lake_log.Commit]]:
-    """Our commits to a table, which need not exist, that the event log does not have."""
-    table = tables.delta_table(uri)
-    newest = -1 if table is None else copied.get(tables.table_id(table), -1)
-    if table is None or table.version() <= newest:
-        return
-    for commit in lake_log.commits(table, table.version() - newest):
-        if commit.ours is not None and commit.version > newest:
-            yield table, commit
-
-
-def _of_rejected(commit: lake_log.Commit) -> dict[str, Any]:
-    """What differs in an event of a batch that was refused, or of the one that passed after it: no row was written."""
-    return {"mode": (commit.ours or {}).get("step"), "written": 0}
-
-
-def _source(pipeline: Pipeline, name: str, at: layout.Lake) -> str:
+def _followed(pipeline: Pipeline, name: str, at: layout.Lake) -> str:
     """URI of the table that a gold table follows."""
     followed = pipeline.gold[name].reads[0]
     return next(at.table(layer, followed) for layer in LAYERS if followed in pipeline.names(layer))
 
 
-def _bytes(commit: lake_log.Commit, uri: str, source: str) -> dict[str, Any]:
+def _bytes(commit: lake_log.Commit, of: Logged) -> dict[str, Any]:
     """Bytes that a gold commit wrote, beside the bytes changed in its source: known once both are committed.
 
     The changed bytes are None for a full refresh, and where the source's log was cleaned.
     """
     ours = commit.ours or {}
-    wrote = commit_stats.of_commit(uri, commit.version) if source else None
+    wrote = commit_stats.of_commit(of.uri, commit.version) if of.followed else None
     if wrote is None:
         return {}
     came = None
     if ours.get("mode") == "incremental":
-        came = commit_stats.between(source, int(ours.get("since", -1)), int(ours.get("until", -1)))
+        came = commit_stats.between(of.followed, int(ours.get("since", -1)), int(ours.get("until", -1)))
     found: dict[str, Any] = {"written": wrote.written, "changed": came.changed if came else None}
     found["written_per_byte_changed"] = round(wrote.written / came.changed, 3) if came and came.changed else None
     return {"bytes": found}

@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 UNREACHED = (LandingMissing, StoreRefused, StoreUnreachable)
 """Errors of a place that cannot be reached, of which a definition has no fault."""
 
+BLOCKED = "blocked"
+"""State of a table that waits for something else than files or rows; ``progress.why`` says for what."""
+
+UNASKED = "as its last run left it"
+"""State of a table of which only a run can find out what waits."""
+
 
 @dataclass(frozen=True)
 class TableWork:
@@ -81,6 +87,15 @@ class TableWork:
     def waits(self) -> bool:
         """Whether something arrived or changed that the table has not taken in, or may have."""
         return bool(self.files) or self.progress.waits or self.behind or self.unknown
+
+    @property
+    def state(self) -> str:
+        """``up to date``, ``behind``, ``UNASKED`` where only a run can ask Kafka, or ``BLOCKED``."""
+        if self.progress.kind == "blocked":
+            return BLOCKED
+        if self.unknown and not (self.progress.waits or self.behind):
+            return UNASKED
+        return "behind" if self.waits else "up to date"
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ What only the files need is imported for them: pyarrow takes longer to import th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,8 @@ from sluicegate.definition.pipeline import bronze_table
 from sluicegate.errors import UserError
 from sluicegate.flow.flows import all_opened
 from sluicegate.lake import layout
-from sluicegate.monitor.plan import Pending, TableWork, pending
+from sluicegate.lake.table import Tables
+from sluicegate.monitor.plan import BLOCKED, Pending, pending
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,8 +30,8 @@ STATES = ("waiting", "settling", "changed", "ingested", "archived", "failed", "r
 
 
 @dataclass(frozen=True)
-class TableStatus:
-    """Status of one table.
+class TableFacts:
+    """What one table has.
 
     Attributes:
         layer: bronze, silver or gold.
@@ -42,7 +43,6 @@ class TableStatus:
         discarded: rows of it that a person has discarded.
         set_aside: records set aside: duplicates, superseded, dropped, filtered (silver).
         rejected: rows for which its newest batch was refused.
-        state: ``up to date``, ``behind``, or why it waits; ``as its last run left it`` where only a run can ask Kafka.
     """
 
     layer: str
@@ -54,6 +54,16 @@ class TableStatus:
     discarded: int
     set_aside: int
     rejected: int
+
+
+@dataclass(frozen=True)
+class TableStatus(TableFacts):
+    """Status of one table: what it has, and its state.
+
+    Attributes:
+        state: ``up to date``, ``behind``, or why it waits; ``as its last run left it`` where only a run can ask Kafka.
+    """
+
     state: str
 
 
@@ -78,21 +88,32 @@ def status(pipeline: Pipeline, settings: Settings) -> Status:
     waiting = pending(pipeline, settings, opened)
     tables = []
     for work in waiting.tables:
-        table = opened[at.table(work.layer, work.table)]
-        last = table.last_commit_of_ours
-        side_tables = [at.quarantine(work.table), at.set_aside(work.table)] if work.layer == "silver" else []
-        quarantined, aside = [opened[uri].rows for uri in side_tables] or [0, 0]
-        discarded = _discarded(at, work.table, opened) if quarantined else 0
-        rejected = opened[layout.rejected(at.table(work.layer, work.table))].rows
-        state = _state(work)
-        tables.append(
-            TableStatus(
-                work.layer, work.table, table.rows, table.version if table.delta is not None else None,
-                datetime.fromtimestamp(last.timestamp / 1000, UTC) if last else None,
-                quarantined - discarded, discarded, aside, rejected, state,
-            )
-        )  # fmt: skip
+        state = work.progress.why if work.state == BLOCKED else work.state
+        has = facts(opened, at, work.layer, work.table)
+        if done := _discarded(at, work.table, opened) if has.quarantined else 0:
+            has = replace(has, quarantined=has.quarantined - done, discarded=done)
+        tables.append(TableStatus(**vars(has), state=state))
     return Status(pipeline.name, tables, waiting)
+
+
+def facts(opened: Tables, at: layout.Lake, layer: str, name: str) -> TableFacts:
+    """What one table has: of the table itself and of those beside it.
+
+    Discarded rows of a quarantine count as quarantined here, since each of them is looked for, which takes long.
+
+    Raises:
+        NotADeltaTable: there are files, but no table, where a table should be.
+    """
+    uri = at.table(layer, name)
+    table = opened[uri]
+    last = table.last_commit_of_ours
+    side_tables = [at.quarantine(name), at.set_aside(name)] if layer == "silver" else []
+    quarantined, aside = [opened[one].rows for one in side_tables] or [0, 0]
+    return TableFacts(
+        layer, name, table.rows, table.version if table.delta is not None else None,
+        datetime.fromtimestamp(last.timestamp / 1000, UTC) if last else None, quarantined, 0, aside,
+        opened[layout.rejected(uri)].rows,
+    )  # fmt: skip
 
 
 def _discarded(at: layout.Lake, name: str, opened: Tables) -> int:
@@ -103,14 +124,6 @@ def _discarded(at: layout.Lake, name: str, opened: Tables) -> int:
     from sluicegate.lake import discards
 
     return discards.discarded_rows(quarantine, made)
-
-
-def _state(work: TableWork) -> str:
-    if work.progress.kind == "blocked":
-        return work.progress.why
-    if work.unknown and not (work.progress.waits or work.behind):
-        return "as its last run left it"
-    return "behind" if work.waits else "up to date"
 
 
 def verify(pipeline: Pipeline, settings: Settings, limit: int | None = None) -> list[str]:
@@ -146,7 +159,7 @@ def files(
     """
     table = _demand(name, pipeline, states)
     if table.kafka is not None:
-        return _of_kafka(name, layout.Lake(settings.lake, pipeline.name), states, newest)
+        return _chosen(of_ledger(name, table, layout.Lake(settings.lake, pipeline.name)), states, newest)
     if table.of_files:
         return _of_files(name, pipeline, settings, states, newest)
     import pyarrow as pa
@@ -178,11 +191,11 @@ def _of_delta(
 def _of_files(name: str, pipeline: Pipeline, settings: Settings, states: Sequence[str], newest: int | None) -> pa.Table:
     import pyarrow as pa
 
-    from sluicegate.landing import discovery, file_status
+    from sluicegate.landing import discovery
 
     at = layout.Lake(settings.lake, pipeline.name)
     found = discovery.discover(name, pipeline.bronze[name], at)
-    parts = [file_status.statuses(at, name)]
+    parts = [of_ledger(name, pipeline.bronze[name], at)]
     for state, table in (("changed", found.changed), ("waiting", found.new), ("settling", found.settling)):
         parts.append(table.append_column("state", pa.repeat(pa.scalar(state), table.num_rows)))
     refused = [{"path": path, "state": "refused", "error": why} for path, why in found.refused.items()]
@@ -191,13 +204,19 @@ def _of_files(name: str, pipeline: Pipeline, settings: Settings, states: Sequenc
     return _chosen(entries, states, newest)
 
 
-def _of_kafka(name: str, at: layout.Lake, states: Sequence[str], newest: int | None) -> pa.Table:
-    """Ranges of offsets in the ledger, without the empty ones that only say where a partition begins."""
-    import pyarrow.compute as pc
-
+def of_ledger(name: str, table: BronzeTable, at: layout.Lake) -> pa.Table:
+    """Entries of a ledger with what became of each; of Kafka's without those that only say where a partition begins."""
     from sluicegate.landing import file_status
 
-    return _chosen(file_status.statuses(at, name).filter(pc.field("size") > 0), states, newest)
+    entries = file_status.statuses(at, name)
+    return entries if table.kafka is None else with_records(entries)
+
+
+def with_records(ranges: pa.Table) -> pa.Table:
+    """Ranges of Kafka's offsets that are not empty."""
+    import pyarrow.compute as pc
+
+    return ranges.filter(pc.field("size") > 0)
 
 
 def _chosen(entries: pa.Table, states: Sequence[str], newest: int | None) -> pa.Table:

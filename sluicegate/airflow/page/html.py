@@ -27,7 +27,8 @@ _SHAPES = {
     "fine": ("●", "good"), "success": ("●", "good"), "committed": ("●", "good"), "up to date": ("●", "good"),
     "ingested": ("●", "good"), "archived": ("●", "good"), "running": ("◐", "busy"), "queued": ("○", "busy"),
     "waiting": ("○", "busy"), "being read": ("○", "busy"), "settling": ("○", "busy"), "behind": ("◇", "busy"),
-    "late": ("◆", "warn"),
+    "late": ("◆", "warn"), "waits": ("○", "busy"),
+    "as its last run left it": ("○", "none"),
     "failed files": ("▲", "bad"), "failed": ("▲", "bad"), "upstream_failed": ("▲", "bad"), "broken": ("▲", "bad"),
     "mistakes": ("▲", "bad"), "changed": ("◆", "warn"), "refused": ("◆", "warn"), "up_for_retry": ("◆", "warn"),
 }  # fmt: skip

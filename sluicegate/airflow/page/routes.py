@@ -192,7 +192,7 @@ def _with_newest(viewer: Viewer, name: str, key: str | None) -> Sequence[DagRun]
 def all_runs(request: Request, viewer: ViewerDep, pipeline: str) -> Response:
     """Runs of a pipeline."""
     found, source = pipeline_of_viewer(request, viewer, pipeline), source_of(request)
-    view = runs.of_batches(newest(source, source.lake(found)), _runs(viewer, pipeline))
+    view = runs.of_batches(newest(source, found), _runs(viewer, pipeline))
     return _shown(request, "runs", view, pipeline=pipeline, tab="runs")
 
 

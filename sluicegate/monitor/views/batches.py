@@ -5,7 +5,7 @@ of a table.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from deltalake import DeltaTable
 
-from sluicegate.definition.table import LAYERS
 from sluicegate.errors import SluicegateError
-from sluicegate.lake import layout, log, tables
+from sluicegate.lake import tables
 from sluicegate.monitor import event_log
+from sluicegate.monitor.event_log import Logged
 
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
@@ -148,93 +148,68 @@ class Batch:
     mixed: bool = False
 
 
-def newest(source: Source, at: layout.Lake, limit: int = NEWEST) -> tuple[Batch, ...]:
-    """The last batches of a pipeline's tables, newest first."""
-    found: tuple[Batch, ...] | None = source.once(at.events, ("batches", limit), lambda log: _newest(log, limit))
-    return found or ()
+def newest(source: Source, pipeline: Pipeline, limit: int = NEWEST) -> tuple[Batch, ...]:
+    """The last batches of a pipeline's tables, newest first.
 
-
-def so_far(source: Source, pipeline: Pipeline, running: Collection[str]) -> tuple[Batch, ...]:
-    """The last batches of a pipeline's tables, newest first, with those of runs under way.
-
-    A job copies its commits to the event log when it ends: until then they are in the logs of the tables alone.
-
-    Args:
-        source: where things are.
-        pipeline: the definition.
-        running: ids of the runs under way.
+    A job copies its commits to the event log when it ends, and one that is killed leaves that to the next: until then
+    they are in the logs of the tables alone, of which the newest commits are read.
     """
-    copied = newest(source, source.lake(pipeline))
-    if not running:
-        return copied
-    known = {(batch.table, batch.version, batch.run_id) for batch in copied}
-    own = [batch for batch in _by_logs(source, pipeline) if batch.run_id in running]
-    more = [batch for batch in own if (batch.table, batch.version, batch.run_id) not in known]
-    return tuple(sorted((*more, *copied), key=lambda batch: (batch.time, batch.version), reverse=True))
-
-
-def _by_logs(source: Source, pipeline: Pipeline) -> Iterator[Batch]:
-    """The last batches of each table by its own log, read once for each version of it."""
     at = source.lake(pipeline)
-    for layer in LAYERS:
-        for name in pipeline.names(layer):
-            try:
-                yield from source.once(at.table(layer, name), "batches", partial(_listed, layer=layer)) or ()
-            except SluicegateError:  # the table's own page says what is wrong with it
-                continue
+    found: Copied = source.once(at.events, ("batches", limit), partial(_copied, limit=limit)) or ((), {})
+    copied, versions = found
+    more = [batch for one in event_log.logged(pipeline, at) for batch in _not_copied(source, one, versions)]
+    if not more:
+        return copied
+    return tuple(sorted((*copied, *more), key=_place, reverse=True)[:limit])
 
 
-def _listed(table: DeltaTable, layer: str) -> tuple[Batch, ...]:
-    return tuple(_of_log(table, layer))
+Copied = tuple[tuple[Batch, ...], Mapping[str, int]]
+"""Batches of the event log, newest first, and the newest version that they have of each table, by its id."""
 
 
-def of_table(source: Source, at: layout.Lake, layer: str, table: str) -> tuple[Batch, ...]:
+def _copied(events: DeltaTable, limit: int) -> Copied:
+    rows = event_log.newest(events, limit).to_pylist()
+    versions: dict[str, int] = {}
+    for row in rows:
+        versions[row["table_id"]] = max(versions.get(row["table_id"], -1), row["version"])
+    return tuple(sorted((_batch(row) for row in rows), key=_place, reverse=True)), versions
+
+
+def _place(batch: Batch) -> tuple[datetime, str, int]:
+    """Place of a batch among others, as ``history`` has them."""
+    return batch.time, batch.table, batch.version
+
+
+def _not_copied(source: Source, of: Logged, versions: Mapping[str, int]) -> tuple[Batch, ...]:
+    """Batches of a table since those of the event log; none of one that cannot be read, whose own page says why."""
+    try:
+        table = source.table(of.uri)
+        copied = -1 if table is None else versions.get(tables.table_id(table), -1)
+        if table is None or table.version() <= copied:
+            return ()
+        return source.of_version(of.uri, table, ("since", copied), partial(_since, of=of, copied=copied))
+    except SluicegateError:
+        return ()
+
+
+def _since(table: DeltaTable, of: Logged, copied: int) -> tuple[Batch, ...]:
+    return tuple(_batch(row) for row in event_log.since(table, of, copied, OF_A_TABLE))
+
+
+def of_table(source: Source, pipeline: Pipeline, layer: str, table: str) -> tuple[Batch, ...]:
     """The last batches of one table, newest first; those that the newest of its pipeline lack are from its own log."""
-    known = [batch for batch in newest(source, at) if batch.table == table][:OF_A_TABLE]
-    if len(known) == OF_A_TABLE:
-        return tuple(known)
-    uri = at.table(layer, table)
-    committed: tuple[Batch, ...] = source.once(uri, "batches", partial(_listed, layer=layer)) or ()
-    versions = {batch.version for batch in committed}
-    more = [batch for batch in known if batch.version not in versions or batch.mode in ("refused", "passed")]
-    every = sorted([*committed, *more], key=lambda batch: (batch.time, batch.version), reverse=True)
-    return tuple(every[:OF_A_TABLE])
+    known = [batch for batch in newest(source, pipeline) if batch.table == table]
+    if len(known) < OF_A_TABLE:
+        of = Logged(table, source.lake(pipeline).table(layer, table))
+        committed: tuple[Batch, ...] = source.once(of.uri, "batches", partial(_since, of=of, copied=-1)) or ()
+        written = {batch.version for batch in known if batch.mode not in ("refused", "passed")}
+        more = [batch for batch in committed if batch.version not in written]
+        known = sorted([*known, *more], key=_place, reverse=True)
+    return tuple(known[:OF_A_TABLE])
 
 
-def _newest(events: DeltaTable, limit: int) -> tuple[Batch, ...]:
-    found = _newest_rows(events, limit)
-    rows = found.sort_by([("time", "descending"), ("version", "descending")]).slice(0, limit).to_pylist()
-    return tuple(_batch(row, json.loads(row["details"] or "{}")) for row in rows)
-
-
-def _newest_rows(events: DeltaTable, limit: int) -> Any:
-    """Rows of the files with the newest events, at least ``limit`` of them: most files need not be opened."""
-    columns = [name for name in event_log.EVENTS.names if name != "table_id"]
-    if tables.filesystem(events) is None or not tables.is_plain(events):
-        return tables.dataset(events).to_table(columns)
-    files = tables.statistics(events, "path", "max.time", "num_records").sort_by([("max.time", "descending")])
-    paths, rows = [], 0
-    # Those without statistics sort last, and have to be opened.
-    for path, newest_of, count in zip(*(files[name].to_pylist() for name in files.column_names), strict=True):
-        if rows < limit or newest_of is None:
-            paths.append(path)
-            rows += count or 0
-    return tables.files_of(events, paths).to_table(columns)
-
-
-def _of_log(table: DeltaTable, layer: str) -> Iterator[Batch]:
-    for commit in log.commits(table, OF_A_TABLE):
-        if commit.ours is not None and commit.ours.get("layer") == layer:
-            numbers = {name: commit.ours.get(name) for name in ("read", "quarantined", "dropped", "duplicates")}
-            row = {
-                "time": datetime.fromtimestamp(commit.timestamp / 1000, UTC), "layer": layer,
-                "table": commit.ours.get("table"), "version": commit.version, "mode": commit.ours.get("mode"),
-                "written": commit.ours.get("written", commit.rows_written), **numbers,
-            }  # fmt: skip
-            yield _batch(row, commit.ours)
-
-
-def _batch(row: Mapping[str, Any], said: Mapping[str, Any]) -> Batch:
+def _batch(row: Mapping[str, Any]) -> Batch:
+    said = json.loads(row["details"] or "{}")
     cost, of_files = said.get("cost") or {}, row["layer"] == "bronze"
     size = said.get("bytes") if of_files else (said.get("bytes") or {}).get("written")
     interval = said.get("interval")

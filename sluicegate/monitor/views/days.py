@@ -85,7 +85,7 @@ def days_view(source: Source, pipeline: Pipeline, name: str | None = None) -> Da
         return DaysView(pipeline.name, found, name, column, ())
     version = (tables.table_id(table), table.version())
     counted = source.soon(("days", uri, version), lambda: _counted(table, column))
-    history = [batch for batch in batches.newest(source, at) if batch.table == name]
+    history = [batch for batch in batches.newest(source, pipeline) if batch.table == name]
     last = history[0] if history else None
     if counted.value is None:
         return DaysView(pipeline.name, found, name, column, None)

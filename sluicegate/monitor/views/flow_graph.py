@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from sluicegate.definition.table import LAYERS
 from sluicegate.errors import SluicegateError
+from sluicegate.monitor import status
+from sluicegate.monitor.plan import BLOCKED, UNASKED, Pending, TableWork
 from sluicegate.monitor.views import batches, discarded, overview, runs, techniques
 from sluicegate.monitor.views.batches import Balance, Batch
 from sluicegate.monitor.views.overview import Backlog
@@ -16,7 +18,10 @@ from sluicegate.monitor.views.runs import DagRun, Run
 
 if TYPE_CHECKING:
     from sluicegate.definition import BronzeTable, Pipeline
+    from sluicegate.monitor.status import TableFacts
     from sluicegate.monitor.views.source import Source
+
+    Tables = Mapping[tuple[str, str], tuple["Node", TableFacts | None]]
 
 
 @dataclass(frozen=True)
@@ -27,11 +32,12 @@ class Node:
         name: its name; of a landing folder, the path in the definition.
         kind: ``landing``, ``bronze``, ``silver``, ``gold``, ``view`` or ``quarantine``.
         table: the table that it belongs to: its own, for landing the bronze table, for quarantine the silver table.
-        state: ``up to date``, ``behind``, ``failed``, ``no table``, ``broken``, or of a folder whether files wait.
+        state: as ``sluicegate status`` has it, where ``waits`` stands for what it waits for, which the sentence says;
+            or ``running``, ``failed``, ``no table`` or ``broken``; of a folder whether files wait.
         sentence: what is the matter, in words.
         rows: rows in it now.
         version: its Delta version.
-        changed: when the chosen run last changed it; else when any run did.
+        changed: when the chosen run last changed it; of one that it did not touch, when any run did.
         balance: where the records are that the chosen run read; None if it did not touch the table.
         files: files that the run read (bronze).
         strategy: its refresh strategy, as planned (gold).
@@ -109,35 +115,60 @@ def graph(source: Source, pipeline: Pipeline, dag_runs: Sequence[DagRun], key: s
         dag_runs: its runs in Airflow; that of ``key`` with its tasks and seconds.
         key: key of the run.
     """
-    last = runs.of_batches(batches.so_far(source, pipeline, runs.running(dag_runs)), dag_runs)
-    run = runs.chosen(last, key)
-    waiting = overview.backlog(source, pipeline)
-    nodes = tuple(_nodes(source, pipeline, run, waiting))
-    known = tuple(replace(one, batches=()) for one in last)
-    return Graph(pipeline.name, pipeline.description, nodes, tuple(_edges(pipeline)), known, run, waiting)
-
-
-def _nodes(source: Source, pipeline: Pipeline, run: Run | None, waiting: Backlog) -> Iterator[Node]:
     at = source.lake(pipeline)
+    source.open_together(at.table(layer, name) for layer in LAYERS for name in pipeline.names(layer))
+    until = source.until()
+    overview.waiting(source, pipeline, 0.0)  # it is listed while the tables are looked at
+    last = runs.of_batches(batches.newest(source, pipeline), dag_runs)
+    run = runs.chosen(last, key)
+    found = {one: _node(source, pipeline, *one) for one in _in_order(pipeline)}
+    waiting = overview.waiting(source, pipeline, until)
+    nodes = tuple(_nodes(source, pipeline, found, run, waiting.value))
+    known = tuple(replace(one, batches=()) for one in last)
+    backlog = overview.of_answer(waiting)
+    return Graph(pipeline.name, pipeline.description, nodes, tuple(_edges(pipeline)), known, run, backlog)
+
+
+def _in_order(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
+    """Layer and name of each table, in the order in which they are made."""
+    for layer in LAYERS:
+        copies = (name for name in pipeline.names(layer) if name in pipeline.deidentified_tables)
+        yield from ((layer, name) for name in (*pipeline.in_order(layer), *copies))
+
+
+def _nodes(
+    source: Source, pipeline: Pipeline, found: Tables, run: Run | None, waiting: Pending | None
+) -> Iterator[Node]:
+    at = source.lake(pipeline)
+    works = {work.table: work for work in waiting.tables} if waiting is not None else {}
     for name, table in pipeline.bronze.items():
-        state = "behind" if name in waiting.behind else "up to date" if waiting.since else ""
-        yield Node(place_of(table), "landing", name, state, files=_of(run, name).files)
+        yield Node(place_of(table), "landing", name, _of_folder(works.get(name)), files=_of(run, name).files)
     for name in pipeline.views:
         yield Node(name, "view", name)
-    for layer in LAYERS:
-        for name in [
-            *pipeline.in_order(layer),
-            *(n for n in pipeline.names(layer) if n in pipeline.deidentified_tables),
-        ]:
-            node = _node(source, pipeline, at.table(layer, name), layer, name)
-            of_run = _of(run, name)
-            behind = name in waiting.behind
-            step = run.step(layer) if run is not None else ""
-            state = node.state or ("running" if step == "running" else "behind" if behind else "up to date")
-            yield _with_run(replace(node, state=state, step=step), of_run)
-            if name in pipeline.silver and source.rows(at.quarantine(name)):
-                rows = discarded.waiting(source, at, name)
-                yield Node("quarantine", "quarantine", name, rows=rows, balance=of_run.balance)
+    for (layer, name), (node, has) in found.items():
+        of_run = _of(run, name)
+        step = run.step(layer) if run is not None else ""
+        yield _with_run(_with_state(replace(node, step=step), works.get(name)), of_run)
+        if has is not None and has.quarantined:
+            rows = discarded.waiting(source, at, name)
+            yield Node("quarantine", "quarantine", name, rows=rows, balance=of_run.balance)
+
+
+def _of_folder(work: TableWork | None) -> str:
+    if work is None:
+        return ""
+    return UNASKED if work.state == UNASKED else "behind" if work.waits else "up to date"
+
+
+def _with_state(node: Node, work: TableWork | None) -> Node:
+    """A node with what is said of its table, the worst first; up to date while landing is being listed."""
+    if node.state:
+        return node
+    if node.step == "running":
+        return replace(node, state="running")
+    if work is not None and work.state == BLOCKED:
+        return replace(node, state="waits", sentence=work.progress.why)
+    return replace(node, state=work.state if work is not None else "up to date")
 
 
 def place_of(table: BronzeTable) -> str:
@@ -147,20 +178,20 @@ def place_of(table: BronzeTable) -> str:
     return table.kafka.topic or table.kafka.topic_pattern or ", ".join(table.kafka.topics or ())
 
 
-def _node(source: Source, pipeline: Pipeline, uri: str, layer: str, name: str) -> Node:
+def _node(source: Source, pipeline: Pipeline, layer: str, name: str) -> tuple[Node, TableFacts | None]:
+    """A table with what is wrong with it, and what it has; None of one that cannot be read."""
     comment = "" if name in pipeline.deidentified_tables else pipeline.table(name)[1].comment
     try:
-        table = source.table(uri)
-        if table is None:
-            return Node(name, layer, name, "no table", "no run has made it yet", comment=comment)
-        rejected = source.rows(f"{uri}_rejected")
-        return Node(
-            name, layer, name, "failed" if rejected else "",
-            f"its newest batch was refused for {rejected:,} rows" if rejected else "",
-            source.rows(uri), table.version(), rejected=rejected, comment=comment,
-        )  # fmt: skip
+        has = status.facts(source.opened(), source.lake(pipeline), layer, name)
     except SluicegateError as error:
-        return Node(name, layer, name, "broken", error.message, comment=comment)
+        return Node(name, layer, name, "broken", error.message, comment=comment), None
+    if has.version is None:
+        return Node(name, layer, name, "no table", "no run has made it yet", comment=comment), has
+    refused = f"its newest batch was refused for {has.rejected:,} rows" if has.rejected else ""
+    return Node(
+        name, layer, name, "failed" if refused else "", refused, has.rows, has.version, has.changed,
+        rejected=has.rejected, comment=comment,
+    ), has  # fmt: skip
 
 
 @dataclass(frozen=True)

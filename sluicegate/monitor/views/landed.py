@@ -23,7 +23,7 @@ from sluicegate.monitor import status
 from sluicegate.monitor.views.source import Answer, Source
 
 if TYPE_CHECKING:
-    from sluicegate.definition import Pipeline
+    from sluicegate.definition import BronzeTable, Pipeline
 
 PAGE = 100
 """Files of a page, at least: the ledger batch of the last of them is there as a whole."""
@@ -129,14 +129,19 @@ def files_view(source: Source, pipeline: Pipeline, name: str, state: str = "", b
     table = bronze_table(pipeline, name)
     if state and state not in status.STATES:
         raise PipelineMissing("there is no such state of a file")
+    if not (table.of_files or table.kafka):
+        return _of_versions(source, pipeline, name, state, before)
     at = source.lake(pipeline)
-    entries = source.rows(at.ledger(name))
+    entries = source.rows(at.ledger(name)) if table.of_files else _ranges(source, at.ledger(name))
     answer = source.soon(("landed", pipeline.name, name), lambda: _landed(pipeline, name)) if table.of_files else None
     landed = (answer.value or ()) if answer is not None else ()
     listed = answer.since if answer is not None and answer.error is None else None
-    counts = _counts(source, at, name, entries) | {
-        one: sum(file.state == one for file in landed) if listed is not None else None for one in LANDED
-    }
+    counts = _counts(source, pipeline, name, entries)
+    if table.of_files:
+        unlisted = counts.pop("waiting", 0) or 0  # entered, and not in bronze yet
+        counts |= {one: sum(file.state == one for file in landed) if listed is not None else None for one in LANDED}
+        if (of_landing := counts["waiting"]) is not None:
+            counts["waiting"] = of_landing + unlisted
     found: list[File] = []
     older: int | None = None
     searching = False
@@ -146,7 +151,7 @@ def files_view(source: Source, pipeline: Pipeline, name: str, state: str = "", b
         if before is None:
             found = [file for file in landed if not state or file.state == state][:PAGE]
         source.dataset(at.outcome(name))
-        page = _page(source, at, name, state, before)
+        page = _page(source, table, at, name, state, before)
         searching = page.value is None and page.error is None
         if page.error is not None:
             raise page.error
@@ -167,6 +172,42 @@ def files_view(source: Source, pipeline: Pipeline, name: str, state: str = "", b
         error,
         searching,
     )
+
+
+def _of_versions(source: Source, pipeline: Pipeline, name: str, state: str, before: int | None) -> FilesView:
+    """What each run took of a Delta table, and the versions that wait, in place of files."""
+    path = pipeline.bronze[name].path
+    found = [source.table(one) for one in (source.lake(pipeline).table("bronze", name), path)]
+    stamp = tuple((tables.table_id(one), one.version()) if one is not None else None for one in found)
+    answer = source.soon(("versions", pipeline.name, name, stamp), lambda: _versions(pipeline, name))
+    every = answer.value or ()
+    counts: dict[str, int | None] = {one: sum(file.state == one for file in every) for one in _OF_VERSIONS}
+    wanted = [one for one in every if (not state or one.state == state) and (before is None or _ends(one) < before)]
+    shown = tuple(wanted[:PAGE])
+    older = _ends(shown[-1]) if len(wanted) > PAGE else None
+    error = answer.error.message if answer.error is not None else ""
+    searching = answer.value is None and not error
+    return FilesView(
+        pipeline.name, name, path, False, len(every), counts, state, shown, older, answer.since, error, searching
+    )  # fmt: skip
+
+
+_OF_VERSIONS = ("waiting", "ingested", "replaced")
+
+
+def _versions(pipeline: Pipeline, name: str) -> tuple[File, ...]:
+    return tuple(_file(row) for row in reversed(status.files(name, pipeline, pipeline.settings).to_pylist()))
+
+
+def _ends(file: File) -> int:
+    """Version of its source that a run ended at."""
+    return file.batch if file.batch is not None else -1
+
+
+def _ranges(source: Source, ledger: str) -> int:
+    """Ranges of offsets that a ledger has."""
+    counted = source.once(ledger, "ranges", lambda one: status.with_records(tables.dataset(one).to_table(["size"])))
+    return 0 if counted is None else int(counted.num_rows)
 
 
 def _landed(pipeline: Pipeline, name: str) -> tuple[File, ...]:
@@ -199,27 +240,34 @@ def _discovered(pipeline: Pipeline, name: str) -> pa.Table:
     return pa.concat_tables(parts, promote_options="default")
 
 
-def _counts(source: Source, at: layout.Lake, name: str, entries: int) -> dict[str, int | None]:
-    """Entries of the ledger by state; of many entries only the failed ones, which the log of statuses has."""
+def _counts(source: Source, pipeline: Pipeline, name: str, entries: int) -> dict[str, int | None]:
+    """Entries of the ledger by state; of many entries those that failed or wait, which are few of them."""
+    at, table = source.lake(pipeline), pipeline.bronze[name]
     if entries <= FEW:
         stamp = tuple(source.rows(uri) for uri in (at.table("bronze", name), at.outcome(name), at.archive(name)))
-        found = source.once(at.ledger(name), ("states", stamp), lambda _: _states(at, name))
+        found = source.once(at.ledger(name), ("states", stamp), lambda _: _states(table, at, name))
         return dict(found or {})
+    opened = source.opened()
     failed = source.once(
-        at.outcome(name), "failed", lambda _: file_status.read(at, name, ["path"], _FAILED, source.opened()).num_rows
+        at.outcome(name), "failed", lambda _: file_status.read(at, name, ["path"], _FAILED, opened).num_rows
     )
-    return {"failed": failed or 0, "ingested": None}
+    bronze = source.table(at.table("bronze", name))
+    now = None if bronze is None else (tables.table_id(bronze), bronze.version())
+    waits = source.once(
+        at.ledger(name), ("unread", now), lambda ledger: len(file_status.unread(at, name, ledger, opened))
+    )
+    return {"waiting": waits or 0, "failed": failed or 0, "ingested": None}
 
 
 _FAILED = pc.field("error").is_valid()
 
 
-def _states(at: layout.Lake, name: str) -> dict[str, int | None]:
-    counted = file_status.statuses(at, name)["state"].value_counts().to_pylist()
+def _states(table: BronzeTable, at: layout.Lake, name: str) -> dict[str, int | None]:
+    counted = status.of_ledger(name, table, at)["state"].value_counts().to_pylist()
     return {one["values"]: one["counts"] for one in counted}
 
 
-def _page(source: Source, at: layout.Lake, name: str, state: str, before: int | None) -> Answer[Page]:
+def _page(source: Source, of: BronzeTable, at: layout.Lake, name: str, state: str, before: int | None) -> Answer[Page]:
     """Files of a page, found once for the versions of the tables that they are in."""
     found = [
         source.table(uri) for uri in (at.ledger(name), at.table("bronze", name), at.outcome(name), at.archive(name))
@@ -227,13 +275,13 @@ def _page(source: Source, at: layout.Lake, name: str, state: str, before: int | 
     versions = tuple((tables.table_id(table), table.version()) if table is not None else None for table in found)
     what = ("files", at, name, versions, state, before)
     if state:
-        return source.soon(what, lambda: _of_ledger(source, at, name, state, before))
-    known = source.once(at.ledger(name), what, lambda _: _of_ledger(source, at, name, state, before))
+        return source.soon(what, lambda: _of_ledger(source, of, at, name, state, before))
+    known = source.once(at.ledger(name), what, lambda _: _of_ledger(source, of, at, name, state, before))
     return Answer(known or ([], None))
 
 
 def _of_ledger(
-    source: Source, at: layout.Lake, name: str, state: str, before: int | None
+    source: Source, of: BronzeTable, at: layout.Lake, name: str, state: str, before: int | None
 ) -> tuple[list[File], int | None]:
     """Files of a page, and the ledger batch before which the next one begins."""
     ledger = source.table(at.ledger(name))
@@ -245,7 +293,7 @@ def _of_ledger(
     last = before
     for first in _windows(ledger, before):
         last = first
-        read = _window(source, at, name, ledger, first, before)
+        read = _window(source, of, at, name, first, before)
         found = [file for file in reversed(read) if not state or file.state == state]
         if len(found) >= PAGE or len(read) >= FEW:  # a state that hardly any file has is not looked for in all of them
             break
@@ -271,9 +319,7 @@ def _has_before(ledger: DeltaTable, batch: int) -> bool:
     return any(one is None or one < batch for one in least)
 
 
-def _window(
-    source: Source, at: layout.Lake, name: str, ledger: DeltaTable, first: int, before: int | None
-) -> list[File]:
+def _window(source: Source, of: BronzeTable, at: layout.Lake, name: str, first: int, before: int | None) -> list[File]:
     """Files of ledger batches from one on and before another, in the order of reading."""
     inside = pc.field("chunk") >= first
     if before is not None:
@@ -289,6 +335,7 @@ def _window(
             entries = pa.concat_tables([entries, tables.where(source.dataset(at.ledger(name)), of_same)])
     found = file_status.of_entries(at, name, entries, first, source.opened())
     shown = found if before is None else found.filter(pc.less(found["chunk"], before))
+    shown = shown if of.kafka is None else status.with_records(shown)
     return [_file(row) for row in shown.to_pylist()]
 
 

@@ -13,6 +13,7 @@ from deltalake import DeltaTable
 from sluicegate.definition.table import LAYERS
 from sluicegate.errors import PipelineMissing, SluicegateError
 from sluicegate.lake import tables
+from sluicegate.monitor import status
 from sluicegate.monitor.views import batches, column_links, discarded, personal
 from sluicegate.monitor.views.column_links import ColumnLink, ColumnLinks
 from sluicegate.monitor.views.flow_graph import place_of
@@ -223,7 +224,7 @@ def table_view(
     of_run = {"strategy": last.strategy, "because": last.because, "mixed": last.mixed} if last else {}
     return TableView(
         pipeline.name, layer, name, history=history, rules=tuple(_rules(pipeline, name, history)),
-        changed=last.time if last else None, **(about | of_run | found),
+        **(about | of_run | found),
     )  # fmt: skip
 
 
@@ -275,18 +276,19 @@ def _read(source: Source, pipeline: Pipeline, layer: str, name: str, *, rows: bo
     at = source.lake(pipeline)
     uri = at.table(layer, name)
     table = source.table(uri)
-    found: dict[str, Any] = {"history": tuple(reversed(batches.of_table(source, at, layer, name)))}
+    found: dict[str, Any] = {"history": tuple(reversed(batches.of_table(source, pipeline, layer, name)))}
     if table is None:
         return found
+    has = status.facts(source.opened(), at, layer, name)
     sizes: list[int] = source.once(uri, "sizes", _sizes) or []
     columns = columns_of(pipeline, name, table)
     shows = personal.shown(source, pipeline, layer, name)
     shown = tuple(shows(one.name) for one in columns)
     sample = source.once(uri, ("sample", shown), lambda one: _sample(one, shows)) if rows else None
     return found | {
-        "exists": True, "rows": source.rows(uri), "bytes": sum(sizes), "files": len(sizes),
-        "small_files": sum(size < SMALL for size in sizes), "version": table.version(), "columns": columns,
-        "sample": sample, "rejected": source.rows(f"{uri}_rejected"),
+        "exists": True, "rows": has.rows, "bytes": sum(sizes), "files": len(sizes),
+        "small_files": sum(size < SMALL for size in sizes), "version": has.version, "changed": has.changed,
+        "columns": columns, "sample": sample, "rejected": has.rejected,
         "quarantined": discarded.waiting(source, at, name) if name in pipeline.silver else 0,
         "drift": _drift(source, pipeline, name) if layer == "bronze" else (),
     }  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -13,16 +12,16 @@ from croniter import croniter
 
 from sluicegate.definition.table import LAYERS
 from sluicegate.errors import DefinitionError, SluicegateError
-from sluicegate.monitor.plan import Pending, pending
+from sluicegate.flow import flows
+from sluicegate.monitor.plan import UNASKED, Pending, pending
 from sluicegate.monitor.views import batches, discarded, runs
 from sluicegate.monitor.views.as_json import OF_THE_MOMENT
-from sluicegate.monitor.views.source import PATIENCE
 
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
     from sluicegate.monitor.views.batches import Batch
     from sluicegate.monitor.views.runs import DagRun, Run
-    from sluicegate.monitor.views.source import Source
+    from sluicegate.monitor.views.source import Answer, Source
     from sluicegate.settings import Settings
 
 NEWEST = 400
@@ -60,6 +59,7 @@ class Backlog:
         settling: files that may still be being written.
         failed: files that could not be read and are not tried a second time.
         changed: files that changed after they were read.
+        behind: tables that have not taken in what arrived or changed; of Kafka only a run can find that out.
         since: when landing was listed (UTC); None while it is being listed.
         error: why landing cannot be listed.
     """
@@ -123,7 +123,7 @@ def overview(
         dag_runs: their last runs in Airflow, as far as there are any.
         now: the time by which a pipeline is late (UTC; the clock's by default).
     """
-    now, until = now or datetime.now(UTC), time.monotonic() + PATIENCE
+    now, until = now or datetime.now(UTC), source.until()
     if source.patience is not None:  # all at once; those that are not read in time are there as being read
         for name in names:
             source.soon(("line", name), partial(_read, source, name), 0.0)
@@ -145,16 +145,16 @@ class _Facts:
 def _read(source: Source, name: str) -> _Facts:
     pipeline = source.pipeline(name)
     try:
-        waiting = _of_pending(pending(pipeline, pipeline.settings), datetime.now(UTC))
+        backlog_now = _of_pending(_pending(source, pipeline), datetime.now(UTC))
     except SluicegateError as error:
-        waiting = Backlog(error=error.message)
+        backlog_now = Backlog(error=error.message)
     at = source.lake(pipeline)
     try:
-        last = batches.newest(source, at, NEWEST)
+        last = batches.newest(source, pipeline, NEWEST)
         quarantined = sum(discarded.waiting(source, at, table) for table in pipeline.silver)
     except SluicegateError as error:
-        return _Facts(pipeline, waiting, error=error.message)
-    return _Facts(pipeline, waiting, last, quarantined)
+        return _Facts(pipeline, backlog_now, error=error.message)
+    return _Facts(pipeline, backlog_now, last, quarantined)
 
 
 def line(source: Source, name: str, dag_runs: Sequence[DagRun], now: datetime, until: float | None = None) -> Line:
@@ -189,18 +189,30 @@ def mistakes_of(error: DefinitionError, settings: Settings) -> tuple[str, ...]:
     return tuple(str(mistake).replace(f"{settings.pipelines}/", "") for mistake in error.mistakes)
 
 
-def backlog(source: Source, pipeline: Pipeline) -> Backlog:
-    """What waits for a pipeline, as far as it is known by now: a landing folder of a million files takes a while."""
-    answer = source.soon(("pending", pipeline.name), lambda: pending(pipeline, pipeline.settings))
+def waiting(source: Source, pipeline: Pipeline, until: float | None = None) -> Answer[Pending]:
+    """What waits for each table of a pipeline, as far as it is known by now: a landing folder of a million files takes
+    a while. See ``Source.soon``.
+    """
+    return source.soon(("pending", pipeline.name), lambda: _pending(source, pipeline), until)
+
+
+def _pending(source: Source, pipeline: Pipeline) -> Pending:
+    opened = flows.all_opened(pipeline, source.lake(pipeline), source.opened())
+    return pending(pipeline, pipeline.settings, opened)
+
+
+def of_answer(answer: Answer[Pending]) -> Backlog:
+    """What waits, in numbers and in words."""
     if answer.error is not None:
         return Backlog(error=answer.error.message, since=answer.since)
     return Backlog() if answer.value is None else _of_pending(answer.value, answer.since)
 
 
 def _of_pending(found: Pending, since: datetime | None) -> Backlog:
+    behind = tuple(one.table for one in found.tables if one.waits and one.state != UNASKED)
     return Backlog(
         found.sentence(), found.files, found.bytes, found.settling, sum(one.failed for one in found.tables),
-        found.changed, tuple(one.table for one in found.tables if one.waits), since,
+        found.changed, behind, since,
     )  # fmt: skip
 
 

@@ -127,7 +127,7 @@ def quarantine_view(
         raise PipelineMissing("there is no such silver table")
     at = source.lake(pipeline)
     uri = at.quarantine(name)
-    history = batches.of_table(source, at, "silver", name)
+    history = batches.of_table(source, pipeline, "silver", name)
     trend = tuple((batch.time, batch.balance.quarantined) for batch in reversed(history))
     table = source.table(uri)
     if table is None:

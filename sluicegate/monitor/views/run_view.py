@@ -85,7 +85,7 @@ def run_view(source: Source, pipeline: Pipeline, dag_runs: Sequence[DagRun], key
     Raises:
         PipelineMissing: there is no such run.
     """
-    every = runs.of_batches(batches.so_far(source, pipeline, runs.running(dag_runs)), dag_runs)
+    every = runs.of_batches(batches.newest(source, pipeline), dag_runs)
     run = runs.chosen(every, key)
     if run is None:
         raise PipelineMissing("there is no such run")

@@ -181,11 +181,6 @@ def _of_airflow(one: DagRun, batches: Sequence[Batch]) -> Run:
     return Run(one.run_id, one.run_id, one.state, one.kind, began, one.ended, tuple(batches), one)
 
 
-def running(dag_runs: Iterable[DagRun]) -> list[str]:
-    """Ids of the runs that have not ended."""
-    return [one.run_id for one in dag_runs if one.state in RUNNING]
-
-
 def chosen(runs: Sequence[Run], key: str | None) -> Run | None:
     """The run of a key, by default the newest that has changed something or is under way; None if there is none."""
     if key is not None:

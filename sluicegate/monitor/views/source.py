@@ -13,11 +13,13 @@ import contextvars
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 from deltalake import DeltaTable
@@ -26,10 +28,10 @@ from sluicegate import definition
 from sluicegate.definition import Pipeline
 from sluicegate.definition.loader import FILE
 from sluicegate.errors import PipelineMissing, SluicegateError, StoreUnreachable
-from sluicegate.lake import layout, tables
+from sluicegate.lake import layout, log, offsets, tables
 from sluicegate.lake.table import Table, Tables
 from sluicegate.settings import Settings
-from sluicegate.storage import filesystems
+from sluicegate.storage import concurrent, filesystems
 from sluicegate.storage.store_errors import translated
 
 T = TypeVar("T")
@@ -68,7 +70,44 @@ class Answer(Generic[T]):
     error: SluicegateError | None = None
 
 
-class _Remembered(Tables):
+class _Handle(Table):
+    """A handle whose table is that of a source, and with it what was read of the same version before."""
+
+    def __init__(self, uri: str, source: Source) -> None:
+        super().__init__(uri)
+        self._source = source
+
+    @cached_property
+    def delta(self) -> DeltaTable | None:
+        """See ``Table.delta``."""
+        return self._source.table(self.uri)
+
+    @cached_property
+    def restores(self) -> offsets.Lineage | None:
+        """See ``Table.restores``."""
+        return self._once("restores", offsets.lineage)
+
+    @cached_property
+    def last_commit_of_ours(self) -> log.Commit | None:
+        """See ``Table.last_commit_of_ours``: with what RESTOREs left, so that the log is read once for both."""
+        return self.restores.ours if self.restores is not None else None
+
+    @property
+    def rows(self) -> int:
+        """See ``Table.rows``."""
+        return self._once("rows", tables.rows) or 0
+
+    @cached_property
+    def dataset(self) -> Any:
+        """See ``Table.dataset``."""
+        return self._once("dataset", tables.dataset) if self.delta is not None else super().dataset
+
+    def _once(self, what: str, compute: Callable[[DeltaTable], T]) -> T | None:
+        """What is computed from the version that this handle is pinned to."""
+        return None if self.delta is None else self._source.of_version(self.uri, self.delta, what, compute)
+
+
+class _Handles(Tables):
     """Handles whose tables are those of a source."""
 
     def __init__(self, source: Source) -> None:
@@ -76,12 +115,7 @@ class _Remembered(Tables):
         self._source = source
 
     def __getitem__(self, uri: str) -> Table:
-        handle = super().__getitem__(uri)
-        if "delta" not in handle.__dict__:
-            handle.__dict__["delta"] = self._source.table(uri)
-            if handle.delta is not None and self._source.has_dataset(uri):
-                handle.__dict__["dataset"] = self._source.dataset(uri)
-        return handle
+        return self._handles.setdefault(uri, _Handle(uri, self._source))
 
 
 @dataclass
@@ -175,24 +209,36 @@ class Source:
 
     def opened(self) -> Tables:
         """Handles of tables, as functions of other packages take them, which open none a second time."""
-        return _Remembered(self)
+        return _Handles(self)
+
+    def open_together(self, uris: Iterable[str]) -> None:
+        """Opens the tables that are not open yet, several at a time: one after the other, a hundred take half a second.
+
+        Why one cannot be opened is said to whoever asks for it.
+        """
+
+        def opened(uri: str) -> None:
+            with suppress(SluicegateError):
+                self.table(uri)
+
+        new = [uri for uri in uris if self._recall(("table", uri)) is None]
+        # With the store's keys of this request.
+        concurrent.each(lambda one: one[0].run(opened, one[1]), [(contextvars.copy_context(), uri) for uri in new])
 
     def once(self, uri: str, what: Hashable, compute: Callable[[DeltaTable], T]) -> T | None:
         """What is computed from a table, once for each of its versions; None if there is no table."""
         table = self.table(uri)
         if table is None:
             return None
-        version = (tables.table_id(table), table.version())
-        return self.remember((uri, what), version, lambda: compute(table))
+        return self.of_version(uri, table, what, compute)
+
+    def of_version(self, uri: str, table: DeltaTable, what: Hashable, compute: Callable[[DeltaTable], T]) -> T:
+        """What is computed from a version of a table, once for it as long as there is no other."""
+        return self.remember((uri, what), (tables.table_id(table), table.version()), lambda: compute(table))
 
     def dataset(self, uri: str) -> Any:
         """A table as Arrow reads it; None if there is none."""
-        self._store(("has dataset", uri), True)
         return self.once(uri, "dataset", tables.dataset)
-
-    def has_dataset(self, uri: str) -> bool:
-        """Whether a table was read by Arrow before, so that it will probably be read so once more."""
-        return bool(self._recall(("has dataset", uri)))
 
     def rows(self, uri: str) -> int:
         """Number of rows of a table, 0 if there is none; no data is read."""
@@ -227,6 +273,10 @@ class Source:
             return running.result(wait)  # type: ignore[no-any-return]
         except NotYet:
             return known[0] if known is not None else Answer()
+
+    def until(self) -> float:
+        """The time of ``time.monotonic()`` until which a page waits that asks for several results."""
+        return time.monotonic() + (self.patience or 0.0)
 
     def _answer(self, what: Hashable, compute: Callable[[], T]) -> Answer[T]:
         began = time.monotonic()

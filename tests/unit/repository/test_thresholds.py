@@ -186,6 +186,7 @@ EXEMPT = {
     "airflow.page.graph_layout.SWEEPS": LOOKS,
     "airflow.page.dag_runs.NEWEST": LOOKS,
     "airflow.page.routes.LONGEST": "Delta counts versions by numbers of 64 bits, and no ledger has as many batches",
+    "monitor.event_log.MARGIN": SHAPE,
     "monitor.views.one_table.SAMPLE_ROWS": LOOKS,
     "monitor.views.one_table.SMALL": LOOKS,
     "monitor.views.overview.NEWEST": LOOKS,

@@ -14,13 +14,17 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 import sluicegate as sg
+from sluicegate import api
 from sluicegate.definition import load
 from sluicegate.errors import NotADeltaTable, PipelineMissing
 from sluicegate.flow.thresholds import SMALL
-from sluicegate.landing import file_status
+from sluicegate.lake import log, tables
+from sluicegate.landing import file_status, kafka_ledger
+from sluicegate.landing.kafka_ledger import Partition, TopicOffsets
+from sluicegate.monitor import event_log
 from sluicegate.monitor.views import (
     as_json,
     batches,
@@ -41,6 +45,7 @@ from sluicegate.monitor.views.batches import Balance, Batch, RuleCount
 from sluicegate.monitor.views.runs import DagRun, Step
 from sluicegate.monitor.views.source import Source
 from tests.conftest import Workspace
+from tests.support.by_hand import records, taken_in
 from tests.support.page_world import BEGAN, STEP, PageWorld
 
 pytestmark = pytest.mark.unit
@@ -116,27 +121,25 @@ def test_both_sides_of_a_balance_are_equal_or_not() -> None:
 def test_the_newest_batches_are_read_from_the_newest_files(
     world: PageWorld, lake: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    at = world.workspace.lake
-    every = batches.newest(lake, at)
+    every = batches.newest(lake, world.definition)
     assert [one.table for one in every[:3]] == ["device_counts", "daily_patient_avg", SILVER]
     assert every[2].balance == Balance(40, None, 0, 35, 3, 0, 2)
     assert every[2].rules[0] == RuleCount("valid_heartrate", 37, 3)
     for most in (len(every) - 1, len(every), len(every) + 1):
         monkeypatch.setattr(batches, "NEWEST", most)
-        assert batches.newest(lake, at, batches.NEWEST) == every[:most]
+        assert batches.newest(lake, world.definition, batches.NEWEST) == every[:most]
 
 
 def test_a_table_has_batches_that_the_newest_of_its_pipeline_lack(
     world: PageWorld, lake: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    at = world.workspace.lake
-    three = batches.of_table(lake, at, "silver", SILVER)
+    three = batches.of_table(lake, world.definition, "silver", SILVER)
     assert [one.version for one in three] == [2, 1, 0]
     monkeypatch.setattr(batches, "NEWEST", 1)  # of all tables: the last one of gold
     monkeypatch.setattr(batches, "newest", lambda *_: ())
     for most in (2, 3, 4):
         monkeypatch.setattr(batches, "OF_A_TABLE", most)
-        found = batches.of_table(Source(lake.settings), at, "silver", SILVER)
+        found = batches.of_table(Source(lake.settings), world.definition, "silver", SILVER)
         assert [one.balance for one in found] == [one.balance for one in three[:most]]
 
 
@@ -172,7 +175,7 @@ def test_a_run_is_unusual_above_a_share(world: PageWorld, lake: Source, written:
 
 
 def test_a_run_is_compared_with_those_before_it(world: PageWorld, lake: Source) -> None:
-    every = runs.of_batches(batches.newest(lake, world.workspace.lake))
+    every = runs.of_batches(batches.newest(lake, world.definition))
     view = run_view.run_view(lake, world.definition, (), every[0].key)
     assert [one.table for one in view.tables] == ["recordings_bronze", SILVER, "daily_patient_avg", "device_counts"]
     assert view.tables[1].usual == 35
@@ -271,9 +274,133 @@ def test_a_graph_has_what_a_run_under_way_has_committed_and_which_of_its_tasks_r
     assert (ended[SILVER].step, ended[SILVER].state) == ("", "up to date")
 
 
-def test_commits_that_the_event_log_has_too_count_once(world: PageWorld, lake: Source) -> None:
-    known = batches.newest(lake, world.workspace.lake)
-    assert batches.so_far(lake, world.definition, {known[0].run_id}) == known
+def test_a_table_that_waits_for_another_is_neither_up_to_date_nor_behind(tmp_path: Path) -> None:
+    made = Workspace(tmp_path)
+    (tmp_path / "landing" / "things").mkdir(parents=True)
+    joined = "SELECT r.* FROM STREAM(things) AS r LEFT JOIN names ON names.id = r.id"
+    made.define(
+        'name: heart_rate\nbronze:\n  things: {path: "${landing}/things", format: json}\nsilver:\n'
+        '  names: {sql: "SELECT * FROM STREAM(things) AS r"}\n' + f'  s: {{sql: "{joined}"}}\n'
+    )
+    records(made, "things", [1])
+    for table in ("names", "s"):
+        taken_in(made, table, [1], run_id="r")
+    shutil.rmtree(made.uri("names"))
+    said = {one.table: one.state for one in api.status(made.definition).tables}
+    nodes = {one.key: one for one in flow_graph.graph(Source(made.settings, None), made.definition, ()).nodes}
+    assert said["s"] == nodes["s"].sentence == "it joins names, which has no rows yet"
+    assert (nodes["s"].state, nodes["names"].state) == ("waits", "no table")
+
+
+def test_of_kafka_only_a_run_can_find_out_what_waits_and_ranges_without_an_offset_are_none(tmp_path: Path) -> None:
+    made = Workspace(tmp_path, "orders")
+    kafka = "{bootstrap_servers: nowhere:1, topic: o}"
+    made.define(f"name: orders\nbronze:\n  taken: {{format: kafka, kafka: {kafka}}}\n")
+    of, uri = made.definition.bronze["taken"].kafka, made.lake.ledger("taken")
+    assert of is not None
+    begins = {Partition("o", 0): 0, Partition("o", 1): 5}
+    kafka_ledger.enter("taken", of, uri, TopicOffsets({}, begins, {Partition("o", 0): 3, Partition("o", 1): 5}))
+    taken_in(made, "taken", [1, 2, 3], run_id="r")
+    file_status.copy(made.lake, "taken")
+    lake = Source(made.settings, None)
+    assert api.status(made.definition).tables[0].state == "as its last run left it"
+    line = overview.line(lake, "orders", (), NOW)
+    assert (line.state, line.backlog.behind) == ("fine", ())
+    nodes = {one.key: one.state for one in flow_graph.graph(lake, made.definition, ()).nodes}
+    assert set(nodes.values()) == {"as its last run left it"}
+    view = landed.files_view(lake, made.definition, "taken")
+    (entry,) = api.files(made.definition, "taken").to_pylist()
+    assert [(file.path, file.state) for file in view.files] == [(entry["path"], entry["state"])]
+    assert (view.entries, view.counts) == (1, {entry["state"]: 1})
+
+
+def test_a_table_that_reads_a_delta_table_has_versions_in_place_of_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, source_uri = Workspace(tmp_path, "copies"), str(tmp_path / "elsewhere")
+    for number in range(4):
+        write_deltalake(source_uri, pa.table({"x": [number]}), mode="append")
+    made.define(f"name: copies\nbronze:\n  copied: {{path: '{source_uri}', format: delta}}\n")
+    own = tables.table_id(DeltaTable(source_uri))
+    for until in range(3):
+        records(made, "copied", [1], source=own, until=until, mode="incremental", layer="bronze", table="copied")
+    every = [(one["chunk"], one["state"]) for one in api.files(made.definition, "copied").to_pylist()]
+    assert every == [(0, "ingested"), (1, "ingested"), (2, "ingested"), (3, "waiting")]
+    lake = Source(made.settings, None)
+    for most, pages in ((1, 4), (2, 2), (4, 1), (5, 1)):
+        monkeypatch.setattr(landed, "PAGE", most)
+        found: list[tuple[int | None, str]] = []
+        before, count = None, 0
+        while count == 0 or before is not None:
+            view = landed.files_view(lake, made.definition, "copied", before=before)
+            found += [(file.batch, file.state) for file in view.files]
+            before, count = view.older, count + 1
+        assert (found, count, view.entries) == (every[::-1], pages, 4)
+    view = landed.files_view(lake, made.definition, "copied", "waiting")
+    assert [file.batch for file in view.files] == [3]
+    assert view.counts == {"waiting": 1, "ingested": 3, "replaced": 0}
+
+
+def test_a_refused_batch_does_not_change_a_table(tmp_path: Path) -> None:
+    made = PageWorld.at(tmp_path, runs=1)
+    before = one_table.table_view(Source(made.workspace.settings, None), made.definition, SILVER)
+    facts = {"layer": "silver", "table": SILVER, "step": "refused", "run_id": "later"}
+    said = CommitProperties(custom_metadata={"userMetadata": json.dumps({log.METADATA: facts})})
+    write_deltalake(f"{made.workspace.uri(SILVER)}_rejected", pa.table({"x": [1, 2]}), commit_properties=said)
+    lake = Source(made.workspace.settings, None)
+    after = one_table.table_view(lake, made.definition, SILVER)
+    assert (after.rejected, after.history[-1].mode, len(after.history)) == (2, "refused", len(before.history) + 1)
+    of_status = next(one for one in api.status(made.definition).tables if one.table == SILVER)
+    assert after.changed == before.changed == of_status.changed
+    graph = flow_graph.graph(lake, made.definition, (), before.history[-1].run_id)
+    assert next(one for one in graph.nodes if one.key == SILVER).state == "failed"
+
+
+def test_a_pipeline_is_opened_once_and_several_tables_at_a_time(
+    world: PageWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    own, both = tables.table_at, threading.Barrier(2, timeout=30)
+
+    def counted(uri: str, version: int | None = None) -> Any:
+        opened.append(uri)
+        if len(opened) <= 2:
+            both.wait()  # for another one that is being opened
+        return own(uri, version)
+
+    monkeypatch.setattr(tables, "table_at", counted)
+    lake = Source(world.workspace.settings, patience=30.0)
+    graph = flow_graph.graph(lake, world.definition, ())
+    assert graph.backlog.since is not None  # landing and the offsets of all tables were looked at, too
+    own_tables = [uri for uri in opened if "/_ledger/" not in uri]
+    assert sorted(own_tables) == sorted(set(own_tables))
+
+
+def test_commits_count_once_whether_the_event_log_has_them_or_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = PageWorld.at(tmp_path, runs=1)
+    with pytest.MonkeyPatch.context() as killed:  # before the job had copied its commits
+        killed.setattr("tests.support.page_world.event_log.copy_events", lambda *_: None)
+        made.run()
+    settings = made.workspace.settings
+    lake = Source(settings, None)
+    before = batches.newest(lake, made.definition)
+    assert len(before) == 4 + 6  # the table of patients is made once
+    monkeypatch.setattr(batches, "OF_A_TABLE", 1)  # as where the event log alone has as many as are shown
+    assert [one.version for one in batches.of_table(lake, made.definition, "silver", SILVER)] == [1]
+    said = api.history(load("heart_rate", settings), newest=100).to_pylist()
+    assert len(said) == len(before)
+    assert [(row["table"], row["version"], row["written"]) for row in reversed(said)] == [
+        (one.table, one.version, one.balance.written) for one in before
+    ]
+    event_log.copy_events(made.definition, made.workspace.lake)
+    assert batches.newest(lake, made.definition) == before
+    assert api.history(load("heart_rate", settings), newest=100).to_pylist() == said
+    for count in (1, 4, 9, 10, 11):
+        assert event_log.newest_rows(made.workspace.lake, None, count).to_pylist() == said[-count:]
+    of_one = [row for row in said if row["table"] == "patients"]
+    assert event_log.newest_rows(made.workspace.lake, "patients", 5).to_pylist() == of_one
 
 
 def test_a_graph_says_what_was_planned_for_a_table_and_what_a_run_did(world: PageWorld, lake: Source) -> None:
