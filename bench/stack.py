@@ -20,13 +20,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from bench.block import Block
 from scripts import compose
 from sluicegate.console import human_bytes
 
 DAG = "heart_rate"
 DAGS = f"/api/v2/dags/{DAG}"
 PAGE = compose.ROOT / "docs" / "sizing.md"
-BEGIN, END = "<!-- made by bench.stack -->", "<!-- end of what bench.stack made -->"
+BLOCK = Block("bench.stack", "The compose stack after many runs")
 
 # Folders in which all that the stack keeps but its database is, with a service that has each. Each container has a
 # scratch of its own, and jobs work in that of the server.
@@ -171,14 +172,6 @@ def _size(size: int | None) -> str:
     return "" if size is None else human_bytes(size)
 
 
-def written(page: str, made: str) -> str:
-    """The page with the table between its two comments; at its end if it has none."""
-    block = f"{BEGIN}\n{made}\n{END}"
-    if BEGIN in page:
-        return page[: page.index(BEGIN)] + block + page[page.index(END) + len(END) :]
-    return f"{page.rstrip()}\n\n## The compose stack after many runs\n\n{block}\n"
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the series; returns the exit code."""
     parser = argparse.ArgumentParser(prog="bench.stack", description=__doc__)
@@ -197,7 +190,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def sample(runs: int, seconds: float) -> None:
         samples.append(sampled(runs, files, seconds))
         print(table(samples), flush=True)
-        PAGE.write_text(written(PAGE.read_text(), table(samples)))
+        PAGE.write_text(BLOCK.written(PAGE.read_text(), table(samples)))
 
     samples, every = [sampled(0)], max(1, given.runs // given.samples)
     done, seconds = 0, 0.0

@@ -17,7 +17,8 @@ from sluicegate.definition.ruled import Ruled, fingerprint
 from sluicegate.definition.table import MadeTable
 from sluicegate.sql.order_by import Ordering
 from sluicegate.sql.query import Query
-from sluicegate.sql.refresh.strategy import RefreshStrategy, refresh_strategy
+from sluicegate.sql.refresh.remembered import refresh_strategy
+from sluicegate.sql.refresh.strategy import RefreshStrategy
 
 
 class GoldTable(MadeTable, streaming.Streamed, Ruled):

@@ -1,7 +1,7 @@
-"""Jobs on Celery workers: two of them, each for a queue, and one that is killed in the middle of a job.
+"""Jobs on Celery workers, with landing and lake on S3: two of them, each for a queue, one of them killed in a job.
 
-Celery's broker is a database here. It needs Airflow's provider, which `make setup` does not bring, and is skipped
-without it (``pip install apache-airflow-providers-celery``).
+So no folder is shared by the workers. Celery's broker is a database here. It needs Airflow's provider, which
+`make setup` does not bring, and is skipped without it (``pip install apache-airflow-providers-celery 'celery<5.7'``).
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ import pytest
 from sluicegate.tools.demo.local_airflow import LocalAirflow
 from tests.conftest import Workspace, beat
 from tests.e2e.test_airflow import DAG, DAGS, ended, run, until
+from tests.e2e.test_s3 import OnS3
 from tests.spark.test_medallion import assert_right
+from tests.support.s3_server import s3_server
 
 pytestmark = [pytest.mark.e2e, pytest.mark.release]
 
@@ -75,11 +77,22 @@ def kill(worker: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.fixture
-def airflow(workspace: Workspace) -> Iterator[CeleryAirflow]:
-    """An Airflow for the workspace, whose jobs go to the queue ``java``."""
-    workspace.edit("pipeline.yaml", 'schedule: "*/15 * * * *"\n', "")
-    workspace.edit("pipeline.yaml", "\ndatabase:", "\nairflow: {queue: java, retry_delay: 5 seconds}\ndatabase:")
-    with CeleryAirflow(workspace.folder / ".airflow", workspace.settings, lasting=True) as started:
+def bucket(workspace: Workspace) -> Iterator[OnS3]:
+    """A workspace in a bucket, where files are read as soon as they have landed."""
+    with s3_server():
+        made = OnS3(workspace.folder)
+        for place in ("recordings", "patients"):
+            path = f"path: ${{landing}}/{place}"
+            made.edit("pipeline.yaml", path, f"settleSeconds: 0\n    {path}")
+        yield made
+
+
+@pytest.fixture
+def airflow(bucket: OnS3) -> Iterator[CeleryAirflow]:
+    """An Airflow for the bucket, whose jobs go to the queue ``java``."""
+    bucket.edit("pipeline.yaml", 'schedule: "*/15 * * * *"\n', "")
+    bucket.edit("pipeline.yaml", "\ndatabase:", "\nairflow: {queue: java, retry_delay: 5 seconds}\ndatabase:")
+    with CeleryAirflow(bucket.folder / ".airflow", bucket.settings, lasting=True) as started:
         started.wait(DAG)
         yield started
 
@@ -89,9 +102,9 @@ def tries(airflow: LocalAirflow, run_id: str) -> dict[str, tuple[str, int]]:
     return {task["task_id"]: (task["state"], task["try_number"]) for task in airflow.tasks(DAG, run_id)}
 
 
-def test_two_workers_and_one_that_is_killed_in_a_job(airflow: CeleryAirflow, workspace: Workspace) -> None:
-    workspace.land("patients/patients.csv", "mrn,name\n1,Ada\n2,Bo\n")
-    workspace.land("recordings/a.json", [beat(1, 1, 0, 60.0), beat(2, 2, 900, -1.0)])
+def test_two_workers_and_one_that_is_killed_in_a_job(airflow: CeleryAirflow, bucket: OnS3) -> None:
+    bucket.land("patients/patients.csv", "mrn,name\n1,Ada\n2,Bo\n")
+    bucket.land("recordings/a.json", [beat(1, 1, 0, 60.0), beat(2, 2, 900, -1.0)])
     with airflow.worker("default"):
         # Nobody takes the jobs as long as there is no worker of their queue; all other tasks go on.
         first = run(airflow)
@@ -104,15 +117,16 @@ def test_two_workers_and_one_that_is_killed_in_a_job(airflow: CeleryAirflow, wor
             assert ended(airflow, first) == "success"
             assert tries(airflow, first)["bronze"] == ("success", 2)
             assert {state for state, _ in tries(airflow, first).values()} == {"success"}
-            assert_right(workspace)
+            assert_right(bucket)
 
             # Two runs at a time share the workers, and leave the tables of one after the other.
-            workspace.land("recordings/b.json", [beat(1, 1, 3600, 70.0)])
+            bucket.land("recordings/b.json", [beat(1, 1, 3600, 70.0)])
             runs = [run(airflow), run(airflow)]
             assert [ended(airflow, one) for one in runs] == ["success", "success"]
-            assert_right(workspace)
+            assert_right(bucket)
             hosts = {task["task_id"]: task["queue"] for task in of_run(airflow, runs[0])}
     assert {name for name, queue in hosts.items() if queue == "java"} == {"bronze", "silver", "gold"}
+    assert not (bucket.folder / "lake").exists()  # nobody has written to this machine's disk
 
 
 def jobs(worker: subprocess.Popen[bytes]) -> list[int]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sluicegate.settings import Settings
-
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
     from sluicegate.monitor.plan import Pending
@@ -40,27 +38,22 @@ class Found(NamedTuple):
     settle_in: float | None
 
 
-def settles(name: str, settings: Settings) -> float:
+def settles(pipeline: Pipeline) -> float:
     """Seconds until a file that landed now has settled for all tables of a pipeline."""
-    from sluicegate.definition import load
-
-    return max((table.settleSeconds for table in load(name, settings).bronze.values()), default=0.0)
+    return max((table.settleSeconds for table in pipeline.bronze.values()), default=0.0)
 
 
-def arrived(name: str, settings: Settings) -> Arrived:
+def arrived(pipeline: Pipeline) -> Arrived:
     """Bronze tables for which something has arrived; writes nothing, starts no Spark.
 
     Args:
-        name: name of the pipeline.
-        settings: where things are.
+        pipeline: its definition.
 
     Raises:
         UserError: see ``find_landed``.
     """
-    from sluicegate.definition import load
     from sluicegate.monitor.plan import pending
 
-    pipeline = load(name, settings)
     waiting = pending(pipeline, pipeline.settings)
     answer = {
         work.table: {"files": work.files, "bytes": work.bytes, "versions": work.versions, "after": work.progress.until}
@@ -75,23 +68,19 @@ def _settle_in(pipeline: Pipeline, waiting: Pending) -> float | None:
     return max((pipeline.bronze[work.table].settleSeconds for work in waiting.tables if work.settling), default=None)
 
 
-def find_landed(name: str, settings: Settings, tables: Sequence[str]) -> Found:
+def find_landed(pipeline: Pipeline, tables: Sequence[str]) -> Found:
     """Checks landing, ledger and offsets once, as the jobs do; writes nothing, starts no Spark.
 
     Args:
-        name: name of the pipeline.
-        settings: where things are.
+        pipeline: its definition.
         tables: only these tables; none means all.
 
     Raises:
-        UserError: the definition has mistakes, a landing folder is missing, or something else lies where a table
-            should be.
+        UserError: a landing folder is missing, or something else lies where a table should be.
     """
-    from sluicegate.definition import load
     from sluicegate.monitor.plan import pending  # not above: parsing a DAG file needs neither pyarrow nor deltalake
     from sluicegate.run.request import Request
 
-    pipeline = load(name, settings)
     waiting = pending(pipeline, pipeline.settings).only(Request.of(pipeline, tables=tables).includes)
     found = None if waiting.nothing else {"files": waiting.files, "bytes": waiting.bytes}
     return Found(found, waiting.sentence(), _settle_in(pipeline, waiting))

@@ -96,11 +96,12 @@ class LandedFilesSensor(BaseOperator):
         from sluicegate.airflow.sensors.check import find_landed
 
         try:
-            request = request_of(load(self.pipeline, self.settings), context)
+            pipeline = load(self.pipeline, self.settings)
+            request = request_of(pipeline, context)
             if request.mode != "incremental":
                 self.log.info("this run does not wait for files: it %s", request)
                 return request, None
-            found = find_landed(self.pipeline, self.settings, request.tables)
+            found = find_landed(pipeline, request.tables)
         except UserError as error:
             raise failure(error) from None
         self.log.info(found.sentence)

@@ -12,6 +12,7 @@ from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
 from sluicegate.airflow import bundles, connections
 from sluicegate.airflow.bundles import Places
 from sluicegate.airflow.sensors.check import Arrived, Found, arrived, find_landed, settles
+from sluicegate.definition.reloaded import Reloaded
 from sluicegate.errors import UserError
 from sluicegate.storage import aws
 
@@ -62,6 +63,7 @@ class LandedFilesTrigger(BaseTrigger):
         self.every = every
         self.bundle = bundle
         self._places = Places(places, bundle)
+        self._definition = Reloaded(pipeline)
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Arguments from which the triggerer rebuilds the trigger."""
@@ -93,7 +95,7 @@ class LandedFilesTrigger(BaseTrigger):
 
     def _find(self, said: dict[str, str]) -> Found:
         with aws.given(said):
-            return find_landed(self.pipeline, self._places.settings(), self.tables)
+            return find_landed(self._definition.load(self._places.settings()), self.tables)
 
 
 class FileArrivalTrigger(BaseEventTrigger):
@@ -128,6 +130,7 @@ class FileArrivalTrigger(BaseEventTrigger):
         self.queue = queue
         self.bundle = bundle
         self._places = Places(places, bundle)
+        self._definition = Reloaded(pipeline)
         self._poll_until = 0.0
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
@@ -182,7 +185,7 @@ class FileArrivalTrigger(BaseEventTrigger):
                 return
 
     def _settles(self) -> float:
-        return settles(self.pipeline, self._places.settings())
+        return settles(self._definition.load(self._places.settings()))
 
     def _messages(self, said: dict[str, str]) -> bool:
         """Whether the queue had messages; deletes all of them, so that one check is for many."""
@@ -197,4 +200,4 @@ class FileArrivalTrigger(BaseEventTrigger):
 
     def _find(self, said: dict[str, str]) -> Arrived:
         with aws.given(said):
-            return arrived(self.pipeline, self._places.settings())
+            return arrived(self._definition.load(self._places.settings()))

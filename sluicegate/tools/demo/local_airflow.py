@@ -23,7 +23,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Self, TextIO
 
 import psutil  # type: ignore[import-untyped]
 
@@ -66,7 +66,7 @@ class LocalAirflow:
 
     # --- start and stop ----------------------------------------------------------------------------------------------
 
-    def __enter__(self) -> LocalAirflow:
+    def __enter__(self) -> Self:
         """Starts Airflow; ``wait`` returns when it is ready.
 
         Raises:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
 from datetime import timedelta
 from typing import Any
 
@@ -159,7 +160,9 @@ def test_a_mistake_in_them_has_its_line(workspace: Workspace, text: str, code: s
     assert text[:4] in lines[mistake.line - 1]
 
 
-def test_a_pod_without_its_provider_is_a_mistake(workspace: Workspace) -> None:
+def test_a_pod_without_its_provider_is_a_mistake(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    # As if it were not installed, where it is.
+    monkeypatch.setitem(sys.modules, "airflow.providers.cncf.kubernetes.pod_generator", None)
     says(workspace, "\nairflow: {executor_config: {pod_override: {spec: {containers: []}}}}\ndatabase:")
     dag = dags_of(workspace)["heart_rate"]
     assert {task.task_type for task in dag.tasks} == {"DefinitionMistakes"}

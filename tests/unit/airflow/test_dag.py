@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import psutil  # type: ignore[import-untyped]
 import pytest
 
-from sluicegate.definition import names
+from sluicegate.definition import load, names
 from sluicegate.errors import JavaMissing, PipelineMissing
 from sluicegate.flow.report import ERROR, REPORT
 from sluicegate.monitor.views.runs import TASKS
@@ -390,13 +390,15 @@ def test_the_sensor_waits_in_the_triggerer(workspace: Workspace) -> None:
 
 
 def test_the_triggerer_is_not_held_up_by_a_look(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sluicegate.airflow.sensors.check import Found
+
     _, trigger = deferred(workspace)
     looking, go_on = threading.Event(), threading.Event()
 
     def slow(_: Any) -> Any:
         looking.set()
         assert go_on.wait(60)
-        return {"files": 1, "bytes": 1}, "a look at a very large folder"
+        return Found({"files": 1, "bytes": 1}, "a look at a very large folder", None)
 
     monkeypatch.setattr(trigger, "_find", slow)
 
@@ -408,6 +410,30 @@ def test_the_triggerer_is_not_held_up_by_a_look(workspace: Workspace, monkeypatc
         return await asyncio.wait_for(first, 60)
 
     assert asyncio.run(other_work_goes_on()).payload["found"] == {"files": 1, "bytes": 1}
+
+
+def test_looks_of_one_wait_read_the_definition_once_until_it_is_edited(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sluicegate.definition import reloaded
+
+    loaded: list[str] = []
+
+    def counted(name: str, *of: Any) -> Any:
+        loaded.append(name)
+        return load(name, *of)
+
+    monkeypatch.setattr(reloaded, "load", counted)
+    _, trigger = deferred(workspace)
+    for _ in range(3):
+        assert trigger._find({}).waiting is None
+    assert loaded == ["heart_rate"]
+    # A wait goes by the definition of now: by this one it is for the files of another folder.
+    (workspace.folder / "landing" / "people").mkdir()
+    workspace.edit("pipeline.yaml", "${landing}/patients", "${landing}/people")
+    workspace.land("people/people.csv", "mrn,name\n1,Ada\n")
+    assert trigger._find({}).waiting == {"files": 1, "bytes": 15}
+    assert loaded == ["heart_rate"] * 2
 
 
 def test_the_sensor_waits_only_for_the_chosen_tables(heartbeats: Workspace) -> None:
