@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from sluicegate.definition import Pipeline
+    from sluicegate.flow.finding import Finding
     from sluicegate.lake.layout import Lake
     from sluicegate.lake.log import Commit
     from sluicegate.monitor.backlog import Waiting
@@ -72,13 +73,13 @@ class Account(BaseOperator):
                 problems = verify.findings(pipeline, self.settings, RECORDS)
                 waiting = backlog.waiting(pipeline, self.settings)
                 tables = _tables(pipeline, self.settings, run.run_id, waiting)
-                overdue = self._overdue(pipeline, context, waiting)
+                overdue = self._overdue(pipeline, context, waiting, [one for one in problems if one.kind == "behind"])
         except SluicegateError as error:
             raise failure(error) from None
         for line in _lines(tables):
             self.log.info(line)
         metrics.send_tables(self.pipeline, tables, {table["table"]: _changed(at, table) for table in tables})
-        if problems:
+        if any(problem.kind != "behind" for problem in problems):
             lines = [f"  {line}" for problem in problems for line in problem.lines()]
             raise AirflowFailException("\n".join(["reconciliation failed:", *lines]))
         if overdue:
@@ -88,8 +89,20 @@ class Account(BaseOperator):
         self.log.info("every file and every record is accounted for")
         return tables
 
-    def _overdue(self, pipeline: Pipeline, context: Context, waiting: list[Waiting]) -> list[str]:
-        """Backlog that this run should have taken in, and the command; empty for a run over some of the tables."""
+    def _overdue(
+        self, pipeline: Pipeline, context: Context, waiting: list[Waiting], behind: list[Finding]
+    ) -> list[str]:
+        """What this run should have done and has not, and the command.
+
+        That is: the status of files that a job read, and then was killed; and backlog, unless the run is over some of
+        the tables.
+        """
+        late = [f"  {one}" for one in behind] + self._backlog(pipeline, context, waiting)
+        rerun = f"  trigger {pipeline.name} again, or run: sluicegate run {pipeline.name}"
+        return [*late, rerun] if late else []
+
+    def _backlog(self, pipeline: Pipeline, context: Context, waiting: list[Waiting]) -> list[str]:
+        """Backlog that this run should have taken in; empty for a run over some of the tables."""
         from sluicegate.monitor import backlog
 
         run, request = context["dag_run"], request_of(pipeline, context)
@@ -104,8 +117,7 @@ class Account(BaseOperator):
         # Files that came later may look old. These count if this run was begun for files, and none has been entered.
         if unread and (context["ti"].xcom_pull(task_ids="wait_for_files") or {}).get("files"):
             late += [f"  {table}: {what}" for table, what in unread.items()]
-        rerun = f"  trigger {pipeline.name} again, or run: sluicegate run {pipeline.name}"
-        return [*late, rerun] if late else []
+        return late
 
 
 def _tables(pipeline: Pipeline, settings: Settings, run_id: str, waiting: list[Waiting]) -> list[dict[str, Any]]:

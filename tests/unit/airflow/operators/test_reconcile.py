@@ -9,13 +9,14 @@ import pytest
 
 import sluicegate as sg
 from sluicegate.lake.lock import pipeline_lock
-from sluicegate.landing import intake
+from sluicegate.landing import file_status, intake
 from sluicegate.monitor import status
 from tests.conftest import Workspace
 from tests.support.airflow_runs import context_of
 from tests.support.by_hand import records, taken_in
 from tests.unit.airflow.test_dag import airflow_home as airflow_home
 from tests.unit.airflow.test_dag import task_of
+from tests.unit.monitor.test_status import committed
 
 pytestmark = [pytest.mark.unit, pytest.mark.usefixtures("airflow_home")]
 
@@ -115,6 +116,25 @@ def test_a_run_whose_gold_never_ran_fails(three_records: Workspace) -> None:
     gone(three_records, "daily_patient_avg")
     with pytest.raises(AirflowException, match="daily_patient_avg: it does not exist, and 1 row of"):
         account(three_records)
+
+
+@pytest.mark.parametrize("form", [{}, {"max_files": 1}])
+def test_a_job_that_was_ended_right_after_its_commit_fails_the_run_until_another_run(
+    three_records: Workspace, form: dict[str, Any]
+) -> None:
+    """No record is lost by that, so it is no verdict that stands for good."""
+    from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+    gone(three_records, "recordings_bronze", "recordings_enriched", "recordings_enriched_quarantine")
+    path = str(three_records.land("recordings/a.json", "[]"))
+    intake.enter("recordings_bronze", three_records.definition.bronze["recordings_bronze"], three_records.lake)
+    committed(three_records, "recordings_bronze", path, {"manifest": {path: 1}})
+    taken_in(three_records, "recordings_enriched", [0])
+    with pytest.raises(AirflowException, match="recordings_bronze: the status of 1 file is not on record") as raised:
+        account(three_records, **form)
+    assert not isinstance(raised.value, AirflowFailException)
+    file_status.copy(three_records.lake, "recordings_bronze")
+    account(three_records, **form)
 
 
 @pytest.mark.parametrize("form", [{"tables": ["recordings_bronze"]}, {"max_files": 1}])
