@@ -34,12 +34,12 @@ def airflow(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> Iterator[L
         yield started
 
 
-def until(look: Callable[[], Any], tell: Callable[[], Any] = str) -> Any:
+def until(look: Callable[[], Any], tell: Callable[[], Any] = str, seconds: float = 900) -> Any:
     """What a look gives once it gives something. ``tell`` says how things stand where that takes too long.
 
-    The limit is beyond all retries of a task that a busy machine failed: 30, 90 and 270 seconds.
+    The limit is by default beyond all retries of a task that a busy machine failed: 30, 90 and 270 seconds.
     """
-    end = time.monotonic() + 900
+    end = time.monotonic() + seconds
     while not (found := look()):
         assert time.monotonic() < end, f"it took too long: {tell()}"
         time.sleep(0.2)
