@@ -81,14 +81,14 @@ def _discard(form: Mapping[str, Any], mode: str, end: str | None) -> Discard:
     Raises:
         UserError: it does not name one table, or has what a discard does not take.
     """
-    from sluicegate.run.discard import Discard, clean_note  # not above: as Request
+    from sluicegate.run.discard import Discard, one_line  # not above: as Request
 
     undo = mode == UNDO_DISCARD
     said = {name: str(form.get(name) or "") for name in _OF_DISCARDS}
     if undo and (said["note"] or said["quarantine"]):
         raise UserError("discards are taken back without a note", hint="leave note and quarantine empty")
     return Discard(
-        _one_table("discard", form, end), tuple(form.get("rules") or ()), clean_note(said["note"]), undo,
+        _one_table("discard", form, end), tuple(form.get("rules") or ()), one_line(said["note"]), undo,
         said["discard"], said["quarantine"],
     )  # fmt: skip
 

@@ -265,9 +265,9 @@ def discard(
         TargetConflict: the tables belong to another target.
         SluicegateError: others discard records of the table at the same time, again and again.
     """
-    from sluicegate.run.discard import Discard, clean_note, find, user
+    from sluicegate.run.discard import Discard, find, one_line, user
 
-    chosen = find(pipeline, Discard(table, tuple(rules), clean_note(note), undo, only))
+    chosen = find(pipeline, Discard(table, tuple(rules), one_line(note), undo, only))
     if (confirm is not None and not confirm(chosen)) or not (chosen.records or chosen.discards):
         return 0
     identity = secrets.token_hex(4)

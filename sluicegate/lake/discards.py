@@ -23,8 +23,10 @@ from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from sluicegate import _faults
-from sluicegate.errors import SluicegateError, Where
+from sluicegate.errors import NotADeltaTable, SluicegateError, Where
 from sluicegate.lake import log, tables
+from sluicegate.lake.layout import is_local
+from sluicegate.storage.store_errors import COLOURS
 
 ATTEMPTS = 10
 """Attempts at a commit beside others that discard records of the same table."""
@@ -253,7 +255,7 @@ def add(uri: str, rows: pa.Table, discard: str, by: str, note: str) -> int:
         how many were discarded now.
 
     Raises:
-        SluicegateError: others discard records of the table again and again.
+        SluicegateError: others discard records of the table again and again, or its folder cannot be written.
     """
 
     def change(there: DeltaTable | None) -> tuple[pa.Table, int]:
@@ -275,7 +277,7 @@ def take_back(uri: str, chosen: Callable[[pa.Table], Any], by: str) -> int:
         how many rows were taken back.
 
     Raises:
-        SluicegateError: others discard records of the table again and again.
+        SluicegateError: others discard records of the table again and again, or its folder cannot be written.
     """
 
     def change(there: DeltaTable | None) -> tuple[pa.Table, int]:
@@ -316,12 +318,31 @@ def _committed(
             return count
         except CommitFailedError:
             continue
-        except DeltaError:
+        except (DeltaError, OSError) as error:
             # Of a table that another one has made meanwhile: there is no table to compare with.
-            if there is not None or tables.delta_table(uri) is None:
+            if there is None and isinstance(error, DeltaError) and _is_there(uri):
+                continue
+            if not is_local(uri):  # a store's refusal is translated by who asked it
                 raise
+            raise SluicegateError(
+                "the discards of a table could not be written",
+                where=_where(uri),
+                cause=" ".join(COLOURS.sub("", str(error)).split()),
+                hint="look at the rights of this folder and its space, and try it again",
+            ) from error
     raise SluicegateError(
         "others discard records of the table at the same time, again and again",
-        where=Where(table=uri.rstrip("/").rsplit("/", 1)[-1], file=uri),
+        where=_where(uri),
         hint="nothing was written: try it again",
     )
+
+
+def _is_there(uri: str) -> bool:
+    try:
+        return tables.delta_table(uri) is not None
+    except NotADeltaTable:
+        return False
+
+
+def _where(uri: str) -> Where:
+    return Where(table=uri.rstrip("/").rsplit("/", 1)[-1], file=uri)

@@ -80,8 +80,8 @@ class Discard:
         )
 
 
-def clean_note(text: str) -> str:
-    """A note as it is written: one line, without characters that cannot be seen."""
+def one_line(text: str) -> str:
+    """A note or name as it is written: one line, without characters that cannot be seen."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
@@ -159,9 +159,18 @@ class Chosen:
         """
         from sluicegate.lake import discards
 
+        by = one_line(by)  # Airflow and the system take any text for a name
         if self.request.undo:
-            return discards.take_back(self.uri, lambda found: _chosen(found, self.request), by)
+            return discards.take_back(self.uri, self._shown, by)
         return discards.add(self.uri, self.rows, discard, by, self.request.note)
+
+    def _shown(self, found: pa.Table) -> Any:
+        """Whether each of some discards is to be taken back: one that came after a person was asked is not."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        those = pa.array([one.id for one in self.discards], pa.string())
+        return pc.and_(_chosen(found, self.request), pc.is_in(found["discard"], value_set=those))
 
 
 def find(pipeline: Pipeline, request: Discard) -> Chosen:
@@ -240,7 +249,9 @@ def _as_shown(request: Discard, quarantine: DeltaTable, rows: pa.Table) -> pa.Ta
     if identity == tables.table_id(quarantine) and version == str(quarantine.version()):
         return rows
     try:
-        if identity != tables.table_id(quarantine) or not version.isdigit():
+        # ``int`` takes more texts than these; and a version that is far from any keeps delta-rs busy for hours.
+        is_number = version.isascii() and version.isdecimal() and len(version) <= len(str(quarantine.version()))
+        if identity != tables.table_id(quarantine) or not is_number or int(version) > quarantine.version():
             raise LookupError(request.shown)
         then = tables.delta_table(quarantine.table_uri, int(version))
         return discards.also_in(rows, discards.quarantined_at(then))

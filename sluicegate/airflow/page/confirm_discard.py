@@ -15,7 +15,7 @@ from sluicegate.airflow.page.discards import Discarding, TakingBack
 from sluicegate.errors import PipelineMissing, UserError
 from sluicegate.lake.discards import Discarded
 from sluicegate.monitor.views import quarantined
-from sluicegate.run.discard import LONGEST_NOTE, Discard, clean_note
+from sluicegate.run.discard import LONGEST_NOTE, Discard, one_line
 from sluicegate.run.request import Request as RunRequest
 
 router = APIRouter()
@@ -37,7 +37,7 @@ def ask(request: Request, viewer: ViewerDep, pipeline: str, table: str, rule: ro
 def start(request: Request, viewer: ViewerDep, fields: forms.Sent, pipeline: str, table: str) -> Response:
     """Starts the discard that was confirmed; asks again where the quarantine has changed, or the note will not do."""
     definition = confirm.demanded(request, viewer, pipeline)
-    note = clean_note(fields.get("note", ""))
+    note = one_line(fields.get("note", ""))
     with _whole():
         records = int(fields["records"])
         said = Discarding(pipeline, table, fields["rule"], records, fields["version"], fields["run_id"], note)
@@ -58,8 +58,9 @@ def ask_undo(request: Request, viewer: ViewerDep, pipeline: str, table: str, dis
     """Asks whether to take a discard back. It starts nothing."""
     definition = confirm.demanded(request, viewer, pipeline)
     view = confirm.shown(request, definition, table)
-    made = _made(view, discard)
-    said = TakingBack(pipeline, table, discard, made.records, replays.new_run_id(table, "undo-discard"))
+    made = None if _is_counting(view) else _made(view, discard)
+    records = made.records if made is not None else 0
+    said = TakingBack(pipeline, table, discard, records, replays.new_run_id(table, "undo-discard"))
     return _page(request, "undo_discard", view, said, 200, made=made)
 
 
@@ -70,7 +71,9 @@ def start_undo(request: Request, viewer: ViewerDep, fields: forms.Sent, pipeline
     with _whole():
         said = TakingBack(pipeline, table, fields["discard"], int(fields["records"]), fields["run_id"])
     forms.demand_seal(request, fields, *said.subject())
-    _made(confirm.shown(request, definition, table), said.discard)
+    view = confirm.shown(request, definition, table)
+    if not _is_counting(view):  # else the run looks for it, and says so if it is gone
+        _made(view, said.discard)
     return _started(request, viewer, said)
 
 
@@ -81,6 +84,11 @@ def _whole() -> Iterator[None]:
         yield
     except (KeyError, ValueError):
         raise HTTPException(400, "This form lacks a field.") from None
+
+
+def _is_counting(view: quarantined.QuarantineView) -> bool:
+    """Whether its discards are not known yet, as its records are being counted in the background."""
+    return view.reasons is None
 
 
 def _made(view: quarantined.QuarantineView, discard: str) -> Discarded:

@@ -15,7 +15,7 @@ from sluicegate.cli import app
 from sluicegate.errors import PipelineRenamed, SluicegateError, TargetConflict, UserError
 from sluicegate.lake import renamed
 from sluicegate.lake.claim import claim
-from sluicegate.run.discard import LONGEST_NOTE, Discard, clean_note, find, state
+from sluicegate.run.discard import LONGEST_NOTE, Discard, find, one_line, state
 from tests.support.page_world import PageWorld
 
 pytestmark = pytest.mark.unit
@@ -119,7 +119,7 @@ def test_a_note_has_up_to_LONGEST_NOTE_characters(world: PageWorld, more: int) -
 
 
 def test_a_note_is_one_line() -> None:
-    assert clean_note("<b>x</b>\r\n=1+1\x1b[0m \u202e y") == "<b>x</b> =1+1 [0m y"
+    assert one_line("<b>x</b>\r\n=1+1\x1b[0m \u202e y") == "<b>x</b> =1+1 [0m y"
 
 
 def test_of_a_quarantine_that_was_shown_nothing_is_discarded_that_came_later(world: PageWorld) -> None:
@@ -129,10 +129,36 @@ def test_of_a_quarantine_that_was_shown_nothing_is_discarded_that_came_later(wor
     assert find(definition, Discard(TABLE, note="x", shown=shown)).records == 6
     assert find(definition, Discard(TABLE, note="x", shown=f"{shown}/3")).records == 6
     assert find(definition, Discard(TABLE, note="x")).records == 10
-    for gone in ("x@0", shown.replace("@", "@9"), "", "@"):
+    identity = shown.partition("@")[0]
+    odd = [f"{identity}@{version}" for version in ("²", "٢", "-1", " 1", "9" * 12, "9" * 30, "1_0", "")]
+    for gone in ("x@0", shown.replace("@", "@9"), "", "@", *odd):
         if gone:
             with pytest.raises(UserError, match="no longer as it was shown"):
                 find(definition, Discard(TABLE, note="x", shown=gone))
+
+
+@pytest.mark.parametrize("rules", [(), ("valid_heartrate",)])
+def test_a_discard_that_came_after_the_question_is_not_taken_back(world: PageWorld, rules: tuple[str, ...]) -> None:
+    definition = world.workspace.definition
+    sg.discard(definition, TABLE, note="shown")
+
+    def meanwhile(_chosen: Any) -> bool:
+        world.run(quarantined=2)
+        return bool(sg.discard(definition, TABLE, note="of another"))
+
+    assert sg.discard(definition, TABLE, undo=True, rules=rules, confirm=meanwhile) == 6
+    left = find(definition, Discard(TABLE, undo=True)).discards
+    assert [(one.note, one.records) for one in left] == [("of another", 2)]
+
+
+@pytest.mark.parametrize("name", ["a\n\x1b[31mb", "a\x00[31mb", "a \udc80[31mb"])
+def test_the_name_of_a_user_is_one_line_of_text(world: PageWorld, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    definition = world.workspace.definition
+    monkeypatch.setattr("getpass.getuser", lambda: name)
+    assert sg.discard(definition, TABLE, note="x") == 6
+    (made,) = find(definition, Discard(TABLE, undo=True)).discards
+    assert made.by == "a [31mb"
+    assert sg.discard(definition, TABLE, undo=True) == 6
 
 
 def test_tables_of_others_are_left_alone(world: PageWorld) -> None:

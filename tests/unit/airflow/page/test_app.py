@@ -720,3 +720,16 @@ def test_discarded_records_are_shown_with_their_note_and_can_be_taken_back(serve
     assert run == (fields["run_id"], conf, "starter", [("starter", extra)])
     assert get(server, f"{UNDO}?discard=<script>", user="starter").status_code == 404
     assert get(server, UNDO, user="starter").status_code == 422
+
+
+def test_a_discard_can_be_taken_back_while_its_records_are_counted(
+    server: Any, discarded: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    login, before, ask = token("starter"), started(), f"{UNDO}?discard={discarded}"
+    fields = asked(server, login, ask)
+    monkeypatch.setattr("sluicegate.monitor.views.discarded.standing", lambda *_: None)
+    question = get(server, ask, user="starter")
+    assert (question.status_code, "being counted" in question.text) == (200, True)
+    assert "<form" not in question.text.partition("Take back a discard")[2]
+    assert send(server, login, fields, UNDO).status_code == 303
+    assert [one[0] for one in started() if one not in before] == [fields["run_id"]]
