@@ -25,7 +25,7 @@ from deltalake import CommitProperties, DeltaTable, WriterProperties, write_delt
 
 from sluicegate.airflow.page import html
 from sluicegate.airflow.page.addresses import Addresses
-from sluicegate.lake import layout, log
+from sluicegate.lake import layout, log, tables
 from sluicegate.landing import file_status
 from sluicegate.monitor import event_log
 from sluicegate.monitor.views import (
@@ -41,6 +41,7 @@ from sluicegate.monitor.views import (
     runs,
 )
 from sluicegate.monitor.views.source import Source
+from sluicegate.schema import history
 from sluicegate.settings import Settings
 
 DEFINITION = """name: big
@@ -92,6 +93,7 @@ def made(folder: Path, files: int, commits: int, rows: int) -> Settings:
         ids[table] = str(DeltaTable(at.table(layer, table)).metadata().id)
     _table(at.quarantine("clean"), _broken(rows // 100), commits - 1, {})
     _ledger(at, files, ids["landed"])
+    _schema(at)
     _table(at.events, _events(names, ids, commits), commits // 3, {}, parts=DATA_FILES)
     return settings
 
@@ -108,6 +110,14 @@ def _ledger(at: layout.Lake, files: int, table_id: str) -> None:
               "definition": ["b" * 16] * files, "version": batch, "ingested": times,
               "table_id": [table_id] * files}  # fmt: skip
     _table(at.outcome("landed"), pa.table(became, file_status.OUTCOME), batch[-1] // 10, {}, parts=DATA_FILES)
+
+
+def _schema(at: layout.Lake) -> None:
+    """The schema version of the bronze table, which its first run puts on record."""
+    table = DeltaTable(at.table("bronze", "landed"))
+    first = {"version": 0, "since": BEGAN, "columns": json.dumps(history.columns_of(table)), "changes": "made",
+             "table_id": tables.table_id(table)}  # fmt: skip
+    tables.write(at.schemas("landed"), pa.Table.from_pylist([first], schema=history.SCHEMAS), mode="append")
 
 
 def _rows(count: int) -> pa.Table:
@@ -216,7 +226,7 @@ def _views(source: Source) -> dict[str, Callable[[], str]]:
         "files": files(),
         "files, older": files(before=5000),
         "files, failed": files("failed"),
-        "quarantine": shown("quarantine", aside, tab="quarantine", table="clean", **at),
+        "quarantine": shown("quarantine", aside, tab="quarantine", table="clean", starts=False, **at),
         "runs": shown("runs", all_runs, tab="runs", **at),
         "run": shown("run", lambda: run_view.run_view(source, big, (), all_runs()[0].key), tab="runs", **at),
         "days": shown("days", lambda: days.days_view(source, big), tab="days", **at),
