@@ -30,6 +30,7 @@ from sluicegate.cli import (
     report,
     run,
     serve,
+    show,
     simulate,
     sql,
     status,
@@ -92,6 +93,7 @@ def main() -> None:
 app.command()(run.run)
 app.command()(plan.plan)
 app.command()(status.status)
+app.command()(show.show)
 app.command()(alerts.alerts)
 app.command("test")(test.run_cases)
 app.command()(files.files)

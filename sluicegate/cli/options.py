@@ -6,6 +6,7 @@ import inspect
 import json
 import sys
 import time
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -43,6 +44,9 @@ PipelineName = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 WATCHED_EVERY = 2.0
 """Seconds after which what is watched is shown once more."""
+
+# Characters that turn the direction of the text behind them.
+_REORDERING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 PLACES: dict[Place, Any] = {
     "lake": typer.Option("--lake", help="Root of the tables, path or URI. [env: SLUICEGATE_LAKE; default: ./lake]"),
@@ -165,7 +169,7 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], right: Seq
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
-        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+        table.add_column(plain(column), justify="right" if column in right else "left", overflow="fold")
     for row in rows:
         table.add_row(*[_text(value) for value in row])
     width = None if sys.stdout.isatty() else 200
@@ -188,9 +192,18 @@ def watched(show: Callable[[], None], every: float = WATCHED_EVERY) -> None:
             time.sleep(every)
 
 
+def plain(text: str) -> str:
+    """A text without what a terminal would obey or reorder: a name, a comment or a record may have such characters."""
+    return "".join("\N{REPLACEMENT CHARACTER}" if _obeyed(char) else char for char in text)
+
+
+def _obeyed(char: str) -> bool:
+    return (unicodedata.category(char) == "Cc" and char not in "\n\t") or char in _REORDERING
+
+
 def _text(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%d %H:%M:%S")
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else plain(str(value))

@@ -13,6 +13,7 @@ READS = {
     "starter": {"heart_rate"},  # may trigger runs, too
     "editor": {"heart_rate"},  # the same
     "both": {"heart_rate", "secret"},
+    "auditor": {"heart_rate", "secret"},  # may not read runs
 }
 STARTS = {"starter", "editor"}
 
@@ -25,6 +26,8 @@ class DagRights(SimpleAuthManager):
         if details is None or details.id is None:
             return True
         if user.username == "counter" and access_entity == DagAccessEntity.TASK_LOGS:
+            return False
+        if user.username == "auditor" and access_entity == DagAccessEntity.RUN:
             return False
         may_start = user.username in STARTS and access_entity == DagAccessEntity.RUN and method == "POST"
         return (method == "GET" or may_start) and details.id in READS.get(user.username, set())

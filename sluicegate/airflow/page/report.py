@@ -9,7 +9,6 @@ from markupsafe import Markup
 from sluicegate.airflow.page import html
 from sluicegate.airflow.page.addresses import Anchors
 from sluicegate.definition import LAYERS, Pipeline
-from sluicegate.errors import UserError
 from sluicegate.monitor.views import flow_graph, one_table, run_view
 from sluicegate.monitor.views.flow_graph import Graph
 from sluicegate.monitor.views.one_table import TableView
@@ -46,14 +45,10 @@ def report_of(pipeline: Pipeline, run: str | None = None, *, rows: bool = False)
         UserError: there is no such run among the last ones.
     """
     source = Source(pipeline.settings, patience=None)
-    graph = flow_graph.graph(source, pipeline, ())
-    found = next((one for one in graph.runs if run is not None and run in (one.key, one.run_id)), None)
-    if run is not None and found is None:
-        known = ", ".join(one.key for one in graph.runs[:3]) or "none"
-        raise UserError(f"{pipeline.name} has no run {run} among its last ones", hint=f"its last runs are {known}")
-    if found is not None:
-        graph = flow_graph.graph(source, pipeline, (), found.key)
-    shown = run_view.run_view(source, pipeline, (), graph.run.key) if graph.run is not None else None
+    shown = run_view.named(source, pipeline, run) if run is not None else None
+    graph = flow_graph.graph(source, pipeline, (), shown.run.key if shown is not None else None)
+    if shown is None and graph.run is not None:
+        shown = run_view.run_view(source, pipeline, (), graph.run.key)
     names = [name for layer in LAYERS for name in pipeline.names(layer)]
     tables = tuple(one_table.table_view(source, pipeline, name, rows=rows, readable=source.names()) for name in names)
     return Report(graph, shown, tables)

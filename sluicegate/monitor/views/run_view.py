@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sluicegate.definition.table import LAYERS
-from sluicegate.errors import PipelineMissing
+from sluicegate.errors import PipelineMissing, UserError
 from sluicegate.monitor.views import batches, runs, techniques
 
 if TYPE_CHECKING:
@@ -100,6 +100,25 @@ def run_view(source: Source, pipeline: Pipeline, dag_runs: Sequence[DagRun], key
         layer: (last[layer] - began).total_seconds() for layer in LAYERS if layer in last and began is not None
     }
     return RunView(pipeline.name, run, tables, before, every[place - 1].key if place else None, until)
+
+
+def named(source: Source, pipeline: Pipeline, run: str | None) -> RunView:
+    """One run as commits have it, by its key or by its id.
+
+    Args:
+        source: where things are.
+        pipeline: the definition.
+        run: key or id of the run.
+
+    Raises:
+        UserError: there is no such run among the last ones.
+    """
+    every = runs.of_batches(batches.newest(source, pipeline))
+    found = next((one for one in every if run in (one.key, one.run_id)), None)
+    if found is None:
+        known = ", ".join(one.key for one in every[:3]) or "none"
+        raise UserError(f"{pipeline.name} has no run {run} among its last ones", hint=f"its last runs are {known}")
+    return run_view(source, pipeline, (), found.key)
 
 
 def _table(every: Sequence[Run], run: Run, layer: str, table: str) -> TableOfRun:

@@ -20,8 +20,10 @@ from uuid import uuid4
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
+from typer.testing import CliRunner
 
 import sluicegate as sg
+from sluicegate.cli import app as cli
 from sluicegate.errors import PipelineMissing
 from sluicegate.monitor.views.source import Source
 from sluicegate.run.discard import Discard, find
@@ -733,3 +735,39 @@ def test_a_discard_can_be_taken_back_while_its_records_are_counted(
     assert "<form" not in question.text.partition("Take back a discard")[2]
     assert send(server, login, fields, UNDO).status_code == 303
     assert [one[0] for one in started() if one not in before] == [fields["run_id"]]
+
+
+COMMANDS = {
+    "home.json": [],
+    "p/heart_rate.json": ["heart_rate"],
+    "p/heart_rate/runs.json": ["heart_rate", "--runs"],
+    "p/heart_rate/run.json?key=scheduled__2026-03-02T06:15:00%2B00:00": [
+        "heart_rate", "--run", "scheduled__2026-03-02T06:15:00+00:00"],
+    "p/heart_rate/days.json": ["heart_rate", "--days"],
+    "p/heart_rate/t/recordings_enriched.json": ["heart_rate", "recordings_enriched", "--rows"],
+    "p/heart_rate/t/recordings_enriched/quarantine.json": [
+        "heart_rate", "recordings_enriched", "--quarantine", "--rows"],
+    "search.json?q=heartrate": ["--search", "heartrate"],
+}  # fmt: skip
+
+
+def test_the_command_show_gives_the_documents_of_the_page(world: PageWorld, server: Any, tmp_path: Path) -> None:
+    """For who may read the rows of two pipelines, but no runs of Airflow, of which a command knows nothing."""
+    own = world.workspace.settings
+    for name in ("heart_rate", "secret"):
+        shutil.copytree(own.pipelines / name, tmp_path / name)
+    places = ["--lake", own.lake, "--landing", own.landing, "--pipelines", str(tmp_path), "--json"]
+    for path, words in COMMANDS.items():
+        shown = CliRunner().invoke(cli.app, ["show", *words, *places])
+        assert shown.exit_code == 0, shown.output
+        assert _lasting(shown.stdout) == _lasting(get(server, path, "auditor").text), path
+        assert "Ada Byron" not in shown.stdout
+
+
+def _lasting(text: str) -> Any:
+    """A document, but of the time at which the backlog was found only that there is one."""
+
+    def lasting(found: dict[str, Any]) -> dict[str, Any]:
+        return found | {"since": bool(found["since"])} if "settling" in found else found
+
+    return json.loads(text, object_hook=lasting)

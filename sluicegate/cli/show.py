@@ -1,0 +1,244 @@
+"""``sluicegate show``: the views of the Lakehouse page for a terminal, and as the JSON that the page has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sluicegate.cli.options import JsonOption, PipelineName, loaded, plain, show_json, show_table, with_settings
+from sluicegate.console import human_bytes
+from sluicegate.errors import UserError
+from sluicegate.settings import Settings
+from sluicegate.storage import aws
+from sluicegate.storage.store_errors import translated
+
+if TYPE_CHECKING:
+    from sluicegate.definition import Pipeline
+    from sluicegate.monitor.views.batches import Balance
+    from sluicegate.monitor.views.days import DaysView
+    from sluicegate.monitor.views.find import Hit
+    from sluicegate.monitor.views.flow_graph import Graph
+    from sluicegate.monitor.views.one_table import TableView
+    from sluicegate.monitor.views.overview import Line
+    from sluicegate.monitor.views.quarantined import QuarantineView
+    from sluicegate.monitor.views.run_view import RunView
+    from sluicegate.monitor.views.runs import Run
+    from sluicegate.monitor.views.source import Source
+
+_ENDS = ["written", "quarantined", "dropped", "duplicates"]
+
+
+@with_settings("lake", "landing", "pipelines", "target")
+def show(
+    pipeline: Annotated[str | None, PipelineName.__metadata__[0]] = None,
+    table: Annotated[str | None, typer.Argument(help="Name of a table; of --days, a silver table.")] = None,
+    run: Annotated[str | None, typer.Option("--run", metavar="ID", help="One run, by its id or its key.")] = None,
+    runs: Annotated[bool, typer.Option("--runs", help="The runs of the pipeline.")] = False,
+    days: Annotated[bool, typer.Option("--days", help="Rows by event time, and the days that were rebuilt.")] = False,
+    quarantine: Annotated[bool, typer.Option("--quarantine", help="The quarantine of a silver table.")] = False,
+    rule: Annotated[str | None, typer.Option("--rule", help="With --quarantine: what broke this rule.")] = None,
+    rows: Annotated[bool, typer.Option("--rows", help="With a table: show some rows, personal data hidden.")] = False,
+    search: Annotated[
+        str | None, typer.Option("--search", metavar="TEXT", help="Tables and columns, by name and comment.")
+    ] = None,
+    *,
+    settings: Settings,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what the Lakehouse page shows: all pipelines, or the graph of one, or one of its tables. No JVM.
+
+    Without a PIPELINE all are shown, those in trouble first. `files` has the files of a bronze table.
+
+    Example: sluicegate show heart_rate recordings_enriched --quarantine
+    """
+    from sluicegate.monitor.views import as_json as views_json
+
+    given = {"--run": run is not None, "--runs": runs, "--days": days, "--quarantine": quarantine,
+             "--search": search is not None}  # fmt: skip
+    chosen = [name for name, is_given in given.items() if is_given]
+    kind = _demanded(chosen, pipeline, table, rule=rule, rows=rows)
+    view = _view(kind, pipeline, table, settings, {"run": run, "rule": rule, "rows": rows, "search": search})
+    if as_json:
+        show_json(views_json.facts(view))
+        return
+    _PRINTED[kind](view)
+
+
+def _demanded(chosen: Sequence[str], pipeline: str | None, table: str | None, *, rule: str | None, rows: bool) -> str:
+    """Which view is wanted.
+
+    Raises:
+        UserError: two are, or what is given does not go with it.
+    """
+    if len(chosen) > 1:
+        raise UserError(f"{' and '.join(chosen)} are several views", hint="give one of them")
+    kind = chosen[0].lstrip("-") if chosen else "table" if table else "graph" if pipeline else "home"
+    if kind in ("run", "runs", "days", "quarantine") and pipeline is None:
+        raise UserError(f"--{kind} is of a pipeline", hint="name one, as sluicegate show PIPELINE")
+    if kind == "quarantine" and table is None:
+        raise UserError("--quarantine is of a silver table", hint="name one behind the pipeline")
+    if kind in ("run", "runs", "search") and table is not None:
+        raise UserError(f"--{kind} is not of one table", hint=f"leave out {table}")
+    if rule is not None and kind != "quarantine":
+        raise UserError("--rule goes with --quarantine", hint="add it, or leave out --rule")
+    if rows and kind not in ("table", "quarantine"):
+        raise UserError("--rows goes with a table", hint="name a table, or leave out --rows")
+    return kind
+
+
+@aws.briefly()
+@translated()
+def _view(kind: str, name: str | None, table: str | None, settings: Settings, more: dict[str, Any]) -> Any:
+    from sluicegate.monitor.views import batches, find, overview
+    from sluicegate.monitor.views import runs as of_runs
+    from sluicegate.monitor.views.source import Source
+
+    definition = loaded(name, settings) if name is not None else None
+    source = Source(settings if definition is None else definition.settings, patience=None)
+    if kind == "search":
+        return find.search(source, source.names() if name is None else [name], more["search"])
+    if definition is None:
+        return overview.overview(source, source.names(), {})
+    if kind == "runs":
+        return of_runs.of_batches(batches.newest(source, definition))
+    return _of_pipeline(kind, source, definition, table, more)
+
+
+def _of_pipeline(kind: str, source: Source, definition: Pipeline, table: str | None, more: dict[str, Any]) -> Any:
+    from sluicegate.monitor import event_log
+    from sluicegate.monitor.views import days, flow_graph, one_table, quarantined, run_view
+
+    event_log.demand_table(definition, table)
+    if kind == "graph":
+        return flow_graph.graph(source, definition, ())
+    if kind == "run":
+        return run_view.named(source, definition, more["run"])
+    if kind == "days":
+        return days.days_view(source, definition, table)
+    if table is None:
+        raise AssertionError(kind)
+    if kind == "quarantine":
+        return quarantined.quarantine_view(source, definition, table, more["rule"] or "", rows=more["rows"])
+    return one_table.table_view(source, definition, table, rows=more["rows"], readable=source.names())
+
+
+def _home(lines: Sequence[Line]) -> None:
+    shown = [
+        [one.name, one.state, one.sentence, one.fresh, one.backlog.files or None, one.quarantined or None]
+        for one in lines
+    ]
+    show_table(
+        ["pipeline", "state", "", "fresh (UTC)", "files wait", "quarantined"], shown, ["files wait", "quarantined"]
+    )
+    for one in lines:
+        for mistake in one.mistakes:
+            _say(f"{one.name}: {mistake}")
+    _counted(lines, "pipeline")
+
+
+def _graph(view: Graph) -> None:
+    columns = ["layer", "table", "state", "rows", "changed (UTC)", "read", *_ENDS, "how", "seconds"]
+    shown = [
+        [node.kind, node.name, node.state, node.rows, node.changed, *_balance(node.balance), node.technique,
+         _s(node.seconds)]
+        for node in view.nodes if node.kind not in ("landing", "view")
+    ]  # fmt: skip
+    show_table(columns, shown, ["rows", "read", *_ENDS, "seconds"])
+    for node in view.nodes:
+        if node.sentence:
+            _say(f"{node.name}: {node.sentence}")
+    _say(f"\nas of the run {view.run.key}" if view.run is not None else "\nit has not run yet")
+    _say(view.backlog.error or view.backlog.sentence)
+
+
+def _table(view: TableView) -> None:
+    _say(f"{view.layer} {view.name}{f': {view.comment}' if view.comment else ''}")
+    size = f"{view.rows:,} rows, version {view.version}, {human_bytes(view.bytes)} in {view.files:,} files"
+    _say(view.problem or (size if view.exists else "no run has made it yet"))
+    show_table(
+        ["column", "type", "computed from", "comment"],
+        [[one.name, one.kind, ", ".join(f"{link.table}.{link.column}" for link in one.reads), one.comment]
+         for one in view.columns],
+    )  # fmt: skip
+    if view.rules:
+        rules = [[one.name, one.text, one.action, one.passed, one.failed] for one in view.rules]
+        show_table(["rule", "condition", "action", "passed", "failed"], rules, ["passed", "failed"])
+    last = [[one.time, one.version, one.mode, *_balance(one.balance), one.run_id] for one in view.history[-10:]]
+    show_table(["time (UTC)", "version", "mode", "read", *_ENDS, "run"], last, ["version", "read", *_ENDS])
+    if view.sample is not None:
+        show_table(view.sample.columns, view.sample.rows)
+
+
+def _quarantine(view: QuarantineView) -> None:
+    shown = [[one.rule, one.text, one.records, one.first, one.last] for one in view.reasons or ()]
+    show_table(["rule", "condition", "records", "first (UTC)", "last (UTC)"], shown, ["records"])
+    for one in view.examples or ():
+        discarded = f"  discarded by {one.by}: {one.note}" if one.discarded is not None else ""
+        _say(f"\n{', '.join(one.rules)}  {one.file}{discarded}\n  {one.record}")
+    _say(f"\n{view.records:,} records in quarantine, {view.discarded:,} discarded")
+    for made in view.discards:
+        _say(f"  discarded by {made.by}, {made.time:%Y-%m-%d %H:%M:%S} UTC, {made.records:,} records: {made.note}")
+
+
+def _runs(found: Sequence[Run]) -> None:
+    shown = [[one.key, one.state, one.kind, one.began, _s(one.seconds), one.entered, one.quarantined] for one in found]
+    columns = ["run", "state", "kind", "began (UTC)", "seconds", "rows into bronze", "quarantined"]
+    show_table(columns, shown, columns[4:])
+    _counted(found, "run")
+
+
+def _run(view: RunView) -> None:
+    _say(f"{view.run.key}: {view.run.kind}, {view.run.state}")
+    shown = [
+        [
+            one.layer,
+            one.table,
+            *_balance(one.balance),
+            one.usual,
+            one.batches[-1].technique,
+            _s(one.seconds),
+            one.differs,
+        ]
+        for one in view.tables
+    ]
+    columns = ["layer", "table", "read", *_ENDS, "usually written", "how", "seconds", "why"]
+    show_table(columns, shown, ["read", *_ENDS, "usually written", "seconds"])
+
+
+def _days(view: DaysView) -> None:
+    if not view.table:
+        _say(f"no such silver table has an event_time: {', '.join(view.tables) or 'none'} of {view.pipeline}")
+        return
+    shown = [[str(one.day), one.rows, one.rebuilt, one.run] for one in view.days or ()]
+    show_table(["day (UTC)", "rows", "rebuilt (UTC)", "run"], shown, ["rows"])
+    _say(f"\n{view.table} by {view.column}; {view.unknown:,} rows without a day")
+
+
+def _search(found: Sequence[Hit]) -> None:
+    shown = [[one.pipeline, one.layer, one.table, one.column, one.kind, one.comment] for one in found]
+    show_table(["pipeline", "layer", "table", "column", "type", "comment"], shown)
+    _counted(found, "hit")
+
+
+_PRINTED: dict[str, Any] = {"home": _home, "graph": _graph, "table": _table, "quarantine": _quarantine, "runs": _runs,
+                            "run": _run, "days": _days, "search": _search}  # fmt: skip
+
+
+def _balance(found: Balance | None) -> Iterable[int | None]:
+    """Both sides of the equation; nothing of a table that a run left as it was."""
+    return [None] * 5 if found is None else [found.read, *(getattr(found, name) for name in _ENDS)]
+
+
+def _s(seconds: float | None) -> str | None:
+    return None if seconds is None else f"{seconds:.1f}"
+
+
+def _say(line: str) -> None:
+    """Prints a line in which names, comments and notes of others may be."""
+    print(plain(line))
+
+
+def _counted(found: Sequence[Any], what: str) -> None:
+    print(f"\n{len(found):,} {what}{'' if len(found) == 1 else 's'}")

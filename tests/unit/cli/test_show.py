@@ -1,0 +1,150 @@
+"""``sluicegate show``: the views of the Lakehouse page as text and as JSON, over a lake that runs have filled."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import sluicegate as sg
+from sluicegate.cli.app import app
+from sluicegate.cli.options import plain
+from sluicegate.errors import UserError
+from tests.support.page_world import PageWorld
+
+pytestmark = pytest.mark.unit
+
+TABLE = "recordings_enriched"
+LAST = "scheduled__2026-03-02T06:15:00+00:00"
+
+# The words of each view, with what its text says, and where its JSON has a fact, and which.
+VIEWS: dict[str, tuple[list[str], list[str], list[Any], Any]] = {
+    "home": ([], ["heart_rate", "fine", "1 pipeline"], [0, "name"], "heart_rate"),
+    "graph": (["heart_rate"], [TABLE, f"as of the run {LAST}"], ["run", "key"], LAST),
+    "table": (["heart_rate", TABLE], ["70 rows, version 1", "valid_heartrate"], ["rows"], 70),
+    "quarantine": (["heart_rate", TABLE, "--quarantine"], ["6 records in quarantine, 0 discarded"], ["records"], 6),
+    "runs": (["heart_rate", "--runs"], [LAST, "2 runs"], [0, "key"], LAST),
+    "run": (["heart_rate", "--run", LAST], [f"{LAST}: scheduled, committed"], ["tables", 1, "balance", "written"], 35),
+    "days": (["heart_rate", "--days"], ["2026-03-02    70", f"{TABLE} by time"], ["days", 0, "rows"], 70),
+    "search": (["--search", "heartrate"], ["DOUBLE", "2 hits"], [1, "table"], TABLE),
+}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> PageWorld:
+    """Two runs; nothing in this module changes it."""
+    return PageWorld.at(tmp_path_factory.mktemp("show"), runs=2)
+
+
+def show(world: PageWorld, *words: str) -> Result:
+    own = world.workspace.settings
+    places = ["--lake", own.lake, "--landing", own.landing, "--pipelines", str(own.pipelines)]
+    return CliRunner().invoke(app, ["show", *words, *places])
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_each_view_is_text_and_json(world: PageWorld, view: str) -> None:
+    words, said, place, fact = VIEWS[view]
+    done = show(world, *words)
+    assert done.exit_code == 0, done.output
+    for one in said:
+        assert one in done.output
+    found = json.loads(show(world, *words, "--json").stdout)
+    for step in place:
+        found = found[step]
+    assert found == fact
+
+
+def test_rows_are_shown_on_demand_and_without_personal_data(world: PageWorld) -> None:
+    for words in (["heart_rate", TABLE], ["heart_rate", TABLE, "--quarantine"]):
+        assert "••••" not in show(world, *words).output
+        shown = show(world, *words, "--rows").output
+        assert "••••" in shown
+        assert "Ada" not in shown
+
+
+def test_a_quarantine_can_be_of_one_rule(world: PageWorld) -> None:
+    words = ("heart_rate", TABLE, "--quarantine", "--rows", "--json", "--rule")
+    assert len(json.loads(show(world, *words, "valid_heartrate").stdout)["examples"]) == 6
+    assert json.loads(show(world, *words, "known_patient").stdout)["examples"] == []
+
+
+def test_discarded_records_are_counted_apart_with_their_notes(tmp_path: Path) -> None:
+    world = PageWorld.at(tmp_path, runs=1)
+    sg.discard(world.workspace.definition, TABLE, note="a sensor test")
+    world.run(quarantined=2)
+    shown = show(world, "heart_rate", TABLE, "--quarantine", "--rows").output
+    assert "2 records in quarantine, 3 discarded" in shown
+    assert "3 records: a sensor test" in shown
+    assert shown.count("0001.json  discarded by") == 3
+    assert "0002.json  discarded by" not in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["heart_rate", "--runs", "--days"], "--runs and --days are several views"),
+        (["heart_rate", TABLE, "--quarantine", "--search", "x"], "--quarantine and --search are several views"),
+        (["--runs"], "--runs is of a pipeline"), (["--run", LAST], "--run is of a pipeline"),
+        (["--days"], "--days is of a pipeline"), (["--quarantine"], "--quarantine is of a pipeline"),
+        (["heart_rate", "--quarantine"], "--quarantine is of a silver table"),
+        (["heart_rate", TABLE, "--runs"], "--runs is not of one table"),
+        (["heart_rate", TABLE, "--run", LAST], "--run is not of one table"),
+        (["heart_rate", TABLE, "--search", "x"], "--search is not of one table"),
+        (["heart_rate", TABLE, "--rule", "valid_heartrate"], "--rule goes with --quarantine"),
+        (["heart_rate", "--rows"], "--rows goes with a table"), (["--rows"], "--rows goes with a table"),
+        (["heart_rate", "nowhere"], "heart_rate has no table nowhere"),
+        (["heart_rate", "recordings_bronze", "--quarantine"], "there is no such silver table"),
+        (["heart_rate", TABLE, "--quarantine", "--rule", "nothing"], "there is no such rule"),
+        (["heart_rate", "--run", "nowhere"], "heart_rate has no run nowhere"),
+        (["nowhere"], "nowhere"),
+    ],
+)  # fmt: skip
+def test_what_does_not_go_together_is_an_error_of_the_user(world: PageWorld, words: list[str], said: str) -> None:
+    refused = show(world, *words).exception
+    assert isinstance(refused, UserError)
+    assert said in refused.message
+    assert refused.exit_code == 2
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_before_the_first_run_there_is_little_to_show(tmp_path: Path, view: str) -> None:
+    world = PageWorld.at(tmp_path, runs=0)
+    words = VIEWS[view][0]
+    done = show(world, *words)
+    if view == "run":
+        assert isinstance(done.exception, UserError)
+        assert done.exception.hint == "its last runs are none"
+        return
+    assert done.exit_code == 0, done.output
+    json.loads(show(world, *words, "--json").stdout)
+    said = {"graph": "it has not run yet", "table": "no run has made it yet", "runs": "0 runs", "search": "0 hits",
+            "quarantine": "0 records in quarantine, 0 discarded"}  # fmt: skip
+    assert said.get(view, "") in done.output
+
+
+def test_a_folder_without_pipelines_is_shown_as_one(tmp_path: Path) -> None:
+    (tmp_path / "none").mkdir()
+    done = CliRunner().invoke(app, ["show", "--pipelines", str(tmp_path / "none"), "--lake", str(tmp_path / "lake")])
+    assert (done.exit_code, done.output.splitlines()[-1]) == (0, "0 pipelines")
+
+
+def test_what_a_terminal_would_obey_does_not_reach_it(tmp_path: Path) -> None:
+    world = PageWorld.at(tmp_path, runs=0)
+    evil = "run\x1b]0;x\x07\x9b31m\u202e<b>"
+    world.run(run_id=evil)
+    for words in (["heart_rate"], ["heart_rate", "--runs"], ["heart_rate", "--run", evil], ["heart_rate", TABLE]):
+        for more in ([], ["--json"]):
+            done = show(world, *words, *more)
+            assert done.exit_code == 0, done.output
+            assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(done.output)
+            assert "<b>" in done.output  # a terminal has no markup, and rich is told so
+
+
+def test_plain_text_keeps_what_people_read() -> None:
+    kept = "Müller\u00a0é 心拍 👩\u200d⚕️\tx\ny"
+    assert plain(kept) == kept
+    assert plain("a\x1b[0m\r\x7f\x85\u2066b") == "a�[0m����b"
