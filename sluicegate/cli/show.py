@@ -141,7 +141,7 @@ def _home(lines: Sequence[Line]) -> None:
 def _graph(view: Graph) -> None:
     columns = ["layer", "table", "state", "rows", "changed (UTC)", "read", *_ENDS, "how", "seconds"]
     shown = [
-        [node.kind, node.name, node.state, node.rows, node.changed, *_balance(node.balance), node.technique,
+        [node.kind, node.table, node.state, node.rows, node.changed, *_balance(node.balance), node.technique,
          _s(node.seconds)]
         for node in view.nodes if node.kind not in ("landing", "view")
     ]  # fmt: skip
