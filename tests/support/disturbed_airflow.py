@@ -133,7 +133,7 @@ def clear(airflow: LocalAirflow, run_id: str, task: str) -> None:
 
 
 def saved(
-    airflow: LocalAirflow, workspace: Workspace, old: str, new: str, seen: Callable[[dict[str, Any]], bool]
+    airflow: LocalAirflow, workspace: Workspace, old: str, new: str, *, seen: Callable[[dict[str, Any]], bool]
 ) -> None:
     """Changes the definition, and waits until Airflow has a DAG by which that is seen."""
     workspace.edit("pipeline.yaml", old, new)
