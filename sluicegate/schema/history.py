@@ -43,10 +43,8 @@ def keep(at: layout.Lake, name: str, opened: Tables | None = None) -> None:
     if table is None:
         return
     last = next(iter(_recorded(at, name, table)[-1:]), None)
-    if last is None or json.loads(last["columns"]) != columns_of(table):
-        found = _changes(table, last)
-        if found:
-            tables.write(at.schemas(name), pa.Table.from_pylist(found, schema=SCHEMAS), mode="append")
+    if found := _changes(table, last):
+        tables.write(at.schemas(name), pa.Table.from_pylist(found, schema=SCHEMAS), mode="append")
 
 
 def versions(at: layout.Lake, name: str) -> list[dict[str, Any]]:
@@ -75,8 +73,10 @@ def _recorded(at: layout.Lake, name: str, table: DeltaTable) -> list[dict[str, A
 
 
 def _changes(table: DeltaTable, last: dict[str, Any] | None) -> list[dict[str, Any]]:
-    """Versions after the last recorded one that changed the columns."""
+    """Versions after the last recorded one that changed the columns; none is read where they are still those."""
     latest = json.loads(last["columns"]) if last else None
+    if latest == columns_of(table):
+        return []
     later: list[tuple[lake_log.Commit, dict[str, str], dict[str, str]]] = []
     # From the newest back to the first with the recorded columns: most versions have the same.
     for commit in lake_log.commits(table, table.version() - (last["version"] if last else -1)):
