@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,9 +25,11 @@ pytestmark = pytest.mark.spark
 RECORDINGS = ("device_id", "mrn", "name", "time", "heartrate")
 
 
-def assert_right(workspace: Workspace) -> None:
-    """All tables hold what the landed files give, and every record is accounted for."""
-    want = expected(workspace.folder / "landing")
+def assert_right(workspace: Workspace, corrected: Callable[[float], float] = float) -> None:
+    """All tables hold what the landed files give, by a transform that corrects rates, and every record is accounted
+    for.
+    """
+    want = expected(workspace.folder / "landing", corrected)
     assert Counter(workspace.rows("recordings_enriched", *RECORDINGS)) == want["silver"]
     quarantined = workspace.rows("recordings_enriched_quarantine", "device_id", "mrn", "_failed_expectations")
     assert Counter((d, m, tuple(rules)) for d, m, rules in quarantined) == want["quarantine"]

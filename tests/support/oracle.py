@@ -5,13 +5,18 @@ from __future__ import annotations
 import csv
 import json
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 
-def expected(landing: Path) -> dict[str, Any]:
+def expected(landing: Path, corrected: Callable[[float], float] = float) -> dict[str, Any]:
     """Silver, quarantine and gold of everything in a landing folder.
+
+    Args:
+        landing: the folder.
+        corrected: what a corrected transform makes of a heart rate.
 
     Returns:
         ``silver`` as a multiset of (device, mrn, name, time, heartrate), ``quarantine`` as a multiset of
@@ -27,9 +32,10 @@ def expected(landing: Path) -> dict[str, Any]:
     for file in sorted((landing / "recordings").glob("*.json"), key=_arrival):
         for record in json.loads(file.read_text()):
             device, mrn, seconds = int(record["device_id"]), int(record["mrn"]), float(record["time"])
-            name, rate = names.get(mrn), record["heartrate"]
+            name, sent = names.get(mrn), record["heartrate"]
+            rate = None if sent is None else corrected(float(sent))
             broken = []
-            if rate is None or not float(rate) > 0:
+            if rate is None or not rate > 0:
                 broken.append("valid_heartrate")
             if name is None:
                 broken.append("known_patient")
@@ -39,7 +45,7 @@ def expected(landing: Path) -> dict[str, Any]:
                 duplicates += 1
             else:
                 time = datetime.fromtimestamp(seconds, UTC)
-                silver[(device, seconds)] = (device, mrn, name, time, float(rate))
+                silver[(device, seconds)] = (device, mrn, name, time, rate)
     days: dict[tuple[Any, ...], list[float]] = defaultdict(list)
     for _, mrn, name, time, rate in silver.values():
         days[(mrn, name, time.replace(hour=0, minute=0, second=0, microsecond=0))].append(rate)
