@@ -9,7 +9,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 
 from sluicegate.airflow.page import forms, html, replays, routes
 from sluicegate.airflow.page.access import Viewer, ViewerDep
-from sluicegate.airflow.page.replays import Replayed
+from sluicegate.airflow.page.replays import Confirmed, Replayed
 from sluicegate.definition import Pipeline
 from sluicegate.errors import PipelineMissing, UserError
 from sluicegate.flow.selection import Replay
@@ -31,18 +31,14 @@ def ask(request: Request, viewer: ViewerDep, pipeline: str, table: str, rule: ro
 def start(request: Request, viewer: ViewerDep, fields: forms.Sent, pipeline: str, table: str) -> Response:
     """Starts the replay that was confirmed; asks again where the quarantine has changed since."""
     definition = demanded(request, viewer, pipeline)
-    try:
+    with forms.whole():
         records = int(fields["records"])
         said = Replayed(pipeline, table, fields["rule"], records, fields["version"], fields["run_id"])
-    except (KeyError, ValueError):
-        raise HTTPException(400, "This form lacks a field.") from None
     forms.demand_seal(request, fields, *said.subject())
     view = _found(request, definition, table, said.rule)
     if view.version != said.version:
         return _confirmation(request, view, 409)
-    replays.start(said, *viewer.who)
-    to = routes.addresses(request).run(pipeline, said.run_id)
-    return RedirectResponse(to, 303)
+    return started(request, viewer, said)
 
 
 def demanded(request: Request, viewer: Viewer, name: str) -> Pipeline:
@@ -90,9 +86,26 @@ def rules_of(view: quarantined.QuarantineView) -> list[quarantined.Reason]:
 
 def _confirmation(request: Request, view: quarantined.QuarantineView, status: int = 200) -> Response:
     said = Replayed(view.pipeline, view.table, view.rule, counted(view), view.version, replays.new_run_id(view.table))
+    return page(request, "replay", view, said, status, changed=status == 409, rules=rules_of(view))
+
+
+def page(
+    request: Request,
+    template: str,
+    view: quarantined.QuarantineView,
+    said: Confirmed,
+    status: int,
+    **more: Any,
+) -> Response:
+    """The page that asks a person to confirm something, with its sealed form."""
     facts: dict[str, Any] = {
-        "view": view, "said": said, "seal": forms.seal(request, *said.subject()), "changed": status == 409,
-        "paused": replays.is_paused(view.pipeline), "pipeline": view.pipeline, "table": view.table,
-        "tab": "quarantine", "rules": rules_of(view),
+        "view": view, "said": said, "seal": forms.seal(request, *said.subject()), "pipeline": view.pipeline,
+        "paused": replays.is_paused(view.pipeline), "table": view.table, "tab": "quarantine", **more,
     }  # fmt: skip
-    return HTMLResponse(html.page("replay", routes.addresses(request), **facts), status)
+    return HTMLResponse(html.page(template, routes.addresses(request), **facts), status)
+
+
+def started(request: Request, viewer: Viewer, said: Confirmed) -> Response:
+    """Starts what was confirmed, and leads to its run."""
+    replays.start(said, *viewer.who)
+    return RedirectResponse(routes.addresses(request).run(said.pipeline, said.run_id), 303)

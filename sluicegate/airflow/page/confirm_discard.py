@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import APIRouter, HTTPException, Query, Request, Response
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi import APIRouter, Query, Request, Response
 
-from sluicegate.airflow.page import confirm, forms, html, replays, routes
+from sluicegate.airflow.page import confirm, forms, replays, routes
 from sluicegate.airflow.page.access import ViewerDep
 from sluicegate.airflow.page.discards import Discarding, TakingBack
 from sluicegate.errors import PipelineMissing, UserError
@@ -38,7 +35,7 @@ def start(request: Request, viewer: ViewerDep, fields: forms.Sent, pipeline: str
     """Starts the discard that was confirmed; asks again where the quarantine has changed, or the note will not do."""
     definition = confirm.demanded(request, viewer, pipeline)
     note = one_line(fields.get("note", ""))
-    with _whole():
+    with forms.whole():
         records = int(fields["records"])
         said = Discarding(pipeline, table, fields["rule"], records, fields["version"], fields["run_id"], note)
     forms.demand_seal(request, fields, *said.subject())
@@ -50,7 +47,7 @@ def start(request: Request, viewer: ViewerDep, fields: forms.Sent, pipeline: str
         RunRequest.of_discard(definition, Discard(table, rules, note, shown=said.version))
     except UserError as error:
         return _question(request, view, note, f"{error.message}: {error.hint}")
-    return _started(request, viewer, said)
+    return confirm.started(request, viewer, said)
 
 
 @router.get(_UNDO, response_model=None)
@@ -61,29 +58,20 @@ def ask_undo(request: Request, viewer: ViewerDep, pipeline: str, table: str, dis
     made = None if _is_counting(view) else _made(view, discard)
     records = made.records if made is not None else 0
     said = TakingBack(pipeline, table, discard, records, replays.new_run_id(table, "undo-discard"))
-    return _page(request, "undo_discard", view, said, 200, made=made)
+    return confirm.page(request, "undo_discard", view, said, 200, made=made)
 
 
 @router.post(_UNDO, response_model=None)
 def start_undo(request: Request, viewer: ViewerDep, fields: forms.Sent, pipeline: str, table: str) -> Response:
     """Takes back the discard that was confirmed; one that was taken back meanwhile is not found any more."""
     definition = confirm.demanded(request, viewer, pipeline)
-    with _whole():
+    with forms.whole():
         said = TakingBack(pipeline, table, fields["discard"], int(fields["records"]), fields["run_id"])
     forms.demand_seal(request, fields, *said.subject())
     view = confirm.shown(request, definition, table)
     if not _is_counting(view):  # else the run looks for it, and says so if it is gone
         _made(view, said.discard)
-    return _started(request, viewer, said)
-
-
-@contextmanager
-def _whole() -> Iterator[None]:
-    """Context in which a form that lacks a field is refused."""
-    try:
-        yield
-    except (KeyError, ValueError):
-        raise HTTPException(400, "This form lacks a field.") from None
+    return confirm.started(request, viewer, said)
 
 
 def _is_counting(view: quarantined.QuarantineView) -> bool:
@@ -103,11 +91,6 @@ def _made(view: quarantined.QuarantineView, discard: str) -> Discarded:
     raise PipelineMissing("there is no such discard")
 
 
-def _started(request: Request, viewer: ViewerDep, said: Discarding | TakingBack) -> Response:
-    replays.start(said, *viewer.who)
-    return RedirectResponse(routes.addresses(request).run(said.pipeline, said.run_id), 303)
-
-
 def _question(
     request: Request, view: quarantined.QuarantineView, note: str = "", wrong: str = "", *, changed: bool = False
 ) -> Response:
@@ -115,19 +98,4 @@ def _question(
     said = Discarding(view.pipeline, view.table, view.rule, confirm.counted(view), view.version, run_id, note)
     status = 409 if changed else 400 if wrong else 200
     more = {"changed": changed, "wrong": wrong, "longest": LONGEST_NOTE, "rules": confirm.rules_of(view)}
-    return _page(request, "discard", view, said, status, **more)
-
-
-def _page(
-    request: Request,
-    template: str,
-    view: quarantined.QuarantineView,
-    said: Discarding | TakingBack,
-    status: int,
-    **more: Any,
-) -> Response:
-    shown: Mapping[str, Any] = {
-        "view": view, "said": said, "seal": forms.seal(request, *said.subject()), "pipeline": view.pipeline,
-        "paused": replays.is_paused(view.pipeline), "table": view.table, "tab": "quarantine", **more,
-    }  # fmt: skip
-    return HTMLResponse(html.page(template, routes.addresses(request), **shown), status)
+    return confirm.page(request, "discard", view, said, status, **more)

@@ -5,51 +5,31 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from sluicegate.airflow.page.replays import Quarantined
 from sluicegate.airflow.params import DISCARD, UNDO_DISCARD
 
 
 @dataclass(frozen=True)
-class Discarding:
-    """A discard that a person confirms, with a note.
+class Discarding(Quarantined):
+    """A discard that a person confirms; its run's id is that of the discard. Records that come later are left.
 
     Attributes:
-        pipeline: the pipeline, and id of its DAG.
-        table: the silver table.
-        rule: the rule that its records broke; empty for all in quarantine.
-        records: records that wait in quarantine.
-        version: the state of the quarantine that was shown: records that come later are left.
-        run_id: id of the run, and so of the discard.
-        note: why; the person writes it into the form.
+        note: why; the person writes it into the form, which is not sealed for it.
     """
 
-    pipeline: str
-    table: str
-    rule: str
-    records: int
-    version: str
-    run_id: str
     note: str = ""
 
-    @property
-    def event(self) -> str:
-        """That of a discard."""
-        return "lakehouse_discard"
-
-    def subject(self) -> tuple[str, ...]:
-        """What a form for it is sealed for: all but the note."""
-        return (self.event, self.pipeline, self.table, self.rule, str(self.records), self.version, self.run_id)
+    event = "lakehouse_discard"
 
     def form(self) -> dict[str, Any]:
         """The mode, which records, and the note."""
-        rules = [self.rule] if self.rule else None
-        return {"mode": DISCARD, "tables": [self.table], "rules": rules, "note": self.note, "quarantine": self.version}
+        return {
+            "mode": DISCARD, "tables": [self.table], "rules": self.rules, "note": self.note, "quarantine": self.version,
+        }  # fmt: skip
 
     def said(self) -> dict[str, Any]:
         """Which records, what was shown of them, and the note."""
-        rules = [self.rule] if self.rule else None
-        return {
-            "table": self.table, "rules": rules, "records": self.records, "quarantine": self.version, "note": self.note,
-        }  # fmt: skip
+        return {**super().said(), "note": self.note}
 
 
 @dataclass(frozen=True)
@@ -70,10 +50,7 @@ class TakingBack:
     records: int
     run_id: str
 
-    @property
-    def event(self) -> str:
-        """That of a discard that is taken back."""
-        return "lakehouse_undo_discard"
+    event = "lakehouse_undo_discard"
 
     def subject(self) -> tuple[str, ...]:
         """What a form for it is sealed for."""

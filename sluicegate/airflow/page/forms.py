@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Annotated
 from urllib.parse import parse_qs, urlsplit
 
@@ -90,6 +91,19 @@ async def sent(request: Request) -> dict[str, str]:
     if any(len(values) != 1 for values in found.values()):
         raise HTTPException(status.HTTP_400_BAD_REQUEST, "This form has a field twice.")
     return {name: values[0] for name, values in found.items()}
+
+
+@contextmanager
+def whole() -> Iterator[None]:
+    """Context in which fields of a form are read: a form that lacks one, or has a text for a number, is refused.
+
+    Raises:
+        HTTPException: 400.
+    """
+    try:
+        yield
+    except (KeyError, ValueError):
+        raise HTTPException(status.HTTP_400_BAD_REQUEST, "This form lacks a field.") from None
 
 
 def _demand_own(request: Request) -> None:

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from secrets import token_hex
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from airflow.api.common.trigger_dag import trigger_dag
 from airflow.configuration import conf
@@ -24,7 +24,7 @@ from sluicegate.airflow.params import REPLAY
 from sluicegate.errors import UserError
 
 
-class Requested(Protocol):
+class Confirmed(Protocol):
     """What a person asks for and confirms.
 
     Attributes:
@@ -42,6 +42,9 @@ class Requested(Protocol):
     @property
     def event(self) -> str: ...
 
+    def subject(self) -> tuple[str, ...]:
+        """What a form for it is sealed for."""
+
     def form(self) -> dict[str, Any]:
         """Values of the DAG's form."""
 
@@ -50,14 +53,14 @@ class Requested(Protocol):
 
 
 @dataclass(frozen=True)
-class Replayed:
-    """A replay that a person confirms.
+class Quarantined:
+    """Records in quarantine that a person is shown, and confirms something for.
 
     Attributes:
         pipeline: the pipeline, and id of its DAG.
         table: the silver table.
         rule: the rule that its records broke; empty for all in quarantine.
-        records: records in quarantine that it evaluates.
+        records: records that wait in quarantine.
         version: the state of the quarantine that was shown.
         run_id: id of the run: a form that is sent twice starts one.
     """
@@ -69,23 +72,31 @@ class Replayed:
     version: str
     run_id: str
 
+    event: ClassVar[str]
+
     @property
-    def event(self) -> str:
-        """That of a replay."""
-        return "lakehouse_replay"
+    def rules(self) -> list[str] | None:
+        """The rules by which records are chosen; None for all."""
+        return [self.rule] if self.rule else None
 
     def subject(self) -> tuple[str, ...]:
-        """What a form for it is sealed for."""
+        """What a form for it is sealed for: all that was shown."""
         return (self.event, self.pipeline, self.table, self.rule, str(self.records), self.version, self.run_id)
-
-    def form(self) -> dict[str, Any]:
-        """The mode, and which records."""
-        return {"mode": REPLAY, "tables": [self.table], "rules": [self.rule] if self.rule else None}
 
     def said(self) -> dict[str, Any]:
         """Which records, and what was shown of them."""
-        rules = [self.rule] if self.rule else None
-        return {"table": self.table, "rules": rules, "records": self.records, "quarantine": self.version}
+        return {"table": self.table, "rules": self.rules, "records": self.records, "quarantine": self.version}
+
+
+@dataclass(frozen=True)
+class Replayed(Quarantined):
+    """A replay that a person confirms; it evaluates the records."""
+
+    event = "lakehouse_replay"
+
+    def form(self) -> dict[str, Any]:
+        """The mode, and which records."""
+        return {"mode": REPLAY, "tables": [self.table], "rules": self.rules}
 
 
 def new_run_id(table: str, what: str = "replay") -> str:
@@ -100,38 +111,38 @@ def is_paused(pipeline: str) -> bool:
         return bool(found is not None and found.is_paused)
 
 
-def start(requested: Requested, user: str, name: str) -> None:
+def start(confirmed: Confirmed, user: str, name: str) -> None:
     """Starts the DAG run, with its entry in the audit log in one transaction; once, however often a form is sent.
 
     Args:
-        requested: what was confirmed.
+        confirmed: what was confirmed.
         user: id of the user in Airflow's log.
         name: the user's name.
 
     Raises:
         UserError: Airflow does not have the DAG, its form lacks the mode, or Airflow ignores what forms say.
     """
-    _demand_a_run_would_do_it(requested.pipeline)
-    form = requested.form()
+    _demand_a_run_would_do_it(confirmed.pipeline)
+    form = confirmed.form()
     try:
         with create_session(scoped=False) as session:
             trigger_dag(
-                requested.pipeline, triggered_by=DagRunTriggeredByType.UI, triggering_user_name=name,
-                run_id=requested.run_id, conf=form, session=session,
+                confirmed.pipeline, triggered_by=DagRunTriggeredByType.UI, triggering_user_name=name,
+                run_id=confirmed.run_id, conf=form, session=session,
             )  # fmt: skip
             session.add(
-                Log(requested.event, owner=user, owner_display_name=name, extra=json.dumps(requested.said()),
-                    dag_id=requested.pipeline, run_id=requested.run_id)
+                Log(confirmed.event, owner=user, owner_display_name=name, extra=json.dumps(confirmed.said()),
+                    dag_id=confirmed.pipeline, run_id=confirmed.run_id)
             )  # fmt: skip
     except DagRunAlreadyExists:
         return
     except IntegrityError:  # the same form, sent twice at the same moment
         with create_session(scoped=False) as session:
-            if not session.scalar(select(DagRun).where(DagRun.run_id == requested.run_id)):
+            if not session.scalar(select(DagRun).where(DagRun.run_id == confirmed.run_id)):
                 raise
     except (DagNotFound, ParamValidationError, ValueError) as error:
         raise UserError(
-            f"Airflow could not start a run of {requested.pipeline}: {error}",
+            f"Airflow could not start a run of {confirmed.pipeline}: {error}",
             hint=f"look for the DAG and its import errors in Airflow; its form must have the mode {form['mode']}",
         ) from error
 
