@@ -90,7 +90,7 @@ def status(pipeline: Pipeline, settings: Settings) -> Status:
     for work in waiting.tables:
         state = work.progress.why if work.state == BLOCKED else work.state
         has = facts(opened, at, work.layer, work.table)
-        if done := _discarded(at, work.table, opened) if has.quarantined else 0:
+        if done := discarded_rows(at, work.table, opened) if has.quarantined else 0:
             has = replace(has, quarantined=has.quarantined - done, discarded=done)
         tables.append(TableStatus(**vars(has), state=state))
     return Status(pipeline.name, tables, waiting)
@@ -116,7 +116,7 @@ def facts(opened: Tables, at: layout.Lake, layer: str, name: str) -> TableFacts:
     )  # fmt: skip
 
 
-def _discarded(at: layout.Lake, name: str, opened: Tables) -> int:
+def discarded_rows(at: layout.Lake, name: str, opened: Tables) -> int:
     """Rows of a quarantine, of which there are some, that a person has discarded."""
     quarantine, made = opened[at.quarantine(name)].delta, opened[at.discarded(name)].delta
     if quarantine is None or made is None:

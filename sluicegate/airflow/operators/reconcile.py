@@ -123,6 +123,8 @@ class Account(BaseOperator):
 def _tables(pipeline: Pipeline, settings: Settings, run_id: str, waiting: list[Waiting]) -> list[dict[str, Any]]:
     from sluicegate.lake import layout, log
     from sluicegate.lake import tables as lake_tables
+    from sluicegate.lake.table import Tables
+    from sluicegate.monitor import status
 
     waits = {one.table: one.what for one in waiting}
     at = layout.Lake(settings.lake, pipeline.name)
@@ -137,7 +139,7 @@ def _tables(pipeline: Pipeline, settings: Settings, run_id: str, waiting: list[W
             )
             side_tables["rejected"] = layout.rejected(at.table(layer, name))
             counts = {what: lake_tables.rows(lake_tables.delta_table(uri)) for what, uri in side_tables.items()}
-            if counts.get("quarantined") and (done := _discarded(at, name)):
+            if counts.get("quarantined") and (done := status.discarded_rows(at, name, Tables())):
                 counts |= {"quarantined": counts["quarantined"] - done, "discarded": done}
             if not counts["rejected"]:
                 del counts["rejected"]
@@ -145,14 +147,6 @@ def _tables(pipeline: Pipeline, settings: Settings, run_id: str, waiting: list[W
             facts |= {"waits": waits[name]} if name in waits else {}
             found.append({**facts, "expectations": said.get("expectations") or {}})
     return found
-
-
-def _discarded(at: Lake, name: str) -> int:
-    """Rows of a table's quarantine that a person has discarded."""
-    from sluicegate.lake import discards, tables
-
-    made, quarantine = tables.delta_table(at.discarded(name)), tables.delta_table(at.quarantine(name))
-    return discards.discarded_rows(quarantine, made) if quarantine is not None else 0
 
 
 def _changed(at: Lake, table: dict[str, Any]) -> datetime | None:
