@@ -183,8 +183,8 @@ class TableReport:
         lines += [f"         {name}: {_added_up(its)}" for name, its in self.flows.items() if its["read"]]
         if self.mixed:
             lines.append(
-                f"         its definition changed, and rows from before are as they were: "
-                f"`sluicegate replay PIPELINE {self.table} --everything` reprocesses them"
+                f"         its definition changed, and rows that were not reprocessed since are as they were: "
+                f"`sluicegate replay PIPELINE {self.table} --everything` reprocesses all"
             )
         for name, counts in self.expectations.items():
             if counts["failed"]:

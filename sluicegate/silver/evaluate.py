@@ -53,6 +53,7 @@ class RowEvaluator:
         outputs: the columns that the transform makes; filled in by ``rows``.
         rules: all expectations of the table; filled in by ``rows``.
         unruled: the rows that the rules were last evaluated on; None before.
+        renewed: whether the batch evaluates all records that the table and its side tables have rows of.
         many: whether a record may give many rows.
         record_id: columns by which a record is known, with the flow that brought it where there are several. A record
             that is a row of a table with ``rows: many`` has its number there.
@@ -65,6 +66,7 @@ class RowEvaluator:
     outputs: list[str] = field(init=False)
     rules: Rules = field(init=False)
     unruled: DataFrame | None = field(init=False, default=None)
+    renewed: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         self._casts: dict[str, str] = {}
@@ -111,13 +113,18 @@ class RowEvaluator:
         """Fingerprint of the definition of each flow that the table may have rows of."""
         return former_definition.flow_definitions(self.table, self.batch.progress.streams)
 
-    @cached_property
+    @property
+    def leaves_others(self) -> bool:
+        """Whether rows that another definition made are left by the batch."""
+        choice = self.batch.choice
+        renewed = self.renewed or self.batch.whole or (choice is not None and choice.everything)
+        return self.of_others and not renewed
+
+    @property
     def made_by(self) -> dict[str, Any]:
         """Commit metadata about the definition: its fingerprint, and whether rows of another one are left."""
-        choice = self.batch.choice
-        renewed = self.batch.whole or (choice is not None and choice.everything)
         its = {"definitions": self._definitions} if self.table.several else {}
-        return {"definition": self.table.fingerprint, "mixed": self.of_others and not renewed, **its}
+        return {"definition": self.table.fingerprint, "mixed": self.leaves_others, **its}
 
     def rows(self, records: DataFrame | Mapping[str, DataFrame]) -> DataFrame:
         """Evaluated rows of records, each with its identity, disposition and provenance; see ``transformed``."""

@@ -120,7 +120,7 @@ class Reconciliation:
         report.flows = {name: one._counts() for name, one in self.flows.items()}
         report.expectations = self.evaluator.rules.tally(self.failed, self.sums["rows"])
         report.warnings = self.warnings
-        report.mixed = bool(self.evaluator.made_by["mixed"])
+        report.mixed = self.evaluator.leaves_others
         report.samples = [self.sample] if self.sample is not None else []
 
     @property

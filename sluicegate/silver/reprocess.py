@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 # Event time beside a uniqueness hash.
 _TIME = "_event_time"
 
+# In place of a kind of change: rows that the records had.
+_STORED = "stored"
+
 
 def apply(evaluator: RowEvaluator, at: layout.Lake) -> None:
     """Reprocesses the batch's records, whatever rows they have.
@@ -85,7 +88,6 @@ class _Reprocessing:
             self._add_others()
         rows = self.chosen.materialize(self.evaluator.settled(self.rows, None))
         reconciliation = Reconciliation.of(self.evaluator, rows, *self._counted())
-        reconciliation.fill(self.batch.report)
         left_out = self.records.join(rows, [*self.record_id], "left_anti") if reconciliation.filtered else None
         makes = {
             self.table: quarantine.good(self.evaluator, rows),
@@ -94,7 +96,9 @@ class _Reprocessing:
             ),
             self.set_aside: quarantine.set_aside(self.evaluator, rows, left_out),
         }
-        self._write(self._changes(makes), reconciliation)
+        changes = self._changes(makes)
+        reconciliation.fill(self.batch.report)
+        self._write(changes, reconciliation)
 
     # --- which records -----------------------------------------------------------------------------------------------
 
@@ -247,10 +251,11 @@ class _Reprocessing:
 
     def _changes(self, makes: dict[str, DataFrame]) -> dict[str, _Change]:
         """Rows to write into each table, counted in one job."""
-        found = {}
+        found, stored = {}, []
         many, former = self.evaluator.many, None
         for uri, new in makes.items():
             old = [self.chosen.materialize(self.chosen.rows_in(table)) for table in self.evaluator.there(uri)]
+            stored += old
             if many and uri == self.set_aside and old:
                 old, former = [many_rows.without_begun(old[0])], many_rows.begun(old[0], self.record_id)
             found[uri] = self.chosen.materialize(difference(new, old[0] if old else None, self.row_id))
@@ -258,7 +263,14 @@ class _Reprocessing:
             aside = many_rows.with_begun(found, self.table, self.set_aside, former, self.record_id)
             found[self.set_aside] = self.chosen.materialize(aside)
         counted = [frame.groupBy(OP).count().withColumn("uri", F.lit(uri)) for uri, frame in found.items()]
+        if self.evaluator.leaves_others:
+            counted += [
+                frame.groupBy(F.lit(_STORED).alias(OP)).count().withColumn("uri", F.lit("")) for frame in stored
+            ]
         counts = reduce(lambda a, b: a.unionByName(b), counted).collect()
+        if self.evaluator.leaves_others:
+            all_rows = sum(tables.rows(tables.delta_table(uri)) for uri in found)
+            self.evaluator.renewed = sum(row["count"] for row in counts if row[OP] == _STORED) == all_rows
         return {
             uri: _Change(uri, frame, {row[OP]: row["count"] for row in counts if row["uri"] == uri})
             for uri, frame in found.items()
