@@ -25,6 +25,9 @@ STACK = {
     "spark.master.rest.enabled": "false",  # it would take work from anyone
     "spark.driver.memory": "1g",
     "spark.executor.memory": "768m",
+    # Containers have an address in each of their networks, and by default a driver listens at one that the order of its
+    # networks decides, of which executors know nothing. Drivers with a master of their own listen at 127.0.0.1.
+    "spark.driver.bindAddress": "0.0.0.0",
     # The image of the workers has the jars, so that no job sends them.
     "spark.executor.extraClassPath": "/opt/sluicegate/.jars/*",
     # Each job has executors of its own, which live for seconds: the second compiler would take half of their time.

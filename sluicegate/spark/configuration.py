@@ -15,6 +15,8 @@ OF_SHORT_LIVES = {"-XX:TieredStopAtLevel=1"}
 
 CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
+# Nobody but its own processes talks to a driver with a local master, whatever a cluster's drivers need.
+_LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 # Settings that a session of any Spark can have, whoever started it.
 _OF_SESSIONS = {
@@ -65,9 +67,8 @@ def spark_conf(settings: Settings, *, archive: bool = True, long_lived: bool = F
     }
     if local:
         conf |= {
+            **_LOOPBACK,
             "spark.ui.enabled": "false",
-            "spark.driver.host": "127.0.0.1",
-            "spark.driver.bindAddress": "127.0.0.1",
             "spark.sql.streaming.numRecentProgressUpdates": "1",
             # The default manager runs the program `readlink` several times for each small file that it writes.
             "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILES,
@@ -75,7 +76,8 @@ def spark_conf(settings: Settings, *, archive: bool = True, long_lived: bool = F
     else:
         conf |= cluster.conf(found)
     conf |= s3_commits.spark_conf() if on_s3 else {}
-    return {key: value for key, value in conf.items() if key not in cluster.own_settings()}
+    others = cluster.own_settings() - (_LOOPBACK.keys() if local else set())
+    return {key: value for key, value in conf.items() if key not in others}
 
 
 def session_conf() -> dict[str, str]:

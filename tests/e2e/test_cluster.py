@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import subprocess
@@ -94,6 +95,22 @@ def test_a_worker_and_then_the_driver_killed(heartbeats: Workspace, spark_cluste
     assert "the run job ended with exit code" in said
     run(heartbeats, spark_cluster)
     assert_right(heartbeats)
+
+
+def test_a_job_that_waits_for_executors_says_so_though_its_data_is_personal(
+    heartbeats: Workspace, tmp_path: Path
+) -> None:
+    with cluster(tmp_path / "cluster", 0) as empty:
+        job = start(heartbeats, empty)
+        family = psutil.Process(job.pid)
+        assert job.stdout is not None
+        try:
+            said = list(itertools.takewhile(lambda line: "has not accepted any resources" not in line, job.stdout))
+            assert job.poll() is None, said
+        finally:
+            for process in [*family.children(recursive=True), family]:
+                process.kill()
+            job.communicate()
 
 
 @pytest.mark.chaos

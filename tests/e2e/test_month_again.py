@@ -1,23 +1,25 @@
-"""A month's backfill after a transform was corrected, in a real Airflow with real Spark, against plain Python."""
+"""A month's backfill after a transform was corrected, in a real Airflow with real Spark, against plain Python.
+
+The schedule is quarter-hourly: 2,976 intervals, of which the pipeline's limit makes one run, and four the next time.
+"""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 import pytest
 
 from sluicegate.tools.demo.local_airflow import LocalAirflow
-from tests.conftest import ROOT, Workspace
-from tests.e2e.test_airflow import DAG, DAGS, asked, backfill
+from tests.conftest import Workspace
+from tests.e2e.test_airflow import DAG, DAGS, asked, backfill, run, states
 from tests.spark.test_medallion import assert_right
-from tests.support.disturbed_airflow import land, note, quick_airflow, saved, until, versions
+from tests.support.disturbed_airflow import ended, ingest, land, note, quick_airflow, saved, until, versions
 
 pytestmark = [pytest.mark.e2e, pytest.mark.release]
 
-MONTH = {"from_date": "2020-01-01T00:00:00Z", "to_date": "2020-01-31T00:00:00Z", "run_backwards": False}
+MONTH = {"from_date": "2020-01-01T00:00:00Z", "to_date": "2020-01-31T23:45:00Z", "run_backwards": False}
 
 
 @pytest.fixture
@@ -31,45 +33,67 @@ def airflow(workspace: Workspace) -> Iterator[LocalAirflow]:
         yield started
 
 
-def ingest(workspace: Workspace) -> None:
-    """All layers by the command, without Airflow."""
-    options = [part for name, value in workspace.settings.arguments.items() for part in (f"--{name}", value)]
-    given = [sys.executable, "-m", "sluicegate.cli", "run", DAG, *options]
-    done = subprocess.run(given, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+def backfills(airflow: LocalAirflow, since: str = "") -> list[dict[str, Any]]:
+    """The runs of a backfill, once all have ended well, by the beginning of their intervals.
 
-
-def monthly_with_corrected_transform(airflow: LocalAirflow, workspace: Workspace) -> None:
-    """By the corrected transform the trackers count two beats too few; a run of the schedule is a month."""
-    workspace.edit("recordings_enriched.sql", "r.heartrate", "r.heartrate + 2 AS heartrate")
-    monthly = 'tasks: run\nschedule: "0 0 1 * *"\n'
-    saved(airflow, workspace, "tasks: run\n", monthly, seen=lambda dag: "0 0 1 * *" in (dag["timetable_summary"] or ""))
-    asked(airflow, "PATCH", DAGS, {"is_paused": False})
-
-
-def backfilled(airflow: LocalAirflow, before: str = "") -> tuple[str, str]:
-    """The run of the month's backfill, once it has ended well: its id, and when; after its end of before, if given."""
+    Args:
+        airflow: the Airflow.
+        since: only runs that began after it, ISO 8601: those of a backfill before have the same ids.
+    """
 
     def look() -> list[dict[str, Any]]:
-        found = airflow.call("GET", f"{DAGS}/dagRuns?run_type=backfill")["dag_runs"]
-        return [one for one in found if one["state"] in ("success", "failed") and one["end_date"] > before]
+        found = airflow.call("GET", f"{DAGS}/dagRuns?run_type=backfill&limit=100")["dag_runs"]
+        there = [one for one in found if (one["start_date"] or "~") > since]
+        return there if all(one["state"] in ("success", "failed") for one in there) else []
 
-    [done] = until(airflow, look)
-    assert done["state"] == "success"
-    return str(done["dag_run_id"]), str(done["end_date"])
+    found = until(airflow, look)
+    assert {one["state"] for one in found} == {"success"}
+    return sorted(found, key=lambda one: str(one["data_interval_start"]))
 
 
-def test_a_month_again_by_a_corrected_transform_and_once_more(airflow: LocalAirflow, workspace: Workspace) -> None:
-    monthly_with_corrected_transform(airflow, workspace)
+def waiting(airflow: LocalAirflow) -> str | None:
+    """The run of the schedule, once it waits for files."""
+    found = airflow.call("GET", f"{DAGS}/dagRuns?run_type=scheduled&state=running")["dag_runs"]
+    runs = [one["dag_run_id"] for one in found]
+    return next((one for one in runs if states(airflow, one).get("wait_for_files") == "deferred"), None)
+
+
+def at_once(airflow: LocalAirflow, *runs: str) -> bool:
+    """Whether there was a time at which all of some runs had begun, and none had ended."""
+    found = [airflow.call("GET", f"{DAGS}/dagRuns/{one}") for one in runs]
+    began, over = ([datetime.fromisoformat(one[key]) for one in found] for key in ("start_date", "end_date"))
+    return max(began) < min(over)
+
+
+def test_a_month_again_beside_other_runs_and_once_more_in_reverse(airflow: LocalAirflow, workspace: Workspace) -> None:
+    # By the corrected transform the trackers count two beats too few.
+    workspace.edit("recordings_enriched.sql", "r.heartrate", "r.heartrate + 2 AS heartrate")
+    schedule = '\nschedule: "*/15 * * * *"\nairflow: {max_backfill_runs: 1, max_active_runs: 4, '
+    saved(airflow, workspace, "\nairflow: {", schedule, seen=lambda dag: "*/15" in (dag["timetable_summary"] or ""))
+    asked(airflow, "PATCH", DAGS, {"is_paused": False})
+    scheduled = until(airflow, lambda: waiting(airflow))
+
+    # Three kinds of runs at once: one of the schedule, for which a file lands, the month's, and a replay by hand.
     backfill(airflow, **MONTH)
-    run_id, end = backfilled(airflow)
-    assert "reprocesses [2020-01-01" in note(airflow, run_id)
+    land(workspace, 45)
+    replay = run(airflow, mode="replay", tables=["recordings_enriched"])
+    assert ended(airflow, replay) == "success"
+    assert ended(airflow, scheduled) == "success"
+    [month] = backfills(airflow)
+    assert at_once(airflow, scheduled, month["dag_run_id"], replay)
+    assert airflow.result(DAG, scheduled, "wait_for_files")["files"] == 1
+    assert "reprocesses [2020-01-01T00:00:00" in note(airflow, month["dag_run_id"])
     assert_right(workspace, lambda rate: rate + 2)
 
-    # The same again changes no table.
+    # The same again, a week in a run, the last one first: no table changes.
     before, rows = versions(workspace), workspace.content()
-    backfill(airflow, **MONTH, reprocess_behavior="completed")
-    backfilled(airflow, end)
+    limits = ("max_backfill_runs: 1, max_active_runs: 4", "max_backfill_runs: 4, max_active_runs: 5")
+    saved(airflow, workspace, *limits, seen=lambda dag: dag["max_active_runs"] == 5)
+    reverse = {"run_backwards": True, "reprocess_behavior": "completed", "max_active_runs": 1}
+    backfill(airflow, **MONTH | reverse)
+    weeks = backfills(airflow, month["end_date"])
+    assert len(weeks) == 4
+    assert weeks == sorted(weeks, key=lambda one: str(one["start_date"]), reverse=True)
     assert workspace.content() == rows
     assert versions(workspace) == before
     assert_right(workspace, lambda rate: rate + 2)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterable, Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -11,7 +13,7 @@ import psutil
 
 from sluicegate.lake import tables as lakes
 from sluicegate.tools.demo.local_airflow import LocalAirflow
-from tests.conftest import Workspace, beat
+from tests.conftest import ROOT, Workspace, beat
 from tests.e2e.test_airflow import DAG, DAGS, asked, run, states
 from tests.e2e.test_airflow import until as until_at_last
 
@@ -22,10 +24,13 @@ TABLES = ("recordings_bronze", "patients_bronze", "patients", "recordings_enrich
 
 
 class WatchfulAirflow(LocalAirflow):
-    """Airflow that notices within half a minute, not five, that a task's process is gone."""
+    """Airflow that notices within half a minute, not five, that a task's process is gone, or that of its scheduler."""
 
     def _settings_of_airflow(self, port: int) -> dict[str, str]:
-        return super()._settings_of_airflow(port) | {"AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "30"}
+        return super()._settings_of_airflow(port) | {
+            "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "10",
+            "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "30",
+        }
 
 
 @contextmanager
@@ -121,6 +126,33 @@ def family() -> list[psutil.Process]:
             if process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)
     return found
+
+
+def service(name: str) -> psutil.Process:
+    """A process of the Airflow that this process has started, by its name: scheduler, triggerer."""
+    [found] = [one for one in psutil.Process().children() if name in one.cmdline()]
+    return found
+
+
+def command(workspace: Workspace, *words: str, options: Sequence[str] = ("lake", "pipelines")) -> str:
+    """What a command prints that a person types.
+
+    Args:
+        workspace: where it is about.
+        words: the command, its arguments and options.
+        options: those of places that the command takes.
+    """
+    places = workspace.settings.arguments
+    told = [part for name in options for part in (f"--{name}", places[name])]
+    given = [sys.executable, "-m", "sluicegate.cli", *words, *told]
+    done = subprocess.run(given, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def ingest(workspace: Workspace) -> None:
+    """All layers by the command, without Airflow."""
+    command(workspace, "run", workspace.pipeline, options=list(workspace.settings.arguments))
 
 
 def clear(airflow: LocalAirflow, run_id: str, task: str) -> None:

@@ -190,6 +190,8 @@ class LocalAirflow:
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self.password_file),
             # Its processes write to one SQLite file; by default a request fails after waiting 5 seconds.
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.home / 'airflow.db'}?timeout={LOCKED_FOR:.0f}",
+            # Tasks of a scheduler that was killed: by default they wait five minutes to be tried again.
+            "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "60",
             "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.3",
             "AIRFLOW__SCHEDULER__USE_JOB_SCHEDULE": str(self.lasting),
             "NO_PROXY": unproxied,

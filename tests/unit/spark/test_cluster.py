@@ -145,6 +145,15 @@ def test_what_spark_defaults_say_wins_but_where_jobs_depend_on_it(
 
 
 @pytest.mark.usefixtures("installed")
+def test_a_local_driver_listens_at_loopback_whatever_those_of_a_cluster_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SPARK_CONF_DIR", str(defaults(tmp_path, "spark.driver.bindAddress 0.0.0.0\n")))
+    assert configuration.spark_conf(Settings.of(master="local[2]"))["spark.driver.bindAddress"] == "127.0.0.1"
+    assert "spark.driver.bindAddress" not in configuration.spark_conf(Settings.of(master="spark://there:7077"))
+
+
+@pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize(("more", "sent"), [("/*", False), ("/*:/other/*", False), ("", True), ("/deeper/*", True)])
 def test_jars_that_executors_have_are_not_sent(
     more: str, sent: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
