@@ -154,6 +154,15 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def remove_leftovers() -> None:
+    """Removes the containers and volumes of a test that was stopped, whose passwords went with its folder."""
+    of_ours = ["--filter", "label=com.docker.compose.project=sluicegate-test"]
+    for found, remove in ((["ps", "-a"], ["rm", "-f"]), (["volume", "ls"], ["volume", "rm"])):
+        listed = subprocess.run(["docker", *found, "-q", *of_ours], capture_output=True, text=True, check=True)
+        if names := listed.stdout.split():
+            subprocess.run(["docker", *remove, *names], capture_output=True, check=True)
+
+
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     folder = tmp_path_factory.mktemp("compose") / "checkout"
@@ -164,6 +173,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, folder / name)
     started = Stack(folder)
+    remove_leftovers()
     try:
         with told("make up: build the image, start, wait for health"):
             print(started.make("up", f"LAKE={started.lake}"))
