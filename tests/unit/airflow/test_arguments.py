@@ -160,6 +160,21 @@ def test_a_mistake_in_them_has_its_line(workspace: Workspace, text: str, code: s
     assert text[:4] in lines[mistake.line - 1]
 
 
+def test_what_a_column_of_airflows_database_does_not_hold_is_a_mistake(workspace: Workspace) -> None:
+    """It would end the scheduler, and so the runs of all: names of more than LONGEST, and numbers above MOST."""
+    from sluicegate.definition.airflow import LONGEST, MOST
+
+    names, numbers = ("conn_id", "pool", "queue"), ("pool_slots", "retries", "max_active_runs")
+    said = {**dict.fromkeys(names, "x" * LONGEST), **dict.fromkeys(numbers, MOST)}
+    says(workspace, f"\nairflow: {said}\ndatabase:")
+    assert dags_of(workspace)["heart_rate"].task_dict["bronze"].retries == MOST
+    more = {**dict.fromkeys(names, "x" * (LONGEST + 1)), **dict.fromkeys(numbers, MOST + 1)}
+    workspace.edit("pipeline.yaml", str(said), str(more))
+    with pytest.raises(DefinitionError) as raised:
+        _ = workspace.definition
+    assert {mistake.path for mistake in raised.value.mistakes} == {f"airflow.{name}" for name in (*names, *numbers)}
+
+
 def test_a_pod_without_its_provider_is_a_mistake(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     # As if it were not installed, where it is.
     monkeypatch.setitem(sys.modules, "airflow.providers.cncf.kubernetes.pod_generator", None)
