@@ -70,9 +70,16 @@ class Arguments:
 
         Without a time limit: of a task that waits for a person or for files it would count the wait.
         """
-        given = {name: value for name, value in self.tasks.items() if name in _taken(BaseOperator)}
-        given.pop("execution_timeout", None)
-        return READ_RETRIES | given | _weight(said)
+        return READ_RETRIES | self._of_all() | _weight(said)
+
+    def of_mistakes(self) -> dict[str, Any]:
+        """Arguments of a task that takes the place of any other, and fails: in its queue, with the retries of a job."""
+        return RETRIES | self._of_all()
+
+    def _of_all(self) -> dict[str, Any]:
+        """What the DAG file says of every task, but for the time limit."""
+        of_jobs_alone = set(self.tasks) - _taken(BaseOperator)
+        return {name: it for name, it in self.tasks.items() if name not in {*of_jobs_alone, "execution_timeout"}}
 
     def of_job(self, name: str, said: AirflowSettings | None, settings: Settings, layers: int = 1) -> dict[str, Any]:
         """Arguments of a task that starts Spark.

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sluicegate.errors import DefinitionError, PipelineMissing, UserError
+from sluicegate.errors import DefinitionError, UserError
 from tests.conftest import Workspace
 from tests.unit.airflow.test_dag import airflow_home as airflow_home
 from tests.unit.airflow.test_dag import in_one_task
@@ -189,8 +189,10 @@ def test_a_dag_file_may_have_some_of_the_pipelines(workspace: Workspace) -> None
     shutil.copytree(folder / "heart_rate", folder / "other")
     assert set(dags_of(workspace, only=["heart_rate"])) == {"heart_rate"}
     assert set(dags_of(workspace, only=[])) == set()
-    with pytest.raises(PipelineMissing, match="there is no pipeline hart_rate"):
-        dags_of(workspace, only=["hart_rate"])
+    dags = dags_of(workspace, only=["hart_rate", "heart_rate"])  # or one that was deleted
+    assert len(dags["heart_rate"].tasks) == 6
+    assert {task.task_type for task in dags["hart_rate"].tasks} == {"DefinitionMistakes"}
+    assert "there is no pipeline hart_rate" in dags["hart_rate"].description
 
 
 def test_a_task_that_starts_reads_the_definition_of_its_pipeline_alone(
