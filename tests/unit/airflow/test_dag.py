@@ -126,6 +126,16 @@ def test_a_dag_runs_as_its_definition_says(workspace: Workspace) -> None:
     assert {task.owner for task in dag.tasks} == {"sluicegate"}
 
 
+@pytest.mark.parametrize(
+    ("schedule", "minutes"),
+    [("0 6,12,13,14,15,16 * * *", 60), ("0 8,9,17 * * mon-fri", 60), ("0 0,23 * * *", 60), ("0 3 * * mon", 24 * 60)],
+)
+def test_no_run_of_an_uneven_schedule_waits_beside_others(workspace: Workspace, schedule: str, minutes: int) -> None:
+    """Three that wait are as many as may be active, and one by hand would queue behind them."""
+    workspace.edit("pipeline.yaml", "*/15 * * * *", schedule)
+    assert task_of(workspace, "wait_for_files").timeout == minutes * 60
+
+
 def test_pages_show_the_tasks_of_a_run_in_the_order_of_the_dag(workspace: Workspace) -> None:
     ordered = [task.task_id for task in dag_of(workspace).topological_sort()]
     assert [name for name in TASKS if name in ordered] == ordered
