@@ -74,7 +74,7 @@ class Arguments:
 
     def of_mistakes(self) -> dict[str, Any]:
         """Arguments of a task that takes the place of any other, and fails: in its queue, with the retries of a job."""
-        return RETRIES | self._of_all()
+        return _delays(self.tasks) | self._of_all()
 
     def _of_all(self) -> dict[str, Any]:
         """What the DAG file says of every task, but for the time limit."""
@@ -98,10 +98,8 @@ class Arguments:
         if own.executor_config:
             of_definition["executor_config"] = _executor_config(name, own.executor_config, settings)
         limit = self.limit(said)
-        return (
-            {**RETRIES, **_pool(), **self.tasks, **of_definition, **_weight(said)}
-            | {"execution_timeout": limit * layers if limit else None}
-        )  # fmt: skip
+        given = {**_pool(), **self.tasks, **of_definition, **_weight(said)}
+        return _delays(given) | given | {"execution_timeout": limit * layers if limit else None}
 
     def alerted(self, arguments: Mapping[str, Any], alerts: Sequence[Any]) -> dict[str, Any]:
         """Arguments of a task with alerts of its failure beside those that the DAG file gives."""
@@ -153,6 +151,13 @@ def _listed(value: Any) -> list[Any]:
 def _pool() -> dict[str, str]:
     """The pool of the jobs, unless nobody would make it: Airflow never starts a task of a pool that is missing."""
     return {"pool": POOL} if plugin_is_loaded() else {}
+
+
+def _delays(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Our retries of a job, their delays no shorter than the first one that is given."""
+    first = given.get("retry_delay", RETRIES["retry_delay"])
+    first = first if isinstance(first, timedelta) else timedelta(seconds=first)
+    return RETRIES | {"max_retry_delay": max(first, RETRIES["max_retry_delay"])}
 
 
 def _weight(said: AirflowSettings | None) -> dict[str, Any]:

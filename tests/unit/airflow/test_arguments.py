@@ -76,6 +76,16 @@ def test_a_definition_says_what_its_tasks_are_like(workspace: Workspace) -> None
     assert dag.max_active_runs == 1
 
 
+@pytest.mark.parametrize(("said", "longest"), [("1 hour", 60), ("1 minute", 10)])
+def test_a_delay_that_is_given_is_not_cut_by_our_longest(workspace: Workspace, said: str, longest: int) -> None:
+    first, of_file = (timedelta(hours=1) if said == "1 hour" else timedelta(minutes=1)), timedelta(minutes=5)
+    says(workspace, f"\nairflow: {{retry_delay: {said}}}\ndatabase:")
+    both = {(first, timedelta(minutes=longest))}
+    for given in ({}, {"retry_delay": of_file}):
+        tasks = dags_of(workspace, task_args=given)["heart_rate"].task_dict
+        assert of(tasks, JOBS, "retry_delay", "max_retry_delay") == both
+
+
 def test_one_task_for_all_layers_has_the_time_of_each(workspace: Workspace) -> None:
     says(workspace)
     in_one_task(workspace)
