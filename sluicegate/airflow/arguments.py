@@ -63,7 +63,10 @@ class Arguments:
         """
         _check("task_args", tasks or {}, {*_taken(BaseOperator), *_taken(SparkSubmitOperator)}, OF_TASKS)
         _check("dag_args", dags or {}, _taken(DAG), OF_DAGS)
-        return cls(dict(tasks or {}), dict(dags or {}))
+        # Airflow would put ours before these, as arguments of a task come before defaults of its DAG.
+        defaults = (dags or {}).get("default_args") or {}
+        of_ours = {name: defaults[name] for name in (*RETRIES, "pool", "execution_timeout") if name in defaults}
+        return cls({**of_ours, **(tasks or {})}, dict(dags or {}))
 
     def of_reader(self, said: AirflowSettings | None) -> dict[str, Any]:
         """Arguments of a task that starts no Spark.

@@ -126,6 +126,15 @@ def test_a_dag_file_says_what_all_dags_are_like(workspace: Workspace) -> None:
     assert dags_of(workspace, dag_args=given)["heart_rate"].max_active_runs == 1
 
 
+def test_defaults_of_a_dag_file_come_before_ours(workspace: Workspace) -> None:
+    """Arguments of a task come before defaults of its DAG, and ours are arguments."""
+    defaults = {"retries": 5, "pool": "shared", "execution_timeout": timedelta(hours=9), "owner": "data"}
+    given = {"dag_args": {"default_args": defaults}, "task_args": {"retries": 6}}
+    tasks = dags_of(workspace, **given)["heart_rate"].task_dict
+    assert of(tasks, JOBS, "retries", "pool", "execution_timeout") == {(6, "shared", timedelta(hours=9))}
+    assert of(tasks, (*READERS, *JOBS), "pool", "owner") == {("shared", "sluicegate")}
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
