@@ -83,7 +83,8 @@ class LandedFilesTrigger(BaseTrigger):
                 try:
                     found = await asyncio.to_thread(self._find, await connections.said_in_triggerer())
                 except UserError as error:
-                    yield TriggerEvent({"error": error.for_people()})  # type: ignore[no-untyped-call]
+                    facts = {"error": error.for_people(), "facts": error.as_dict()}
+                    yield TriggerEvent(facts)  # type: ignore[no-untyped-call]
                     return
                 if found.sentence != before:
                     self.log.info(found.sentence)
