@@ -63,16 +63,26 @@ class Arguments:
         """
         _check("task_args", tasks or {}, {*_taken(BaseOperator), *_taken(SparkSubmitOperator)}, OF_TASKS)
         _check("dag_args", dags or {}, _taken(DAG), OF_DAGS)
-        return cls(dict(tasks or {}), dict(dags or {}))
+        # Airflow would put ours before these, as arguments of a task come before defaults of its DAG.
+        defaults = (dags or {}).get("default_args") or {}
+        of_ours = {name: defaults[name] for name in (*RETRIES, "pool", "execution_timeout") if name in defaults}
+        return cls({**of_ours, **(tasks or {})}, dict(dags or {}))
 
     def of_reader(self, said: AirflowSettings | None) -> dict[str, Any]:
         """Arguments of a task that starts no Spark.
 
         Without a time limit: of a task that waits for a person or for files it would count the wait.
         """
-        given = {name: value for name, value in self.tasks.items() if name in _taken(BaseOperator)}
-        given.pop("execution_timeout", None)
-        return READ_RETRIES | given | _weight(said)
+        return READ_RETRIES | self._of_all() | _weight(said)
+
+    def of_mistakes(self) -> dict[str, Any]:
+        """Arguments of a task that takes the place of any other, and fails: in its queue, with the retries of a job."""
+        return _delays(self.tasks) | self._of_all()
+
+    def _of_all(self) -> dict[str, Any]:
+        """What the DAG file says of every task, but for the time limit."""
+        of_jobs_alone = set(self.tasks) - _taken(BaseOperator)
+        return {name: it for name, it in self.tasks.items() if name not in {*of_jobs_alone, "execution_timeout"}}
 
     def of_job(self, name: str, said: AirflowSettings | None, settings: Settings, layers: int = 1) -> dict[str, Any]:
         """Arguments of a task that starts Spark.
@@ -91,10 +101,8 @@ class Arguments:
         if own.executor_config:
             of_definition["executor_config"] = _executor_config(name, own.executor_config, settings)
         limit = self.limit(said)
-        return (
-            {**RETRIES, **_pool(), **self.tasks, **of_definition, **_weight(said)}
-            | {"execution_timeout": limit * layers if limit else None}
-        )  # fmt: skip
+        given = {**_pool(), **self.tasks, **of_definition, **_weight(said)}
+        return _delays(given) | given | {"execution_timeout": limit * layers if limit else None}
 
     def alerted(self, arguments: Mapping[str, Any], alerts: Sequence[Any]) -> dict[str, Any]:
         """Arguments of a task with alerts of its failure beside those that the DAG file gives."""
@@ -146,6 +154,13 @@ def _listed(value: Any) -> list[Any]:
 def _pool() -> dict[str, str]:
     """The pool of the jobs, unless nobody would make it: Airflow never starts a task of a pool that is missing."""
     return {"pool": POOL} if plugin_is_loaded() else {}
+
+
+def _delays(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Our retries of a job, their delays no shorter than the first one that is given."""
+    first = given.get("retry_delay", RETRIES["retry_delay"])
+    first = first if isinstance(first, timedelta) else timedelta(seconds=first)
+    return RETRIES | {"max_retry_delay": max(first, RETRIES["max_retry_delay"])}
 
 
 def _weight(said: AirflowSettings | None) -> dict[str, Any]:

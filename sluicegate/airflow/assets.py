@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import Asset
+from airflow.sdk import Asset, AssetWatcher
+
+from sluicegate.airflow import bundles
 
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
     from sluicegate.lake.layout import Lake
+    from sluicegate.settings import Settings
 
 # Commit info that an asset event carries, as far as the commit has it.
 _FACTS = ("mode", "interval", "run_id", "read", "written", "quarantined", "dropped", "duplicates", "rows",
@@ -36,6 +39,21 @@ def described(pipeline: Pipeline, table: str) -> Asset:
     _, about = pipeline.table(table)
     said = {"comment": about.comment, "column_comments": about.column_comments, "tags": about.tags}
     return asset(pipeline.name, table, {name: value for name, value in said.items() if value})
+
+
+def watched(pipeline: str, queue: str | None, settings: Settings) -> Asset:
+    """Asset of the landing folders of a pipeline, with an event whenever files have landed in them.
+
+    Args:
+        pipeline: name of the pipeline.
+        queue: URL of a queue with the store's notifications.
+        settings: where things are.
+    """
+    from sluicegate.airflow.sensors.trigger import FileArrivalTrigger
+
+    trigger = FileArrivalTrigger(pipeline=pipeline, queue=queue, **bundles.elsewhere(settings))
+    watcher = AssetWatcher(name="file_arrival", trigger=trigger)
+    return Asset(name=f"{pipeline}.landing-files", watchers=[watcher])  # no table's name has a - in it
 
 
 def news(

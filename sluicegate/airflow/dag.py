@@ -17,7 +17,7 @@ from sluicegate.airflow.dag_of_mistakes import dags_of_mistakes
 from sluicegate.airflow.pipeline_dags import PipelineDags
 from sluicegate.definition import loader
 from sluicegate.definition.dag_ids import dag_ids
-from sluicegate.errors import DefinitionError, PipelineMissing
+from sluicegate.errors import DefinitionError, Mistake, PipelineMissing, UserError
 from sluicegate.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ def medallion_dags(
     task_args: Mapping[str, Any] | None = None,
     dag_args: Mapping[str, Any] | None = None,
 ) -> dict[str, DAG]:
-    """DAGs of definitions, by id. A definition with mistakes gets DAGs that only report them.
+    """DAGs of definitions, by id. A definition with mistakes, or one that is named and missing, gets DAGs that say so.
 
     A task that starts parses the DAG file again, and gets the DAGs of its own pipeline alone: the others are not read.
 
@@ -89,7 +89,7 @@ def medallion_dags(
         dag_args: arguments of all DAGs, such as ``access_control``.
 
     Raises:
-        PipelineMissing: there is no definition at all, or none of a name.
+        PipelineMissing: there is no definition at all.
         UserError: an argument is unknown, or is not the DAG file's to give.
     """
     arguments = Arguments.checked(task_args, dag_args)
@@ -106,10 +106,18 @@ def medallion_dags(
         try:
             pipeline = definition.load(name, settings, of_many=True)
             dags |= {dag.dag_id: dag for dag in list(PipelineDags(pipeline, arguments).all())}
-        except DefinitionError as error:
-            log.error("%s", error.for_people())
-            dags |= {dag.dag_id: dag for dag in dags_of_mistakes(name, error, settings)}
+        except UserError as error:  # mistakes; or the folder is gone, since it was named or since the look at all
+            dags |= _mistaken(name, error, settings, arguments)
+        except Exception as error:  # whatever Airflow or a notifier has against one of them, the others have their DAGs
+            said = f"Airflow cannot make its DAGs: {type(error).__name__}: {error}"
+            mistake = Mistake("dag", name, said, str(settings.pipelines / name / loader.FILE), None)
+            dags |= _mistaken(name, DefinitionError(name, [mistake]), settings, arguments)
     return dags
+
+
+def _mistaken(name: str, error: UserError, settings: Settings, arguments: Arguments) -> dict[str, DAG]:
+    log.error("%s", error.for_people())
+    return {dag.dag_id: dag for dag in dags_of_mistakes(name, error, settings, arguments)}
 
 
 def _is_wanted(name: str) -> bool:

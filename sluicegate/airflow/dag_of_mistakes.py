@@ -13,15 +13,18 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import DAG, BaseOperator, chain
-from croniter import croniter
+from airflow.sdk import DAG, Asset, BaseOperator, chain
+from pydantic_core import PydanticCustomError
 
-from sluicegate.airflow.arguments import RETRIES
+from sluicegate.airflow.arguments import Arguments
+from sluicegate.airflow.assets import watched
 from sluicegate.airflow.new_dag import new_dag
 from sluicegate.airflow.notifiers import readable_callbacks
 from sluicegate.airflow.run_request import raisable
 from sluicegate.definition import LAYERS, loader, yaml
-from sluicegate.errors import DefinitionError
+from sluicegate.definition.dag_ids import dag_id
+from sluicegate.definition.fields import cron
+from sluicegate.errors import UserError
 from sluicegate.settings import TARGET, Settings
 from sluicegate.spark import metastore
 
@@ -38,7 +41,7 @@ class DefinitionMistakes(BaseOperator):
         kwargs: what every operator takes.
     """
 
-    def __init__(self, *, mistakes: DefinitionError, final: bool = False, **kwargs: Any) -> None:
+    def __init__(self, *, mistakes: UserError, final: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.mistakes = mistakes.for_people()
         self.facts = mistakes.as_dict()
@@ -57,37 +60,45 @@ class DefinitionMistakes(BaseOperator):
         self.execute(context)
 
 
-def dags_of_mistakes(name: str, error: DefinitionError, settings: Settings) -> Iterator[DAG]:
+def dags_of_mistakes(name: str, error: UserError, settings: Settings, arguments: Arguments) -> Iterator[DAG]:
     """DAGs of a definition with mistakes: that of its runs, and those of maintenance, verification and alerts.
 
     Args:
         name: name of the pipeline.
         error: its mistakes.
         settings: where things are.
+        arguments: what the DAG file gives to all DAGs and tasks: who is told of failures, who may see a DAG, and in
+            which queue there is a worker.
     """
     fields = _fields(settings.pipelines / name / loader.FILE)
     of_runs, alerts = readable_callbacks(name, fields, settings)
-    args = {"on_failure_callback": alerts} if alerts else {}
-    yield _dag(name, _schedule(fields, settings), _tasks(fields), error, default_args=args, **of_runs)
+    tasks = arguments.alerted(arguments.of_mistakes(), alerts)
+
+    def made(dag: str, of: Any, names: list[str], landed: Asset | None = None, **about: Any) -> DAG:
+        own = arguments.of_dag({**_about(error), **about})
+        with new_dag(dag, _schedule(of, settings), landed, **own) as made:
+            first, *others = names
+            first_task = DefinitionMistakes(task_id=first, mistakes=error, final=True, **{**tasks, "retries": 0})
+            chain(first_task, *(DefinitionMistakes(task_id=task, mistakes=error, **tasks) for task in others))
+        return made
+
+    yield made(name, fields, _tasks(fields), _landed(name, fields, settings), **of_runs)
     for field, task in (("maintenance", "maintain"), ("verify", "verify"), ("alerts", "alerts")):
         if field in fields:
-            yield _dag(f"{name}_{field}", _schedule(fields[field] or {}, settings), [task], error, default_args=args)
+            yield made(dag_id(name, field), fields[field] or {}, [task])
 
 
-def _dag(name: str, schedule: str | None, tasks: list[str], error: DefinitionError, **about: Any) -> DAG:
-    text = error.for_people()
-    with new_dag(
-        name,
-        schedule,
-        description=f"Does not run: {error.message}",
-        doc_md=f"This pipeline does not run, because its definition has validation errors:\n\n```\n{text}\n```",
-        tags=["mistakes"],
-        **about,
-    ) as dag:
-        first, *others = tasks
-        first_task = DefinitionMistakes(task_id=first, mistakes=error, final=True, retries=0)
-        chain(first_task, *(DefinitionMistakes(task_id=task, mistakes=error, **RETRIES) for task in others))
-    return dag
+def _about(error: UserError) -> dict[str, Any]:
+    said = f"This pipeline does not run, because its definition cannot be used:\n\n```\n{error.for_people()}\n```"
+    return {"description": f"Does not run: {error.message}", "doc_md": said, "tags": ["mistakes"]}
+
+
+def _landed(name: str, fields: Mapping[str, Any], settings: Settings) -> Asset | None:
+    """Asset of the landing folders, where files start the runs: its trigger tells of the mistakes as well, once."""
+    queue = fields.get("queueUrl")
+    if fields.get("trigger") != "file_arrival":
+        return None
+    return watched(name, queue if isinstance(queue, str) else None, settings)
 
 
 def _fields(file: Path) -> dict[str, Any]:
@@ -111,6 +122,6 @@ def _schedule(fields: Any, settings: Settings) -> str | None:
     try:
         target = (fields.get("targets") or {}).get(settings.target or os.environ.get(TARGET, "")) or {}
         schedule = target["schedule"] if "schedule" in target else fields["schedule"]
-    except (TypeError, KeyError, AttributeError):
+        return cron(schedule) if isinstance(schedule, str) else None
+    except (TypeError, KeyError, AttributeError, PydanticCustomError):
         return None
-    return schedule if isinstance(schedule, str) and croniter.is_valid(schedule) else None

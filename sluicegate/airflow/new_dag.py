@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 from airflow.sdk import DAG, Asset, AssetOrTimeSchedule, CronDataIntervalTimetable
@@ -53,10 +54,13 @@ def _timetable(schedule: str, max_backfill_runs: int) -> Any:
 
 
 def step(schedule: str | None) -> timedelta:
-    """Timeout for files: until the next run would begin, which then waits instead; at most a day."""
+    """Timeout for files: until the next run would begin, which then waits instead; at most a day.
+
+    It is the shortest time between runs of an uneven schedule. With a longer one, runs would wait beside each other,
+    and when ``max_active_runs`` of them do, one by hand would queue behind them.
+    """
     if schedule is None:
         return timedelta(hours=1)
     ticks = croniter(schedule, START)
-    first: datetime = ticks.get_next(datetime)
-    second: datetime = ticks.get_next(datetime)
-    return min(timedelta(days=1), second - first)
+    times: list[datetime] = [ticks.get_next(datetime) for _ in range(50)]  # of days at least, if they are of one day
+    return min(timedelta(days=1), *(after - before for before, after in pairwise(times)))

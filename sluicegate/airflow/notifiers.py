@@ -72,7 +72,7 @@ def _made(name: str, wanted: Sequence[Notify], settings: Settings) -> Iterator[t
     for index, one in enumerate(wanted):
         try:
             yield one.when, _notifier(one)
-        except (ImportError, AttributeError, TypeError, ValueError) as error:
+        except Exception as error:  # of anybody's code
             file = str(settings.pipelines / name / loader.FILE)
             said = f"{one.notifier} cannot be used: {error}"
             hint = "is its provider installed, and do its arguments have these names?"

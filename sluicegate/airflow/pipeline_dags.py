@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any, Literal
 
-from airflow.sdk import DAG, Asset, AssetWatcher, BaseOperator, chain
+from airflow.sdk import DAG, Asset, BaseOperator, chain
 
 from sluicegate import definition
-from sluicegate.airflow import bundles, doc_md
+from sluicegate.airflow import doc_md
 from sluicegate.airflow.arguments import Arguments
-from sluicegate.airflow.assets import described
+from sluicegate.airflow.assets import described, watched
 from sluicegate.airflow.new_dag import new_dag, step
 from sluicegate.airflow.notifiers import callbacks, task_alerts, warnings
 from sluicegate.airflow.operators.alerts import CheckAlerts
@@ -67,9 +67,9 @@ class PipelineDags:
         for name in ("max_active_runs", "max_backfill_runs"):
             if (said := getattr(self.pipeline.airflow, name, None)) is not None:
                 own[name] = said
-        watched = self._watched() if self.pipeline.trigger else None
+        landed = watched(self.pipeline.name, self.pipeline.queueUrl, self.settings) if self.pipeline.trigger else None
         with new_dag(
-            self.pipeline.name, self.pipeline.schedule, watched, **self._dag(self.pipeline.description, own)
+            self.pipeline.name, self.pipeline.schedule, landed, **self._dag(self.pipeline.description, own)
         ) as dag:
             chain(*self._tasks())
         return dag
@@ -142,16 +142,6 @@ class PipelineDags:
             **self._subject,
             **self._of_job(len(layers)),
         )
-
-    def _watched(self) -> Asset:
-        """Asset of the landing folders, with an event whenever files have landed in them."""
-        from sluicegate.airflow.sensors.trigger import FileArrivalTrigger
-
-        pipeline = self.pipeline
-        where = bundles.elsewhere(self.settings)
-        trigger = FileArrivalTrigger(pipeline=pipeline.name, queue=pipeline.queueUrl, **where)
-        watcher = AssetWatcher(name="file_arrival", trigger=trigger)
-        return Asset(name=f"{pipeline.name}.landing-files", watchers=[watcher])  # no table's name has a - in it
 
     def _assets(self, tables: list[str]) -> list[Asset]:
         return [described(self.pipeline, table) for table in tables]

@@ -1,12 +1,15 @@
-"""Pools of the jobs: one is made where there is none, and a run whose pool is missing says so.
+"""Pools of the jobs: one is made where there is none, and a run whose pool is missing or too small says so.
 
-A task whose pool does not exist is never started, and Airflow says so in the scheduler's log alone. Tasks cannot make a
-pool, but the processes that have Airflow's database can, and load this as a listener.
+A task whose pool does not exist, or has fewer slots than the task takes, is never started, and Airflow says so in the
+scheduler's log alone. Tasks cannot make a pool, but the processes that have Airflow's database can, and load this as a
+listener.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from airflow.listeners import hookimpl
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
 DEFAULT_SLOTS = 4
 
 # Operators by which a DAG of a pipeline is known.
-_OURS = ("CheckRequest", "Maintenance", "Verification")
+_OURS = ("CheckRequest", "Maintenance", "Verification", "CheckAlerts")
 
 ABOUT = "Jobs of pipelines that start Spark; made by sluicegate, and yours to change."
 
@@ -32,52 +35,66 @@ def on_starting(component: Any) -> None:
     """Makes the pool when the scheduler, the triggerer or the DAG processor starts."""
     from airflow.jobs.job import Job
     from airflow.utils.session import create_session
-    from sqlalchemy.exc import IntegrityError
 
-    if not isinstance(component, Job):  # a task, which has no database
-        return
-    try:
+    if isinstance(component, Job):  # and no task, which has no database
         with create_session() as session:
             make(session)
-    except IntegrityError:  # another process has just made it
-        return
 
 
 @hookimpl
 def on_dag_run_running(dag_run: DagRun, msg: str) -> None:
-    """Makes the pool anew if it was deleted; a run whose tasks wait for another that is missing gets a note."""
+    """Makes the pool anew if it was deleted; a run whose tasks wait for another, or for slots, gets a note."""
     from sqlalchemy.orm import object_session
 
     tasks = dag_run.get_dag().tasks
     session = object_session(dag_run)
     if session is None or not any(task.task_type in _OURS for task in tasks):
         return
-    wanted = {task.pool for task in tasks}
-    if POOL in wanted:
+    if POOL in {task.pool for task in tasks}:
         make(session)
-    absent = sorted(wanted - _known(session))
-    if absent and (not dag_run.note or dag_run.note.startswith(BEGINS)):  # a person's note stays
+    said = _waits(tasks, _known(session))
+    if said and (not dag_run.note or dag_run.note.startswith(BEGINS)):  # a person's note stays
+        dag_run.note = f"{BEGINS}began** without what its tasks wait for: {said}"
+
+
+def _waits(tasks: Sequence[Any], known: Mapping[str | None, int]) -> str:
+    """What tasks would wait for without an end, and what to do about it; empty if for nothing."""
+    absent = sorted({task.pool for task in tasks} - set(known))
+    if absent:
         waiting = [task.task_id for task in tasks if task.pool in absent]
-        dag_run.note = (
-            f"{BEGINS}waits** for what Airflow does not have: the pool {', '.join(absent)}, in which"
-            f" {', '.join(waiting)} would start. Make it (Admin, Pools), or name another in the definition."
+        return (
+            f"the pool {', '.join(absent)}, in which {', '.join(waiting)} would start. Make it (Admin, Pools), or name"
+            " another in the definition."
         )
+    small = [task for task in tasks if 0 <= known[task.pool] < task.pool_slots]
+    if not small:
+        return ""
+    pool, slots = small[0].pool, small[0].pool_slots
+    waiting = [task.task_id for task in small if task.pool == pool]
+    return (
+        f"{slots} slots in the pool {pool}, which has {known[pool]}, and each of {', '.join(waiting)} takes so many."
+        " Give it more (Admin, Pools), or say fewer pool_slots in the definition."
+    )
 
 
 def make(session: Session) -> None:
     """Makes the pool where there is none; one that is there stays as it is."""
     from airflow.models.pool import Pool
+    from sqlalchemy.exc import IntegrityError
 
-    if POOL not in _known(session):
+    if POOL in _known(session):
+        return
+    # Another scheduler may be making it: then that one's is there, and this transaction, which is Airflow's, goes on.
+    with suppress(IntegrityError), session.begin_nested():
         session.add(Pool(pool=POOL, slots=slots(), description=ABOUT, include_deferred=False))
-        session.flush()
 
 
-def _known(session: Session) -> set[str | None]:
+def _known(session: Session) -> dict[str | None, int]:
+    """Slots of each pool; -1 is as many as there may be."""
     from airflow.models.pool import Pool
     from sqlalchemy import select
 
-    return set(session.scalars(select(Pool.pool)))
+    return {name: slots for name, slots in session.execute(select(Pool.pool, Pool.slots))}
 
 
 def slots() -> int:

@@ -19,6 +19,10 @@ FACTS = "sluicegate"
 """Attribute of an exception for Airflow: the facts of the error that it was made of."""
 
 
+LOST = "the process of the task is gone: it was killed, or its worker was lost"
+"""Sentence about a task that could not say what its error was."""
+
+
 @dataclass(frozen=True)
 class TaskError:
     """An error of a task, for the templates of a notifier: ``{{ error.sentence }}``.
@@ -39,9 +43,12 @@ class TaskError:
 
     @classmethod
     def of(cls, context: Mapping[str, Any]) -> TaskError:
-        """The error of a task's context, as Airflow gives it to a callback."""
+        """The error of a task's context, as Airflow gives it to a callback.
+
+        There is none where no task is left that could have it: the DAG processor calls the callback then.
+        """
         exception = context.get("exception")
-        text = str(exception or "").strip() or type(exception).__name__
+        text = LOST if exception is None else str(exception).strip() or type(exception).__name__
         facts: Mapping[str, Any] = getattr(exception, FACTS, {})
         # A heading alone says nothing: the first of what stands below it belongs to it.
         first, *more = [line.strip() for line in text.splitlines()]

@@ -7,6 +7,10 @@ from pydantic import Field, field_validator
 from sluicegate.definition.fields import Duration, Names, Part, wrong
 from sluicegate.definition.notify import WithoutSecrets
 
+# What the columns of Airflow's database hold: with more, its scheduler ends with an error at each run that it makes.
+LONGEST = 250
+MOST = 1_000_000
+
 
 class AirflowSettings(Part):
     """What the DAGs and tasks of a pipeline are like in Airflow. What is not said here is as the DAG file says it.
@@ -30,17 +34,17 @@ class AirflowSettings(Part):
         approvers: ids of the users who may approve a full refresh; without them everybody who may edit the run.
     """
 
-    conn_id: str | None = Field(default=None, min_length=1)
-    pool: str | None = Field(default=None, min_length=1, max_length=256)
-    pool_slots: int | None = Field(default=None, ge=1)
-    queue: str | None = Field(default=None, min_length=1)
+    conn_id: str | None = Field(default=None, min_length=1, max_length=LONGEST)
+    pool: str | None = Field(default=None, min_length=1, max_length=LONGEST)
+    pool_slots: int | None = Field(default=None, ge=1, le=MOST)
+    queue: str | None = Field(default=None, min_length=1, max_length=LONGEST)
     executor_config: WithoutSecrets = {}
     execution_timeout: Duration | None = None
-    retries: int | None = Field(default=None, ge=0)
+    retries: int | None = Field(default=None, ge=0, le=MOST)
     retry_delay: Duration | None = None
     max_retry_delay: Duration | None = None
     priority_weight: int | None = None
-    max_active_runs: int | None = Field(default=None, ge=1)
+    max_active_runs: int | None = Field(default=None, ge=1, le=MOST)
     max_backfill_runs: int | None = Field(default=None, ge=1)
     approvers: Names = []
 

@@ -151,21 +151,29 @@ def _duration(value: Any) -> Any:
 
 
 def cron(schedule: str) -> str:
-    """Check that a text is a cron expression with five fields, and return it."""
+    """Check that a text is a cron expression with five fields of a time that comes, and return it."""
     if preset := _PRESETS.get(schedule.strip()):
         raise wrong("schedule", f"{schedule} is not a cron expression", f'write "{preset}"')
     count = len(schedule.split())
     if count != 5:
         what = f"{schedule} has {count} fields: minute, hour, day, month and day of the week are five"
         raise wrong("schedule", what, 'as in "*/15 * * * *", every quarter of an hour')
-    if _is_plain_cron(schedule):
+    _, _, day, month, _ = schedule.split()
+    if _is_plain_cron(schedule) and "*" in (day, month):
         return schedule
-    from croniter import croniter  # not above: its import runs the program ``file``, and few schedules need it
+    # not above: its import runs the program ``file``, and few schedules need it
+    from croniter import CroniterBadDateError, croniter
 
     # croniter accepts R for a random minute, which would differ between processes.
     if not croniter.is_valid(schedule) or re.search(r"\b[rR]\b", schedule):
         what = f"{schedule} is not a cron expression"
         raise wrong("schedule", what, 'minute hour day month weekday, as in "30 6 * * mon-fri"')
+    try:
+        croniter(schedule, datetime(2025, 1, 1, tzinfo=UTC)).get_next()
+    except CroniterBadDateError:
+        raise wrong(
+            "schedule", f"{schedule} is a day that never comes", "the third field is the day, the fourth the month"
+        ) from None
     return schedule
 
 

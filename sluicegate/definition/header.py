@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from sluicegate.definition.airflow import AirflowSettings
 from sluicegate.definition.alerts import Alerts
@@ -47,8 +47,9 @@ class Header(Part):
     trigger: Literal["file_arrival"] | None = None
     queueUrl: str | None = None
     tasks: Literal["layers", "run"] = "layers"
-    owner: str = "sluicegate"
-    tags: list[str] = []
+    # No longer than Airflow takes them: it would have no DAG of that file, and no more than an import error.
+    owner: str = Field(default="sluicegate", max_length=500)
+    tags: list[Annotated[str, Field(min_length=1, max_length=100)]] = []
     notify: list[Notify] = []
     alerts: Alerts | None = None
     airflow: AirflowSettings | None = None

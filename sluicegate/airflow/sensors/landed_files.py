@@ -7,14 +7,14 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, TaskDeferralTimeout
+from airflow.sdk.exceptions import AirflowSkipException, TaskDeferralTimeout
 
 from sluicegate.airflow import bundles
 from sluicegate.airflow.connections import with_store
 from sluicegate.airflow.run_note import UNREPORTED
-from sluicegate.airflow.run_request import failure, request_of
+from sluicegate.airflow.run_request import failure, raisable, request_of
 from sluicegate.definition import load
-from sluicegate.errors import UserError
+from sluicegate.errors import SluicegateError
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
@@ -92,6 +92,7 @@ class LandedFilesSensor(BaseOperator):
 
         Raises:
             AirflowFailException: only a person can help; no retry.
+            AirflowException: the store is out of reach, and the like.
         """
         from sluicegate.airflow.sensors.check import find_landed
 
@@ -102,7 +103,7 @@ class LandedFilesSensor(BaseOperator):
                 self.log.info("this run does not wait for files: it %s", request)
                 return request, None
             found = find_landed(pipeline, request.tables)
-        except UserError as error:
+        except SluicegateError as error:
             raise failure(error) from None
         self.log.info(found.sentence)
         return request, found.waiting
@@ -114,7 +115,7 @@ class LandedFilesSensor(BaseOperator):
             AirflowFailException: only a person can help.
         """
         if "error" in event:
-            raise AirflowFailException(event["error"])
+            raise raisable(event["error"], event.get("facts", {}), final=True)
         self.log.info("waiting: %s files of %s bytes", event["found"]["files"], event["found"]["bytes"])
         return dict(event["found"])
 

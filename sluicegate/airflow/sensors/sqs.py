@@ -42,7 +42,8 @@ class Queue:
             ) from None
         known = {**os.environ, **said}
         self.url = url
-        self._sqs: Any = boto3.client(
+        # Of a session of its own: the common one makes no two clients in two threads at a time.
+        self._sqs: Any = boto3.Session().client(
             "sqs",
             endpoint_url=known.get("AWS_ENDPOINT_URL_SQS") or known.get("AWS_ENDPOINT_URL") or None,
             region_name=known.get("AWS_REGION") or known.get("AWS_DEFAULT_REGION") or None,

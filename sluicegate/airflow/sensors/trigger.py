@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
 
@@ -15,6 +16,9 @@ from sluicegate.airflow.sensors.check import Arrived, Found, arrived, find_lande
 from sluicegate.definition.reloaded import Reloaded
 from sluicegate.errors import UserError
 from sluicegate.storage import aws
+
+if TYPE_CHECKING:
+    from sluicegate.airflow.sensors.sqs import Queue
 
 # Seconds; see FileArrivalTrigger.
 AT_LEAST_EVERY = 600.0
@@ -83,7 +87,8 @@ class LandedFilesTrigger(BaseTrigger):
                 try:
                     found = await asyncio.to_thread(self._find, await connections.said_in_triggerer())
                 except UserError as error:
-                    yield TriggerEvent({"error": error.for_people()})  # type: ignore[no-untyped-call]
+                    facts = {"error": error.for_people(), "facts": error.as_dict()}
+                    yield TriggerEvent(facts)  # type: ignore[no-untyped-call]
                     return
                 if found.sentence != before:
                     self.log.info(found.sentence)
@@ -132,6 +137,8 @@ class FileArrivalTrigger(BaseEventTrigger):
         self._places = Places(places, bundle)
         self._definition = Reloaded(pipeline)
         self._poll_until = 0.0
+        self._polls: ThreadPoolExecutor | None = None
+        self._listening: tuple[Mapping[str, str], Queue] | None = None
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Arguments from which the triggerer rebuilds the trigger; they are part of the DAG's version."""
@@ -144,6 +151,14 @@ class FileArrivalTrigger(BaseEventTrigger):
 
         An outage of the store or the network is waited out: a failed trigger takes its asset with it.
         """
+        try:
+            async for event in self._events():
+                yield event
+        finally:
+            if self._polls is not None:
+                self._polls.shutdown(wait=False, cancel_futures=True)
+
+    async def _events(self) -> AsyncIterator[TriggerEvent]:
         before: dict[str, Any] = {}
         while True:
             began, settle_in = time.monotonic(), None
@@ -174,7 +189,7 @@ class FileArrivalTrigger(BaseEventTrigger):
             return
         while time.monotonic() < now + AT_LEAST_EVERY:
             try:
-                if await asyncio.to_thread(self._messages, await connections.said_in_triggerer()):
+                if await self._polled():
                     settled = await asyncio.to_thread(self._settles)
                     self._poll_until = time.monotonic() + settled + self.every
                     return
@@ -184,6 +199,16 @@ class FileArrivalTrigger(BaseEventTrigger):
                 await asyncio.sleep(self.every)
                 return
 
+    async def _polled(self) -> bool:
+        """Whether the queue had messages.
+
+        In a thread of its own, which waits most of the time: the process has few for all of its triggers, and those
+        are for checks.
+        """
+        said = await connections.said_in_triggerer()
+        self._polls = self._polls or ThreadPoolExecutor(1, "sluicegate-queue")
+        return await asyncio.get_running_loop().run_in_executor(self._polls, self._messages, said)
+
     def _settles(self) -> float:
         return settles(self._definition.load(self._places.settings()))
 
@@ -191,7 +216,9 @@ class FileArrivalTrigger(BaseEventTrigger):
         """Whether the queue had messages; deletes all of them, so that one check is for many."""
         from sluicegate.airflow.sensors.sqs import Queue
 
-        queue = Queue(self.queue or "", said)
+        if self._listening is None or self._listening[0] != said:
+            self._listening = (said, Queue(self.queue or "", said))
+        queue = self._listening[1]
         first = found = queue.receive()
         while found:
             queue.delete(found)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sluicegate.errors import DefinitionError, PipelineMissing, UserError
+from sluicegate.errors import DefinitionError, UserError
 from tests.conftest import Workspace
 from tests.unit.airflow.test_dag import airflow_home as airflow_home
 from tests.unit.airflow.test_dag import in_one_task
@@ -76,6 +76,16 @@ def test_a_definition_says_what_its_tasks_are_like(workspace: Workspace) -> None
     assert dag.max_active_runs == 1
 
 
+@pytest.mark.parametrize(("said", "longest"), [("1 hour", 60), ("1 minute", 10)])
+def test_a_delay_that_is_given_is_not_cut_by_our_longest(workspace: Workspace, said: str, longest: int) -> None:
+    first, of_file = (timedelta(hours=1) if said == "1 hour" else timedelta(minutes=1)), timedelta(minutes=5)
+    says(workspace, f"\nairflow: {{retry_delay: {said}}}\ndatabase:")
+    both = {(first, timedelta(minutes=longest))}
+    for given in ({}, {"retry_delay": of_file}):
+        tasks = dags_of(workspace, task_args=given)["heart_rate"].task_dict
+        assert of(tasks, JOBS, "retry_delay", "max_retry_delay") == both
+
+
 def test_one_task_for_all_layers_has_the_time_of_each(workspace: Workspace) -> None:
     says(workspace)
     in_one_task(workspace)
@@ -114,6 +124,15 @@ def test_a_dag_file_says_what_all_dags_are_like(workspace: Workspace) -> None:
     assert dag.default_args == {"depends_on_past": True, "owner": "sluicegate"}
     says(workspace)
     assert dags_of(workspace, dag_args=given)["heart_rate"].max_active_runs == 1
+
+
+def test_defaults_of_a_dag_file_come_before_ours(workspace: Workspace) -> None:
+    """Arguments of a task come before defaults of its DAG, and ours are arguments."""
+    defaults = {"retries": 5, "pool": "shared", "execution_timeout": timedelta(hours=9), "owner": "data"}
+    given = {"dag_args": {"default_args": defaults}, "task_args": {"retries": 6}}
+    tasks = dags_of(workspace, **given)["heart_rate"].task_dict
+    assert of(tasks, JOBS, "retries", "pool", "execution_timeout") == {(6, "shared", timedelta(hours=9))}
+    assert of(tasks, (*READERS, *JOBS), "pool", "owner") == {("shared", "sluicegate")}
 
 
 @pytest.mark.parametrize(
@@ -160,6 +179,21 @@ def test_a_mistake_in_them_has_its_line(workspace: Workspace, text: str, code: s
     assert text[:4] in lines[mistake.line - 1]
 
 
+def test_what_a_column_of_airflows_database_does_not_hold_is_a_mistake(workspace: Workspace) -> None:
+    """It would end the scheduler, and so the runs of all: names of more than LONGEST, and numbers above MOST."""
+    from sluicegate.definition.airflow import LONGEST, MOST
+
+    names, numbers = ("conn_id", "pool", "queue"), ("pool_slots", "retries", "max_active_runs")
+    said = {**dict.fromkeys(names, "x" * LONGEST), **dict.fromkeys(numbers, MOST)}
+    says(workspace, f"\nairflow: {said}\ndatabase:")
+    assert dags_of(workspace)["heart_rate"].task_dict["bronze"].retries == MOST
+    more = {**dict.fromkeys(names, "x" * (LONGEST + 1)), **dict.fromkeys(numbers, MOST + 1)}
+    workspace.edit("pipeline.yaml", str(said), str(more))
+    with pytest.raises(DefinitionError) as raised:
+        _ = workspace.definition
+    assert {mistake.path for mistake in raised.value.mistakes} == {f"airflow.{name}" for name in (*names, *numbers)}
+
+
 def test_a_pod_without_its_provider_is_a_mistake(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     # As if it were not installed, where it is.
     monkeypatch.setitem(sys.modules, "airflow.providers.cncf.kubernetes.pod_generator", None)
@@ -174,8 +208,10 @@ def test_a_dag_file_may_have_some_of_the_pipelines(workspace: Workspace) -> None
     shutil.copytree(folder / "heart_rate", folder / "other")
     assert set(dags_of(workspace, only=["heart_rate"])) == {"heart_rate"}
     assert set(dags_of(workspace, only=[])) == set()
-    with pytest.raises(PipelineMissing, match="there is no pipeline hart_rate"):
-        dags_of(workspace, only=["hart_rate"])
+    dags = dags_of(workspace, only=["hart_rate", "heart_rate"])  # or one that was deleted
+    assert len(dags["heart_rate"].tasks) == 6
+    assert {task.task_type for task in dags["hart_rate"].tasks} == {"DefinitionMistakes"}
+    assert "there is no pipeline hart_rate" in dags["hart_rate"].description
 
 
 def test_a_task_that_starts_reads_the_definition_of_its_pipeline_alone(

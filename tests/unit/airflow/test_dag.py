@@ -22,7 +22,7 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 
 from sluicegate.definition import load, names
-from sluicegate.errors import JavaMissing, PipelineMissing
+from sluicegate.errors import DefinitionError, JavaMissing, PipelineMissing
 from sluicegate.flow.report import ERROR, REPORT
 from sluicegate.monitor.views.runs import TASKS
 from sluicegate.spark import configuration, java
@@ -124,6 +124,16 @@ def test_a_dag_runs_as_its_definition_says(workspace: Workspace) -> None:
     assert (dag.catchup, dag.max_active_runs, dag.tags) == (False, 3, {"healthcare"})
     assert task_of(workspace, "wait_for_files").timeout == 15 * 60  # then the next run waits
     assert {task.owner for task in dag.tasks} == {"sluicegate"}
+
+
+@pytest.mark.parametrize(
+    ("schedule", "minutes"),
+    [("0 6,12,13,14,15,16 * * *", 60), ("0 8,9,17 * * mon-fri", 60), ("0 0,23 * * *", 60), ("0 3 * * mon", 24 * 60)],
+)
+def test_no_run_of_an_uneven_schedule_waits_beside_others(workspace: Workspace, schedule: str, minutes: int) -> None:
+    """Three that wait are as many as may be active, and one by hand would queue behind them."""
+    workspace.edit("pipeline.yaml", "*/15 * * * *", schedule)
+    assert task_of(workspace, "wait_for_files").timeout == minutes * 60
 
 
 def test_pages_show_the_tasks_of_a_run_in_the_order_of_the_dag(workspace: Workspace) -> None:
@@ -229,6 +239,87 @@ def test_a_mistake_stops_only_its_own_pipeline(one_of_two_is_wrong: Workspace) -
     assert "event_tiem" in dags["heart_rate"].doc_md
 
 
+def test_whatever_airflow_has_against_a_pipeline_the_others_have_their_dags(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An exception of a DAG file ends the runs of all its DAGs."""
+    from sluicegate.airflow.dag import medallion_dags
+
+    shutil.copytree(workspace.folder / "pipelines" / "heart_rate", workspace.folder / "pipelines" / "other")
+    other = workspace.folder / "pipelines" / "other" / "pipeline.yaml"
+    other.write_text(other.read_text().replace("name: heart_rate", "name: other"))
+    code = workspace.folder / "code"
+    code.mkdir()
+    (code / "ours.py").write_text("raise RuntimeError('no network')")
+    monkeypatch.syspath_prepend(code)
+    workspace.edit("pipeline.yaml", "\ndatabase:", "\nnotify: [{notifier: ours.Notifier}]\ndatabase:")
+    (workspace.folder / "pipelines" / "third" / "pipeline.yaml").mkdir(parents=True)
+    dags = medallion_dags(workspace.settings)
+    assert len(dags["other"].tasks) == 6
+    for name, said in {
+        "heart_rate": "ours.Notifier cannot be used: no network",
+        "third": "there is no pipeline",
+    }.items():
+        assert {task.task_type for task in dags[name].tasks} == {"DefinitionMistakes"}
+        assert said in str(dags[name].doc_md)
+
+
+def test_what_no_check_of_ours_foresees_stops_only_its_own_pipeline(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sluicegate.airflow import dag
+
+    def refused(*_: Any) -> None:
+        raise ValueError("tag cannot be longer than 100 characters")
+
+    monkeypatch.setattr(dag, "PipelineDags", refused)
+    [found] = dag.medallion_dags(workspace.settings).values()
+    assert "Airflow cannot make its DAGs: ValueError: tag cannot be longer" in str(found.doc_md)
+
+
+def test_a_tag_that_airflow_does_not_take_is_a_mistake(workspace: Workspace) -> None:
+    workspace.edit("pipeline.yaml", "tags: [healthcare]", f"tags: [{'x' * 101}]")
+    with pytest.raises(DefinitionError, match="at most 100 characters"):
+        _ = workspace.definition
+
+
+def test_a_dag_of_mistakes_is_as_the_dag_file_says(workspace: Workspace) -> None:
+    """Else nobody is told of it, nobody may see it, and its tasks wait for a worker that there is not."""
+    from sluicegate.airflow.dag import medallion_dags
+
+    def told(_: Any) -> None:
+        """A callback."""
+
+    workspace.edit("pipeline.yaml", "event_time: time", "event_tiem: time")
+    dag = medallion_dags(
+        workspace.settings,
+        task_args={"queue": "data", "pool": "shared", "conn_id": "cluster", "execution_timeout": None},
+        dag_args={"on_failure_callback": told, "tags": ["ours"], "access_control": {"data": {"DAGs": {"can_read"}}}},
+    )["heart_rate"]
+    assert {task.task_type for task in dag.tasks} == {"DefinitionMistakes"}
+    assert {(task.queue, task.pool) for task in dag.tasks} == {("data", "shared")}
+    assert [task.retries for task in dag.tasks] == [0, 3, 3, 3, 3, 3]
+    assert (dag.on_failure_callback, dag.tags) == ([told], {"ours", "mistakes"})
+    assert dag.access_control == {"data": {"DAGs": {"can_read"}}}
+
+
+def test_a_typo_stops_no_watch_of_files(workspace: Workspace) -> None:
+    """Its trigger tells of the mistakes, by a run that fails with them; without it nobody would be told."""
+    from airflow.serialization.serialized_objects import DagSerialization
+
+    from sluicegate.airflow.dag import medallion_dags
+
+    def watched() -> Any:
+        dag = medallion_dags(workspace.settings)["heart_rate"]
+        return DagSerialization.to_dict(dag)["dag"]["timetable"]
+
+    workspace.edit("pipeline.yaml", 'schedule: "*/15 * * * *"\n', "trigger: file_arrival\n")
+    before = watched()
+    assert "landing-files" in json.dumps(before)
+    workspace.edit("pipeline.yaml", "event_time: time", "event_tiem: time")
+    assert watched() == before
+
+
 TYPOS = {
     "a field": ("event_time: time", "event_tiem: time"),
     "a layer": ("\nsilver:\n", "\nsliver:\n"),
@@ -269,7 +360,7 @@ def test_a_typo_keeps_the_one_task_of_all_layers(workspace: Workspace) -> None:
     assert medallion_dags(workspace.settings)["heart_rate"].task_ids == before
 
 
-@pytest.mark.parametrize("text", ["schedule: every now and then", "[", "", "schedule: [1]"])
+@pytest.mark.parametrize("text", ["schedule: every now and then", "[", "", "schedule: [1]", "schedule: 0 0 30 2 *"])
 def test_a_schedule_that_cannot_be_read_is_left_out(workspace: Workspace, text: str) -> None:
     from sluicegate.airflow.dag import medallion_dags
 

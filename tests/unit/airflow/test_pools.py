@@ -94,6 +94,44 @@ def test_a_run_whose_pool_is_missing_says_so(session: Any, workspace: Workspace)
 
 
 @pytest.mark.usefixtures("default_pool")
+@pytest.mark.parametrize(("slots", "told"), [(2, True), (3, False), (-1, False)])
+def test_a_run_whose_pool_is_too_small_says_so(session: Any, workspace: Workspace, slots: int, told: bool) -> None:
+    """A task that takes more slots than there are waits for ever, and the scheduler's log alone has it."""
+    from airflow.models.pool import Pool
+
+    session.add(Pool(pool="heavy", slots=slots, description="", include_deferred=False))
+    workspace.edit("pipeline.yaml", "\ndatabase:", "\nairflow: {pool: heavy, pool_slots: 3}\ndatabase:")
+    note = begun(session, dag_of(workspace)).note or ""
+    assert ("3 slots in the pool heavy, which has 2, and each of bronze, silver, gold takes so many" in note) is told
+    assert bool(note) is told
+
+
+@pytest.mark.usefixtures("default_pool")
+def test_alerts_whose_pool_is_missing_say_so(session: Any, workspace: Workspace) -> None:
+    from sluicegate.airflow.dag import medallion_dags
+
+    alerts = "\nalerts: {schedule: 5 5 * * *, freshness: {daily_patient_avg: {fail: 1 day}}}\ndatabase:"
+    workspace.edit("pipeline.yaml", "\ndatabase:", alerts)
+    dags = medallion_dags(workspace.settings, task_args={"pool": "heavy"})
+    assert "the pool heavy, in which alerts would start" in begun(session, dags["heart_rate_alerts"]).note
+
+
+def test_a_pool_that_another_scheduler_makes_meanwhile_ends_no_transaction(
+    session: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow.models.pool import Pool
+
+    from sluicegate.airflow import pools as of_jobs
+
+    session.add(Pool(pool="of Airflow's transaction", slots=1, description="", include_deferred=False))
+    session.add(Pool(pool="spark", slots=9, description="", include_deferred=False))
+    session.flush()
+    monkeypatch.setattr(of_jobs, "_known", lambda _: {})  # as it was when the other had not made it
+    of_jobs.make(session)
+    assert pools(session) == {"of Airflow's transaction": 1, "spark": 9}
+
+
+@pytest.mark.usefixtures("default_pool")
 def test_other_peoples_runs_are_left_alone(session: Any) -> None:
     from airflow.providers.standard.operators.empty import EmptyOperator
     from airflow.sdk import DAG

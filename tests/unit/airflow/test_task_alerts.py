@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import logging
+import shutil
 from typing import Any
 
 import pytest
@@ -11,8 +14,8 @@ from sluicegate.errors import ExpectationFailed
 from tests.conftest import Workspace
 from tests.support.airflow_runs import context_of
 from tests.unit.airflow.test_dag import airflow_home as airflow_home
+from tests.unit.airflow.test_dag import deferred, resumed, task_of
 from tests.unit.airflow.test_dag import stored as stored
-from tests.unit.airflow.test_dag import task_of
 
 pytestmark = [pytest.mark.unit, pytest.mark.usefixtures("airflow_home", "stored")]
 
@@ -76,6 +79,34 @@ def test_what_others_raise_has_a_sentence_too(
     workspace.edit("pipeline.yaml", "\ndatabase:", NOTIFY)
     failed(task_of(workspace, "check_request"), exception)
     assert sent[0][1].split("|")[:3] == ["", sentence, ""]
+
+
+def test_a_task_whose_worker_was_lost_has_a_sentence(workspace: Workspace, sent: list[tuple[str, str]]) -> None:
+    """Then the DAG processor calls the callback, with a context that has no exception."""
+    workspace.edit("pipeline.yaml", "\ndatabase:", NOTIFY)
+    task = task_of(workspace, "silver")
+    (alert,) = task.on_failure_callback
+    alert(context_of(task))
+    assert sent[0][1].split("|")[:3] == [
+        "",
+        "the process of the task is gone: it was killed, or its worker was lost",
+        "",
+    ]
+
+
+def test_what_the_triggerer_found_has_its_code(workspace: Workspace, sent: list[tuple[str, str]]) -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    workspace.edit("pipeline.yaml", "\ndatabase:", NOTIFY)
+    _, trigger = deferred(workspace)
+    shutil.rmtree(workspace.folder / "landing" / "recordings")
+    event = asyncio.run(anext(trigger.run())).payload
+    with pytest.raises(AirflowFailException) as raised:
+        resumed(workspace, json.loads(json.dumps(event)))
+    failed(task_of(workspace, "wait_for_files"), raised.value)
+    code, sentence, help_, _ = sent[0][1].split("|")
+    assert (code, bool(help_)) == ("SG203", True)
+    assert sentence.endswith("landing/recordings does not exist")
 
 
 def test_a_mistake_in_the_definition_is_alerted_as_well(workspace: Workspace, sent: list[tuple[str, str]]) -> None:

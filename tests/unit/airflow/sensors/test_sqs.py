@@ -7,7 +7,9 @@ import os
 import time
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from threading import Event
 from typing import Any
 
 import pytest
@@ -159,3 +161,47 @@ def test_a_queue_that_makes_no_sense(workspace: Workspace, said: str, wrong: str
     with pytest.raises(DefinitionError) as caught:
         workspace.definition  # noqa: B018
     assert wrong in caught.value.for_people()
+
+
+def test_a_wait_for_messages_holds_up_no_other_trigger(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Airflow's triggerer has some six threads on two cores, and a wait for messages takes 20 seconds."""
+    trigger = triggers.FileArrivalTrigger(pipeline="p", places={}, queue="https://sqs.example/p")
+    waits, go_on = Event(), Event()
+
+    def nothing_comes(_: Any) -> bool:
+        waits.set()
+        assert go_on.wait(60)
+        return True
+
+    monkeypatch.setattr(trigger, "_messages", nothing_comes)
+    monkeypatch.setattr(trigger, "_settles", lambda: 0.0)
+
+    async def another_check() -> int:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+        resting = asyncio.ensure_future(trigger._rest(1.0, settling=False))
+        while not waits.is_set():
+            await asyncio.sleep(0.01)
+        try:
+            return await asyncio.wait_for(asyncio.to_thread(lambda: 7), 20)
+        finally:
+            go_on.set()
+            await resting
+
+    assert asyncio.run(another_check()) == 7
+
+
+def test_one_client_listens_until_the_credentials_are_others(
+    announced: tuple[Workspace, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace, _ = announced
+    (asset,) = dag_of(workspace).timetable.asset_condition.objects
+    (watcher,) = asset.watchers
+    trigger = triggers.FileArrivalTrigger(**watcher.trigger.serialize()[1])
+    monkeypatch.setattr(sensors_sqs, "LONG_POLL", 0)
+    found = []
+    for said in ({}, {}, {"AWS_ACCESS_KEY_ID": "other", "AWS_SECRET_ACCESS_KEY": "secret"}):
+        trigger._messages(said)
+        assert trigger._listening is not None
+        found.append(trigger._listening[1])
+    assert found[0] is found[1]
+    assert found[1] is not found[2]
