@@ -27,7 +27,7 @@ STACK = {
     "spark.executor.memory": "768m",
     # Containers have an address in each of their networks, and by default a driver listens at one that the order of its
     # networks decides, of which executors know nothing. Drivers with a master of their own listen at 127.0.0.1.
-    "spark.driver.bindAddress": "0.0.0.0",
+    "spark.driver.bindAddress": "0.0.0.0",  # noqa: S104 (of a container that publishes none of its ports)
     # The image of the workers has the jars, so that no job sends them.
     "spark.executor.extraClassPath": "/opt/sluicegate/.jars/*",
     # Each job has executors of its own, which live for seconds: the second compiler would take half of their time.

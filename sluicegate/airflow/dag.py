@@ -110,6 +110,7 @@ def medallion_dags(
             dags |= _mistaken(name, error, settings, arguments)
         except Exception as error:  # whatever Airflow or a notifier has against one of them, the others have their DAGs
             said = f"Airflow cannot make its DAGs: {type(error).__name__}: {error}"
+            log.exception("the DAGs of %s cannot be made", name)
             mistake = Mistake("dag", name, said, str(settings.pipelines / name / loader.FILE), None)
             dags |= _mistaken(name, DefinitionError(name, [mistake]), settings, arguments)
     return dags

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -53,6 +54,7 @@ def _timetable(schedule: str, max_backfill_runs: int) -> Any:
     return CronDataIntervalTimetable(schedule, timezone="UTC")
 
 
+@cache
 def step(schedule: str | None) -> timedelta:
     """Timeout for files: until the next run would begin, which then waits instead; at most a day.
 
