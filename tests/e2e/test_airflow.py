@@ -91,6 +91,29 @@ def changed(airflow: LocalAirflow, workspace: Workspace, old: str, new: str, due
     until(lambda: due in airflow.call("GET", DAGS)["timetable_summary"])
 
 
+def saved(
+    airflow: LocalAirflow, workspace: Workspace, old: str, new: str, *, seen: Callable[[dict[str, Any]], bool]
+) -> None:
+    """Changes the definition, and waits until Airflow has a DAG by which that is seen.
+
+    Args:
+        airflow: the Airflow.
+        workspace: where the definition is.
+        old: what is replaced in it.
+        new: what stands there then.
+        seen: takes the details of the DAG, with the ``operators`` of its tasks. Airflow stores a DAG's description and
+            schedule a moment before its tasks.
+    """
+    workspace.edit("pipeline.yaml", old, new)
+    asked(airflow, "PUT", f"/api/v2/parseDagFile/{airflow.call('GET', DAGS)['file_token']}", None)
+
+    def look() -> bool:
+        operators = {task["operator_name"] for task in airflow.call("GET", f"{DAGS}/tasks")["tasks"]}
+        return seen({**airflow.call("GET", f"{DAGS}/details"), "operators": operators})
+
+    until(look)
+
+
 def ended(airflow: LocalAirflow, run_id: str) -> str:
     """How a run ended: success or failed."""
     done = ("success", "failed")

@@ -10,7 +10,7 @@ import pytest
 
 from sluicegate.tools.demo.local_airflow import LocalAirflow
 from tests.conftest import Workspace
-from tests.e2e.test_airflow import DAGS, asked, failed_with, run, states
+from tests.e2e.test_airflow import DAGS, asked, failed_with, run, saved, states
 from tests.spark.test_medallion import assert_right
 from tests.support.disturbed_airflow import (
     clear,
@@ -20,7 +20,6 @@ from tests.support.disturbed_airflow import (
     note,
     quick_airflow,
     reaches,
-    saved,
     tell,
     until,
     versions,
@@ -91,14 +90,14 @@ def test_marked_cleared_deleted_and_paused_runs(airflow: LocalAirflow, workspace
     # A typo is saved in mid-run: the job goes on, and the account says so until the typo is mended.
     working, job = mid_run(airflow, workspace, 7)
     typo = ("event_time: time", "event_tiem: time")
-    saved(airflow, workspace, *typo, seen=lambda dag: "Does not run" in (dag["description"] or ""))
+    saved(airflow, workspace, *typo, seen=lambda dag: "DefinitionMistakes" in dag["operators"])
     tell(job, signal.SIGCONT)
     assert reaches(airflow, working, "account", "up_for_retry", "failed", "success") == "up_for_retry"
     failed_with(airflow, "there is no field event_tiem", working, "account", 1)
     assert states(airflow, working) == {
         "check_request": "success", "wait_for_files": "success", "run": "success", "account": "up_for_retry",
     }  # fmt: skip
-    saved(airflow, workspace, *reversed(typo), seen=lambda dag: "Does not run" not in (dag["description"] or ""))
+    saved(airflow, workspace, *reversed(typo), seen=lambda dag: "DefinitionMistakes" not in dag["operators"])
     assert ended(airflow, working) == "success"
     assert_right(workspace)
     assert airflow.call("GET", f"{DAGS}/dagRuns/{marked}")["state"] == "success"  # the history is there

@@ -10,7 +10,7 @@ import pytest
 
 from sluicegate.tools.demo.local_airflow import LocalAirflow
 from tests.conftest import Workspace
-from tests.e2e.test_airflow import DAG, run
+from tests.e2e.test_airflow import DAG, run, saved
 from tests.spark.test_medallion import assert_right
 from tests.support.disturbed_airflow import (
     ended,
@@ -19,7 +19,6 @@ from tests.support.disturbed_airflow import (
     note,
     quick_airflow,
     reaches,
-    saved,
     service,
     tell,
     until,

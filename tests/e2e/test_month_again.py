@@ -13,9 +13,9 @@ import pytest
 
 from sluicegate.tools.demo.local_airflow import LocalAirflow
 from tests.conftest import Workspace
-from tests.e2e.test_airflow import DAGS, asked, backfill, run, states
+from tests.e2e.test_airflow import DAGS, asked, backfill, run, saved, states
 from tests.spark.test_medallion import assert_right
-from tests.support.disturbed_airflow import ended, ingest, land, note, quick_airflow, saved, until, versions
+from tests.support.disturbed_airflow import ended, ingest, land, note, quick_airflow, until, versions
 
 pytestmark = [pytest.mark.e2e, pytest.mark.release]
 

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from sluicegate.tools.demo.local_airflow import LocalAirflow
 from tests.conftest import Workspace
-from tests.e2e.test_airflow import DAG, DAGS, asked, backfill, changed, ended, failed_with, reaches, run, states, until
+from tests.e2e.test_airflow import (
+    DAG,
+    DAGS,
+    asked,
+    backfill,
+    changed,
+    ended,
+    failed_with,
+    reaches,
+    run,
+    saved,
+    states,
+    until,
+)
 from tests.e2e.test_airflow import airflow as airflow
 
 pytestmark = [pytest.mark.e2e, pytest.mark.release]
 
 ORDER = ["check_request", "wait_for_files", "bronze", "silver", "gold", "account"]
-
-
-def saved(
-    airflow: LocalAirflow, workspace: Workspace, old: str, new: str, seen: Callable[[dict[str, Any]], bool]
-) -> None:
-    """Changes the definition, and waits until Airflow has a DAG by which that is seen."""
-    workspace.edit("pipeline.yaml", old, new)
-    asked(airflow, "PUT", f"/api/v2/parseDagFile/{airflow.call('GET', DAGS)['file_token']}", None)
-    until(lambda: seen(airflow.call("GET", f"{DAGS}/details")))
 
 
 def note(airflow: LocalAirflow, run_id: str) -> str:
@@ -39,7 +42,7 @@ def test_runs_outlive_a_typo_and_say_what_they_wait_for(airflow: LocalAirflow, w
     waiting = run(airflow)
     reaches(airflow, waiting, "wait_for_files", "deferred")
     typo = ("event_time: time", "event_tiem: time")
-    saved(airflow, workspace, *typo, seen=lambda dag: "Does not run" in (dag["description"] or ""))
+    saved(airflow, workspace, *typo, seen=lambda dag: "DefinitionMistakes" in dag["operators"])
     reaches(airflow, waiting, "wait_for_files", "up_for_retry")
     failed_with(airflow, "there is no field event_tiem", waiting, "wait_for_files", 1)
     assert list(states(airflow, waiting)) == ORDER
@@ -53,7 +56,7 @@ def test_runs_outlive_a_typo_and_say_what_they_wait_for(airflow: LocalAirflow, w
 
     # Mended, the run that waits goes on, with the files that have landed meanwhile.
     workspace.land("recordings/a.json", "[]")
-    saved(airflow, workspace, typo[1], typo[0], seen=lambda dag: "Does not run" not in (dag["description"] or ""))
+    saved(airflow, workspace, typo[1], typo[0], seen=lambda dag: "DefinitionMistakes" not in dag["operators"])
     assert ended(airflow, waiting) == "failed"
     assert airflow.result(DAG, waiting, "wait_for_files") == {"files": 1, "bytes": 2}
     failed_with(airflow, "there are no Delta jars", waiting, "bronze", 1)

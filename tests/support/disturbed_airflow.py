@@ -162,12 +162,3 @@ def clear(airflow: LocalAirflow, run_id: str, task: str) -> None:
         "reset_dag_runs": True,
     }  # fmt: skip
     asked(airflow, "POST", f"{DAGS}/clearTaskInstances", body)
-
-
-def saved(
-    airflow: LocalAirflow, workspace: Workspace, old: str, new: str, *, seen: Callable[[dict[str, Any]], bool]
-) -> None:
-    """Changes the definition, and waits until Airflow has a DAG by which that is seen."""
-    workspace.edit("pipeline.yaml", old, new)
-    asked(airflow, "PUT", f"/api/v2/parseDagFile/{airflow.call('GET', DAGS)['file_token']}", None)
-    until(airflow, lambda: seen(airflow.call("GET", f"{DAGS}/details")))
