@@ -8,9 +8,13 @@ user() { # key, secret, name of the policy, its file
   test -n "$1" && test -n "$2"
   printf '%s\n%s\n' "$1" "$2" | mc --quiet admin user add store
   mc --quiet admin policy create store "$3" "$(dirname "$0")/$4"
-  # To attach what is attached already is an error.
-  mc --quiet admin policy attach store "$3" --user "$1" ||
-    mc admin user info store "$1" --json | grep -q "\"policyName\":\"$3\""
+  # To attach what is attached already is an error. The image of `mc` has neither grep nor sed.
+  mc --quiet admin policy attach store "$3" --user "$1" || {
+    case "$(mc admin user info store "$1" --json)" in
+      *"\"policyName\":\"$3\""* | *"\"policyName\": \"$3\""*) ;;
+      *) return 1 ;;
+    esac
+  }
 }
 
 user "$AWS_ACCESS_KEY_ID" "$AWS_SECRET_ACCESS_KEY" sluicegate policy.json

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import time
@@ -235,8 +236,13 @@ def test_the_page_reads_the_store_by_a_user_who_may_write_nothing() -> None:
 
 @pytest.mark.parametrize(("attached", "code"), [("new", 0), ("before", 0), ("other", 1)])
 def test_the_stores_user_is_made_any_number_of_times(tmp_path: Path, attached: str, code: int) -> None:
-    """By a client that says what it was called with; secrets go by its standard input."""
+    """By a client that says what it was called with; secrets go by its standard input.
+
+    Beside it there is what its image has, and no more: a shell and coreutils.
+    """
     client = tmp_path / "mc"
+    for program in ("cat", "dirname"):
+        (tmp_path / program).symlink_to(shutil.which(program) or program)
     client.write_text(
         "#!/bin/sh\n"
         f'echo "$*" >> {tmp_path}/called\n'
@@ -247,9 +253,9 @@ def test_the_stores_user_is_made_any_number_of_times(tmp_path: Path, attached: s
         "esac\n"
     )
     client.chmod(0o755)
-    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "s3cret",
+    env = {"PATH": str(tmp_path), "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "s3cret",
            "S3_READER_KEY": "reader", "S3_READER_SECRET_KEY": "r3ad"}  # fmt: skip
-    done = subprocess.run(["sh", str(ROOT / "docker" / "store" / "user.sh")], env=env, check=False, capture_output=True)
+    done = subprocess.run(["/bin/sh", str(ROOT / "docker" / "store" / "user.sh")], env=env, check=False, capture_output=True)
     assert done.returncode == code
     assert (tmp_path / "read").read_text() == "key\ns3cret\n" + ("" if code else "reader\nr3ad\n")
     called = (tmp_path / "called").read_text()
@@ -257,7 +263,7 @@ def test_the_stores_user_is_made_any_number_of_times(tmp_path: Path, attached: s
     assert "r3ad" not in called
     for key in ("AWS_SECRET_ACCESS_KEY", "S3_READER_SECRET_KEY"):
         without = env | {key: ""}
-        made = subprocess.run(["sh", str(ROOT / "docker" / "store" / "user.sh")], env=without, check=False)
+        made = subprocess.run(["/bin/sh", str(ROOT / "docker" / "store" / "user.sh")], env=without, check=False)
         assert made.returncode != 0
 
 
