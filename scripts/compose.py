@@ -13,6 +13,7 @@ import argparse
 import base64
 import json
 import os
+import re
 import secrets
 import socket
 import subprocess
@@ -37,15 +38,19 @@ SECRETS: dict[str, Callable[[], str]] = {
     "SPARK_SECRET": lambda: secrets.token_urlsafe(32),
 }
 
-# Ports that are published, and where they are set; that of Spark's master with its profile alone.
-PORTS = {"AIRFLOW_PORT": "8080", "SPARK_PORT": "8081"}
-CLUSTER = "cluster"
+# Ports that are published, and where they are set; some with a profile alone.
+PORTS = {
+    "AIRFLOW_PORT": "8080", "SPARK_PORT": "8081", "HISTORY_PORT": "18080", "PROMETHEUS_PORT": "9090", "S3_PORT": "9000"
+}  # fmt: skip
+WITH_PROFILE = {"SPARK_PORT": "cluster", "HISTORY_PORT": "history", "PROMETHEUS_PORT": "metrics", "S3_PORT": "s3"}
+
+PROJECT = "sluicegate"
 
 # File of the token by which jobs use the stack's Spark Connect server.
 TOKEN = ".connect-token"  # noqa: S105  (the name of a file)
 
 # Services of all profiles are stopped, whoever started them.
-PROFILES = ["--profile", CLUSTER, "--profile", "history", "--profile", "metrics", "--profile", "s3"]
+PROFILES = [word for profile in WITH_PROFILE.values() for word in ("--profile", profile)]
 
 HEAD = """# Made by `make up`: the secrets of the stack on this machine, and where its data lie. Not for the repository.
 # Passwords of the databases are in the volume `postgres` from its first start on; to change one, change it there, too.
@@ -61,10 +66,16 @@ class Stop(Exception):
 
 
 def settings(root: Path) -> dict[str, str]:
-    """What ``.env`` says."""
+    """What ``.env`` says, as Compose reads it: without quotation marks, and without remarks behind a value."""
     file = root / ".env"
-    lines = file.read_text().splitlines() if file.exists() else []
-    return dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
+    lines = file.read_text(encoding="utf-8-sig").splitlines() if file.exists() else []
+    found = {}
+    for line in lines:
+        name, equals, value = line.strip().removeprefix("export ").partition("=")
+        if equals and not name.startswith("#"):
+            quoted = re.match(r"""(['"])(.*?)\1\s*(?:#.*)?$""", value.strip())
+            found[name.strip()] = quoted[2] if quoted else re.sub(r"\s+#.*", "", value).strip()
+    return found
 
 
 # Where landing and lake are on the stack's own store; its address is another one outside. The first keys are those of a
@@ -97,7 +108,9 @@ def complete(root: Path, lake: str | None, s3: bool = False) -> list[str]:
     wanted: dict[str, str] = {name: make() for name, make in SECRETS.items()}
     # Files in the landing folder are the person's, and so is whoever reads them; root would be so in there, too.
     wanted["SLUICEGATE_UID"] = str(os.getuid() or 50000)
-    wanted["COMPOSE_PROJECT_NAME"] = "sluicegate"
+    wanted["COMPOSE_PROJECT_NAME"] = project(known)
+    # Of this stack alone: two clones may differ, and one may have been built with jars that the other is without.
+    wanted["SLUICEGATE_IMAGE"] = f"{project(known)}:local"
     # The same path inside and outside: the ledger knows a file by its path.
     wanted["SLUICEGATE_LANDING"] = wanted["SLUICEGATE_LANDING_FOLDER"] = str(root / "landing")
     if lake:
@@ -114,6 +127,47 @@ def complete(root: Path, lake: str | None, s3: bool = False) -> list[str]:
             env.write("\n")
         env.writelines(f"{name}={value}\n" for name, value in missing.items())
     return list(missing)
+
+
+# Of what is edited by hand: the form that it needs, in words, too.
+_IN_ADDRESSES = (r"[\w.~=-]*", "letters, digits and . _ ~ = - alone: it stands in addresses and in JSON")
+_A_PORT = (r"|[1-9]\d{0,4}", "a number below 65536")
+FORMS = {
+    **dict.fromkeys([*SECRETS, "S3_ROOT_USER", "S3_ROOT_PASSWORD"], _IN_ADDRESSES),
+    **dict.fromkeys(PORTS, _A_PORT),
+    "SLUICEGATE_UID": (r"|\d+", "the number of a user"),
+    "COMPOSE_PROJECT_NAME": (r"|[a-z0-9][a-z0-9_-]*", "small letters, digits and _ - alone, as Compose wants it"),
+}
+
+
+def well_formed(said: Mapping[str, str]) -> None:
+    """Demands that values of ``.env`` can stand where they are used; else ``Stop``, which tells no value."""
+    for name, (form, words) in FORMS.items():
+        value = said.get(name, "")
+        if not re.fullmatch(form, value, re.ASCII) or (name in PORTS and int(value or 0) > 65535):
+            raise Stop(f"{name} in .env must have {words}. Correct it there; a password of the databases that they have"
+                       " already must be changed in them, too.")  # fmt: skip
+
+
+def environment(said: Mapping[str, str], lacking: str = "") -> dict[str, str]:
+    """Environment for Compose: ``.env`` goes before a shell's variables, which Compose by itself does the other way.
+
+    Else the keys that a shell has for a store of its person's would get into containers with code of anybody's.
+
+    Args:
+        said: what ``.env`` says.
+        lacking: value of secrets that it lacks, by which Compose can end a stack whose ``.env`` is gone.
+    """
+    of_env = {*said, *SECRETS, *(name for name in ON_S3 if name.startswith(("AWS_", "S3_")))}
+    known = {name: value for name, value in os.environ.items() if name not in of_env}
+    if lacking:
+        known |= {name: lacking for name in SECRETS if not said.get(name)}
+    return known | {"COMPOSE_PROJECT_NAME": project(said)}
+
+
+def project(said: Mapping[str, str]) -> str:
+    """Name of the stack, by which Docker knows what belongs to it."""
+    return said.get("COMPOSE_PROJECT_NAME") or PROJECT
 
 
 def stays(said: Mapping[str, str], lake: str | None, s3: bool) -> None:
@@ -147,7 +201,7 @@ def has_its_passwords(said: Mapping[str, str], there: Sequence[str]) -> None:
     Raises:
         Stop: ``.env`` has none of them, as in another clone; the databases would refuse new ones.
     """
-    database = f"{said.get('COMPOSE_PROJECT_NAME', 'sluicegate')}_postgres"
+    database = f"{project(said)}_postgres"
     if database in there and not said.get("POSTGRES_PASSWORD"):
         raise Stop(f"The volume {database} holds the databases of a stack that was started with another .env, and"
                    " this .env has no passwords for them. Copy .env from the folder where that stack was started;"
@@ -179,8 +233,8 @@ def _quiet(command: Sequence[str]) -> bool:
         return False
 
 
-def _run(command: Sequence[str], purpose: str) -> None:
-    if subprocess.run(command, cwd=ROOT, check=False).returncode:
+def _run(command: Sequence[str], purpose: str, env: Mapping[str, str]) -> None:
+    if subprocess.run(command, cwd=ROOT, env=env, check=False).returncode:
         raise Stop(f"Could not {purpose}: what Docker said is above.", exit_code=1)
 
 
@@ -196,10 +250,11 @@ def up(lake: str | None, s3: bool) -> None:
     """
     command = compose()
     said = settings(ROOT)
+    well_formed(said)
     stays(said, lake, s3)
     has_its_passwords(said, volumes())
     if not _states():  # before minutes of building, and before .env says where the tables are
-        free(said)
+        free(said, s3)
     if added := complete(ROOT, lake, s3):
         print(f"generated into .env: {', '.join(added)}", flush=True)
     said = settings(ROOT)
@@ -208,43 +263,45 @@ def up(lake: str | None, s3: bool) -> None:
             _own(Path(folder), int(said["SLUICEGATE_UID"]))
     token(ROOT, int(said["SLUICEGATE_UID"]))
     started = time.monotonic()
-    _run([*command, "up", "-d", "--build"], "start the stack")
+    _run([*command, "up", "-d", "--build"], "start the stack", environment(said))
     _wait(command, started)
     print(f"All services are healthy, {time.monotonic() - started:.0f} s after the start.")
-    port = said.get("AIRFLOW_PORT", PORTS["AIRFLOW_PORT"])
+    port = said.get("AIRFLOW_PORT") or PORTS["AIRFLOW_PORT"]
     print(f"Airflow: http://localhost:{port}, user admin, password: AIRFLOW_PASSWORD in .env")
     place = said["SLUICEGATE_LANDING"]
     print(f"Put files below {place} and unpause a DAG; `make down` stops, and keeps all.")
 
 
 def token(root: Path, user: int) -> None:
-    """Makes the file of the server's token, which the containers' user alone can read, unless it is there."""
+    """Makes the file of the server's token, which the containers' user alone can read, unless there is one in it."""
     file = root / TOKEN
     if file.is_dir():  # made by Docker where the stack was started without `make up`
         file.rmdir()
-    if file.exists():
+    if file.exists() and file.stat().st_size:  # it has none if the disk was full
         return
-    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as made:
+    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT, 0o600), "w") as made:
         made.write(secrets.token_urlsafe(32) + "\n")
     if os.getuid() == 0:
         os.chown(file, user, 0)
 
 
-def free(said: Mapping[str, str]) -> None:
+def free(said: Mapping[str, str], s3: bool = False) -> None:
     """Demands that nobody has the ports that the stack is to have.
 
     Args:
         said: what ``.env`` says.
+        s3: see ``complete``.
 
     Raises:
         Stop: somebody has one.
     """
+    profiles = ["", *said.get("COMPOSE_PROFILES", "").split(","), *(["s3"] if s3 else [])]
     for name, usual in PORTS.items():
-        if name == "SPARK_PORT" and CLUSTER not in said.get("COMPOSE_PROFILES", "").split(","):
+        if WITH_PROFILE.get(name, "") not in profiles:
             continue
-        port = said.get(name, usual)
+        port = said.get(name) or usual
         with socket.socket() as probe:
-            if port.isdigit() and probe.connect_ex(("127.0.0.1", int(port))) == 0:
+            if probe.connect_ex(("127.0.0.1", int(port))) == 0:
                 raise Stop(f"Port {port} is in use by another program: end that, or set {name} in .env to another one.")
 
 
@@ -303,8 +360,7 @@ def volumes() -> list[str]:
 
 def _of_project(command: Sequence[str]) -> list[str]:
     """What Docker lists of the stack, by the label that Compose gives to all of it: for that .env may be incomplete."""
-    project = settings(ROOT).get("COMPOSE_PROJECT_NAME", "sluicegate")
-    by = ["--filter", f"label=com.docker.compose.project={project}"]
+    by = ["--filter", f"label=com.docker.compose.project={project(settings(ROOT))}"]
     return subprocess.run([*command, *by], capture_output=True, text=True, check=False).stdout.split()
 
 
@@ -327,9 +383,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             deleted = ["--volumes"] if given.command == "clean" else []
             command = [*compose(), *PROFILES]
+            env = environment(settings(ROOT), lacking="none")
             # With -v, since `down` leaves the scratch folders of containers behind, as volumes without a name.
-            _run([*command, "rm", "--stop", "--force", "-v"], "stop the stack")
-            _run([*command, "down", "--remove-orphans", *deleted], "stop the stack")
+            _run([*command, "rm", "--stop", "--force", "-v"], "stop the stack", env)
+            _run([*command, "down", "--remove-orphans", *deleted], "stop the stack", env)
     except Stop as stop:
         print(f"{given.command}: {stop}", file=sys.stderr)
         return stop.exit_code

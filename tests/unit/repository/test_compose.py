@@ -255,7 +255,9 @@ def test_the_stores_user_is_made_any_number_of_times(tmp_path: Path, attached: s
     client.chmod(0o755)
     env = {"PATH": str(tmp_path), "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "s3cret",
            "S3_READER_KEY": "reader", "S3_READER_SECRET_KEY": "r3ad"}  # fmt: skip
-    done = subprocess.run(["/bin/sh", str(ROOT / "docker" / "store" / "user.sh")], env=env, check=False, capture_output=True)
+    done = subprocess.run(
+        ["/bin/sh", str(ROOT / "docker" / "store" / "user.sh")], env=env, check=False, capture_output=True
+    )
     assert done.returncode == code
     assert (tmp_path / "read").read_text() == "key\ns3cret\n" + ("" if code else "reader\nr3ad\n")
     called = (tmp_path / "called").read_text()
@@ -292,6 +294,9 @@ def test_the_token_of_the_server_is_for_the_containers_user_alone(tmp_path: Path
     assert file.stat().st_uid == (os.getuid() or 50000)
     compose.token(tmp_path, 50000)
     assert file.read_text() == first
+    file.write_text("")  # a disk that was full
+    compose.token(tmp_path, 50000)
+    assert re.fullmatch(r"[\w-]{32,}\n", file.read_text())
     assert compose.TOKEN in (ROOT / ".gitignore").read_text().splitlines()
     readers = {
         name for name, service in SERVICES.items() if any(compose.TOKEN in one for one in service.get("volumes", []))
@@ -308,6 +313,52 @@ def test_what_env_lacks_is_added_and_the_rest_is_kept(tmp_path: Path) -> None:
     assert known["AIRFLOW_PASSWORD"] == "chosen-by-hand"
     assert "AIRFLOW_PASSWORD" not in added
     assert known["SLUICEGATE_LAKE"] == known["SLUICEGATE_LAKE_VOLUME"] == str(tmp_path / "lake")
+
+
+def test_env_is_read_as_compose_reads_it(tmp_path: Path) -> None:
+    lines = ['A="a b" # mine', "B='b'", "export C=c # mine", " D = d#d ", "# E=e", "F=x=", "G="]
+    (tmp_path / ".env").write_text("\r\n".join(lines), encoding="utf-8-sig")
+    assert compose.settings(tmp_path) == {"A": "a b", "B": "b", "C": "c", "D": "d#d", "F": "x=", "G": ""}
+
+
+@pytest.mark.parametrize(("name", "value"), [
+    ("AIRFLOW_PASSWORD", 'a"b'), ("AIRFLOW_DATABASE_PASSWORD", "a@b"), ("METASTORE_PASSWORD", "a/b"),
+    ("S3_ROOT_PASSWORD", "a%b"), ("AIRFLOW_JWT_SECRET", "a$b"), ("AIRFLOW_PORT", "80801"), ("S3_PORT", "nine"),
+    ("SLUICEGATE_UID", "me"), ("COMPOSE_PROJECT_NAME", "Mine"),
+])  # fmt: skip
+def test_what_cannot_stand_where_it_is_used_is_told_of_before_the_build(name: str, value: str, tmp_path: Path) -> None:
+    compose.complete(tmp_path, None, s3=True)
+    said = compose.settings(tmp_path)
+    compose.well_formed(said)
+    compose.well_formed({})
+    with pytest.raises(compose.Stop, match=f"^{name} in .env must have") as stop:
+        compose.well_formed(said | {name: value})
+    assert f" {value} " not in str(stop.value)
+
+
+def test_env_goes_before_the_shell_and_no_key_of_a_shell_gets_into_a_container(monkeypatch: pytest.MonkeyPatch) -> None:
+    passed = {name for said in SERVICES.values() for name, value in (said.get("environment") or {}).items()
+              if value is None}  # fmt: skip
+    assert "AWS_SECRET_ACCESS_KEY" in passed
+    for name in (*passed, "SPARK_SECRET", "AIRFLOW_PORT", "BASE_IMAGE", "COMPOSE_PROJECT_NAME"):
+        monkeypatch.setenv(name, "of a shell")
+    known = compose.environment({"AIRFLOW_PORT": "8080"})
+    assert {*passed, "SPARK_SECRET", "AIRFLOW_PORT"}.isdisjoint(known)
+    assert (known["BASE_IMAGE"], known["COMPOSE_PROJECT_NAME"]) == ("of a shell", "sluicegate")
+
+
+def test_two_stacks_on_a_machine_have_an_image_each(tmp_path: Path) -> None:
+    images = set()
+    for name in ("first", "second"):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / ".env").write_text(f"COMPOSE_PROJECT_NAME={name}\n")
+        compose.complete(folder, None)
+        images.add(compose.settings(folder)["SLUICEGATE_IMAGE"])
+    assert images == {"first:local", "second:local"}
+    (tmp_path / ".env").write_text("SLUICEGATE_IMAGE=mine:1\n")
+    compose.complete(tmp_path, None)
+    assert compose.settings(tmp_path)["SLUICEGATE_IMAGE"] == "mine:1"
 
 
 def test_landing_and_lake_on_the_stacks_own_store(tmp_path: Path) -> None:
@@ -351,9 +402,12 @@ def test_databases_whose_passwords_are_in_another_env_are_told_of_before_the_bui
 
 
 def test_a_port_that_another_program_has_is_told_of_at_once() -> None:
-    published = {port.split("{")[1].split("}")[0] for name in ("airflow-apiserver", "spark-master")
-                 for port in SERVICES[name]["ports"]}  # fmt: skip
-    assert published == {f"{name}:-{usual}" for name, usual in compose.PORTS.items()}
+    published = {port.split("{")[1].split("}")[0]: said.get("profiles", [""])[0] for said in SERVICES.values()
+                 for port in said.get("ports", [])}  # fmt: skip
+    assert published == {
+        f"{name}:-{usual}": compose.WITH_PROFILE.get(name, "") for name, usual in compose.PORTS.items()
+    }
+    assert {one for said in SERVICES.values() for one in said.get("profiles", [])} <= set(compose.PROFILES)
     with socket.socket() as mine, socket.socket() as other:
         for one in (mine, other):
             one.bind(("127.0.0.1", 0))
@@ -361,9 +415,13 @@ def test_a_port_that_another_program_has_is_told_of_at_once() -> None:
         taken, free = mine.getsockname()[1], other.getsockname()[1]
         compose.free({"AIRFLOW_PORT": str(free), "SPARK_PORT": str(taken)})  # nobody listens there without a cluster
         both = {"COMPOSE_PROFILES": "s3,cluster"}
-        compose.free(both | {"AIRFLOW_PORT": str(free), "SPARK_PORT": str(free)})
+        compose.free(both | {"AIRFLOW_PORT": str(free), "SPARK_PORT": str(free), "S3_PORT": str(free)})
         with pytest.raises(compose.Stop, match=f"Port {taken} is in use .* set SPARK_PORT"):
-            compose.free(both | {"AIRFLOW_PORT": str(free), "SPARK_PORT": str(taken)})
+            compose.free(both | {"AIRFLOW_PORT": str(free), "SPARK_PORT": str(taken), "S3_PORT": str(free)})
+        # Of a store that is to be started with the stack, before .env says so.
+        compose.free({"AIRFLOW_PORT": str(free), "S3_PORT": str(taken)})
+        with pytest.raises(compose.Stop, match=f"Port {taken} is in use .* set S3_PORT"):
+            compose.free({"AIRFLOW_PORT": str(free), "S3_PORT": str(taken)}, s3=True)
 
 
 def test_the_image_is_built_with_care() -> None:
@@ -413,10 +471,14 @@ def test_that_docker_has_ended_is_told_at_once(tmp_path: Path, monkeypatch: pyte
 def test_down_deletes_the_scratch_of_containers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By a Docker that says what it was called with; `down` alone leaves volumes without a name behind, each time."""
     docker = tmp_path / "docker"
-    docker.write_text(f'#!/bin/sh\necho "$*" >> {tmp_path}/called\n')
+    docker.write_text(
+        f'#!/bin/sh\necho "$*" >> {tmp_path}/called\necho "$COMPOSE_PROJECT_NAME $SPARK_SECRET" >> {tmp_path}/env\n'
+    )
     docker.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(compose, "ROOT", tmp_path)  # without .env: Compose demands its secrets all the same
     assert compose.main(["down"]) == 0
+    assert (tmp_path / "env").read_text().splitlines()[-2:] == ["sluicegate none"] * 2
     profiles = " ".join(["compose", *compose.PROFILES])
     called = (tmp_path / "called").read_text().splitlines()
     assert called[-2:] == [f"{profiles} rm --stop --force -v", f"{profiles} down --remove-orphans"]
