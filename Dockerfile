@@ -68,6 +68,7 @@ ENV AIRFLOW_HOME=/tmp/airflow \
     AIRFLOW__CORE__DAGS_FOLDER=/opt/sluicegate/dags \
     AIRFLOW__CORE__LOAD_EXAMPLES=False \
     AIRFLOW__LOGGING__BASE_LOG_FOLDER=/logs \
+    AIRFLOW__LOGGING__DAG_PROCESSOR_CHILD_PROCESS_LOG_DIRECTORY=/logs/dag_processor \
     SLUICEGATE_LAKE=/data/lake \
     SLUICEGATE_LANDING=/data/landing \
     SLUICEGATE_PIPELINES=/opt/sluicegate/pipelines

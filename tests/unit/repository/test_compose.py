@@ -12,6 +12,7 @@ import shutil
 import socket
 import subprocess
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,36 @@ def test_a_worker_deletes_what_ended_applications_left() -> None:
     options = SERVICES["spark-worker"]["environment"]["SPARK_WORKER_OPTS"]
     assert "spark.worker.cleanup.enabled=true" in options
     assert "spark.worker.cleanup.appDataTtl=86400" in options
+    # Of one that runs for months, as the server is: what its executors say would grow for as long.
+    said = dict(re.findall(r"-Dspark\.executor\.logs\.rolling\.(\w+)=(\S+)", options))
+    assert said["strategy"] == "size"
+    assert int(said["maxSize"]) * int(said["maxRetainedFiles"]) <= 64 * 1024**2
+
+
+def test_no_log_of_airflow_grows_in_memory_or_is_never_deleted() -> None:
+    """All log folders of Airflow are on the volume that is cleaned; its home is in memory, and only goes with it."""
+    package = find_spec("airflow")
+    assert package is not None
+    assert package.submodule_search_locations is not None
+    file = Path(package.submodule_search_locations[0], "config_templates", "config.yml")
+    options = yaml.safe_load(file.read_text())["logging"]["options"]
+    folders = [name for name, one in options.items() if "{AIRFLOW_HOME}" in str(one["default"])]
+    assert len(folders) > 1
+    for name in folders:
+        assert re.search(rf"\bAIRFLOW__LOGGING__{name.upper()}=/logs\b", DOCKERFILE)
+    assert SERVICES["airflow-upkeep"]["command"][2:] == ["/logs", "/events"]
+    assert all("logs:/logs" in SERVICES[name]["volumes"] for name in AIRFLOW)
+
+
+def test_the_heap_of_sparks_own_processes_fits_into_their_containers() -> None:
+    """By default it has 1 GB; beside it there are a hundred MB and more of other memory."""
+    found = set()
+    for name, service in SERVICES.items():
+        if "spark-class" in service.get("command", []):
+            found.add(name)
+            heap = megabytes(service["environment"]["SPARK_DAEMON_MEMORY"])
+            assert heap + 192 <= megabytes(service["mem_limit"])
+    assert found == {"spark-master", "spark-worker", "history-server"}
 
 
 def test_a_laptop_of_8_gb_has_room() -> None:
