@@ -117,6 +117,21 @@ def test_the_heap_of_sparks_own_processes_fits_into_their_containers() -> None:
     assert found == {"spark-master", "spark-worker", "history-server"}
 
 
+def test_no_proxy_is_asked_for_what_is_in_the_stack() -> None:
+    """Compose gives containers the proxy of Docker's own settings: Airflow's tasks would look for its API there."""
+    for name, service in SERVICES.items():
+        if name == "postgres":
+            continue  # it calls nobody
+        variables = service["environment"]
+        assert variables["no_proxy"] == variables["NO_PROXY"]
+        called = set(variables["NO_PROXY"].split(","))
+        assert called >= {"airflow-apiserver", "connect", "postgres", "s3", "spark-master", "127.0.0.1"}
+        assert called >= {one for one in SERVICES if "healthcheck" in SERVICES[one] and not one.startswith("airflow-")}
+        # Of BusyBox, which knows no such variable.
+        test = service.get("healthcheck", {}).get("test", [])
+        assert "wget" not in test or test[test.index("-Y") + 1] == "off"
+
+
 def test_a_laptop_of_8_gb_has_room() -> None:
     always = [service for service in SERVICES.values() if "profiles" not in service and service["restart"] != "no"]
     assert sum(megabytes(service["mem_limit"]) for service in always) <= 7 * 1024
