@@ -67,19 +67,28 @@ def clean_events(before: datetime) -> int:
     return 0
 
 
-def delete_files(folder: Path, before: datetime) -> int:
-    """Deletes old files below a folder, and folders that are empty then; returns the number of files."""
-    count = 0
+def delete_files(folder: Path, before: datetime) -> tuple[int, int]:
+    """Deletes old files below a folder, and folders that are empty then.
+
+    Returns:
+        number of files that are gone, and of those that could not be deleted.
+    """
+    count = kept = 0
     for parent, _, names in os.walk(folder, topdown=False):
         for file in [Path(parent, name) for name in names]:
-            with suppress(FileNotFoundError):
+            try:
                 if file.lstat().st_mtime < before.timestamp():
                     file.unlink()
                     count += 1
+            except FileNotFoundError:  # whoever made it was faster
+                pass
+            except OSError as error:  # the others go all the same
+                print(f"upkeep: could not delete {file}: {error.strerror}", file=sys.stderr, flush=True)
+                kept += 1
         if Path(parent) != folder:
             with suppress(OSError):  # it is not empty
                 os.rmdir(parent)
-    return count
+    return count, kept
 
 
 def main() -> None:
@@ -91,10 +100,12 @@ def main() -> None:
     while True:
         before = datetime.now(UTC) - timedelta(days=days)
         code = clean_database(before)
-        STATE.write_text(f"{code}\n")
         files = {str(folder): delete_files(folder, before) for folder in folders}
+        STATE.write_text(f"{code or int(any(kept for _, kept in files.values()))}\n")
+        deleted = {folder: count for folder, (count, _) in files.items()}
         print(
-            f"upkeep: before {before:%Y-%m-%d}: airflow db clean ended with {code}; files deleted: {files}", flush=True
+            f"upkeep: before {before:%Y-%m-%d}: airflow db clean ended with {code}; files deleted: {deleted}",
+            flush=True,
         )
         time.sleep(DAY)
 
