@@ -91,6 +91,29 @@ def test_a_worker_deletes_what_ended_applications_left() -> None:
     assert int(said["maxSize"]) * int(said["maxRetainedFiles"]) <= 64 * 1024**2
 
 
+def test_what_a_worker_deletes_is_never_a_folder_that_executors_use() -> None:
+    """It deletes old folders of its own whose name is none of an application; executors have theirs beside them."""
+    command = SERVICES["spark-worker"]["command"][2]
+    work = re.search(r"--work-dir (\S+)", command)
+    assert work is not None
+    local = SERVICES["spark-worker"]["environment"]["SPARK_LOCAL_DIRS"]
+    assert Path(local) in Path(work[1]).parents
+
+
+@pytest.mark.parametrize("name", ["airflow-scheduler", "connect", "spark-worker"])
+def test_scratch_of_what_was_killed_goes_at_the_next_start(name: str, tmp_path: Path) -> None:
+    command = SERVICES[name]["command"]
+    assert SERVICES[name]["environment"]["SPARK_LOCAL_DIRS"] == "/scratch"
+    for left in ("spark-1/file", "blockmgr-2/0c/file", "warehouse/table/file"):
+        (tmp_path / left).parent.mkdir(parents=True)
+        (tmp_path / left).touch()
+    for _ in range(2):  # the second time there is none
+        begins = re.sub(r"exec .*", "echo starts", command[2].replace("/scratch/", f"{tmp_path}/"), flags=re.DOTALL)
+        done = subprocess.run([*command[:2], begins], check=True, capture_output=True, text=True)
+        assert done.stdout == "starts\n"
+    assert [one.name for one in tmp_path.iterdir()] == ["warehouse"]
+
+
 def test_no_log_of_airflow_grows_in_memory_or_is_never_deleted() -> None:
     """All log folders of Airflow are on the volume that is cleaned; its home is in memory, and only goes with it."""
     package = find_spec("airflow")
@@ -110,7 +133,7 @@ def test_the_heap_of_sparks_own_processes_fits_into_their_containers() -> None:
     """By default it has 1 GB; beside it there are a hundred MB and more of other memory."""
     found = set()
     for name, service in SERVICES.items():
-        if "spark-class" in service.get("command", []):
+        if any("spark-class" in one for one in service.get("command", [])):
             found.add(name)
             heap = megabytes(service["environment"]["SPARK_DAEMON_MEMORY"])
             assert heap + 192 <= megabytes(service["mem_limit"])
