@@ -343,6 +343,11 @@ def test_a_cluster_by_two_settings(stack: Stack) -> None:
         drop(stack)
         with told("a run there"):
             assert stack.ended(stack.trigger()) == "success"
+        subprocess.run(["docker", "kill", stack.container("spark-master")], check=True, capture_output=True)
+        stack.compose("--profile", "cluster", "up", "-d", "--no-recreate", "--scale", "spark-worker=2")
+        drop(stack)
+        with told("another one, after the master was killed and started"):
+            assert stack.ended(stack.trigger()) == "success"
         stack.is_right()
         (stack.folder / ".env").write_text(before)
     stack.compose("up", "-d", "--remove-orphans")

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 import yaml
 
+from docker.defaults import STACK as STACK_DEFAULTS
 from scripts import compose
 from tests.conftest import ROOT
 
@@ -112,6 +113,18 @@ def test_scratch_of_what_was_killed_goes_at_the_next_start(name: str, tmp_path: 
         done = subprocess.run([*command[:2], begins], check=True, capture_output=True, text=True)
         assert done.stdout == "starts\n"
     assert [one.name for one in tmp_path.iterdir()] == ["warehouse"]
+
+
+def test_a_master_that_is_started_again_knows_its_applications() -> None:
+    """Else the server, which is one for months, waits for executors for ever. Of another container it knows nothing."""
+    said = SERVICES["spark-master"]
+    begins = said["command"][2].replace("$$", "$").replace("exec spark-class", 'sh -c "echo \\$SPARK_MASTER_OPTS" -- ')
+    env = {"PATH": os.environ["PATH"], "HOSTNAME": "0123456789ab"}
+    options = subprocess.run(["sh", "-c", begins], env=env, check=True, capture_output=True, text=True).stdout
+    assert "-Dspark.deploy.recoveryMode=FILESYSTEM " in options
+    folder = re.search(r"recoveryDirectory=(\S+)", options)
+    assert folder is not None
+    assert folder[1] == f"{said['volumes'][0]}/0123456789ab"
 
 
 def test_no_log_of_airflow_grows_in_memory_or_is_never_deleted() -> None:
@@ -268,7 +281,8 @@ def test_who_has_nothing_to_say_to_each_other_shares_no_network() -> None:
     # User code runs in these: no password, or token, is of use to it there.
     assert {"connect", "spark-worker"}.isdisjoint(found["front"] | found["database"] | found["store"])
     assert STACK["networks"]["store"] == {"internal": True}
-    # Executors find a driver by the address that its container has in the first of its networks.
+    # Paths out, and where drivers are found, do not hang on an order of networks that some versions of Docker ignore.
+    assert STACK_DEFAULTS["spark.driver.bindAddress"] == "0.0.0.0"
     order = SERVICES["airflow-scheduler"]["networks"]
     assert max(order, key=lambda name: order[name]["priority"]) == "back"
 
