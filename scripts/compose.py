@@ -129,14 +129,15 @@ def complete(root: Path, lake: str | None, s3: bool = False) -> list[str]:
     return list(missing)
 
 
-# Of what is edited by hand: the form that it needs, in words, too.
-_IN_ADDRESSES = (r"[\w.~=-]*", "letters, digits and . _ ~ = - alone: it stands in addresses and in JSON")
-_A_PORT = (r"|[1-9]\d{0,4}", "a number below 65536")
+# What is edited by hand: the form that it must have, and how to say so.
+_OF_THE_STORE = (r"[^\s@/:?#%]*", "have no space and none of @ / : ? # %, since it stands in an address")
 FORMS = {
-    **dict.fromkeys([*SECRETS, "S3_ROOT_USER", "S3_ROOT_PASSWORD"], _IN_ADDRESSES),
-    **dict.fromkeys(PORTS, _A_PORT),
-    "SLUICEGATE_UID": (r"|\d+", "the number of a user"),
-    "COMPOSE_PROJECT_NAME": (r"|[a-z0-9][a-z0-9_-]*", "small letters, digits and _ - alone, as Compose wants it"),
+    "AIRFLOW_DATABASE_PASSWORD": (r"[^@%]*", "have neither @ nor %, since it stands in an address"),
+    "AIRFLOW_PASSWORD": (r'[^"\\]*', 'have neither " nor \\, since it stands in JSON'),
+    **dict.fromkeys(["S3_ROOT_USER", "S3_ROOT_PASSWORD"], _OF_THE_STORE),
+    **dict.fromkeys(PORTS, (r"|[1-9]\d{0,4}", "be a number below 65536")),
+    "SLUICEGATE_UID": (r"|\d+", "be the number of a user"),
+    "COMPOSE_PROJECT_NAME": (r"|[a-z0-9][a-z0-9_-]*", "have small letters, digits, _ and - alone, as Compose wants it"),
 }
 
 
@@ -145,8 +146,7 @@ def well_formed(said: Mapping[str, str]) -> None:
     for name, (form, words) in FORMS.items():
         value = said.get(name, "")
         if not re.fullmatch(form, value, re.ASCII) or (name in PORTS and int(value or 0) > 65535):
-            raise Stop(f"{name} in .env must have {words}. Correct it there; a password of the databases that they have"
-                       " already must be changed in them, too.")  # fmt: skip
+            raise Stop(f"{name} in .env must {words}. Correct it; a password that a database has already, there, too.")
 
 
 def environment(said: Mapping[str, str], lacking: str = "") -> dict[str, str]:
