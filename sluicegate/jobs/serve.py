@@ -45,5 +45,7 @@ def _serve(arguments: argparse.Namespace) -> RunReport:
     while not ended.wait(1):
         if os.getppid() != jvm:  # it was killed, and the server with it
             raise JobFailed("the JVM of the Spark Connect server has ended", hint="start it again")
+        if session.has_stopped(opened):  # its port would go on to answer, and every run would fail
+            raise JobFailed("the Spark of the Spark Connect server has stopped by itself", hint="start it again")
     session.close_server(opened)
     return RunReport("all", "serve", notes=["stopped"])

@@ -120,6 +120,16 @@ def server_port(session: SparkSession) -> int:
     return int(_service(session).localPort())
 
 
+def has_stopped(session: SparkSession) -> bool:
+    """Whether a session's Spark has stopped by itself, as after an error in its scheduler, or with its JVM."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+
+    try:
+        return bool(session._jsc.sc().isStopped())
+    except (Py4JError, OSError):
+        return True
+
+
 def close_server(session: SparkSession) -> None:
     """Close a session of ``open_server`` and what it serves."""
     service = _service(session)

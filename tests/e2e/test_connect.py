@@ -235,6 +235,31 @@ def test_a_server_takes_nobody_before_its_log_is_silent_and_its_commits_are_atom
     )
 
 
+STOPPING = """
+import sys, threading
+from sluicegate.jobs import serve
+from sluicegate.spark import session
+
+def opened(*given, opening=session.open_server):
+    made = opening(*given)
+    threading.Timer(2, lambda: made._jsc.sc().stop()).start()
+    return made
+
+session.open_server = opened
+sys.exit(serve.main(["--port", "0"]))
+"""
+
+
+@pytest.mark.release
+def test_a_server_ends_with_its_spark() -> None:
+    """Else its port would answer, so that whoever looks after it finds it well, and each run fails."""
+    env = environment(PYSPARK_SUBMIT_ARGS="--master local[1] --conf spark.ui.enabled=false pyspark-shell")
+    env.pop("SPARK_HOME", None)
+    done = subprocess.run([sys.executable, "-c", STOPPING], env=env, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 1
+    assert "has stopped by itself" in done.stderr + done.stdout
+
+
 @pytest.mark.more
 def test_a_server_says_how_it_is_used_and_ends_when_it_is_told(tmp_path: Path) -> None:
     with served(tmp_path) as server:
