@@ -116,8 +116,8 @@ ifndef YES
 	@printf 'Delete them? [y/N] '; read -r answer || echo; \
 	case "$$answer" in y | Y | yes) ;; *) echo 'Nothing deleted (`make clean YES=1` does not ask).'; exit 1 ;; esac
 endif
-	@rm -rf $(LEFT)
 	@$(if $(VOLUMES),$(PYTHON) -m scripts.compose clean)
+	@rm -rf $(LEFT)
 endif
 	@find . \( -name .venv -o -name .git \) -prune -o -name __pycache__ -type d -exec rm -rf {} +
 	@echo 'Clean.'

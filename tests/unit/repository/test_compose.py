@@ -552,6 +552,12 @@ def test_that_docker_has_ended_is_told_at_once(tmp_path: Path, monkeypatch: pyte
         compose._wait(["docker", "compose"], time.monotonic())
 
 
+def test_clean_deletes_no_folder_below_a_service_that_is_at_work(tmp_path: Path) -> None:
+    words = ["make", "--dry-run", "-f", str(ROOT / "Makefile"), "clean", "YES=1", "LEFT=lake", "VOLUMES=v"]
+    done = subprocess.run(words, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+    assert 0 < done.index("scripts.compose clean") < done.index("rm -rf lake")
+
+
 def test_down_deletes_the_scratch_of_containers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By a Docker that says what it was called with; `down` alone leaves volumes without a name behind, each time."""
     docker = tmp_path / "docker"
