@@ -64,7 +64,9 @@ COPY dags dags
 COPY pipelines pipelines
 COPY data data
 COPY pyproject.toml README.md LICENSE ./
+# Of glibc's arenas one for each thread and core would be kept: a hundred megabytes and more of a JVM's memory.
 ENV AIRFLOW_HOME=/tmp/airflow \
+    MALLOC_ARENA_MAX=2 \
     AIRFLOW__CORE__DAGS_FOLDER=/opt/sluicegate/dags \
     AIRFLOW__CORE__LOAD_EXAMPLES=False \
     AIRFLOW__LOGGING__BASE_LOG_FOLDER=/logs \
