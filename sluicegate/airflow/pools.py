@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from airflow.listeners import hookimpl
@@ -78,15 +77,23 @@ def _waits(tasks: Sequence[Any], known: Mapping[str | None, int]) -> str:
 
 
 def make(session: Session) -> None:
-    """Makes the pool where there is none; one that is there stays as it is."""
+    """Makes the pool where there is none; one that is there stays as it is.
+
+    Another scheduler may be making it. The transaction is Airflow's, where an error would end it and a savepoint is
+    refused: so it is one statement, which does nothing if that one was faster.
+    """
     from airflow.models.pool import Pool
-    from sqlalchemy.exc import IntegrityError
+    from sqlalchemy.dialects import mysql, postgresql, sqlite
 
     if POOL in _known(session):
         return
-    # Another scheduler may be making it: then that one's is there, and this transaction, which is Airflow's, goes on.
-    with suppress(IntegrityError), session.begin_nested():
-        session.add(Pool(pool=POOL, slots=slots(), description=ABOUT, include_deferred=False))
+    unless_there: dict[str, Any] = {
+        "mysql": mysql.insert(Pool).prefix_with("IGNORE"),
+        "postgresql": postgresql.insert(Pool).on_conflict_do_nothing(),
+        "sqlite": sqlite.insert(Pool).on_conflict_do_nothing(),
+    }
+    insert = unless_there[session.get_bind().dialect.name]
+    session.execute(insert.values(pool=POOL, slots=slots(), description=ABOUT, include_deferred=False))
 
 
 def _known(session: Session) -> dict[str | None, int]:

@@ -120,6 +120,7 @@ def test_a_pool_that_another_scheduler_makes_meanwhile_ends_no_transaction(
     session: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from airflow.models.pool import Pool
+    from airflow.utils.sqlalchemy import prohibit_commit
 
     from sluicegate.airflow import pools as of_jobs
 
@@ -127,7 +128,8 @@ def test_a_pool_that_another_scheduler_makes_meanwhile_ends_no_transaction(
     session.add(Pool(pool="spark", slots=9, description="", include_deferred=False))
     session.flush()
     monkeypatch.setattr(of_jobs, "_known", lambda _: {})  # as it was when the other had not made it
-    of_jobs.make(session)
+    with prohibit_commit(session):  # as the scheduler has it while it starts runs
+        of_jobs.make(session)
     assert pools(session) == {"of Airflow's transaction": 1, "spark": 9}
 
 
