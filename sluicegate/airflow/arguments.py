@@ -37,7 +37,7 @@ READ_RETRIES: dict[str, Any] = {"retries": 2, "retry_delay": timedelta(seconds=3
 # Arguments without which a task or a DAG would not be the pipeline's.
 OF_TASKS = {"task_id", "dag", "task_group", "doc_md", "inlets", "outlets", "params", "trigger_rule",
             "application", "application_args", "name"}  # fmt: skip
-OF_DAGS = {"dag_id", "schedule", "description", "doc_md", "params", "catchup", "fail_fast"}
+OF_DAGS = {"dag_id", "schedule", "description", "doc_md", "params", "catchup", "fail_fast", "auto_register"}
 
 _OF_JOBS = ("conn_id", "pool", "pool_slots", "queue", "retries", "retry_delay", "max_retry_delay")
 

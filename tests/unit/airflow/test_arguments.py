@@ -203,6 +203,35 @@ def test_a_pod_without_its_provider_is_a_mistake(workspace: Workspace, monkeypat
     assert "apache-airflow-providers-cncf-kubernetes" in str(dag.doc_md)
 
 
+def test_airflow_finds_no_dag_that_failed_in_the_making(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has the tasks before the first job, and would end well without one."""
+    from airflow.dag_processing.dagbag import DagBag
+
+    found: list[tuple[str, int, bool]] = []
+
+    class Bag(DagBag):
+        """All that Airflow finds in a file, of which it would have one for each id."""
+
+        def bag_dag(self, dag: Any) -> None:
+            found.append((dag.dag_id, len(dag.tasks), "mistakes" in dag.tags))
+
+    folder, places = workspace.folder / "pipelines", workspace.settings
+    shutil.copytree(folder / "heart_rate", folder / "other")
+    other = folder / "other" / "pipeline.yaml"
+    other.write_text(other.read_text().replace("name: heart_rate", "name: other"))
+    monkeypatch.setitem(sys.modules, "airflow.providers.cncf.kubernetes.pod_generator", None)
+    says(workspace, "\nairflow: {executor_config: {pod_override: {spec: {containers: []}}}}\ndatabase:")
+    file = workspace.folder / "dags" / "medallion.py"
+    file.parent.mkdir()
+    file.write_text(
+        "from sluicegate.airflow.dag import medallion_dags\nfrom sluicegate.settings import Settings\n"
+        f"dags = medallion_dags(Settings.of(lake={str(places.lake)!r}, landing={str(places.landing)!r},"
+        f" pipelines={str(folder)!r}))\n"
+    )
+    assert Bag(str(file.parent), bundle_path=file.parent).import_errors == {}
+    assert sorted(found) == [("heart_rate", 6, True), ("other", 6, False)]
+
+
 def test_a_dag_file_may_have_some_of_the_pipelines(workspace: Workspace) -> None:
     folder = workspace.folder / "pipelines"
     shutil.copytree(folder / "heart_rate", folder / "other")
