@@ -94,6 +94,8 @@ def medallion_dags(
         UserError: an argument is unknown, or is not the DAG file's to give.
     """
     arguments = Arguments.checked(task_args, dag_args)
+    if isinstance(only, str):  # each of its letters would get a DAG that says that there is no such pipeline
+        raise UserError(f"only is the name {only}, and not a list of names", hint=f'write only=["{only}"]')
     names = definition.names(settings.pipelines)  # one look at the folder, whatever is wanted of it
     if not names:
         raise PipelineMissing(

@@ -82,7 +82,7 @@ def dags_of_mistakes(name: str, error: UserError, settings: Settings, arguments:
             chain(first_task, *(DefinitionMistakes(task_id=task, mistakes=error, **tasks) for task in others))
         return made
 
-    yield made(name, fields, _tasks(fields), _landed(name, fields, settings), **of_runs)
+    yield made(dag_id(name), fields, _tasks(fields), _landed(name, fields, settings), **of_runs)
     for field, task in (("maintenance", "maintain"), ("verify", "verify"), ("alerts", "alerts")):
         if field in fields:
             yield made(dag_id(name, field), fields[field] or {}, [task])

@@ -69,7 +69,7 @@ class PipelineDags:
                 own[name] = said
         landed = watched(self.pipeline.name, self.pipeline.queueUrl, self.settings) if self.pipeline.trigger else None
         with new_dag(
-            self.pipeline.name, self.pipeline.schedule, landed, **self._dag(self.pipeline.description, own)
+            dag_id(self.pipeline.name), self.pipeline.schedule, landed, **self._dag(self.pipeline.description, own)
         ) as dag:
             chain(*self._tasks())
         return dag

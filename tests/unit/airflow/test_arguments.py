@@ -241,6 +241,22 @@ def test_a_dag_file_may_have_some_of_the_pipelines(workspace: Workspace) -> None
     assert len(dags["heart_rate"].tasks) == 6
     assert {task.task_type for task in dags["hart_rate"].tasks} == {"DefinitionMistakes"}
     assert "there is no pipeline hart_rate" in dags["hart_rate"].description
+    with pytest.raises(UserError, match="only is the name heart_rate") as raised:
+        dags_of(workspace, only="heart_rate")
+    assert raised.value.hint == 'write only=["heart_rate"]'
+
+
+def test_a_folder_whose_name_is_none_stops_no_other_pipeline(workspace: Workspace) -> None:
+    """As a copy beside it, that somebody keeps for a while."""
+    workspace.edit(
+        "pipeline.yaml", 'schedule: "*/15 * * * *"\n', "trigger: file_arrival\nalerts: {schedule: 5 5 * * *}\n"
+    )
+    folder = workspace.folder / "pipelines"
+    shutil.copytree(folder / "heart_rate", folder / "heart_rate (copy)")
+    dags = dags_of(workspace)
+    assert len(dags["heart_rate"].tasks) == 6
+    assert {"heart_rate--copy-", "heart_rate--copy-_alerts"} < set(dags)
+    assert "heart_rate (copy)" in str(dags["heart_rate--copy-"].doc_md)
 
 
 def test_a_task_that_starts_reads_the_definition_of_its_pipeline_alone(
