@@ -107,6 +107,16 @@ def test_a_run_whose_pool_is_too_small_says_so(session: Any, workspace: Workspac
 
 
 @pytest.mark.usefixtures("default_pool")
+def test_mistakes_whose_pool_is_missing_say_so(session: Any, workspace: Workspace) -> None:
+    """Else the run that is to tell of them waits without an end, and nobody is told of either."""
+    from sluicegate.airflow.dag import medallion_dags
+
+    workspace.edit("pipeline.yaml", "event_time: time", "event_tiem: time")
+    dag = medallion_dags(workspace.settings, task_args={"pool": "heavy"})["heart_rate"]
+    assert "the pool heavy, in which check_request," in begun(session, dag).note
+
+
+@pytest.mark.usefixtures("default_pool")
 def test_alerts_whose_pool_is_missing_say_so(session: Any, workspace: Workspace) -> None:
     from sluicegate.airflow.dag import medallion_dags
 
