@@ -80,9 +80,9 @@ class Arguments:
         return _delays(self.tasks) | self._of_all()
 
     def _of_all(self) -> dict[str, Any]:
-        """What the DAG file says of every task, but for the time limit."""
-        of_jobs_alone = set(self.tasks) - _taken(BaseOperator)
-        return {name: it for name, it in self.tasks.items() if name not in {*of_jobs_alone, "execution_timeout"}}
+        """What the DAG file says of every task, without a time limit, also where its ``default_args`` have one."""
+        of_all = _taken(BaseOperator)
+        return {name: it for name, it in self.tasks.items() if name in of_all} | {"execution_timeout": None}
 
     def of_job(self, name: str, said: AirflowSettings | None, settings: Settings, layers: int = 1) -> dict[str, Any]:
         """Arguments of a task that starts Spark.

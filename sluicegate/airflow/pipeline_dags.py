@@ -125,10 +125,8 @@ class PipelineDags:
                 yield self._job(layer, [layer], doc_md.of_layer(pipeline, layer))
         if metastore.address():
             yield Catalog(task_id="catalog", doc_md=doc_md.CATALOG, **self._subject, **self._of_job())
-        limit = self.arguments.limit(pipeline.airflow)
-        yield Account(
-            task_id="account", doc_md=doc_md.RECONCILIATION, execution_timeout=limit, **self._subject, **reader
-        )
+        limited = reader | {"execution_timeout": self.arguments.limit(pipeline.airflow)}
+        yield Account(task_id="account", doc_md=doc_md.RECONCILIATION, **self._subject, **limited)
 
     def _job(self, job: definition.Layer | Literal["run"], layers: list[definition.Layer], about: str) -> SluicegateJob:
         """Task of a layer, or of all of them. (Its own tables are inlets too: it looks up their last asset event.)"""

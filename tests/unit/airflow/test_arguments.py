@@ -133,6 +133,7 @@ def test_defaults_of_a_dag_file_come_before_ours(workspace: Workspace) -> None:
     tasks = dags_of(workspace, **given)["heart_rate"].task_dict
     assert of(tasks, JOBS, "retries", "pool", "execution_timeout") == {(6, "shared", timedelta(hours=9))}
     assert of(tasks, (*READERS, *JOBS), "pool", "owner") == {("shared", "sluicegate")}
+    assert of(tasks, READERS[:2], "execution_timeout") == {(None,)}  # of waits for a person and for files
 
 
 @pytest.mark.parametrize(
