@@ -184,7 +184,8 @@ def test_what_a_column_of_airflows_database_does_not_hold_is_a_mistake(workspace
     """It would end the scheduler, and so the runs of all: names of more than LONGEST, and numbers above MOST."""
     from sluicegate.definition.airflow import LONGEST, MOST
 
-    names, numbers = ("conn_id", "pool", "queue"), ("pool_slots", "retries", "max_active_runs")
+    names = ("conn_id", "pool", "queue")
+    numbers = ("pool_slots", "retries", "priority_weight", "max_active_runs")
     said = {**dict.fromkeys(names, "x" * LONGEST), **dict.fromkeys(numbers, MOST)}
     says(workspace, f"\nairflow: {said}\ndatabase:")
     assert dags_of(workspace)["heart_rate"].task_dict["bronze"].retries == MOST
