@@ -81,13 +81,16 @@ def _waits(tasks: Sequence[Any], known: Mapping[str | None, int]) -> str:
 def make(session: Session) -> None:
     """Makes the pool where there is none; one that is there stays as it is."""
     from airflow.models.pool import Pool
+    from sqlalchemy import insert
     from sqlalchemy.exc import IntegrityError
 
     if POOL in _known(session):
         return
     # Another scheduler may be making it: then that one's is there, and this transaction, which is Airflow's, goes on.
-    with suppress(IntegrityError), session.begin_nested():
-        session.add(Pool(pool=POOL, slots=slots(), description=ABOUT, include_deferred=False))
+    # The savepoint is the connection's, as the scheduler takes the end of one of the session's for a commit.
+    at = session.connection()
+    with suppress(IntegrityError), at.begin_nested():
+        at.execute(insert(Pool).values(pool=POOL, slots=slots(), description=ABOUT, include_deferred=False))
 
 
 def _known(session: Session) -> dict[str | None, int]:

@@ -126,6 +126,17 @@ def test_alerts_whose_pool_is_missing_say_so(session: Any, workspace: Workspace)
     assert "the pool heavy, in which alerts would start" in begun(session, dags["heart_rate_alerts"]).note
 
 
+@pytest.mark.usefixtures("default_pool")
+def test_the_pool_is_made_where_the_scheduler_forbids_commits(session: Any, workspace: Workspace) -> None:
+    """As it does in its loop: else the listener would fail, with no more than an error in the scheduler's log."""
+    from airflow.utils.sqlalchemy import prohibit_commit
+
+    with prohibit_commit(session) as guard:
+        begun(session, dag_of(workspace))
+        guard.commit()
+    assert pools(session) == {"default_pool": 128, "spark": 4}
+
+
 def test_a_pool_that_another_scheduler_makes_meanwhile_ends_no_transaction(
     session: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
