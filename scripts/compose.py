@@ -65,8 +65,8 @@ class Stop(Exception):
         self.exit_code = exit_code
 
 
-def settings(root: Path) -> dict[str, str]:
-    """What ``.env`` says, as Compose reads it: without quotation marks, and without remarks behind a value."""
+def settings(root: Path, *, as_written: bool = False) -> dict[str, str]:
+    """What ``.env`` says, as Compose reads it, without quotation marks and remarks behind a value; or as written."""
     file = root / ".env"
     lines = file.read_text(encoding="utf-8-sig").splitlines() if file.exists() else []
     found = {}
@@ -74,7 +74,8 @@ def settings(root: Path) -> dict[str, str]:
         name, equals, value = line.strip().removeprefix("export ").partition("=")
         if equals and not name.startswith("#"):
             quoted = re.match(r"""(['"])(.*?)\1\s*(?:#.*)?$""", value.strip())
-            found[name.strip()] = quoted[2] if quoted else re.sub(r"\s+#.*", "", value).strip()
+            said = quoted[2] if quoted else re.sub(r"\s+#.*", "", value).strip()
+            found[name.strip()] = value.strip() if as_written else said
     return found
 
 
@@ -94,6 +95,7 @@ ON_S3: dict[str, Callable[[], str]] = {
     "COMPOSE_PROFILES": lambda: "s3",
     "S3": lambda: "1",
 }
+KEYS = {*SECRETS, *(name for name in ON_S3 if name.startswith(("AWS_", "S3_")))}
 
 
 def complete(root: Path, lake: str | None, s3: bool = False) -> list[str]:
@@ -141,8 +143,11 @@ FORMS = {
 }
 
 
-def well_formed(said: Mapping[str, str]) -> None:
-    """Demands that values of ``.env`` can stand where they are used; else ``Stop``, which tells no value."""
+def well_formed(said: Mapping[str, str], written: Mapping[str, str]) -> None:
+    """Demands that values of ``.env``, read and as written, work where they are used; else ``Stop`` without them."""
+    for name in sorted(KEYS):
+        if "$" in said.get(name, "") and not written.get(name, "").startswith("'"):
+            raise Stop(f"{name} in .env has a $, by which Compose means a variable: put '…' around the value.")
     for name, (form, words) in FORMS.items():
         value = said.get(name, "")
         if not re.fullmatch(form, value, re.ASCII) or (name in PORTS and int(value or 0) > 65535):
@@ -158,11 +163,9 @@ def environment(said: Mapping[str, str], lacking: str = "") -> dict[str, str]:
         said: what ``.env`` says.
         lacking: value of secrets that it lacks, by which Compose can end a stack whose ``.env`` is gone.
     """
-    of_env = {*said, *SECRETS, *(name for name in ON_S3 if name.startswith(("AWS_", "S3_")))}
-    known = {name: value for name, value in os.environ.items() if name not in of_env}
-    if lacking:
-        known |= {name: lacking for name in SECRETS if not said.get(name)}
-    return known | {"COMPOSE_PROJECT_NAME": project(said)}
+    known = {name: value for name, value in os.environ.items() if name not in {*said, *KEYS}}
+    secrets_then = {name: lacking for name in SECRETS if lacking and not said.get(name)}
+    return known | secrets_then | {"COMPOSE_PROJECT_NAME": project(said)}
 
 
 def project(said: Mapping[str, str]) -> str:
@@ -250,7 +253,7 @@ def up(lake: str | None, s3: bool) -> None:
     """
     command = compose()
     said = settings(ROOT)
-    well_formed(said)
+    well_formed(said, settings(ROOT, as_written=True))
     stays(said, lake, s3)
     has_its_passwords(said, volumes())
     if not _states():  # before minutes of building, and before .env says where the tables are
@@ -268,8 +271,7 @@ def up(lake: str | None, s3: bool) -> None:
     print(f"All services are healthy, {time.monotonic() - started:.0f} s after the start.")
     port = said.get("AIRFLOW_PORT") or PORTS["AIRFLOW_PORT"]
     print(f"Airflow: http://localhost:{port}, user admin, password: AIRFLOW_PASSWORD in .env")
-    place = said["SLUICEGATE_LANDING"]
-    print(f"Put files below {place} and unpause a DAG; `make down` stops, and keeps all.")
+    print(f"Put files below {said['SLUICEGATE_LANDING']} and unpause a DAG; `make down` stops, and keeps all.")
 
 
 def token(root: Path, user: int) -> None:
@@ -327,8 +329,7 @@ def _wait(command: Sequence[str], started: float) -> None:
             return
         ended = {name: state for name, state in late.items() if state.startswith("exited")}
         if ended or time.monotonic() - started > STARTS_WITHIN:
-            which = ended or late
-            said = ", ".join(f"{name} is {state}" for name, state in which.items())
+            said = ", ".join(f"{name} is {state}" for name, state in (ended or late).items())
             raise Stop(f"{said}: `{' '.join(command)} logs` tells why.", exit_code=1)
         time.sleep(1)
 

@@ -37,7 +37,7 @@ READ_RETRIES: dict[str, Any] = {"retries": 2, "retry_delay": timedelta(seconds=3
 # Arguments without which a task or a DAG would not be the pipeline's.
 OF_TASKS = {"task_id", "dag", "task_group", "doc_md", "inlets", "outlets", "params", "trigger_rule",
             "application", "application_args", "name"}  # fmt: skip
-OF_DAGS = {"dag_id", "schedule", "description", "doc_md", "params", "catchup", "fail_fast"}
+OF_DAGS = {"dag_id", "schedule", "description", "doc_md", "params", "catchup", "fail_fast", "auto_register"}
 
 _OF_JOBS = ("conn_id", "pool", "pool_slots", "queue", "retries", "retry_delay", "max_retry_delay")
 
@@ -80,9 +80,9 @@ class Arguments:
         return _delays(self.tasks) | self._of_all()
 
     def _of_all(self) -> dict[str, Any]:
-        """What the DAG file says of every task, but for the time limit."""
-        of_jobs_alone = set(self.tasks) - _taken(BaseOperator)
-        return {name: it for name, it in self.tasks.items() if name not in {*of_jobs_alone, "execution_timeout"}}
+        """What the DAG file says of every task, without a time limit, also where its ``default_args`` have one."""
+        of_all = _taken(BaseOperator)
+        return {name: it for name, it in self.tasks.items() if name in of_all} | {"execution_timeout": None}
 
     def of_job(self, name: str, said: AirflowSettings | None, settings: Settings, layers: int = 1) -> dict[str, Any]:
         """Arguments of a task that starts Spark.

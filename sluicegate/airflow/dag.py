@@ -14,6 +14,7 @@ from airflow.sdk import DAG, get_parsing_context
 from sluicegate import definition
 from sluicegate.airflow.arguments import Arguments
 from sluicegate.airflow.dag_of_mistakes import dags_of_mistakes
+from sluicegate.airflow.new_dag import shown
 from sluicegate.airflow.pipeline_dags import PipelineDags
 from sluicegate.definition import loader
 from sluicegate.definition.dag_ids import dag_ids
@@ -59,7 +60,7 @@ def medallion_dag(
         DefinitionError: its definition has mistakes.
         UserError: an argument is unknown, or is not the DAG file's to give.
     """
-    return PipelineDags(definition.load(name, settings), Arguments.checked(task_args, dag_args)).runs()
+    return shown(PipelineDags(definition.load(name, settings), Arguments.checked(task_args, dag_args)).runs())
 
 
 def medallion_dags(
@@ -93,6 +94,8 @@ def medallion_dags(
         UserError: an argument is unknown, or is not the DAG file's to give.
     """
     arguments = Arguments.checked(task_args, dag_args)
+    if isinstance(only, str):  # each of its letters would get a DAG that says that there is no such pipeline
+        raise UserError(f"only is the name {only}, and not a list of names", hint=f'write only=["{only}"]')
     names = definition.names(settings.pipelines)  # one look at the folder, whatever is wanted of it
     if not names:
         raise PipelineMissing(
@@ -113,7 +116,7 @@ def medallion_dags(
             log.exception("the DAGs of %s cannot be made", name)
             mistake = Mistake("dag", name, said, str(settings.pipelines / name / loader.FILE), None)
             dags |= _mistaken(name, DefinitionError(name, [mistake]), settings, arguments)
-    return dags
+    return {name: shown(dag) for name, dag in dags.items()}
 
 
 def _mistaken(name: str, error: UserError, settings: Settings, arguments: Arguments) -> dict[str, DAG]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,7 +83,7 @@ def dags_of_mistakes(name: str, error: UserError, settings: Settings, arguments:
             chain(first_task, *(DefinitionMistakes(task_id=task, mistakes=error, **tasks) for task in others))
         return made
 
-    yield made(name, fields, _tasks(fields), _landed(name, fields, settings), **of_runs)
+    yield made(dag_id(name), fields, _tasks(fields), _landed(name, fields, settings), **of_runs)
     for field, task in (("maintenance", "maintain"), ("verify", "verify"), ("alerts", "alerts")):
         if field in fields:
             yield made(dag_id(name, field), fields[field] or {}, [task])
@@ -90,7 +91,9 @@ def dags_of_mistakes(name: str, error: UserError, settings: Settings, arguments:
 
 def _about(error: UserError) -> dict[str, Any]:
     said = f"This pipeline does not run, because its definition cannot be used:\n\n```\n{error.for_people()}\n```"
-    return {"description": f"Does not run: {error.message}", "doc_md": said, "tags": ["mistakes"]}
+    about = {"description": f"Does not run: {error.message}", "doc_md": said}
+    # An error of anybody's code may name an object by its address, which would make a version of the DAG at each parse.
+    return {**{name: re.sub(r" at 0x[0-9a-f]+", "", text) for name, text in about.items()}, "tags": ["mistakes"]}
 
 
 def _landed(name: str, fields: Mapping[str, Any], settings: Settings) -> Asset | None:

@@ -69,7 +69,7 @@ class PipelineDags:
                 own[name] = said
         landed = watched(self.pipeline.name, self.pipeline.queueUrl, self.settings) if self.pipeline.trigger else None
         with new_dag(
-            self.pipeline.name, self.pipeline.schedule, landed, **self._dag(self.pipeline.description, own)
+            dag_id(self.pipeline.name), self.pipeline.schedule, landed, **self._dag(self.pipeline.description, own)
         ) as dag:
             chain(*self._tasks())
         return dag
@@ -125,10 +125,8 @@ class PipelineDags:
                 yield self._job(layer, [layer], doc_md.of_layer(pipeline, layer))
         if metastore.address():
             yield Catalog(task_id="catalog", doc_md=doc_md.CATALOG, **self._subject, **self._of_job())
-        limit = self.arguments.limit(pipeline.airflow)
-        yield Account(
-            task_id="account", doc_md=doc_md.RECONCILIATION, execution_timeout=limit, **self._subject, **reader
-        )
+        limited = reader | {"execution_timeout": self.arguments.limit(pipeline.airflow)}
+        yield Account(task_id="account", doc_md=doc_md.RECONCILIATION, **self._subject, **limited)
 
     def _job(self, job: definition.Layer | Literal["run"], layers: list[definition.Layer], about: str) -> SluicegateJob:
         """Task of a layer, or of all of them. (Its own tables are inlets too: it looks up their last asset event.)"""

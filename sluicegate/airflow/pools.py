@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 DEFAULT_SLOTS = 4
 
 # Operators by which a DAG of a pipeline is known.
-_OURS = ("CheckRequest", "Maintenance", "Verification", "CheckAlerts")
+_OURS = ("CheckRequest", "Maintenance", "Verification", "CheckAlerts", "DefinitionMistakes")
 
 ABOUT = "Jobs of pipelines that start Spark; made by sluicegate, and yours to change."
 
@@ -69,9 +69,10 @@ def _waits(tasks: Sequence[Any], known: Mapping[str | None, int]) -> str:
     if not small:
         return ""
     pool, slots = small[0].pool, small[0].pool_slots
+    many = "slot" if slots == 1 else "slots"
     waiting = [task.task_id for task in small if task.pool == pool]
     return (
-        f"{slots} slots in the pool {pool}, which has {known[pool]}, and each of {', '.join(waiting)} takes so many."
+        f"{slots} {many} in the pool {pool}, which has {known[pool]}, and each of {', '.join(waiting)} takes so many."
         " Give it more (Admin, Pools), or say fewer pool_slots in the definition."
     )
 

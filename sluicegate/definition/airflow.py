@@ -43,7 +43,7 @@ class AirflowSettings(Part):
     retries: int | None = Field(default=None, ge=0, le=MOST)
     retry_delay: Duration | None = None
     max_retry_delay: Duration | None = None
-    priority_weight: int | None = None
+    priority_weight: int | None = Field(default=None, ge=-MOST, le=MOST)  # Airflow adds up those of all tasks
     max_active_runs: int | None = Field(default=None, ge=1, le=MOST)
     max_backfill_runs: int | None = Field(default=None, ge=1)
     approvers: Names = []

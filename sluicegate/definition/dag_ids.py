@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 
 OTHERS = ("maintenance", "verify", "alerts")
 """Fields of a definition that give the pipeline another DAG, and what the ids of these end in."""
 
+LONGEST = 250
+"""Characters that Airflow takes in an id."""
 
-def dag_id(pipeline: str, other: str) -> str:
-    """Id of a DAG beside that of the runs of a pipeline."""
-    return f"{pipeline}_{other}"
+
+def dag_id(pipeline: str, other: str = "") -> str:
+    """Id of the DAG of a pipeline's runs, or of one beside it.
+
+    A folder may have a name that no pipeline can have, as ``orders (copy)`` has. Its DAG, which says so, has an id with
+    a - for what Airflow does not take: with an error in its place the DAG file would have no DAGs at all.
+
+    Args:
+        pipeline: name of the pipeline, or of its folder.
+        other: one of ``OTHERS``.
+    """
+    end = f"_{other}" if other else ""
+    return (re.sub(r"[^\w.-]", "-", pipeline)[: LONGEST - len(end)] or "-") + end
 
 
 def dag_ids(pipeline: str) -> tuple[str, ...]:
     """Ids of all DAGs that a pipeline can have, that of its runs first."""
-    return (pipeline, *(dag_id(pipeline, one) for one in OTHERS))
+    return tuple(dag_id(pipeline, one) for one in ("", *OTHERS))
 
 
 def pipeline_of(dag: str, names: Collection[str]) -> str | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import cache
+from threading import Lock
 from typing import Any
 
 from sluicegate.errors import UserError
@@ -20,6 +22,9 @@ KEYS = {
     "aws_session_token": "AWS_SESSION_TOKEN",
 }
 
+# One thread at a time makes a client of the session that all have: boto3's are not safe in that.
+_MAKES = Lock()
+
 
 class Queue:
     """Messages of one queue. Their content is not read: any message is a reason to list landing.
@@ -33,22 +38,21 @@ class Queue:
     """
 
     def __init__(self, url: str, said: Mapping[str, str]) -> None:
+        known = {**os.environ, **said}
+        self.url = url
         try:
-            import boto3
+            with _MAKES:
+                self._sqs: Any = _session().client(
+                    "sqs",
+                    endpoint_url=known.get("AWS_ENDPOINT_URL_SQS") or known.get("AWS_ENDPOINT_URL") or None,
+                    region_name=known.get("AWS_REGION") or known.get("AWS_DEFAULT_REGION") or None,
+                    **{option: said.get(name) or None for option, name in KEYS.items()},
+                )
         except ImportError:
             raise UserError(
                 "queueUrl needs boto3, which is not installed where Airflow's triggerer runs",
                 hint="install sluicegate[sqs] there",
             ) from None
-        known = {**os.environ, **said}
-        self.url = url
-        # Of a session of its own: the common one makes no two clients in two threads at a time.
-        self._sqs: Any = boto3.Session().client(
-            "sqs",
-            endpoint_url=known.get("AWS_ENDPOINT_URL_SQS") or known.get("AWS_ENDPOINT_URL") or None,
-            region_name=known.get("AWS_REGION") or known.get("AWS_DEFAULT_REGION") or None,
-            **{option: said.get(name) or None for option, name in KEYS.items()},
-        )
 
     def receive(self, seconds: int | None = None) -> list[str]:
         """Receipts of messages that are there, or come within the wait."""
@@ -60,3 +64,11 @@ class Queue:
         """Deletes messages of a ``receive`` for good; those that are not deleted come again."""
         entries = [{"Id": str(number), "ReceiptHandle": receipt} for number, receipt in enumerate(receipts)]
         self._sqs.delete_message_batch(QueueUrl=self.url, Entries=entries)
+
+
+@cache
+def _session() -> Any:
+    """boto3's session, one for all queues: each has 8 MB of its own, and 200 pipelines may have a queue."""
+    import boto3
+
+    return boto3.Session()

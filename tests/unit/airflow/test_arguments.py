@@ -133,6 +133,7 @@ def test_defaults_of_a_dag_file_come_before_ours(workspace: Workspace) -> None:
     tasks = dags_of(workspace, **given)["heart_rate"].task_dict
     assert of(tasks, JOBS, "retries", "pool", "execution_timeout") == {(6, "shared", timedelta(hours=9))}
     assert of(tasks, (*READERS, *JOBS), "pool", "owner") == {("shared", "sluicegate")}
+    assert of(tasks, READERS[:2], "execution_timeout") == {(None,)}  # of waits for a person and for files
 
 
 @pytest.mark.parametrize(
@@ -183,7 +184,8 @@ def test_what_a_column_of_airflows_database_does_not_hold_is_a_mistake(workspace
     """It would end the scheduler, and so the runs of all: names of more than LONGEST, and numbers above MOST."""
     from sluicegate.definition.airflow import LONGEST, MOST
 
-    names, numbers = ("conn_id", "pool", "queue"), ("pool_slots", "retries", "max_active_runs")
+    names = ("conn_id", "pool", "queue")
+    numbers = ("pool_slots", "retries", "priority_weight", "max_active_runs")
     said = {**dict.fromkeys(names, "x" * LONGEST), **dict.fromkeys(numbers, MOST)}
     says(workspace, f"\nairflow: {said}\ndatabase:")
     assert dags_of(workspace)["heart_rate"].task_dict["bronze"].retries == MOST
@@ -203,6 +205,35 @@ def test_a_pod_without_its_provider_is_a_mistake(workspace: Workspace, monkeypat
     assert "apache-airflow-providers-cncf-kubernetes" in str(dag.doc_md)
 
 
+def test_airflow_finds_no_dag_that_failed_in_the_making(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has the tasks before the first job, and would end well without one."""
+    from airflow.dag_processing.dagbag import DagBag
+
+    found: list[tuple[str, int, bool]] = []
+
+    class Bag(DagBag):
+        """All that Airflow finds in a file, of which it would have one for each id."""
+
+        def bag_dag(self, dag: Any) -> None:
+            found.append((dag.dag_id, len(dag.tasks), "mistakes" in dag.tags))
+
+    folder, places = workspace.folder / "pipelines", workspace.settings
+    shutil.copytree(folder / "heart_rate", folder / "other")
+    other = folder / "other" / "pipeline.yaml"
+    other.write_text(other.read_text().replace("name: heart_rate", "name: other"))
+    monkeypatch.setitem(sys.modules, "airflow.providers.cncf.kubernetes.pod_generator", None)
+    says(workspace, "\nairflow: {executor_config: {pod_override: {spec: {containers: []}}}}\ndatabase:")
+    file = workspace.folder / "dags" / "medallion.py"
+    file.parent.mkdir()
+    file.write_text(
+        "from sluicegate.airflow.dag import medallion_dags\nfrom sluicegate.settings import Settings\n"
+        f"dags = medallion_dags(Settings.of(lake={str(places.lake)!r}, landing={str(places.landing)!r},"
+        f" pipelines={str(folder)!r}))\n"
+    )
+    assert Bag(str(file.parent), bundle_path=file.parent).import_errors == {}
+    assert sorted(found) == [("heart_rate", 6, True), ("other", 6, False)]
+
+
 def test_a_dag_file_may_have_some_of_the_pipelines(workspace: Workspace) -> None:
     folder = workspace.folder / "pipelines"
     shutil.copytree(folder / "heart_rate", folder / "other")
@@ -212,6 +243,22 @@ def test_a_dag_file_may_have_some_of_the_pipelines(workspace: Workspace) -> None
     assert len(dags["heart_rate"].tasks) == 6
     assert {task.task_type for task in dags["hart_rate"].tasks} == {"DefinitionMistakes"}
     assert "there is no pipeline hart_rate" in dags["hart_rate"].description
+    with pytest.raises(UserError, match="only is the name heart_rate") as raised:
+        dags_of(workspace, only="heart_rate")
+    assert raised.value.hint == 'write only=["heart_rate"]'
+
+
+def test_a_folder_whose_name_is_none_stops_no_other_pipeline(workspace: Workspace) -> None:
+    """As a copy beside it, that somebody keeps for a while."""
+    workspace.edit(
+        "pipeline.yaml", 'schedule: "*/15 * * * *"\n', "trigger: file_arrival\nalerts: {schedule: 5 5 * * *}\n"
+    )
+    folder = workspace.folder / "pipelines"
+    shutil.copytree(folder / "heart_rate", folder / "heart_rate (copy)")
+    dags = dags_of(workspace)
+    assert len(dags["heart_rate"].tasks) == 6
+    assert {"heart_rate--copy-", "heart_rate--copy-_alerts"} < set(dags)
+    assert "heart_rate (copy)" in str(dags["heart_rate--copy-"].doc_md)
 
 
 def test_a_task_that_starts_reads_the_definition_of_its_pipeline_alone(

@@ -277,6 +277,30 @@ def test_what_no_check_of_ours_foresees_stops_only_its_own_pipeline(
     assert "Airflow cannot make its DAGs: ValueError: tag cannot be longer" in str(found.doc_md)
 
 
+def test_mistakes_are_the_same_at_each_parse(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else Airflow makes a new version of the DAG each time."""
+    from airflow.serialization.serialized_objects import DagSerialization
+
+    from sluicegate.airflow.dag import medallion_dags
+
+    code = workspace.folder / "code"
+    code.mkdir()
+    (code / "theirs.py").write_text(
+        "from airflow.sdk.bases.notifier import BaseNotifier\n"
+        "class Notifier(BaseNotifier):\n"
+        "    def __init__(self):\n        raise RuntimeError(f'no network: {object()}')\n"
+        "    def notify(self, context):\n        pass\n"
+    )
+    monkeypatch.syspath_prepend(code)
+    workspace.edit("pipeline.yaml", "\ndatabase:", "\nnotify: [{notifier: theirs.Notifier}]\ndatabase:")
+    found, kept = [], []
+    for _ in range(2):
+        found.append(DagSerialization.to_dict(medallion_dags(workspace.settings)["heart_rate"]))
+        kept.append(object())  # at the address of the one before
+    assert found[0] == found[1]
+    assert "no network: <object object>" in str(found[0]["dag"]["doc_md"])
+
+
 def test_a_tag_that_airflow_does_not_take_is_a_mistake(workspace: Workspace) -> None:
     workspace.edit("pipeline.yaml", "tags: [healthcare]", f"tags: [{'x' * 101}]")
     with pytest.raises(DefinitionError, match="at most 100 characters"):

@@ -107,6 +107,16 @@ def test_a_run_whose_pool_is_too_small_says_so(session: Any, workspace: Workspac
 
 
 @pytest.mark.usefixtures("default_pool")
+def test_mistakes_whose_pool_is_missing_say_so(session: Any, workspace: Workspace) -> None:
+    """Else the run that is to tell of them waits without an end, and nobody is told of either."""
+    from sluicegate.airflow.dag import medallion_dags
+
+    workspace.edit("pipeline.yaml", "event_time: time", "event_tiem: time")
+    dag = medallion_dags(workspace.settings, task_args={"pool": "heavy"})["heart_rate"]
+    assert "the pool heavy, in which check_request," in begun(session, dag).note
+
+
+@pytest.mark.usefixtures("default_pool")
 def test_alerts_whose_pool_is_missing_say_so(session: Any, workspace: Workspace) -> None:
     from sluicegate.airflow.dag import medallion_dags
 
@@ -114,6 +124,17 @@ def test_alerts_whose_pool_is_missing_say_so(session: Any, workspace: Workspace)
     workspace.edit("pipeline.yaml", "\ndatabase:", alerts)
     dags = medallion_dags(workspace.settings, task_args={"pool": "heavy"})
     assert "the pool heavy, in which alerts would start" in begun(session, dags["heart_rate_alerts"]).note
+
+
+@pytest.mark.usefixtures("default_pool")
+def test_the_pool_is_made_where_the_scheduler_forbids_commits(session: Any, workspace: Workspace) -> None:
+    """As it does in its loop: else the listener would fail, with no more than an error in the scheduler's log."""
+    from airflow.utils.sqlalchemy import prohibit_commit
+
+    with prohibit_commit(session) as guard:
+        begun(session, dag_of(workspace))
+        guard.commit()
+    assert pools(session) == {"default_pool": 128, "spark": 4}
 
 
 def test_a_pool_that_another_scheduler_makes_meanwhile_ends_no_transaction(

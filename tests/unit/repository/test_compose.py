@@ -412,12 +412,25 @@ def test_env_is_read_as_compose_reads_it(tmp_path: Path) -> None:
 def test_what_cannot_stand_where_it_is_used_is_told_of_before_the_build(name: str, value: str, tmp_path: Path) -> None:
     compose.complete(tmp_path, None, s3=True)
     said = compose.settings(tmp_path)
-    compose.well_formed(said)
-    compose.well_formed(said | {"AIRFLOW_PASSWORD": "Geheim! 20%", "METASTORE_PASSWORD": "a@b", "AIRFLOW_PORT": ""})
-    compose.well_formed({})
+    compose.well_formed(said, said)
+    compose.well_formed(
+        said | {"AIRFLOW_PASSWORD": "Geheim! 20%", "METASTORE_PASSWORD": "a@b", "AIRFLOW_PORT": ""}, said
+    )
+    compose.well_formed({}, {})
     with pytest.raises(compose.Stop, match=f"^{name} in .env must (have|be) ") as stop:
-        compose.well_formed(said | {name: value})
+        compose.well_formed(said | {name: value}, said)
     assert f" {value} " not in str(stop.value)
+
+
+def test_a_secret_that_compose_would_cut_at_a_dollar_sign_is_told_of(tmp_path: Path) -> None:
+    """It takes what follows for the name of a variable, mostly of none, where the value is not in single quotes."""
+    (tmp_path / ".env").write_text("AIRFLOW_PASSWORD='open$sesame'\nSPARK_SECRET=open # $\nBASE_IMAGE=$HOST/image\n")
+    compose.well_formed(compose.settings(tmp_path), compose.settings(tmp_path, as_written=True))
+    for value in ("open$sesame", '"open$sesame"'):
+        (tmp_path / ".env").write_text(f"AIRFLOW_PASSWORD={value}\n")
+        with pytest.raises(compose.Stop, match=r"^AIRFLOW_PASSWORD in .env has a \$") as stop:
+            compose.well_formed(compose.settings(tmp_path), compose.settings(tmp_path, as_written=True))
+        assert "sesame" not in str(stop.value)
 
 
 def test_env_goes_before_the_shell_and_no_key_of_a_shell_gets_into_a_container(monkeypatch: pytest.MonkeyPatch) -> None:

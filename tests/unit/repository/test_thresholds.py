@@ -32,6 +32,7 @@ CROSSED: dict[str, str] = {
     "airflow.page.forms.LONGEST": "tests/unit/airflow/page/test_app.py::test_what_is_no_form_of_the_page_is_refused",
     "lake.discards.ATTEMPTS": "tests/unit/lake/test_discards.py::test_a_race_that_is_lost_ATTEMPTS_times_is_reported",
     "run.discard.LONGEST_NOTE": "tests/unit/cli/test_discard.py::test_a_note_has_up_to_LONGEST_NOTE_characters",
+    "definition.dag_ids.LONGEST": "tests/unit/definition/test_dag_ids.py::test_any_folder_has_ids_that_airflow_takes",
     "definition.airflow.LONGEST": "tests/unit/airflow/test_arguments.py::"
     "test_what_a_column_of_airflows_database_does_not_hold_is_a_mistake",
     "definition.airflow.MOST": "tests/unit/airflow/test_arguments.py::"

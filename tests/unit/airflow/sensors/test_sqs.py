@@ -205,3 +205,22 @@ def test_one_client_listens_until_the_credentials_are_others(
         found.append(trigger._listening[1])
     assert found[0] is found[1]
     assert found[1] is not found[2]
+
+
+def test_many_queues_share_what_boto3_knows_of_amazon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a session for each, a triggerer with 200 of them would have 1.6 GB."""
+    import boto3
+
+    made: list[Any] = []
+
+    class Session(boto3.Session):  # type: ignore[misc]
+        def __init__(self) -> None:
+            made.append(self)
+            super().__init__()
+
+    monkeypatch.setattr(boto3, "Session", Session)
+    said = {"AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
+    with ThreadPoolExecutor(8) as threads:
+        queues = list(threads.map(lambda n: sensors_sqs.Queue(f"https://sqs.example/{n}", said), range(8)))
+    assert len({id(queue._sqs) for queue in queues}) == 8
+    assert len(made) <= 1
