@@ -75,13 +75,13 @@ def dags_of_mistakes(name: str, error: UserError, settings: Settings, arguments:
     of_runs, alerts = readable_callbacks(name, fields, settings)
     tasks = arguments.alerted(arguments.of_mistakes(), alerts)
 
-    def made(dag: str, of: Any, names: list[str], landed: Asset | None = None, **about: Any) -> DAG:
+    def made(id_: str, of: Any, names: list[str], landed: Asset | None = None, **about: Any) -> DAG:
         own = arguments.of_dag({**_about(error), **about})
-        with new_dag(dag, _schedule(of, settings), landed, **own) as made:
+        with new_dag(id_, _schedule(of, settings), landed, **own) as dag:
             first, *others = names
             first_task = DefinitionMistakes(task_id=first, mistakes=error, final=True, **{**tasks, "retries": 0})
             chain(first_task, *(DefinitionMistakes(task_id=task, mistakes=error, **tasks) for task in others))
-        return made
+        return dag
 
     yield made(dag_id(name), fields, _tasks(fields), _landed(name, fields, settings), **of_runs)
     for field, task in (("maintenance", "maintain"), ("verify", "verify"), ("alerts", "alerts")):

@@ -23,14 +23,11 @@ from tests.e2e.test_airflow import (
     until,
 )
 from tests.e2e.test_airflow import airflow as airflow
+from tests.support.disturbed_airflow import note
 
 pytestmark = [pytest.mark.e2e, pytest.mark.release]
 
 ORDER = ["check_request", "wait_for_files", "bronze", "silver", "gold", "account"]
-
-
-def note(airflow: LocalAirflow, run_id: str) -> str:
-    return airflow.call("GET", f"{DAGS}/dagRuns/{run_id}")["note"] or ""
 
 
 def test_runs_outlive_a_typo_and_say_what_they_wait_for(airflow: LocalAirflow, workspace: Workspace) -> None:

@@ -16,7 +16,9 @@ from typing import Any
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from typer.testing import CliRunner, Result
 
+from sluicegate.cli.app import app
 from sluicegate.definition import Pipeline
 from sluicegate.flow import flows
 from sluicegate.flow.progress import progress
@@ -98,6 +100,12 @@ class PageWorld:
         )
         event_log.copy_events(self.definition, self.workspace.lake)
         return run_id
+
+    def command(self, *words: str) -> Result:
+        """What a command gives that has to know the lake, the landing folder and the definitions."""
+        places = self.workspace.settings.arguments
+        options = [part for name in ("lake", "landing", "pipelines") for part in (f"--{name}", places[name])]
+        return CliRunner().invoke(app, [*words, *options])
 
     def wide(self, columns: int = 1_000) -> None:
         """Adds a pipeline ``wide``: a bronze table with many columns, and one whose folder is no Delta table."""

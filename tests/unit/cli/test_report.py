@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from sluicegate.cli.app import app
 from sluicegate.errors import UserError
 from tests.support.page_world import PageWorld
 
@@ -23,9 +21,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> PageWorld:
 
 
 def report(world: PageWorld, *words: str) -> Any:
-    settings = world.workspace.settings
-    places = ["--lake", settings.lake, "--landing", settings.landing, "--pipelines", str(settings.pipelines)]
-    return CliRunner().invoke(app, ["report", "heart_rate", *words, *places])
+    return world.command("report", "heart_rate", *words)
 
 
 def test_one_file_has_all_views(world: PageWorld, tmp_path: Path) -> None:

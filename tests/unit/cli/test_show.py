@@ -40,9 +40,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> PageWorld:
 
 
 def show(world: PageWorld, *words: str) -> Result:
-    own = world.workspace.settings
-    places = ["--lake", own.lake, "--landing", own.landing, "--pipelines", str(own.pipelines)]
-    return CliRunner().invoke(app, ["show", *words, *places])
+    return world.command("show", *words)
 
 
 @pytest.mark.parametrize("view", VIEWS)
