@@ -24,6 +24,7 @@ def sql(
 
     Example: sluicegate sql "SELECT * FROM heart_rate.daily_patient_avg ORDER BY date LIMIT 5"
     """
+    from sluicegate.tools import arrow_values
     from sluicegate.tools.sqlshell import shell
 
     known, wrong = api.readable_definitions(settings)
@@ -31,9 +32,8 @@ def sql(
         print(f"warning: the tables of {name} are not known here: {error.message}", file=sys.stderr)
     result = shell.query(query, known, settings)
     if as_json:
-        show_json(result.to_pylist())
+        show_json([dict(zip(result.column_names, row, strict=True)) for row in arrow_values.rows(result)])
         return
-    shown = result.slice(0, limit).to_pylist()
-    show_table(result.column_names, [list(row.values()) for row in shown])
+    show_table(result.column_names, arrow_values.rows(result.slice(0, limit)))
     more = f", the first {limit:,} of them shown" if result.num_rows > limit else ""
     print(f"\n{result.num_rows:,} {'row' if result.num_rows == 1 else 'rows'}{more}")

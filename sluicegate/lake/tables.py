@@ -97,7 +97,13 @@ def dataset(table: DeltaTable) -> Any:
     Files on local disk and S3 are read by Arrow itself. Through delta-rs, the default, Arrow's reader threads call
     back into Python, and a process that exits while they still run is sometimes aborted ("terminate called").
     """
-    return table.to_pyarrow_dataset(filesystem=filesystem(table), parquet_read_options=_read_options())
+    found = filesystem(table)
+    try:
+        return table.to_pyarrow_dataset(filesystem=found, parquet_read_options=_read_options())
+    except ValueError:  # delta-rs makes Python's dates of the statistics: there is none after the year 9999
+        if found is None or not is_plain(table):
+            raise
+        return files_of(table, statistics(table, "path")["path"].to_pylist())
 
 
 def above(table: DeltaTable, column: str, value: int) -> Any:

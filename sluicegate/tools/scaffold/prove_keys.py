@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 from sluicegate.errors import SourceError
+from sluicegate.tools import arrow_values
 from sluicegate.tools.scaffold import csv_dialect, sniff
 from sluicegate.tools.scaffold.cast_values import UNFIT, caster
 from sluicegate.tools.scaffold.column import Column
@@ -328,12 +329,13 @@ def _of_parquet(file: Path, fields: Sequence[tuple[str, int]], types: _ParquetTy
             raise _Unproved(f"{file.name} has no column {missing[0]}")
         types.demand(file, fields, [opened.schema_arrow.field(found[one]).type for one in fields])
         for batch in opened.iter_batches(columns=[name for name, _ in fields]):
-            plain = [_micros(batch.column(batch.schema.names.index(name))).to_pylist() for name, _ in fields]
+            plain = [arrow_values.values(_micros(batch.column(batch.schema.names.index(name)))) for name, _ in fields]
             yield from map(list, zip(*plain, strict=True))
 
 
 def _micros(values: Any) -> Any:
-    """Timestamps as Spark has them: microseconds at most."""
-    if pa.types.is_timestamp(values.type) and values.type.unit == "ns":
-        return values.cast(pa.timestamp("us", values.type.tz), safe=False)
-    return values
+    """Timestamps as bronze has them: whole microseconds, or NULL."""
+    if not (pa.types.is_timestamp(values.type) and values.type.unit == "ns"):
+        return values
+    micros = values.cast(pa.timestamp("us", values.type.tz), safe=False)
+    return pc.if_else(pc.equal(micros.cast(values.type), values), micros, pa.scalar(None, micros.type))

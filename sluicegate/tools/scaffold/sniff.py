@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any, Literal, cast
 
 from sluicegate.errors import SourceError, Where
+from sluicegate.tools import arrow_values
 from sluicegate.tools.scaffold import csv_dialect
 
 ROWS = 1000
@@ -27,6 +28,9 @@ _OTHERS = {
     b"%PDF": "PDF", b"SQLite": "SQLite", b"\xfd7zXZ": "xz", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16",
 }  # fmt: skip
 _TEXT = {".csv", ".tsv", ".txt", ".tab", ".psv", ".dat", ""}
+
+# Digits of Spark's DECIMAL.
+_DIGITS = 38
 
 
 class Number(str):
@@ -143,21 +147,20 @@ def _parquet(path: Path) -> FileSample:
         with parquet.ParquetFile(path) as file:
             schema = file.schema_arrow
             batch = next(file.iter_batches(batch_size=ROWS), None)
-            rows = [] if batch is None else [list(row.values()) for row in _plain(batch).to_pylist()]
+            rows = [] if batch is None else arrow_values.rows(batch)
     except (pa.ArrowException, ValueError) as error:
         raise _fault(path, "cannot be read as Parquet", "land a whole file", error) from error
     types = {column.name: _spark_type(column.type) for column in schema}
     return FileSample(path, "parquet", {}, list(schema.names), rows, types)
 
 
-def _plain(batch: Any) -> Any:
-    """Batch with unique column names, so that no value of a row is lost."""
-    return batch.rename_columns([str(number) for number in range(batch.num_columns)])
-
-
 def _spark_type(kind: Any) -> str:
+    """Type of a column in bronze, for one of a file."""
+    import pyarrow as pa
     from pyarrow import types as of
 
+    if of.is_time(kind) or isinstance(kind, pa.UuidType) or (of.is_decimal(kind) and kind.precision > _DIGITS):
+        return "STRING"  # which has all of their values
     known = (
         (of.is_integer, "BIGINT"), (of.is_floating, "DOUBLE"), (of.is_boolean, "BOOLEAN"), (of.is_date, "DATE"),
         (of.is_timestamp, "TIMESTAMP"), (of.is_decimal, "DECIMAL"), (of.is_string, "STRING"),

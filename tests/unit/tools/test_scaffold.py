@@ -8,6 +8,7 @@ import io
 import json
 import os
 import string
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -1120,3 +1121,31 @@ def test_any_json_file_is_refused_or_makes_a_definition_that_loads(
     folder = tmp_path_factory.mktemp("any")
     text = "\n".join(json.dumps(one) for one in records) if lines else json.dumps(records)
     refused_or_right(folder, write(folder, "any.json", text), None)
+
+
+def test_a_parquet_row_of_nothing_is_data(tmp_path: Path) -> None:
+    """In a CSV file it may be what could not be read; a file with types has no such thing."""
+    file = tmp_path / "t.parquet"
+    parquet.write_table(pa.table({"n": pa.array([None, 2.5, None]), "w": pa.array(["a", "b", None])}), file)
+    new(tmp_path, str(file))
+    assert definition.load("mine", at(tmp_path)).silver["t"].expectations == {}
+
+
+def test_parquet_values_that_python_does_not_have(tmp_path: Path) -> None:
+    file = tmp_path / "t.parquet"
+    far, finer = 2**62, 1709287200_000000001
+    columns = {
+        "far": pa.array([far, -far, None], pa.timestamp("us")),
+        "day": pa.array([2_932_897, 0, None], pa.date32()),
+        "ns": pa.array([finer, finer - 1, None], pa.timestamp("ns")),
+        "inside": pa.array([{"at": far}, {"at": 0}, None], pa.struct([("at", pa.timestamp("us", "UTC"))])),
+        "t": pa.array([1, 2, None], pa.time64("ns")),
+        "wide": pa.array([Decimal(10) ** 45, None, None], pa.decimal256(60, 2)),
+    }
+    parquet.write_table(pa.table(columns), file)
+    made = new(tmp_path, str(file))
+    kinds = {column.name: column.found.kind for column in made.tables[0].columns}
+    assert kinds == {
+        "far": "TIMESTAMP", "day": "DATE", "ns": "TIMESTAMP", "inside": "NESTED", "t": "STRING", "wide": "STRING",
+    }  # fmt: skip
+    definition.load("mine", at(tmp_path))

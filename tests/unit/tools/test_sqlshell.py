@@ -807,3 +807,17 @@ bronze:
         "warning: the tables of torn are not known here: the definition of torn has a mistake"
     )
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_time_that_python_does_not_have_is_shown(tmp_path: Path, form: list[str]) -> None:
+    (tmp_path / "pipelines" / "good").mkdir(parents=True)
+    text = 'name: good\nbronze:\n  raw: {path: "${landing}", format: parquet}\n'
+    (tmp_path / "pipelines" / "good" / "pipeline.yaml").write_text(text)
+    columns = {"day": pa.array([2_932_897, 0], pa.date32()), "at": pa.array([253402300800_000000, 0], UTC_TIME)}
+    write_deltalake(str(tmp_path / "lake" / "good" / "bronze" / "raw"), pa.table(columns))
+    places = ["--lake", str(tmp_path / "lake"), "--pipelines", str(tmp_path / "pipelines"), *form]
+    done = CliRunner().invoke(app.app, ["sql", "SELECT day, at FROM good.raw ORDER BY day", *places])
+    assert done.exit_code == 0
+    assert "1970-01-01" in done.stdout
+    assert "10000-01-01" in done.stdout
