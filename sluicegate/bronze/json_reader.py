@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from sluicegate.lake.layout import canonical
+from sluicegate.sql.engine_columns import working
 from sluicegate.sql.identifiers import literal, quoted
 from sluicegate.sql.types import UNNAMED, once, unnamed
 
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructField, StructType
 
-# Columns with a corrupt record's text and with a line's file: a field may have the names that these usually have.
-CORRUPT_AS, ABOUT = "_sluicegate_corrupt_record", "_sluicegate_metadata"
+# Columns with a corrupt record's text and with a line's file; each process has other names, which no field can have.
+CORRUPT_AS, ABOUT = (working(f"{name}_{uuid.uuid4().hex}") for name in ("corrupt_record", "metadata"))
 
 # In the text for schema inference: the one field of a line that is not one record.
 ODD = "_sluicegate_odd"

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from sluicegate.definition.apply_changes import ApplyChanges, ApplyChangesFromSnapshot
     from sluicegate.definition.bronze import BronzeTable
     from sluicegate.definition.expectations import Expectation
-    from sluicegate.definition.fields import RESERVED
     from sluicegate.definition.gold import GoldTable
     from sluicegate.definition.header import Database
     from sluicegate.definition.loader import load, load_file, names
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LAYERS",
-    "RESERVED",
     "ApplyChanges",
     "ApplyChangesFromSnapshot",
     "BronzeTable",
@@ -42,7 +40,6 @@ _HOMES = {
     "apply_changes": ("ApplyChanges", "ApplyChangesFromSnapshot"),
     "bronze": ("BronzeTable",),
     "expectations": ("Expectation",),
-    "fields": ("RESERVED",),
     "header": ("Database",),
     "loader": ("load", "load_file", "names"),
     "gold": ("GoldTable",),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from sluicegate.definition import read_checks, reader_options, streaming_query
 from sluicegate.definition.apply_changes import END_AT, START_AT, TRACKED, ApplyChanges, ApplyChangesFromSnapshot
 from sluicegate.definition.described import Described
-from sluicegate.definition.fields import RESERVED, nearest
+from sluicegate.definition.fields import nearest
 from sluicegate.definition.flow_checks import flow_findings
 from sluicegate.definition.gold import GoldTable
 from sluicegate.definition.known_tables import Finding, Tables
@@ -16,6 +16,8 @@ from sluicegate.definition.silver import SilverTable
 from sluicegate.definition.silver_flow import SilverFlow
 from sluicegate.definition.table import Layer
 from sluicegate.definition.yaml import Path
+from sluicegate.sql import engine_columns
+from sluicegate.sql.engine_columns import RESERVED
 from sluicegate.sql.query import Query
 from sluicegate.sql.tokens import QuerySyntax
 from sluicegate.sql.types import REFUSED, REFUSED_IN_WORDS
@@ -219,9 +221,9 @@ def _delta_names(path: Path, query: Query) -> Iterator[Finding]:
 def _names_for_readers(tables: Tables, name: str, query: Query) -> Iterator[Finding]:
     """Columns of a gold table that others of gold read must not have names that no reader is given."""
     readers = [reader for reader, table in tables.gold.items() if reader != name and name in table.reads]
-    for output in (query.outputs or []) if readers else []:
-        if output.lower() in _HIDDEN:
-            message = f"{output} is a name of the engine's own, so {readers[0]} cannot read it"
+    for output in query.outputs or []:
+        if engine_columns.is_working(output) or (readers and output.lower() in _HIDDEN):
+            message = f"{output} is a name of the engine's own, so {readers[0] if readers else name} cannot read it"
             line = query.line_of_output(output)
             yield Finding("reserved-name", ("gold", name, "sql"), message, "give it another, AS name", line)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from sluicegate.definition.fields import RESERVED
+from sluicegate.sql.engine_columns import RESERVED
 from sluicegate.sql.types import UNNAMED
 
 # Ends of words within a name: usGross, USGross.

@@ -7,7 +7,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from sluicegate.definition.fields import IDENTIFIER, RESERVED, Part, Text, nearest, wrong
+from sluicegate.definition.fields import IDENTIFIER, Part, Text, nearest, wrong
+from sluicegate.sql.engine_columns import is_reserved
 
 # Properties of Delta that only tune how files are written. Any other changes what readers and writers must know, or
 # what is still there of a table's history, by which tables are followed: these are the engine's.
@@ -42,7 +43,7 @@ def _columns(comments: dict[str, str]) -> dict[str, str]:
             raise wrong("name", f"{name!r} is no column: fields inside of columns have no comments here")
         if name.lower() in known:
             raise wrong("duplicate-name", f"{name} stands twice, in other cases")
-        if name in RESERVED:
+        if is_reserved(name):
             raise wrong("reserved-name", f"{name} is a column of the engine's own: it has its meaning from there")
         known.add(name.lower())
     return comments

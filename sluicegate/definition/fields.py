@@ -15,14 +15,9 @@ from pydantic_core import PydanticCustomError
 from sluicegate import pii_key
 from sluicegate.sql import ddl
 from sluicegate.sql.condition import Condition
+from sluicegate.sql.engine_columns import is_reserved
 from sluicegate.sql.tokens import QuerySyntax
 from sluicegate.times import time_span
-
-RESERVED = (
-    "_chunk", "_pos", "_rescued_data", "_corrupt_record", "receipt_time", "source_file", "_file_modification_time",
-    "_sequence", "_record_row", "_record_flow",
-)  # fmt: skip
-"""Engine columns; no column of a definition may have such a name."""
 
 # Prefix of the environment variables with secrets of Kafka's clients.
 _OF_KAFKA = "SLUICEGATE_KAFKA_"
@@ -112,8 +107,8 @@ def _listed(text: str, read: Callable[[str], Mapping[tuple[str, ...], str]]) -> 
     except QuerySyntax as error:
         raise wrong("columns", error.message) from None
     for name, *_ in columns:
-        if name.lower() in RESERVED:
-            raise wrong("reserved-name", f"{name} is a column that every bronze table has: it cannot be declared")
+        if is_reserved(name):
+            raise wrong("reserved-name", f"{name} is a name of the engine's own: it cannot be declared")
     return text
 
 
@@ -212,8 +207,8 @@ def _columns(names: list[str]) -> list[str]:
     for name in names:
         if not IDENTIFIER.fullmatch(name):
             raise wrong("name", f"{name!r} is not a name: letters, digits and _ are allowed, with a letter or _ first")
-        if name.lower() in RESERVED:
-            raise wrong("reserved-name", f"{name} is a column that every bronze table has")
+        if is_reserved(name):
+            raise wrong("reserved-name", f"{name} is a name of the engine's own")
     return _distinct(names)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from sluicegate.definition.apply_changes import END_AT, START_AT
-from sluicegate.definition.fields import RESERVED
 from sluicegate.definition.gold import GoldTable
 from sluicegate.definition.kafka import COLUMNS
 from sluicegate.definition.pipeline import BronzeTable
@@ -14,6 +13,7 @@ from sluicegate.definition.silver_flow import SilverFlow
 from sluicegate.definition.table import Layer
 from sluicegate.definition.views import Views
 from sluicegate.definition.yaml import Path
+from sluicegate.sql.engine_columns import RESERVED
 
 # Columns that the engine adds to each bronze table and that queries may read.
 _BRONZE_COLUMNS = ("_file_modification_time", "receipt_time", "source_file", "_rescued_data", "_corrupt_record")

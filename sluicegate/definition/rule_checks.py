@@ -9,7 +9,7 @@ from sluicegate.definition.bronze import BronzeTable
 from sluicegate.definition.checks import instead
 from sluicegate.definition.column_names import normalized
 from sluicegate.definition.expectations import Action, Expectation
-from sluicegate.definition.fields import RESERVED, nearest
+from sluicegate.definition.fields import nearest
 from sluicegate.definition.gold import GoldTable
 from sluicegate.definition.known_tables import Finding, Tables
 from sluicegate.definition.ruled import Ruled
@@ -17,6 +17,7 @@ from sluicegate.definition.silver import SilverTable
 from sluicegate.definition.table import LAYERS, Layer
 from sluicegate.definition.table_rules import TableRule
 from sluicegate.definition.yaml import Path
+from sluicegate.sql.engine_columns import RESERVED
 
 # What a layer may do with a row that breaks an expectation, and what to write in place of anything else.
 _ACTIONS: dict[Layer, tuple[set[Action], str, str]] = {

@@ -18,6 +18,9 @@ from sluicegate.sql.join_keys import JoinKey
 
 TOUCHED = "_sluicegate_touched"
 
+# All values of a row, and whether it came or went.
+_ROW, _SIGN = "_sluicegate_row", "_sluicegate_sign"
+
 
 def touched(
     records: DataFrame,
@@ -66,8 +69,8 @@ def net(changes: DataFrame, keys: Sequence[str], ours: Sequence[str]) -> DataFra
     theirs = [one for one in changes.schema if one.name not in {*ours, *schema_columns.CHANGE_COLUMNS}]
     row = F.struct(*[exact(F.col(quoted(one.name)), one.dataType).alias(f"c{n}") for n, one in enumerate(theirs)])
     sign = F.when(F.col("_change_type").isin("insert", "update_postimage"), 1).otherwise(-1)
-    rows = changes.select(*[F.col(quoted(key)) for key in keys], row.alias("_row"), sign.alias("_sign"))
-    net = rows.groupBy(*[quoted(key) for key in keys], "_row").agg(F.sum("_sign").alias("_sign")).where("_sign != 0")
+    rows = changes.select(*[F.col(quoted(key)) for key in keys], row.alias(_ROW), sign.alias(_SIGN))
+    net = rows.groupBy(*[quoted(key) for key in keys], _ROW).agg(F.sum(_SIGN).alias(_SIGN)).where(f"{_SIGN} != 0")
     return net.select(*[quoted(key) for key in keys]).distinct()
 
 

@@ -35,6 +35,7 @@ from pyspark.sql.types import (
 
 from sluicegate.gold import exact_sum
 from sluicegate.gold.exact_sum import COUNT, FUNCTIONS, PLACES, Sum, entry, variance, with_limbs, with_squares
+from sluicegate.schema.columns import working
 from sluicegate.spark import connect
 from sluicegate.sql.identifiers import quoted
 from sluicegate.sql.refresh.group_by import MOMENTS, SUMS
@@ -333,9 +334,10 @@ def odd_groups(grouped: Grouped, rows: DataFrame) -> str:
 
 def rows_of(grouped: Grouped, rows: DataFrame, groups: DataFrame) -> DataFrame:
     """The rows of some groups, with all their columns."""
-    names = group_columns(grouped)
+    columns = group_columns(grouped)
+    names = [working(name) for name in columns]
     texts = [f"({text}) AS {name}" for text, name in zip(grouped.groups, names, strict=True)]
-    return same_groups(_selected(grouped, rows, ["*", *texts]), groups, names).drop(*names)
+    return same_groups(_selected(grouped, rows, ["*", *texts]), groups, columns, names).drop(*names)
 
 
 def same_groups(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from sluicegate.schema.columns import RESERVED
+from sluicegate.schema.columns import is_reserved
 from sluicegate.sql import casts as sql_casts
 from sluicegate.sql import query_shape
 from sluicegate.sql.clauses import select_list
@@ -121,8 +121,8 @@ def names_fault(names: Sequence[str]) -> str:
     for name in names:
         if not name:
             return "a column has no name: write AS name behind its expression"
-        if name.lower() in RESERVED:
-            return f"{name} is a column that every bronze table has: give it another name"
+        if is_reserved(name):
+            return f"{name} is a name of the engine's own: give it another"
         if REFUSED & set(name):
             return f"a column cannot be called {name!r}: Delta allows no blanks and none of ,;{{}}()= in it"
         if lower.count(name.lower()) > 1:

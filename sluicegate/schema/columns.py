@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sluicegate.sql.types import UNNAMED
+from sluicegate.sql import engine_columns
+from sluicegate.sql.engine_columns import working as working
 
 # Columns of the engine; a query over whole tables does not see them.
 ENGINE_COLUMNS = ("_chunk", "_pos", "_sequence", "_record_row", "_record_flow")
@@ -14,7 +15,15 @@ CHANGE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 
 
 IDENTITY = ("_chunk", "_pos")
+# A quarantined record as it came, as JSON; and where rows are evaluated the record of a row, as a struct.
 RECORD = "_record"
+RECORD_STRUCT = working("record")
+
+# Flag of a record that could not be parsed.
+UNPARSED = working("unparsed")
+
+# Where a table has a sequence, its rows keep it in this column, so that a late, older record cannot win.
+SEQUENCE = "_sequence"
 
 # Number of a row within its record, from 1, in tables whose records give many rows. Not `_row`, which files have: so
 # Fivetran calls the number of a line.
@@ -28,12 +37,16 @@ FLOW = "_record_flow"
 CORRUPT, RESCUED = "_corrupt_record", "_rescued_data"
 
 # Columns that bronze adds after those of the data.
-PROVENANCE = (RESCUED, CORRUPT, "receipt_time", "source_file", "_file_modification_time", "_chunk", "_pos")
+PROVENANCE = engine_columns.OF_BRONZE
 
-# Names that a data column cannot have: ours, and those of Spark's files and Delta's change feed.
-RESERVED = frozenset(
-    {*PROVENANCE, ROW, FLOW, UNNAMED, "_metadata", "_change_type", "_commit_version", "_commit_timestamp"}
-)
+# Names that a data column cannot have besides those that begin with ``PREFIX``: ours, and those of Spark's files and
+# Delta's change feed.
+RESERVED = frozenset({*engine_columns.RESERVED, "_metadata", *CHANGE_COLUMNS})
+
+
+def is_reserved(name: str) -> bool:
+    """Whether no data column can have a name, in whatever case."""
+    return name.lower() in RESERVED or engine_columns.is_working(name)
 
 
 def data_columns(columns: Iterable[str]) -> list[str]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from sluicegate.definition.column_names import normalized
 from sluicegate.definition.kafka import COLUMNS
 from sluicegate.errors import SchemaMismatch, Where
-from sluicegate.schema.columns import RESERVED
+from sluicegate.schema.columns import is_reserved
 from sluicegate.sql.types import (
     REFUSED,
     agree,
@@ -152,7 +152,7 @@ class Schema:
             return self._normalized(field)
         lower = field.lower()
         name = self.settled.get(lower)
-        if lower in self._reserved or (name is None and not self._may_be_new(field)):
+        if self._is_reserved(lower) or (name is None and not self._may_be_new(field)):
             return None
         if name is None:
             name = self.settled[lower] = field
@@ -192,9 +192,10 @@ class Schema:
         """
         return frozenset({*self.known} - {*self.landed, *self.wanted})
 
-    @property
-    def _reserved(self) -> frozenset[str]:
-        return RESERVED if self.definition.kafka is None else RESERVED | {*COLUMNS}
+    def _is_reserved(self, field: str) -> bool:
+        """Whether no column can be a field's. One that a table has of before its name was reserved goes on."""
+        of_kafka = self.definition.kafka is not None and field in COLUMNS
+        return of_kafka or (is_reserved(field) and field not in self.settled)
 
     def _spelled(self, field: str) -> str:
         return field if self.definition.readerCaseSensitive else field.lower()

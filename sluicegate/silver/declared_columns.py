@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from sluicegate.definition.fields import nearest
 from sluicegate.errors import SchemaMismatch, Where
+from sluicegate.schema.columns import working
 from sluicegate.schema.evolution import Column
 from sluicegate.schema.values import Value
 from sluicegate.spark import connect
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, MapType, StructType
 
 # Prefix of hidden columns that flag a value which does not fit the type of its column.
-FLAG = "_conform_"
+FLAG = working("conform_")
 
 
 def cast_to_declared(
@@ -49,7 +50,7 @@ def cast_to_declared(
 
     Returns:
         The rows, with the declared columns first and the new ones behind; and for each hidden boolean column
-        ``_conform_<n>`` (true where a value was given and does not fit, never NULL) what it says, as in
+        ``FLAG`` and a number (true where a value was given and does not fit, never NULL) what it says, as in
         ``heartrate as INT``.
 
     Raises:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from sluicegate.schema.columns import FLOW, IDENTITY, ROW
+from sluicegate.schema.columns import FLOW, IDENTITY, ROW, SEQUENCE, working
 from sluicegate.silver.expectations import DISPOSITION
 from sluicegate.sql.identifiers import quoted
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 # The order of arrival: the ledger batch, within it the files in order of discovery, within a file the position. Rows of
 # one record follow each other by their numbers, where they have some.
-ARRIVAL = ("_chunk", "_arrived", "_pos")
+ARRIVAL = ("_chunk", working("arrived"), "_pos")
 
 # Place of the flow that brought a record among the flows of its table, where several fill it: those that stand first in
 # the definition count as the first to arrive, so that it does not matter in which order the runs took their records in.
-PLACE = "_place"
+PLACE = working("place")
 
-# Where a table has a sequence, its rows keep it in this column, so that a late, older record cannot win.
-SEQUENCE = "_sequence"
+# Rank of a record among those of its key, and what decides of the stored row that has the key.
+_RANK, _HELD_SEQUENCE, _HELD_PLACE = working("rank"), working("held_sequence"), working("held_place")
 
 
 def arrival(row_id: Sequence[str]) -> tuple[str, ...]:
@@ -44,7 +44,7 @@ def arrival(row_id: Sequence[str]) -> tuple[str, ...]:
 
 def replaced(row_id: Sequence[str]) -> tuple[str, ...]:
     """Columns of the identity of the row that a winner replaces; NULL when the key is new."""
-    return tuple(f"_replaced{column}" for column in row_id)
+    return tuple(working(f"replaced{column}") for column in row_id)
 
 
 # Those of a row without a number, which rows with one have, too.
@@ -69,19 +69,19 @@ class Keyed:
         """Turns the disposition of good rows that lose against another record into ``duplicate``.
 
         Args:
-            evaluated: rows with ``_fate``, the columns of ``arrival`` and, when sequenced, ``_sequence``.
+            evaluated: rows with ``DISPOSITION``, the columns of ``arrival`` and, when sequenced, ``_sequence``.
             held: the stored rows, which arrived before; None when there are none.
 
         Returns:
-            ``evaluated`` with the final ``_fate`` and the columns of ``replaced``.
+            ``evaluated`` with the final ``DISPOSITION`` and the columns of ``replaced``.
         """
         kinds = {f.name: f.dataType.simpleString() for f in evaluated.schema}
         nothing = {was: F.lit(None).cast(kinds[c]) for c, was in zip(self.row_id, replaced(self.row_id), strict=True)}
         if not self.keys:
             return evaluated.withColumns(nothing)
         rank = F.row_number().over(Window.partitionBy(DISPOSITION, *self._columns(self.keys)).orderBy(*self._order()))
-        ranked = evaluated.withColumn("_rank", rank)
-        beaten = F.col("_rank") > 1
+        ranked = evaluated.withColumn(_RANK, rank)
+        beaten = F.col(_RANK) > 1
         if held is None:
             ranked = ranked.withColumns(nothing)
         else:
@@ -90,7 +90,7 @@ class Keyed:
         settled = ranked.withColumn(
             DISPOSITION, F.when((F.col(DISPOSITION) == "good") & beaten, "duplicate").otherwise(F.col(DISPOSITION))
         )
-        return settled.drop("_rank", "_held_sequence", "_held_place")
+        return settled.drop(_RANK, _HELD_SEQUENCE, _HELD_PLACE)
 
     def _order(self) -> list[Column]:
         order = arrival(self.row_id)
@@ -101,9 +101,9 @@ class Keyed:
     def _holders(self, held: DataFrame) -> DataFrame:
         columns = [F.col(c).alias(was) for c, was in zip(self.row_id, replaced(self.row_id), strict=True)]
         if self.sequenced:
-            columns.append(F.col(SEQUENCE).alias("_held_sequence"))
+            columns.append(F.col(SEQUENCE).alias(_HELD_SEQUENCE))
         if self._placed:
-            columns.append(F.col(PLACE).alias("_held_place"))
+            columns.append(F.col(PLACE).alias(_HELD_PLACE))
         return held.select(*self._columns(self.keys), *columns)
 
     def _holder_wins(self) -> Column:
@@ -113,11 +113,11 @@ class Keyed:
         """
         held = F.col(REPLACED[0]).isNotNull()
         if not self.sequenced:
-            return held & (F.col("_held_place") <= F.col(PLACE)) if self._placed else held
-        wins = F.col("_held_sequence") > F.col(SEQUENCE)
+            return held & (F.col(_HELD_PLACE) <= F.col(PLACE)) if self._placed else held
+        wins = F.col(_HELD_SEQUENCE) > F.col(SEQUENCE)
         if self._placed:
-            even = F.col("_held_sequence") == F.col(SEQUENCE)
-            wins = wins | (even & (F.col("_held_place") > F.col(PLACE)))
+            even = F.col(_HELD_SEQUENCE) == F.col(SEQUENCE)
+            wins = wins | (even & (F.col(_HELD_PLACE) > F.col(PLACE)))
         return held & wins
 
     @property

@@ -16,10 +16,9 @@ from sluicegate import pii_key
 from sluicegate.definition.silver import SilverTable
 from sluicegate.errors import QueryError, Where
 from sluicegate.flow import stream_progress
-from sluicegate.schema.columns import RECORD, data_columns
+from sluicegate.schema.columns import RECORD_STRUCT, SEQUENCE, data_columns
 from sluicegate.silver import layer as silver_layer
 from sluicegate.silver import pseudonyms
-from sluicegate.silver.deduplicate import SEQUENCE
 from sluicegate.silver.evaluate import RowEvaluator
 from sluicegate.sql.identifiers import quoted
 
@@ -79,14 +78,14 @@ class _Deidentifying(RowEvaluator):
 
     def _queried(self, records: DataFrame, maker: SilverTable | SilverFlow, label: str) -> DataFrame:
         """Rows with each column treated as defined; columns of the engine's own, such as rescued data, are left out."""
-        own = [c for c in data_columns(records.columns) if c not in (RECORD, SEQUENCE)]
+        own = [c for c in data_columns(records.columns) if c not in (RECORD_STRUCT, SEQUENCE)]
         self._demand(own)
         treated = [
             column
             for name in own
             if (column := self._treated(name, records.schema[name].dataType)) is not None
         ]  # fmt: skip
-        return records.select(*treated, *self.record_id, RECORD)
+        return records.select(*treated, *self.record_id, RECORD_STRUCT)
 
     def _demand(self, columns: list[str]) -> None:
         """Raises if a treated column is missing: a misspelt name must not leave the intended one as it is.

@@ -19,16 +19,28 @@ from sluicegate.frames.rejected import BROKEN
 from sluicegate.frames.row_rules import LENIENT
 from sluicegate.lake import log
 from sluicegate.lake import tables as lake_tables
-from sluicegate.schema.columns import CORRUPT, FLOW, IDENTITY, RECORD, ROW, data_columns
-from sluicegate.silver import many_rows, provenance, several_flows
+from sluicegate.schema.columns import (
+    CORRUPT,
+    FLOW,
+    IDENTITY,
+    RECORD,
+    RECORD_STRUCT,
+    ROW,
+    SEQUENCE,
+    UNPARSED,
+    data_columns,
+)  # fmt: skip
+from sluicegate.silver import many_rows, provenance, reserved_names, several_flows
 from sluicegate.silver.declared_columns import cast_to_declared
-from sluicegate.silver.deduplicate import PLACE, SEQUENCE, Keyed, arrival
+from sluicegate.silver.deduplicate import PLACE, Keyed, arrival
 from sluicegate.silver.expectations import DISPOSITION, PARSED, Rules, unique
 from sluicegate.silver.scd import DELETES, History
 from sluicegate.spark import connect, table_reader
 from sluicegate.spark.session import configured
 from sluicegate.sql import types
+from sluicegate.sql.engine_columns import is_working
 from sluicegate.sql.identifiers import quoted
+from sluicegate.sql.query import CAST_PREFIX
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -37,9 +49,6 @@ if TYPE_CHECKING:
     from sluicegate.definition import SilverTable
     from sluicegate.definition.python_function import PythonTransform
     from sluicegate.flow.batch import Batch
-
-# Flag of a record that could not be parsed.
-UNPARSED = "_cast_unparsed"
 
 
 @dataclass
@@ -70,6 +79,7 @@ class RowEvaluator:
 
     def __post_init__(self) -> None:
         self._casts: dict[str, str] = {}
+        self.remarks: dict[str, None] = {}
         changes = self.table.changes
         self.keys = tuple(changes.keys if changes else self.table.keys)
         self.sequence_by = changes.sequence_by if changes else self.table.sequence_by
@@ -222,9 +232,7 @@ class RowEvaluator:
             raise TypeError(f"{self.name} has one flow")
         else:
             frame, self._casts = self._made(self.table, records, self.name)
-        hidden = {*self.record_id, ROW, RECORD, SEQUENCE, *map(stream_batch.of, self.table.several), *self._casts}
-        self.outputs = [c for c in frame.columns if c not in hidden]
-        self._demand_identity(frame)
+        self.outputs = [c for c in frame.columns if c not in (*self.record_id, SEQUENCE) and not is_working(c)]
         makes = "python" if self.table.is_python else "flows" if self.table.flows else "sql"
         column_types.demand_typed(frame, self.outputs, self.name, makes, self.table.sql_file)
         for column in self.outputs:
@@ -235,19 +243,6 @@ class RowEvaluator:
                     hint="give it another name with AS",
                 )
         return frame
-
-    def _demand_identity(self, frame: DataFrame) -> None:
-        """Refuses columns that a star brought under the names of those by which rows are known.
-
-        A name that the query itself says is refused before.
-        """
-        for column in (ROW, FLOW):
-            if column in frame.columns and column not in self.record_id:
-                raise QueryError(
-                    f"the query of {self.name} makes a column {column}, by which the engine knows rows",
-                    where=Where(table=self.name, file=self.table.sql_file),
-                    hint="leave it out of the star, as in * EXCEPT (…), and give it another name with AS",
-                )
 
     @property
     def outgrown(self) -> str:
@@ -292,16 +287,18 @@ class RowEvaluator:
             label: name for its views.
             flow: its name among several.
         """
+        landed, records = records.columns, reserved_names.without_working(records)
         if maker.transform is not None:
             frame = self._called(records, maker.transform, flow)
         else:
             frame = self._queried(self._with_record(records), maker, label)
+        frame = reserved_names.without_reserved(frame, landed, self, maker, flow)
         frame, casts = self._declared(frame, maker)
         if not self.sequence_by:
-            return frame.drop(SEQUENCE) if flow else frame, casts  # the source's own, which is no column here
+            return frame, casts
         own = self.sequence_by.lower() in {column.lower() for column in frame.columns}
         column = quoted(self.sequence_by)
-        return frame.withColumn(SEQUENCE, F.col(column if own else f"{RECORD}.{column}")), casts
+        return frame.withColumn(SEQUENCE, F.col(column if own else f"{RECORD_STRUCT}.{column}")), casts
 
     def _called(self, records: DataFrame, transform: PythonTransform, flow: str) -> DataFrame:
         """Result of the user's function over records."""
@@ -313,7 +310,7 @@ class RowEvaluator:
         ours = [c for c in self.record_id if own is not None and c not in own]
         identity = [c for c in self.record_id if c not in ours]
         made = python_function.run(function, records.drop(*ours), tables, self.name, identity=identity, private=private)
-        return made.join(self._with_record(records).select(*self.record_id, RECORD), identity)
+        return made.join(self._with_record(records).select(*self.record_id, RECORD_STRUCT), identity)
 
     def _with_record(self, records: DataFrame) -> DataFrame:
         """Records, each with itself as a struct.
@@ -326,7 +323,7 @@ class RowEvaluator:
 
     def _declared(self, frame: DataFrame, maker: SilverTable | SilverFlow) -> tuple[DataFrame, dict[str, str]]:
         """Casts rows to the declared columns, each with a flag for values that do not fit it."""
-        casts = {f"_cast_{n}": text for n, text in enumerate(maker.query.casts if maker.query else [])}
+        casts = {f"{CAST_PREFIX}{n}": text for n, text in enumerate(maker.query.casts if maker.query else [])}
         casts |= {UNPARSED: PARSED} if UNPARSED in frame.columns else {}
         evolution = self.table.schemaEvolutionMode
         declared = self.table.declared
@@ -343,15 +340,15 @@ class RowEvaluator:
     def _queried(self, records: DataFrame, maker: SilverTable | SilverFlow, label: str) -> DataFrame:
         query = maker.query
         if query is None:
-            columns = [column for column in records.columns if column != RECORD]
+            columns = [column for column in records.columns if column != RECORD_STRUCT]
             corrupt = [F.col(CORRUPT).isNotNull().alias(UNPARSED)] if CORRUPT in columns else []
-            return records.select(*[quoted(c) for c in data_columns(columns)], *self.record_id, RECORD, *corrupt)
+            return records.select(*[quoted(c) for c in data_columns(columns)], *self.record_id, RECORD_STRUCT, *corrupt)
         views = {}
         for table in query.tables:
             views[table] = f"_sluicegate_{label}_{table}"
             (records if table == query.stream else self.batch.pinned(table)).createOrReplaceTempView(views[table])
         first = maker.named_as if isinstance(maker, SilverFlow) else None
-        text = query.with_identity(views, (*self.record_id, RECORD), many=self.many, by_place=first is not None)
+        text = query.with_identity(views, (*self.record_id, RECORD_STRUCT), many=self.many, by_place=first is not None)
         frame = self.batch.session.sql(text)
         if first is not None and first.outputs is not None:  # as many as its own, none of which is a star
             frame = frame.toDF(*first.outputs, *frame.columns[len(first.outputs) :])
@@ -359,7 +356,8 @@ class RowEvaluator:
 
     def _provenance(self, frame: DataFrame) -> list[Any]:
         """Provenance of a record; its text only where it may go to quarantine, since texts are large."""
-        records = [column for column in map(stream_batch.of, self.table.several) if column in frame.columns] or [RECORD]
+        of_flows = [column for column in map(stream_batch.of, self.table.several) if column in frame.columns]
+        records = of_flows or [RECORD_STRUCT]
         stamps = provenance.file_of(frame, records)
         if self.many:  # there the text comes later, and once: see ``silver.quarantine``
             return [*stamps]

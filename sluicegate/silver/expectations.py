@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from sluicegate.frames.rejected import BROKEN
 from sluicegate.frames.row_rules import broken, failures
+from sluicegate.schema.columns import working
 from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from sluicegate.definition.expectations import Action
 
 # Column that evaluation adds beside ``BROKEN``.
-DISPOSITION = "_fate"
+DISPOSITION = working("disposition")
 
 # What a row breaks that is right itself, if `quarantine: record` sends it to quarantine with another of its record.
 WHOLE = "record is whole"
@@ -65,7 +66,7 @@ class Rules:
             self.conditions[WHOLE], self.actions[WHOLE] = "", "quarantine"
 
     def evaluate(self, frame: DataFrame) -> DataFrame:
-        """Adds ``BROKEN`` and ``_fate``: ``good``, ``quarantine`` or ``drop``.
+        """Adds ``BROKEN`` and ``DISPOSITION``: ``good``, ``quarantine`` or ``drop``.
 
         A row that breaks several gets the disposition that keeps most of it: quarantine before drop. Those that
         are ``unique`` come later (``evaluate_unique``), when it is known which rows the table would have.
@@ -95,8 +96,8 @@ class Rules:
             its = [F.col(quoted(column)) for column in columns]
             nth = F.row_number().over(Window.partitionBy(DISPOSITION, *its).orderBy(*order))
             missing = reduce(or_, [column.isNull() for column in its])
-            rows = rows.withColumn(f"_not_{name}", F.when(good & (missing | (nth > 1)), F.lit(name)))
-            breaches.append(f"_not_{name}")
+            rows = rows.withColumn(working(f"not_{name}"), F.when(good & (missing | (nth > 1)), F.lit(name)))
+            breaches.append(working(f"not_{name}"))
         rows = rows.withColumn(BROKEN, F.concat(BROKEN, F.array_compact(F.array(*breaches))))
         turned_away = good & self._broke("quarantine")
         return rows.withColumn(DISPOSITION, F.when(turned_away, "quarantine").otherwise(F.col(DISPOSITION))).drop(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from sluicegate.schema.columns import FLOW, PROVENANCE, RECORD, ROW
+from sluicegate.schema.columns import FLOW, PROVENANCE, RECORD_STRUCT, ROW, working
 from sluicegate.schema.values import MICROSECONDS
 from sluicegate.sql.identifiers import quoted
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 # The file that a record came in, and its place in the order of arrival, under names that no query's own column has.
-SOURCE, ARRIVED = "_source_file", "_arrived"
+SOURCE, ARRIVED = working("source_file"), working("arrived")
 
 # Columns of a record that tell of its file, with their types.
 STAMPS = {"_file_modification_time": "timestamp", "source_file": "string"}
@@ -33,7 +33,7 @@ def with_record(records: DataFrame, names: Collection[str] | None = None) -> Dat
         names: lower-case names of the columns that the struct has; by default it has all.
     """
     its = [column for column in records.columns if names is None or column.lower() in names]
-    return records.withColumn(RECORD, F.struct(*map(quoted, its)))
+    return records.withColumn(RECORD_STRUCT, F.struct(*map(quoted, its)))
 
 
 def file_of(frame: DataFrame, records: Sequence[str]) -> tuple[Column, Column]:
@@ -56,7 +56,9 @@ def text_of(frame: DataFrame, records: Sequence[str]) -> Column:
         records: the columns with these.
     """
     texts = {one: as_it_came(_fields(frame, one), f"{quoted(one)}.") for one in records}
-    return _first([it if one == RECORD else F.when(F.col(quoted(one)).isNotNull(), it) for one, it in texts.items()])
+    if [*records] == [RECORD_STRUCT]:
+        return texts[RECORD_STRUCT]
+    return _first([F.when(F.col(quoted(one)).isNotNull(), text) for one, text in texts.items()])
 
 
 def as_it_came(columns: Iterable[str], within: str = "") -> Column:
@@ -75,7 +77,7 @@ def _file_of(frame: DataFrame, record: str) -> tuple[Column, Column]:
     has, nothing = _fields(frame, record), F.lit(None).cast("string")
     file = F.col(f"{quoted(record)}.source_file") if "source_file" in has else nothing
     stamps = {name: F.col(f"{quoted(record)}.{name}") for name in STAMPS if name in has}
-    if record == RECORD:
+    if record == RECORD_STRUCT:
         return (F.struct(*[value.alias(name) for name, value in stamps.items()]) if stamps else nothing), file
     # Of one type in all flows, and NULL in the records of others.
     values = [stamps.get(name, F.lit(None).cast(kind)).alias(name) for name, kind in STAMPS.items()]

@@ -10,9 +10,9 @@ from pyspark.sql import functions as F
 from sluicegate.flow import stream_batch
 from sluicegate.frames import record_ids
 from sluicegate.frames.rejected import BROKEN
-from sluicegate.schema.columns import FLOW, RECORD, ROW
+from sluicegate.schema.columns import FLOW, RECORD, ROW, SEQUENCE
 from sluicegate.silver import many_rows
-from sluicegate.silver.deduplicate import REPLACED, SEQUENCE, replaced
+from sluicegate.silver.deduplicate import REPLACED, replaced
 from sluicegate.silver.evaluate import RowEvaluator
 from sluicegate.silver.expectations import DISPOSITION
 from sluicegate.silver.provenance import SOURCE, as_it_came, text_of

@@ -171,9 +171,9 @@ class Reconciliation:
 
     @property
     def warnings(self) -> list[str]:
-        """Sentences on the expectations that more rows broke than the definition expects."""
+        """Sentences on columns left out, and on the expectations that more rows broke than the definition expects."""
         rules, tally = self._expected
-        return rules.warnings(tally)
+        return [*self.evaluator.remarks, *rules.warnings(tally)]
 
     def _demand_rules(self, rows: DataFrame) -> None:
         rules, tally = self._expected

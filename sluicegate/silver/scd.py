@@ -27,21 +27,25 @@ from pyspark.sql.types import DataType, StructType
 from sluicegate.definition.apply_changes import END_AT, START_AT, ApplyChanges, ApplyChangesFromSnapshot
 from sluicegate.errors import ChangesError
 from sluicegate.frames.value_equality import grouped
-from sluicegate.silver.deduplicate import ARRIVAL, SEQUENCE
+from sluicegate.schema.columns import SEQUENCE, working
+from sluicegate.silver.deduplicate import ARRIVAL
 from sluicegate.silver.expectations import DISPOSITION
 from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, WindowSpec
 
-DELETES = "_deletes"
+DELETES = working("deletes")
 """Boolean column of the records that ``settle`` gets: the record is a delete. NULL, and no such column, mean false."""
 
 # Working columns, dropped at the end: what is known of a record by itself and by the next one,
-_APART, _DELETE, _AT, _GONE_AT, _NEXT = "_scd_apart", "_scd_delete", "_scd_at", "_scd_gone_at", "_scd_next"
+_APART, _DELETE = working("scd_apart"), working("scd_delete")
+_AT, _GONE_AT, _NEXT = working("scd_at"), working("scd_gone_at"), working("scd_next")
 # its values, what is compared of it, and its place in the run of records that are one version.
-_EPOCH, _VALUES, _STATE, _BEGINS = "_scd_epoch", "_scd_values", "_scd_state", "_scd_begins"
-_BOUNDARY, _RUN, _NEWEST, _END = "_scd_boundary", "_scd_run", "_scd_newest", "_scd_end"
+_EPOCH, _VALUES = working("scd_epoch"), working("scd_values")
+_STATE, _BEGINS = working("scd_state"), working("scd_begins")
+_BOUNDARY, _RUN = working("scd_boundary"), working("scd_run")
+_NEWEST, _END = working("scd_newest"), working("scd_end")
 
 
 @dataclass(frozen=True)
@@ -96,14 +100,14 @@ class History:
         Args:
             evaluated: *all* records of the keys in it, and for snapshots all records of all snapshots: ``outputs``,
                 ``_sequence`` (of any type that has an order, not NULL where the record is good), the columns of
-                ``arrival``, which together name a record, ``_fate`` and, if there are deletes, ``_deletes``.
+                ``arrival``, which together name a record, ``DISPOSITION`` and, if there are deletes, ``DELETES``.
             outputs: the columns of the table, without ``__START_AT`` and ``__END_AT``.
 
         Returns:
             The same rows with the same columns and, for type 2, ``__START_AT`` and ``__END_AT`` behind them. Of good
-            records ``_fate`` becomes ``good`` (a row of the table, whose ``outputs`` are as they should be there),
-            ``deleted`` (the record is a delete) or ``duplicate`` (superseded, or it changed nothing). Other records
-            stay as they are.
+            records ``DISPOSITION`` becomes ``good`` (a row of the table, whose ``outputs`` are as they should be
+            there), ``deleted`` (the record is a delete) or ``duplicate`` (superseded, or it changed nothing). Other
+            records stay as they are.
 
         Raises:
             ChangesError: a tracked column is not in ``outputs``, or the records have a column ``__START_AT``.
@@ -263,7 +267,7 @@ def _so_far(window: WindowSpec) -> WindowSpec:
 
 def _struct(columns: dict[str, Column]) -> Column:
     # Never without a field, and never NULL: a table may have no columns but its keys.
-    return F.struct(F.lit(True).alias("_scd"), *[column.alias(name) for name, column in columns.items()])
+    return F.struct(F.lit(True).alias(working("scd")), *[column.alias(name) for name, column in columns.items()])
 
 
 def _named(name: str) -> Column:

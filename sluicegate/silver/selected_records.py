@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from sluicegate.flow.selection import Choice, Interval, Replay
 from sluicegate.lake.discards import KEYS, RULES
+from sluicegate.schema.columns import working
 from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
@@ -65,10 +66,10 @@ def _of_replay(replay: Replay, evaluator: RowEvaluator, at: Lake) -> DataFrame:
 
 def _waiting(quarantined: DataFrame, discards: DataFrame) -> DataFrame:
     """Rows of a quarantine for which no discard counts, by what ``lake.discards`` says of that."""
-    made = discards.select(*[F.col(name).alias(f"_discarded{name}") for name in (*KEYS, "rules")])
+    made = discards.select(*[F.col(name).alias(working(f"discarded{name}")) for name in (*KEYS, "rules")])
     own = {name: F.col(quoted(name)) if name in quarantined.columns else F.lit(None) for name in KEYS}
-    same = reduce(and_, [column.eqNullSafe(F.col(f"_discarded{name}")) for name, column in own.items()])
-    no_others = F.size(F.array_except(F.col(RULES), F.col("_discardedrules"))) == 0
+    same = reduce(and_, [column.eqNullSafe(F.col(working(f"discarded{name}"))) for name, column in own.items()])
+    no_others = F.size(F.array_except(F.col(RULES), F.col(working("discardedrules")))) == 0
     return quarantined.join(made, same & no_others, "left_anti")
 
 

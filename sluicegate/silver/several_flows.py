@@ -17,9 +17,8 @@ from pyspark.sql.types import AtomicType, NullType
 from sluicegate.definition.fields import nearest
 from sluicegate.errors import SchemaMismatch, Where
 from sluicegate.flow import stream_batch
-from sluicegate.schema.columns import RECORD
+from sluicegate.schema.columns import RECORD_STRUCT, SEQUENCE
 from sluicegate.silver.declared_columns import as_type
-from sluicegate.silver.deduplicate import SEQUENCE
 from sluicegate.sql import types
 from sluicegate.sql.identifiers import quoted
 
@@ -125,11 +124,11 @@ def with_declared(frame: DataFrame, declared: Mapping[str, str], table: str, *, 
 
 def _named(name: str, one: OfFlow, record_id: Sequence[str]) -> DataFrame:
     """Rows of a flow with its record and its flags under names that no other flow has."""
-    hidden = {*record_id, RECORD, SEQUENCE, *one.casts}
+    hidden = {*record_id, RECORD_STRUCT, SEQUENCE, *one.casts}
     values = [F.col(quoted(column)) for column in one.rows.columns if column not in hidden]
     flags = [F.col(flag).alias(f"{flag}_of_{name}") for flag in one.casts]
     sequence = [SEQUENCE] if SEQUENCE in one.rows.columns else []
-    return one.rows.select(*values, *sequence, *record_id, F.col(RECORD).alias(stream_batch.of(name)), *flags)
+    return one.rows.select(*values, *sequence, *record_id, F.col(RECORD_STRUCT).alias(stream_batch.of(name)), *flags)
 
 
 def _kinds(

@@ -16,6 +16,7 @@ from sqlglot import exp
 from sluicegate.sql import casts as sql_casts
 from sluicegate.sql import query_shape, where_casts
 from sluicegate.sql.clauses import from_end, sample_end, select_list
+from sluicegate.sql.engine_columns import PREFIX
 from sluicegate.sql.first_checks import check_tokens
 from sluicegate.sql.identifiers import quoted
 from sluicegate.sql.join_keys import JoinKey, join_keys
@@ -24,10 +25,10 @@ from sluicegate.sql.tokens import QuerySyntax, Span, Tokens, line_at, parsed
 
 __all__ = ["IDENTITY", "Query", "QuerySyntax"]
 
-IDENTITY = ("_chunk", "_pos", "_record")
+IDENTITY = ("_chunk", "_pos", f"{PREFIX}record")
 """Columns of the stream's view that identify the record of a row."""
 
-CAST_PREFIX = "_cast_"
+CAST_PREFIX = f"{PREFIX}cast_"
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Query:
         stream_alias: alias of that table, else its own name.
         lookups: the other tables, each once, in order of appearance, without names of a WITH.
         outputs: names of its columns; None if a star is among them. A column without a name is ``""``.
-        casts: texts of the casts whose failure ``with_identity`` flags, ``casts[n]`` for ``_cast_<n>``.
+        casts: texts of the casts whose failure ``with_identity`` flags, ``casts[n]`` for ``_sluicegate_cast_<n>``.
         keeps_every_record: whether every record of the stream certainly gives at least one row.
     """
 
@@ -190,9 +191,9 @@ class Query:
     ) -> str:
         """The text over views, with ``TRY_CAST`` for ``CAST``, and hidden columns at the end of its SELECT list.
 
-        The hidden columns are those of ``identity`` (without those that a star selects) and a boolean ``_cast_<n>`` for
-        each of ``casts``, true for a value that is not NULL and does not cast. A record that WHERE would filter out
-        only because of a failed cast is kept.
+        The hidden columns are those of ``identity`` (without those that a star selects) and a boolean
+        ``_sluicegate_cast_<n>`` for each of ``casts``, true for a value that is not NULL and does not cast. A record
+        that WHERE would filter out only because of a failed cast is kept.
 
         Args:
             views: name of the view, as SQL, for each of ``tables``; the stream's has the columns of ``identity``.

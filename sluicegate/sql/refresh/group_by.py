@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from sluicegate.sql.engine_columns import PREFIX
 from sluicegate.sql.identifiers import quoted
 from sluicegate.sql.join_keys import JoinKey
 from sluicegate.sql.tokens import Span
@@ -110,4 +111,5 @@ def outputs_sql(grouped: Grouped, view: str) -> str:
     if not grouped.having:
         return f"SELECT {', '.join(items)} FROM {view}"
     names = ", ".join(quoted(name) for _, name in grouped.outputs)
-    return f"SELECT {names} FROM (SELECT {', '.join(items)}, {grouped.having} AS _having FROM {view}) WHERE _having"
+    having = f"{PREFIX}having"
+    return f"SELECT {names} FROM (SELECT {', '.join(items)}, {grouped.having} AS {having} FROM {view}) WHERE {having}"

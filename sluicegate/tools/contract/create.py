@@ -14,10 +14,11 @@ import yaml
 from sluicegate import definition
 from sluicegate.definition import yaml as yaml_data
 from sluicegate.definition.expectations import CONDITIONS
-from sluicegate.definition.fields import IDENTIFIER, RESERVED
+from sluicegate.definition.fields import IDENTIFIER
 from sluicegate.errors import SourceError, UserError, Where
 from sluicegate.settings import Settings
 from sluicegate.sql.condition import Condition
+from sluicegate.sql.engine_columns import RESERVED
 from sluicegate.sql.identifiers import literal, quoted
 from sluicegate.sql.tokens import QuerySyntax, Tokens
 from sluicegate.tools.contract import types

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from sqlglot.tokenizer_core import TokenType
 
-from sluicegate.definition.fields import RESERVED
+from sluicegate.sql.engine_columns import RESERVED
 from sluicegate.sql.tokens import QuerySyntax, Span, Tokens
 
 _TYPES = (TokenType.VAR, TokenType.IDENTIFIER)

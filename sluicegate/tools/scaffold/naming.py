@@ -12,7 +12,8 @@ from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import TokenType
 
 from sluicegate.definition.column_names import normalized
-from sluicegate.definition.fields import IDENTIFIER, RESERVED
+from sluicegate.definition.fields import IDENTIFIER
+from sluicegate.sql.engine_columns import RESERVED
 from sluicegate.sql.identifiers import quoted
 from sluicegate.sql.types import REFUSED
 

@@ -205,9 +205,9 @@ def test_a_type_that_nothing_can_become(spark: SparkSession, expression: str, ki
 def test_which_columns_there_are(
     spark: SparkSession, declared: dict[str, str] | None, known: list[str] | None, evolution: str, columns: list[str]
 ) -> None:
-    frame = spark.sql("SELECT 1 AS b, 2L AS _chunk, 'x' AS A, true AS _cast_0, 3 AS c")
+    frame = spark.sql("SELECT 1 AS b, 2L AS _chunk, 'x' AS A, true AS _sluicegate_cast_0, 3 AS c")
     made, flags = cast_to_declared(frame, declared, known, evolution, "t")
-    assert made.columns == [*columns, "_chunk", "_cast_0"]
+    assert made.columns == [*columns, "_chunk", "_sluicegate_cast_0"]
     assert flags == {}
 
 
@@ -227,8 +227,8 @@ def test_a_declared_column_that_is_not_made(spark: SparkSession) -> None:
 def test_flags_are_numbered_with_their_texts(spark: SparkSession) -> None:
     frame = spark.sql("SELECT '1' AS a, 2 AS b, 'x' AS c, 1L AS _chunk")
     made, flags = cast_to_declared(frame, {"c": "DATE", "b": "INT", "a": "INT"}, None, "none", "t")
-    assert made.columns == ["c", "b", "a", "_chunk", "_conform_0", "_conform_1"]
-    assert flags == {"_conform_0": "c as DATE", "_conform_1": "a as INT"}
+    assert made.columns == ["c", "b", "a", "_chunk", "_sluicegate_conform_0", "_sluicegate_conform_1"]
+    assert flags == {"_sluicegate_conform_0": "c as DATE", "_sluicegate_conform_1": "a as INT"}
     assert [tuple(row) for row in made.collect()] == [(None, 2, 1, 1, True, False)]
 
 

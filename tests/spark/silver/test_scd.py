@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from sluicegate.definition import ApplyChanges, ApplyChangesFromSnapshot
 from sluicegate.errors import ChangesError
-from sluicegate.silver.scd import History
+from sluicegate.silver.expectations import DISPOSITION
+from sluicegate.silver.provenance import ARRIVED
+from sluicegate.silver.scd import DELETES, History
 from tests.support.properties import in_spark
 
 if TYPE_CHECKING:
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-ENGINE = "_chunk BIGINT, _pos BIGINT, _arrived STRUCT<at: BIGINT, file: STRING>, _fate STRING, _deletes BOOLEAN"
+ENGINE = (
+    f"_chunk BIGINT, _pos BIGINT, {ARRIVED} STRUCT<at: BIGINT, file: STRING>, {DISPOSITION} STRING, {DELETES} BOOLEAN"
+)
 NAN = float("nan")
 
 # --- the model: one key after the other, one record after the other --------------------------------------------------
@@ -39,7 +43,7 @@ def model_key(record: Record) -> Any:
 
 
 def happened(record: Record) -> Any:
-    arrived = record["_arrived"]
+    arrived = record[ARRIVED]
     return (record["_sequence"], record["_chunk"], arrived is not None, arrived or (), record["_pos"])
 
 
@@ -65,14 +69,14 @@ class Model:
     def of(self, records: Iterable[Record]) -> dict[tuple[int, int], Outcome]:
         keys: dict[Any, list[Record]] = {}
         for record in records:
-            self.say(record, record["_fate"], record)
-            if record["_fate"] == "good":
+            self.say(record, record[DISPOSITION], record)
+            if record[DISPOSITION] == "good":
                 keys.setdefault(model_key(record), []).append(record)
         snapshots = sorted({record["_sequence"] for its in keys.values() for record in its})
         for its in keys.values():
             its.sort(key=happened)
             for record in its:
-                self.say(record, "deleted" if record["_deletes"] else "duplicate", record)
+                self.say(record, "deleted" if record[DELETES] else "duplicate", record)
             self.settle(its, snapshots)
         return self.outcome
 
@@ -80,7 +84,7 @@ class Model:
         known: Record = {}
         last: dict[int, tuple[Record, Record]] = {}
         for record in records:
-            if record["_deletes"]:
+            if record[DELETES]:
                 known = {}
             elif self.history.ignore_null_updates:
                 known = {c: filled(record[c], known.get(c)) for c in VALUES}
@@ -89,7 +93,7 @@ class Model:
             last[record["_sequence"]] = (record, known)
         if self.history.scd_type == 1 and not self.history.snapshots:
             record, known = last[max(last)]
-            if not record["_deletes"]:
+            if not record[DELETES]:
                 self.say(record, "good", known)
             return
         for version in self.versions(last, snapshots if self.history.snapshots else sorted(last)):
@@ -103,15 +107,15 @@ class Model:
         closed: list[list[Any]] = []
         current: list[Any] | None = None
         for moment in moments:
-            record, values = last.get(moment, ({"_deletes": True}, {}))
+            record, values = last.get(moment, ({DELETES: True}, {}))
             same = current is not None and all(shown(current[1][c]) == shown(values.get(c)) for c in self.tracked)
-            if current is not None and not record["_deletes"] and same:
+            if current is not None and not record[DELETES] and same:
                 current[1] = {c: current[1][c] if c in self.tracked else values[c] for c in VALUES}
                 continue
             if current is not None:
                 closed.append([*current[:3], moment])
                 current = None
-            if not record["_deletes"]:
+            if not record[DELETES]:
                 current = [record, values, moment, None]
         return closed + ([current] if current is not None else [])
 
@@ -130,16 +134,16 @@ SOME = st.sampled_from([None, "p", "q"])
 STRUCT = st.one_of(st.none(), st.tuples(st.sampled_from([None, 1, 2]), SOME))
 FATES = st.sampled_from(["good"] * 9 + ["quarantine", "drop"])
 DELETE = st.sampled_from([None, False, False, True])
-ARRIVED = st.one_of(st.none(), st.tuples(st.integers(0, 2), st.sampled_from(["f", "g"])))
+WHEN = st.one_of(st.none(), st.tuples(st.integers(0, 2), st.sampled_from(["f", "g"])))
 NUMBER = st.sampled_from([None, 0.0, -0.0, NAN, 1.5])
-RECORD = st.tuples(KEYS, SOME, NUMBER, STRUCT, st.integers(0, 7), ARRIVED, FATES, DELETE)
+RECORD = st.tuples(KEYS, SOME, NUMBER, STRUCT, st.integers(0, 7), WHEN, FATES, DELETE)
 TRACKS: list[dict[str, Any]] = [
     {}, {"track": ("a",)}, {"track": ("b", "s")}, {"track_except": ("a",)}, {"track_except": VALUES},
 ]  # fmt: skip
 
 
 def made(drawn: Sequence[Any]) -> list[Record]:
-    names = ("a", "b", "s", "_sequence", "_arrived", "_fate", "_deletes")
+    names = ("a", "b", "s", "_sequence", ARRIVED, DISPOSITION, DELETES)
     records = []
     for number, (key, *rest) in enumerate(drawn):
         record = {"k1": key[0], "k2": key[1], "other": number} | dict(zip(names, rest, strict=True))
@@ -162,7 +166,7 @@ def result(settled: DataFrame, history: History) -> dict[tuple[int, int], Outcom
         struct = None if row["s"] is None else tuple(row["s"])
         values = (row["a"], shown(row["b"]), struct)
         assert (row["_chunk"], row["_pos"]) not in outcome
-        outcome[row["_chunk"], row["_pos"]] = (row["_fate"], *values, *[row[end] for end in ends])
+        outcome[row["_chunk"], row["_pos"]] = (row[DISPOSITION], *values, *[row[end] for end in ends])
     return outcome
 
 
@@ -195,7 +199,7 @@ def test_changes_agree_with_the_model(
 def test_snapshots_agree_with_the_model(
     spark: SparkSession, drawn: list[Any], scd_type: int, track: dict[str, Any], seed: int
 ) -> None:
-    records = [record | {"_deletes": None} for record in made(drawn)]
+    records = [record | {DELETES: None} for record in made(drawn)]
     chosen = track if scd_type == 2 else {}
     compare(spark, History(("k1", "k2"), "seq", scd_type, snapshots=True, **chosen), records, seed)
 
@@ -218,7 +222,7 @@ def settled(
     frame = spark.createDataFrame(rows, f"{columns}, _sequence {sequence}, {ENGINE}")
     done = history.settle(frame, names).orderBy("_pos")
     ends = [end for end in ("__START_AT", "__END_AT") if end in done.columns]
-    return [tuple(row) for row in done.select("_fate", *[f"`{n}`" for n in names], *ends).collect()]
+    return [tuple(row) for row in done.select(DISPOSITION, *[f"`{n}`" for n in names], *ends).collect()]
 
 
 TYPE_1 = History(("k",), "seq")
@@ -358,7 +362,7 @@ def test_maps_and_variants_are_compared_too(spark: SparkSession) -> None:
     frame = spark.createDataFrame(rows, f"k INT, v STRING, _sequence INT, {ENGINE}").selectExpr(
         "* EXCEPT (v)", "parse_json(v) AS v"
     )
-    found = [row[0] for row in TYPE_2.settle(frame, ["k", "v"]).orderBy("_pos").select("_fate").collect()]
+    found = [row[0] for row in TYPE_2.settle(frame, ["k", "v"]).orderBy("_pos").select(DISPOSITION).collect()]
     assert found == ["good", "duplicate", "good"]
 
 
@@ -393,7 +397,7 @@ def test_names_may_need_quotes_and_a_table_may_have_its_keys_alone(spark: SparkS
         f"`the.key` INT, `a.b` STRING, `b c` STRING, _sequence INT, {ENGINE}",
     )
     [first, _] = history.settle(frame, ["the.key", "a.b", "b c"]).orderBy("_pos").collect()
-    assert (first["a.b"], first["b c"], first["_fate"], first["__END_AT"]) == ("x", "z", "good", None)
+    assert (first["a.b"], first["b c"], first[DISPOSITION], first["__END_AT"]) == ("x", "z", "good", None)
     assert settled(spark, TYPE_2, "k INT", (1, 1), (1, 2)) == [("good", 1, 1, None), ("duplicate", 1, None, None)]
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sluicegate.definition.column_names import normalized
-from sluicegate.definition.fields import RESERVED
+from sluicegate.sql.engine_columns import RESERVED
 from sluicegate.sql.types import REFUSED, UNNAMED
 from tests.unit.definition.test_loader import Folder, bronze
 

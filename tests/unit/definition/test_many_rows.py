@@ -63,8 +63,9 @@ def test_generators_and_lateral_views_are_for_tables_that_say_so(tmp_path: Path,
 def test_the_rewritten_text_keeps_the_lateral_view() -> None:
     text = "SELECT o.id, CAST(x AS INT) AS x FROM STREAM(raw) AS o LATERAL VIEW explode(o.xs) l AS x WHERE x > 1"
     assert Query.parse(text).with_identity({"raw": "v"}, many=True) == (
-        "SELECT o.id, TRY_CAST(x AS INT) AS x, o._chunk AS _chunk, o._pos AS _pos, o._record AS _record, "
-        "((x) IS NOT NULL AND TRY_CAST((x) AS INT) IS NULL) AS _cast_0 "
+        "SELECT o.id, TRY_CAST(x AS INT) AS x, o._chunk AS _chunk, o._pos AS _pos, "
+        "o._sluicegate_record AS _sluicegate_record, "
+        "((x) IS NOT NULL AND TRY_CAST((x) AS INT) IS NULL) AS _sluicegate_cast_0 "
         "FROM v AS o LATERAL VIEW explode(o.xs) l AS x WHERE x > 1"
     )
 

@@ -16,10 +16,10 @@ from deltalake import DeltaTable, write_deltalake
 
 from sluicegate import definition
 from sluicegate.definition import Pipeline
-from sluicegate.definition.fields import RESERVED
 from sluicegate.errors import QueryError
 from sluicegate.settings import Settings
 from sluicegate.spark import metastore
+from sluicegate.sql.engine_columns import RESERVED
 from sluicegate.tools.sqlshell import shell
 from tests.support.offenders import offenders
 from tests.unit.repository.test_docs import ROOT, check_command, prose, shell_lines

@@ -44,8 +44,8 @@ def test_rewrites_the_places_and_leaves_the_rest_as_it_is() -> None:
     assert rewritten(HEART_RATE) == (
         "-- STREAM(marks) what is read, FROM CAST(here AS INT)\n"
         "SELECT r.device_id, r.mrn, p.name, TRY_CAST(r.time AS TIMESTAMP) AS time, r.heartrate, r._chunk AS _chunk, "
-        "r._pos AS _pos, r._record AS _record, "
-        "((r.time) IS NOT NULL AND TRY_CAST((r.time) AS TIMESTAMP) IS NULL) AS _cast_0 -- FROM nowhere\n"
+        "r._pos AS _pos, r._sluicegate_record AS _sluicegate_record, "
+        "((r.time) IS NOT NULL AND TRY_CAST((r.time) AS TIMESTAMP) IS NULL) AS _sluicegate_cast_0 -- FROM nowhere\n"
         "FROM v_recordings_bronze AS r LEFT JOIN v_patients AS p USING (mrn)"
     )
 
@@ -128,9 +128,9 @@ def test_both_branches_of_a_union_see_the_with() -> None:
         ("r.*", []),
         ("R.*, 1 AS one", []),
         ("* EXCEPT (_chunk, x)", ["_chunk"]),
-        ("p.*", ["_chunk", "_pos", "_record"]),
-        ("r.address.*", ["_chunk", "_pos", "_record"]),
-        ("count.a", ["_chunk", "_pos", "_record"]),
+        ("p.*", ["_chunk", "_pos", "_sluicegate_record"]),
+        ("r.address.*", ["_chunk", "_pos", "_sluicegate_record"]),
+        ("count.a", ["_chunk", "_pos", "_sluicegate_record"]),
     ],
 )
 def test_a_star_of_the_stream_brings_the_identity(columns: str, added: list[str]) -> None:
@@ -187,7 +187,7 @@ class TestCasts:
         query = Query.parse(f"SELECT {expression} AS c FROM STREAM(t)")
         wanted = told.replace("{a}", "((a) IS NOT NULL AND TRY_CAST((a) AS INT) IS NULL)")
         assert query.casts == ["CAST(a AS INT)"]
-        assert f", {wanted} AS _cast_0 FROM v AS t" in query.with_identity({"t": "v"})
+        assert f", {wanted} AS _sluicegate_cast_0 FROM v AS t" in query.with_identity({"t": "v"})
 
     def test_nested_casts_are_all_told(self) -> None:
         query = Query.parse("SELECT CAST(CAST(a AS DOUBLE) AS DECIMAL(10, 2)) AS c FROM STREAM(t)")
@@ -195,8 +195,8 @@ class TestCasts:
         inner = "TRY_CAST(a AS DOUBLE)"
         assert query.with_identity({"t": "v"}, ()) == (
             f"SELECT TRY_CAST({inner} AS DECIMAL(10, 2)) AS c, "
-            f"(({inner}) IS NOT NULL AND TRY_CAST(({inner}) AS DECIMAL(10, 2)) IS NULL) AS _cast_0, "
-            "((a) IS NOT NULL AND TRY_CAST((a) AS DOUBLE) IS NULL) AS _cast_1 FROM v AS t"
+            f"(({inner}) IS NOT NULL AND TRY_CAST(({inner}) AS DECIMAL(10, 2)) IS NULL) AS _sluicegate_cast_0, "
+            "((a) IS NOT NULL AND TRY_CAST((a) AS DOUBLE) IS NULL) AS _sluicegate_cast_1 FROM v AS t"
         )
 
     def test_casts_elsewhere_are_tried_and_not_told(self) -> None:
@@ -208,7 +208,7 @@ class TestCasts:
         assert Query.parse(text).casts == []
         result = rewritten(text)
         assert result.count("TRY_CAST(") == 4
-        assert "_cast_" not in result
+        assert "_sluicegate_cast_" not in result
 
     @pytest.mark.parametrize(
         ("where", "becomes"),
@@ -252,8 +252,9 @@ class TestCasts:
     def test_comments_and_lines_in_a_cast_do_not_come_along(self) -> None:
         query = Query.parse("SELECT CAST(a -- b)\n  + 1 /* AS */ AS INT) AS c FROM STREAM(t)")
         assert query.casts == ["CAST(a + 1 AS INT)"]
-        assert "((a + 1) IS NOT NULL AND TRY_CAST((a + 1) AS INT) IS NULL) AS _cast_0" in query.with_identity(
-            {"t": "v"}
+        assert (
+            "((a + 1) IS NOT NULL AND TRY_CAST((a + 1) AS INT) IS NULL) AS _sluicegate_cast_0"
+            in query.with_identity({"t": "v"})
         )
 
     def test_tables_in_the_condition_of_a_cast_are_exchanged_too(self) -> None:
@@ -525,7 +526,7 @@ RECORDS = [
 def test_a_record_stays_where_a_cast_alone_would_leave_it_out(where: str, kept: list[int], told: list[int]) -> None:
     """By another engine, which has the same words for this; a record that the query's own words leave out goes."""
     query = Query.parse(f"SELECT k FROM STREAM(t) WHERE {where}")
-    flags = " OR ".join(f"_cast_{number}" for number in range(len(query.casts))) or "false"
+    flags = " OR ".join(f"_sluicegate_cast_{number}" for number in range(len(query.casts))) or "false"
     with duckdb.connect() as connection:
         connection.execute("CREATE TABLE v (k INT, v VARCHAR, w VARCHAR)")
         connection.executemany("INSERT INTO v VALUES (?, ?, ?)", RECORDS)

@@ -171,7 +171,8 @@ def test_expressions_are_cut_out_as_they_are_written() -> None:
     assert grouped is not None
     assert outputs_sql(grouped, "v") == (
         "SELECT `k`, `g`, `a` FROM (SELECT _group_0 || '-' || _group_1 AS `k`, _group_0 AS `g`, "
-        "round(_value_0 , 2) AS `a`, _value_0 > 1 AND _group_0 <> 'g' AS _having FROM v) WHERE _having"
+        "round(_value_0 , 2) AS `a`, _value_0 > 1 AND _group_0 <> 'g' AS _sluicegate_having FROM v) "
+        "WHERE _sluicegate_having"
     )
     assert [(call.function, call.arguments) for call in grouped.calls] == [("avg", ("x",)), ("avg", ("x",))]
 
