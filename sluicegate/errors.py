@@ -79,11 +79,13 @@ class SluicegateError(Exception):
 
     Attributes:
         reports: reports of the layers that had ended well before, where a run of several failed.
+        others: errors of further tables that failed in the same run.
     """
 
     code = "SG100"
     exit_code = 1
     reports: Sequence[Any] = ()
+    others: Sequence[SluicegateError] = ()
 
     def __init__(self, message: str, *, where: Where | None = None, cause: str = "", hint: str = "") -> None:
         super().__init__(message)
@@ -94,14 +96,11 @@ class SluicegateError(Exception):
 
     def as_dict(self) -> dict[str, Any]:
         """The error as in a job's last line and in ``--json`` output."""
-        return {
-            "code": self.code,
-            "exit_code": self.exit_code,
-            "message": self.message,
-            **asdict(self.where),
-            "cause": self.cause,
-            "hint": self.hint,
-        }
+        facts = {
+            "code": self.code, "exit_code": self.exit_code, "message": self.message, **asdict(self.where),
+            "cause": self.cause, "hint": self.hint,
+        }  # fmt: skip
+        return facts | ({"others": [one.as_dict() for one in self.others]} if self.others else {})
 
     def for_people(self) -> str:
         """Text for a terminal: message, place, cause and help."""
@@ -112,7 +111,7 @@ class SluicegateError(Exception):
             lines.append(f"  cause: {self.cause}")
         if self.hint:
             lines.append(f"  help: {self.hint}")
-        return "\n".join(lines)
+        return "\n".join([*lines, *(one.for_people() for one in self.others)])
 
 
 class UserError(SluicegateError):

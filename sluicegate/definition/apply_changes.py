@@ -83,7 +83,8 @@ class ApplyChanges(_Changes):
         keys: columns of the key that a record is about.
         sequence_by: column that orders the records of a key; of equal ones the record that arrived last counts.
         stored_as_scd_type: 1, the latest row of each key is kept; 2, each version, from `__START_AT` to `__END_AT`.
-        apply_as_deletes: condition over the source's columns that makes a record a delete; NULL is no delete.
+        apply_as_deletes: condition over the source's columns that makes a record a delete; NULL is no delete. A
+            delete is held to rules on keys and sequence alone.
         ignore_null_updates: NULL in a record keeps the existing value, also in fields of structs.
         column_list: columns of the table; all of the source's if not given.
         except_column_list: columns of the source that the table does not have.

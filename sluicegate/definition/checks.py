@@ -12,6 +12,7 @@ from sluicegate.definition.flow_checks import flow_findings
 from sluicegate.definition.gold import GoldTable
 from sluicegate.definition.known_tables import Finding, Tables
 from sluicegate.definition.pipeline import BronzeTable
+from sluicegate.definition.sequence_checks import sequence_findings
 from sluicegate.definition.silver import SilverTable
 from sluicegate.definition.silver_flow import SilverFlow
 from sluicegate.definition.table import Layer
@@ -89,6 +90,7 @@ def _silver(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]:
     yield from _lookups(tables, path, table)
     yield from _declared(tables, name, table)
     yield from _columns(tables, name, table)
+    yield from sequence_findings(tables, name, table)
     yield from _rule_names(path, table)
     yield from _rows(tables, path, table)
 

@@ -307,7 +307,10 @@ class ReportLines:
 
 def error_of(line: str) -> SluicegateError:
     """Error in a job's last line, of its own type, so that whoever began the job can catch it by that."""
-    facts = json.loads(line.removeprefix(ERROR))
+    return _error(json.loads(line.removeprefix(ERROR)))
+
+
+def _error(facts: dict[str, Any]) -> SluicegateError:
     where = Where(facts["table"], facts["file"], facts["line"])
     kind = errors.of_code(facts["code"])
     error = kind.__new__(kind)  # some are made of other things than these, such as a list of mistakes
@@ -315,4 +318,5 @@ def error_of(line: str) -> SluicegateError:
     if isinstance(error, DefinitionError):
         error.mistakes = [Mistake(**mistake) for mistake in facts.get("mistakes", ())]
     error.code, error.exit_code = facts["code"], facts["exit_code"]
+    error.others = [_error(other) for other in facts.get("others", ())]
     return error

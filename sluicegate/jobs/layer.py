@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from sluicegate.console import say
 from sluicegate.definition import places
-from sluicegate.errors import QueryError
+from sluicegate.errors import QueryError, SluicegateError
 from sluicegate.flow import flows
 from sluicegate.flow.model import Flow
 from sluicegate.flow.progress import progress
 from sluicegate.flow.report import RunReport, TableReport
-from sluicegate.jobs.base import guarded, parser, subject, writing
+from sluicegate.jobs.base import guarded, parser, subject, unexpected, writing
 from sluicegate.jobs.parallel import side_by_side
 from sluicegate.jobs.table_step import step_of
 from sluicegate.lake import layout
@@ -175,7 +175,7 @@ class Job:
         """Runs the tables in order. A table that fails does not keep the others from running.
 
         Raises:
-            SluicegateError: the first failure, after all tables were tried.
+            SluicegateError: the first failure, after all tables were tried, with those of the other tables.
         """
         started = time.monotonic()
         self._tell(f"{self.pipeline.name} {self.layer}")
@@ -200,8 +200,9 @@ class Job:
         if self._copies_events:
             event_log.copy_events(self.pipeline, self.at)
         self.done.seconds = time.monotonic() - started
-        for error in failed.values():
-            raise error
+        errors = [error for error in failed.values() if isinstance(error, Exception)]
+        if errors:
+            raise _with_others(errors[0], errors[1:])
         return self.done
 
     def _left(self, name: str, missing: Sequence[str]) -> None:
@@ -246,3 +247,12 @@ class Job:
         described = step.describe(lambda: self._spark.session_of(f"{self.layer}.{name}"))
         self._tell("\n".join([done.line(), *done.remarks(), *described, *step.remarks()]))
         return done.state != "blocked" or step.opened[flow.target].delta is None
+
+
+def _with_others(error: Exception, others: Sequence[Exception]) -> Exception:
+    """An error of a table with those of the others that failed, each in its own words."""
+    if not others:
+        return error
+    ours, *rest = [one if isinstance(one, SluicegateError) else unexpected(one) for one in (error, *others)]
+    ours.others = rest
+    return ours

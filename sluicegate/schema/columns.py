@@ -22,6 +22,9 @@ RECORD_STRUCT = working("record")
 # Flag of a record that could not be parsed.
 UNPARSED = working("unparsed")
 
+# Whether a record is a delete, of a table with ``apply_as_deletes``; NULL means false.
+DELETES = working("deletes")
+
 # Where a table has a sequence, its rows keep it in this column, so that a late, older record cannot win.
 SEQUENCE = "_sequence"
 

@@ -21,6 +21,7 @@ from sluicegate.lake import log
 from sluicegate.lake import tables as lake_tables
 from sluicegate.schema.columns import (
     CORRUPT,
+    DELETES,
     FLOW,
     IDENTITY,
     RECORD,
@@ -29,12 +30,12 @@ from sluicegate.schema.columns import (
     SEQUENCE,
     UNPARSED,
     data_columns,
-)  # fmt: skip
-from sluicegate.silver import many_rows, provenance, reserved_names, several_flows
+)
+from sluicegate.silver import absent_columns, deletes, many_rows, provenance, reserved_names, several_flows
 from sluicegate.silver.declared_columns import cast_to_declared
 from sluicegate.silver.deduplicate import PLACE, Keyed, arrival
 from sluicegate.silver.expectations import DISPOSITION, PARSED, Rules, unique
-from sluicegate.silver.scd import DELETES, History
+from sluicegate.silver.scd import History
 from sluicegate.spark import connect, table_reader
 from sluicegate.spark.session import configured
 from sluicegate.sql import types
@@ -80,6 +81,7 @@ class RowEvaluator:
     def __post_init__(self) -> None:
         self._casts: dict[str, str] = {}
         self.remarks: dict[str, None] = {}
+        self._of_values: set[str] = set()
         changes = self.table.changes
         self.keys = tuple(changes.keys if changes else self.table.keys)
         self.sequence_by = changes.sequence_by if changes else self.table.sequence_by
@@ -140,14 +142,12 @@ class RowEvaluator:
         """Evaluated rows of records, each with its identity, disposition and provenance; see ``transformed``."""
         frame = self.transformed(records)
         required = [*self.keys, *filter(None, [self.table.event_time]), *([SEQUENCE] if self.sequence_by else [])]
-        self.rules = Rules(self.table, self._casts, required)
+        self.rules = Rules(self.table, self._casts, required, self._of_values, deletes.identity(self.table))
         self.unruled = frame = self._with_awaited(frame, required)
         self._demand_comparable(frame)
         with configured(self.batch.session, LENIENT):
-            frame = self.rules.evaluate(frame)
-            if self.table.apply_changes and self.table.apply_changes.deletes:
-                frame = frame.withColumn(DELETES, F.expr(self.table.apply_changes.deletes))
-            frame = connect.frozen(frame)
+            frame = deletes.with_deletes(frame, self.table.apply_changes, self._casts)
+            frame = connect.frozen(self.rules.evaluate(frame))
         ours = (*self.record_id, SEQUENCE, DELETES, BROKEN, DISPOSITION)
         columns = [column for column in (*self.outputs, *ours) if column in frame.columns]
         rows = self.placed(frame.select(*[quoted(column) for column in columns], *self._provenance(frame)))
@@ -171,14 +171,15 @@ class RowEvaluator:
             column_types.demand_compared(sequence, [self.sequence_by], "sequence_by", self.name, at)
 
     def _with_awaited(self, frame: DataFrame, required: Sequence[str]) -> DataFrame:
-        """Rows with NULL in the columns that rules name and only flows make whose sources are not there yet.
+        """Rows with NULL in columns that only records to come may have, of types that are not known yet.
 
-        Nothing is known of their types, so they are no columns of the table before a source is there.
+        They are what ``apply_as_deletes`` looks at, and what rules name and only flows make whose source is not there.
         """
-        if not self.table.several.keys() - self.batch.progress.streams.keys():
-            return frame
-        named = [*required, *(column for _, _, rule in self.table.rules for column in rule.columns)]
-        named += self.table.apply_changes.delete_columns if self.table.apply_changes else []
+        named = [*(self.table.apply_changes.delete_columns if self.table.apply_changes else [])]
+        if self.table.several.keys() - self.batch.progress.streams.keys():
+            named += [*required, *(column for _, _, rule in self.table.rules for column in rule.columns)]
+        else:
+            self.remarks |= dict.fromkeys(absent_columns.remarks(named, frame.columns, self.batch.flow))
         there = {column.lower() for column in frame.columns}
         awaited = {c: F.lit(None) for c in dict.fromkeys(named) if c.lower() not in there}
         return frame.withColumns(awaited) if awaited else frame
@@ -294,8 +295,10 @@ class RowEvaluator:
             frame = self._queried(self._with_record(records), maker, label)
         frame = reserved_names.without_reserved(frame, landed, self, maker, flow)
         frame, casts = self._declared(frame, maker)
+        self._of_values |= {f"{f}_of_{flow}" if flow else f for f in deletes.of_values(self.table, maker, casts)}
         if not self.sequence_by:
             return frame, casts
+        absent_columns.demand_sequence(self.sequence_by, [*frame.columns, *landed], self.batch.flow)
         own = self.sequence_by.lower() in {column.lower() for column in frame.columns}
         column = quoted(self.sequence_by)
         return frame.withColumn(SEQUENCE, F.col(column if own else f"{RECORD_STRUCT}.{column}")), casts

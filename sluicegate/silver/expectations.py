@@ -6,7 +6,7 @@ https://docs.databricks.com/aws/en/dlt/expectations
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from sluicegate.frames.rejected import BROKEN
 from sluicegate.frames.row_rules import broken, failures
-from sluicegate.schema.columns import working
+from sluicegate.schema.columns import DELETES, working
 from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
@@ -47,9 +47,18 @@ class Rules:
         casts: for each hidden boolean column that says "this value did not cast", the cast's source text; or
             ``PARSED``, for one that says "this record was not parsed".
         required: columns that must not be NULL.
+        of_values: those of the boolean columns that a delete is not held to.
+        identity: columns of a delete that it is held to, in lower case.
     """
 
-    def __init__(self, table: SilverTable, casts: Mapping[str, str], required: list[str]) -> None:
+    def __init__(
+        self,
+        table: SilverTable,
+        casts: Mapping[str, str],
+        required: list[str],
+        of_values: Collection[str] = (),
+        identity: Collection[str] = (),
+    ) -> None:
         flags: dict[str, list[str]] = {}
         for column, text in casts.items():  # one text may stand at several places of the query
             flags.setdefault(text if text == PARSED else f"{text} fits", []).append(quoted(column))
@@ -62,12 +71,18 @@ class Rules:
             self.conditions[name] = expectation.condition
             self.actions[name] = expectation.action
         self.unique = unique(table)
+        self._not_of_deletes = {name for name, its in flags.items() if {*its} <= {*map(quoted, of_values)}}
+        self._not_of_deletes |= {f"{column} is not null" for column in required if column.lower() not in identity}
+        for name, expectation in table.expectations.items():
+            if not {column.lower() for column in expectation.columns} <= {*identity}:
+                self._not_of_deletes.add(name)
         if table.quarantine == "record":  # which is decided when all rows of a record are known
             self.conditions[WHOLE], self.actions[WHOLE] = "", "quarantine"
 
     def evaluate(self, frame: DataFrame) -> DataFrame:
         """Adds ``BROKEN`` and ``DISPOSITION``: ``good``, ``quarantine`` or ``drop``.
 
+        A delete, by ``DELETES``, is held to what is said of its key and of its sequence alone.
         A row that breaks several gets the disposition that keeps most of it: quarantine before drop. Those that
         are ``unique`` come later (``evaluate_unique``), when it is known which rows the table would have.
         """
@@ -75,6 +90,9 @@ class Rules:
         alone = {name: condition for name, condition in self.conditions.items() if name not in later}
         if not alone:
             return frame.withColumns({BROKEN: broken({}), DISPOSITION: F.lit("good")})
+        if DELETES in frame.columns:
+            spared = self._not_of_deletes & alone.keys()
+            alone |= {name: f"({DELETES} OR ({alone[name]}))" for name in alone if name in spared}
         evaluated = frame.withColumn(BROKEN, broken(alone))
         disposition = (
             F.when(self._broke("quarantine"), "quarantine").when(self._broke("drop"), "drop").otherwise("good")

@@ -27,16 +27,13 @@ from pyspark.sql.types import DataType, StructType
 from sluicegate.definition.apply_changes import END_AT, START_AT, ApplyChanges, ApplyChangesFromSnapshot
 from sluicegate.errors import ChangesError
 from sluicegate.frames.value_equality import grouped
-from sluicegate.schema.columns import SEQUENCE, working
+from sluicegate.schema.columns import DELETES, SEQUENCE, working
 from sluicegate.silver.deduplicate import ARRIVAL
 from sluicegate.silver.expectations import DISPOSITION
 from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, WindowSpec
-
-DELETES = working("deletes")
-"""Boolean column of the records that ``settle`` gets: the record is a delete. NULL, and no such column, mean false."""
 
 # Working columns, dropped at the end: what is known of a record by itself and by the next one,
 _APART, _DELETE = working("scd_apart"), working("scd_delete")

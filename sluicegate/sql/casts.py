@@ -103,6 +103,12 @@ def watched(tokens: Tokens, casts: Sequence[Cast], first: int, end: int) -> list
     ]
 
 
+def items(tokens: Tokens, casts: Sequence[Cast], first: int, end: int) -> list[int]:
+    """Number of the item of the SELECT list ``[first, end)`` that each of some casts in it is in, from 0."""
+    commas = [index for index in tokens.top_level(first, end) if tokens.is_type(index, TokenType.COMMA)]
+    return [sum(comma < cast.index for comma in commas) for cast in casts]
+
+
 def untold(tokens: Tokens, casts: Sequence[Cast], first: int, end: int) -> list[QuerySyntax]:
     """Objections to casts that give NULL inside of a value, where no flag column can report it."""
     found = []

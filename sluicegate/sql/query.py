@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from sluicegate.sql import casts as sql_casts
-from sluicegate.sql import query_shape, where_casts
+from sluicegate.sql import query_shape, unstable_functions, where_casts
 from sluicegate.sql.clauses import from_end, sample_end, select_list
 from sluicegate.sql.engine_columns import PREFIX
 from sluicegate.sql.first_checks import check_tokens
@@ -155,6 +155,31 @@ class Query:
         node = next((node.unalias() for column, node in made if column == name), None)
         return isinstance(node, exp.Column) and node.name.lower() == name.lower()
 
+    @property
+    def cast_outputs(self) -> list[str | None]:
+        """Output column that each of ``casts`` makes; None where that is not one alone, as in a WHERE."""
+        made = query_shape.first_select(self._tree).expressions
+        places = sql_casts.items(self._tokens, self._casts, *select_list(self._tokens)) if self._casts else []
+        names = [made[place].alias_or_name or None if place < len(made) else None for place in places]
+        return [*names, *[None] * (len(self.casts) - len(names))]
+
+    def streamed(self, name: str) -> str | None:
+        """Column of the streamed table that an output is, untouched; None where it is made, or may be a lookup's.
+
+        A name that is no output is the record's own column, which a sequence may be.
+        """
+        select = query_shape.first_select(self._tree)
+        stream = (self.stream_alias or "").lower()
+        for column, node in query_shape.outputs(select):
+            if column is None or column.lower() != name.lower():
+                continue
+            made = node.unalias()
+            if not isinstance(made, exp.Column) or len(made.parts) > 2:
+                return None
+            of_stream = made.table.lower() == stream if made.table else not self.lookups
+            return made.name if of_stream else None
+        return None if self.lookups and None in query_shape.output_names(select) else name
+
     def with_views(self, views: Mapping[str, str], others: Sequence[Span] = (), join: str = "") -> str:
         """The text with each table replaced by its view; nothing else is changed.
 
@@ -222,6 +247,7 @@ class Query:
         node = next(table.node for table in self._read if table.streamed)
         shape = query_shape.by_record(query_shape.first_select(self._tree), node, many=many)
         found = [QuerySyntax(what, self._line_of_node(where)) for what, where in shape]
+        found += unstable_functions.objections(self._tokens, self._tree)
         found += sql_casts.refused(self._tokens) + ([] if by_place else self._name_objections())
         found += sql_casts.untold(self._tokens, self._casts, *select_list(self._tokens))
         found += sql_casts.in_generators(self._tokens, query_shape.GENERATORS, *select_list(self._tokens))

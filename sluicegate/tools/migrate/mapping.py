@@ -11,6 +11,7 @@ from sluicegate.sql import union_all
 from sluicegate.sql.condition import Condition
 from sluicegate.sql.query import Query
 from sluicegate.sql.tokens import QuerySyntax
+from sluicegate.sql.unstable_functions import by_arrival
 from sluicegate.tools.migrate import auto_loader, casts, flows, layers, underscores
 from sluicegate.tools.migrate.draft import Draft
 from sluicegate.tools.migrate.model import FILES, Changes, Dataset, Rule, Source
@@ -211,6 +212,9 @@ class _Mapping:
             remarks.append("A record that gives several rows stops the run: where it is to, write `rows: many`.")
         if not streams and (streamed := with_stream(text)) is not None:
             text, streams = streamed, True
+        if streams and Query.parse(text).stream in self.made.bronze and (other := by_arrival(text)) != text:
+            text, what = other, f"the time of the run in {dataset.name}"
+            self.source.leave(dataset.query_line, what, "it is receipt_time, the same if a record is evaluated again")
         objections = Query.parse(text).stream_objections(many=True) if streams else []
         if objections or not streams:
             self._gold(dataset, str(dataset.query), streams, objections[0].message if objections else "")

@@ -167,8 +167,9 @@ def test_how_many_rows_a_record_gives(tmp_path: Path, fields: str, how: str) -> 
 def test_flows_of_a_table_are_told_with_what_each_takes_in(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path)
     workspace.define(
-        "name: heart_rate\nbronze:\n  eu: {path: '${landing}/eu', format: json}\n"
-        "  us: {path: '${landing}/us', format: json}\nsilver:\n  t:\n    flows:\n      a: {from: eu}\n"
+        "name: heart_rate\nbronze:\n  eu: {path: '${landing}/eu', format: json, schemaHints: at INT}\n"
+        "  us: {path: '${landing}/us', format: json, schemaHints: at INT}\n"
+        "silver:\n  t:\n    flows:\n      a: {from: eu}\n"
         "      b: {sql: 'SELECT u.id, e.x FROM STREAM(us) AS u JOIN eu AS e ON u.n = e.n'}\n"
         "  c:\n    flows: {a: {from: eu}, b: {from: us}}\n    apply_changes: {keys: [id], sequence_by: at}\n"
     )

@@ -16,8 +16,8 @@ pytestmark = pytest.mark.unit
 HEAD = """\
 name: p
 bronze:
-  eu: {path: /x/eu, format: json}
-  us: {path: /x/us, format: json}
+  eu: {path: /x/eu, format: json, schemaHints: u INT}
+  us: {path: /x/us, format: json, schemaHints: u INT}
   tags: {path: /x/tags, format: json}
 silver:
 """

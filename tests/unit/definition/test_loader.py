@@ -86,6 +86,11 @@ def silver(fields: str) -> str:
     return f"name: shop\nbronze:\n  raw: {{path: /in, format: json}}\nsilver:\n  made:\n    {fields}\n"
 
 
+def ordered(fields: str) -> str:
+    """As ``silver``, over records whose columns to order by have types."""
+    return silver(fields).replace("format: json", 'format: json, schemaHints: "b INT, at INT, day DATE, version INT"')
+
+
 class TestHeartRate:
     @pytest.fixture
     def pipeline(self) -> Pipeline:
@@ -198,7 +203,7 @@ class TestLoad:
     def test_silver_order_follows_what_is_read(self, folder: Folder) -> None:
         text = """
         name: shop
-        bronze: {raw: {path: /in, format: json}}
+        bronze: {raw: {path: /in, format: json, schemaHints: t INT}}
         silver:
           c: {sql: "SELECT b.x FROM STREAM(b) LEFT JOIN a USING (k)"}
           b: {sql: "SELECT raw.x, raw.k FROM STREAM(raw) WHERE k IN (SELECT k FROM d)"}
@@ -551,7 +556,7 @@ class TestSql:
 
     def test_apply_changes_has_keys_and_a_sequence(self, folder: Folder) -> None:
         pipeline = folder.load(
-            silver('from: raw\n    apply_changes: {keys: [a], sequence_by: b, stored_as_scd_type: "1"}')
+            ordered('from: raw\n    apply_changes: {keys: [a], sequence_by: b, stored_as_scd_type: "1"}')
         )
         assert pipeline.silver["made"].apply_changes is not None
         assert pipeline.silver["made"].apply_changes.stored_as_scd_type == 1
@@ -563,7 +568,7 @@ class TestSql:
         ]
 
     def test_all_that_apply_changes_can_say(self, folder: Folder) -> None:
-        table = folder.load(silver("""from: raw
+        table = folder.load(ordered("""from: raw
     apply_changes:
       keys: [id]
       sequence_by: at
@@ -583,7 +588,7 @@ class TestSql:
         assert changes.track_history_except_column_list == ["phone"]
 
     def test_columns_are_chosen_in_the_order_of_the_source(self, folder: Folder) -> None:
-        text = silver("from: raw\n    apply_changes: {keys: [id], sequence_by: at, column_list: [Name, id, later]}")
+        text = ordered("from: raw\n    apply_changes: {keys: [id], sequence_by: at, column_list: [Name, id, later]}")
         changes = folder.load(text).silver["made"].apply_changes
         assert changes is not None
         assert changes.selected(["id", "at", "name"]) == ["id", "name"]
@@ -623,7 +628,7 @@ class TestSql:
 
     def test_snapshots_are_read_as_changes(self, folder: Folder) -> None:
         text = "from: raw\n    apply_changes_from_snapshot: {keys: [id], sequence_by: day, stored_as_scd_type: 2}"
-        table = folder.load(silver(text)).silver["made"]
+        table = folder.load(ordered(text)).silver["made"]
         assert table.apply_changes is None
         assert table.changes is table.apply_changes_from_snapshot
         assert table.changes is not None
@@ -753,7 +758,7 @@ class TestSql:
 
     def test_sequence_by_may_be_a_column_of_the_record_alone(self, folder: Folder) -> None:
         fields = "sql: SELECT id FROM STREAM(raw)\n    keys: [id]\n    sequence_by: version"
-        assert folder.load(silver(fields)).silver["made"].sequence_by == "version"
+        assert folder.load(ordered(fields)).silver["made"].sequence_by == "version"
         declared = silver(fields).replace("format: json", "format: json, schema: id INT")
         assert folder.mistake(declared).path == "silver.made.sequence_by"
         assert folder.mistake(silver("sql: SELECT id FROM STREAM(raw)\n    sequence_by: id")).code == "missing-field"
@@ -1244,7 +1249,7 @@ class TestLookups:
 
     def test_changes_are_joined_with_nothing(self, folder: Folder) -> None:
         changes = "from: raw\n    apply_changes: {keys: [a], sequence_by: b}\n    lookups: {names: follow}"
-        assert folder.mistake(silver(changes) + self.NAMES).hint == "it joins no table"
+        assert folder.mistake(ordered(changes) + self.NAMES).hint == "it joins no table"
 
     def test_those_of_python_are_tables(self, folder: Folder) -> None:
         path = folder.write(silver("from: raw\n    python: t.py:f\n    lookups: {nmaes: follow}") + self.NAMES)

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.unit
 HEAD = """\
 name: p
 bronze:
-  raw: {path: /x, format: json}
+  raw: {path: /x, format: json, schemaHints: "id INT, seq INT"}
 silver:
 """
 LINES = "SELECT o.id, l.sku FROM STREAM(raw) AS o LATERAL VIEW explode(o.lines) AS l"

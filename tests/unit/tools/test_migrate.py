@@ -475,11 +475,13 @@ def test_columns_that_begin_with_an_underscore_have_another_name_wherever_they_a
     CREATE MATERIALIZED VIEW n AS SELECT t._at, count(*) AS _n, max(at) AS at FROM t GROUP BY t._at;"""
     made = imported(tmp_path, text)
     assert made.made.queries["t"].split("SELECT ")[1] == (
-        "id, _id, '_at' AS said, current_timestamp() AS at_, now() AS source_file_ FROM STREAM(raw)"
+        "id, _id, '_at' AS said, receipt_time AS at_, receipt_time AS source_file_ FROM STREAM(raw)"
     )
     assert made.made.queries["n"] == "SELECT t.at_, count(*) AS n, max(at) AS at FROM t GROUP BY t.at_"
     assert made.made.silver["t"]["expectations"]["c"] == {"expect": "at_ IS NOT NULL"}
-    assert [one.what for one in made.left] == ["the column _at", "the column _source_file", "the column _n"]
+    assert [one.what for one in made.left] == [
+        "the column _at", "the column _source_file", "the time of the run in t", "the column _n",
+    ]  # fmt: skip
     assert made.error is not None
     assert [mistake.code for mistake in made.error.mistakes] == ["reserved-name"]  # _id, which no query makes
 
@@ -670,7 +672,8 @@ from pyspark import pipelines
 
 @sdp.table
 def a():
-    return spark.readStream.format("cloudFiles").option("cloudFiles.format", "json").load("s3://b/a")
+    return (spark.readStream.format("cloudFiles").option("cloudFiles.format", "json")
+            .option("cloudFiles.schemaHints", "ts TIMESTAMP").load("s3://b/a"))
 
 @pipelines.materialized_view
 def b():
@@ -695,11 +698,11 @@ def test_ways_to_import_and_arguments_by_their_places(tmp_path: Path) -> None:
         ["id"],
         "ts",
         None,
-        "line 18:",
+        "line 19:",
     )
     assert found.gold["b"].query.text == "SELECT k, sum(v) AS v, max(w) AS w\nFROM a\nGROUP BY k"
     again = imported(tmp_path / "again", IMPORTS, "source.py").made
-    assert again.missing == {"a table of line 19, whose name is made by code": 19}
+    assert again.missing == {"a table of line 20, whose name is made by code": 20}
 
 
 def test_a_name_that_code_makes_is_no_table(tmp_path: Path) -> None:

@@ -1,0 +1,74 @@
+"""Columns that a definition names and that no file has brought yet, as the operation before the first change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from sluicegate.definition.fields import nearest
+from sluicegate.errors import QueryError, Where
+from sluicegate.flow.model import name_of
+
+if TYPE_CHECKING:
+    from sluicegate.flow.model import Flow
+
+
+def remarks(named: Iterable[str], columns: Iterable[str], flow: Flow) -> Iterator[str]:
+    """Sentences on columns that ``apply_as_deletes`` looks at and that the records do not have so far.
+
+    Args:
+        named: the columns that it looks at.
+        columns: those of the records.
+        flow: what fills the table.
+
+    Raises:
+        QueryError: no later record can have one: the source is no table of bronze.
+    """
+    known = [column for column in columns if not column.startswith("_")]
+    there = {column.lower() for column in columns}
+    sources = ", ".join(map(name_of, flow.sources))
+    for column in named:
+        if column.lower() in there:
+            continue
+        near = nearest(column, known)
+        if not _may_come(flow):
+            raise QueryError(
+                f"{sources} has no column {column}, which apply_as_deletes of {flow.table} looks at",
+                where=Where(table=flow.table),
+                hint=near or "correct the name, or select the column in the query of the table that is read",
+                at="apply_changes",
+            )
+        said = f"{sources} has no column {column} so far, so apply_as_deletes makes no record a delete until it comes"
+        yield f"{said}; {near}" if near else said
+
+
+def demand_sequence(column: str, columns: Iterable[str], flow: Flow) -> None:
+    """Refuses records without the column that orders them.
+
+    Args:
+        column: the column of ``sequence_by``.
+        columns: those of the rows and of the records.
+        flow: what fills the table.
+
+    Raises:
+        QueryError: they do not have it.
+    """
+    there = [*columns]
+    if column.lower() in {name.lower() for name in there}:
+        return
+    sources = ", ".join(map(name_of, flow.sources))
+    later = (
+        f"if later files bring it, add it to schemaHints of {sources}, as in {column} TIMESTAMP, and give the records "
+        f"before them one in a query, coalesce({column}, TIMESTAMP '1970-01-01') AS {column}"
+    )
+    raise QueryError(
+        f"{sources} has no column {column}, by which {flow.table} is ordered",
+        where=Where(table=flow.table),
+        hint="; ".join(filter(None, [nearest(column, there), later if _may_come(flow) else ""])),
+        at="sequence_by",
+    )
+
+
+def _may_come(flow: Flow) -> bool:
+    """Whether later records may have further columns: a file of bronze may bring any."""
+    return any(source.rstrip("/").split("/")[-2:-1] == ["bronze"] for source in flow.sources)

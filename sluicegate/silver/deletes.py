@@ -1,0 +1,63 @@
+"""Deletes of ``apply_changes``: which records are some, and what they are held to.
+
+A delete of a CDC feed has its key and NULLs, or the values of before. So it is held to what is said of its key and of
+its sequence alone: by a rule on a value, or by a value that does not cast, a key would stay that its source deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from sluicegate.definition import ApplyChanges, SilverTable
+from sluicegate.schema.columns import DELETES, SEQUENCE
+from sluicegate.silver.expectations import PARSED
+from sluicegate.sql.query import CAST_PREFIX
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from sluicegate.definition.silver_flow import SilverFlow
+
+
+def with_deletes(frame: DataFrame, changes: ApplyChanges | None, flags: Mapping[str, str]) -> DataFrame:
+    """Rows with whether each is a delete, where a table has such. A record that was not parsed is none.
+
+    Args:
+        frame: the rows.
+        changes: how the table takes in changes; None of one that takes in none.
+        flags: what each hidden boolean column of the rows tells of a record.
+    """
+    if changes is None or not changes.deletes:
+        return frame
+    unparsed = [F.col(flag) for flag, told in flags.items() if told == PARSED]
+    return frame.withColumn(DELETES, reduce(lambda a, b: a & ~b, unparsed, F.expr(changes.deletes)))
+
+
+def identity(table: SilverTable) -> set[str]:
+    """Columns of a delete that are its key and its sequence, in lower case; empty without ``apply_changes``."""
+    changes = table.apply_changes
+    return {SEQUENCE, *(name.lower() for name in [*changes.keys, changes.sequence_by])} if changes else set()
+
+
+def of_values(table: SilverTable, maker: SilverTable | SilverFlow, flags: Mapping[str, str]) -> Iterator[str]:
+    """Flags of casts that make a value alone, which tells neither the key or the sequence nor what is a delete.
+
+    Args:
+        table: the table.
+        maker: whose transform has the casts.
+        flags: what each hidden boolean column tells of a record.
+    """
+    if table.apply_changes is None:
+        return
+    outputs = maker.query.cast_outputs if maker.query else []
+    made = {f"{CAST_PREFIX}{number}": name for number, name in enumerate(outputs)}
+    declared = {f"{name} as {kind}": name for name, kind in (table.declared or {}).items()}
+    decides = identity(table) | {name.lower() for name in table.apply_changes.delete_columns}
+    for flag, told in flags.items():
+        name = made.get(flag) or declared.get(told)
+        if name is not None and name.lower() not in decides:
+            yield flag
