@@ -2,9 +2,9 @@
 
 A record of silver may be evaluated again, when a lookup changes, a file is replaced, or records are replayed, and rows
 of equal values must then come out. So a query of silver has none of them, and each is answered by what to write: what
-bronze knows of the record's arrival, or a hash of the record's own key. Which functions there are is Spark's to say:
-those whose expressions are not ``deterministic``, and those that its optimizer replaces once for each query
-(``ComputeCurrentTime``, ``ReplaceCurrentLike``); a test holds this list against its registry.
+bronze knows of the record's arrival, or a hash of the record's own key. They are Spark's functions of rows whose
+expressions are not ``deterministic``, and those that its optimizer replaces once for each query
+(``ComputeCurrentTime``, ``ReplaceCurrentLike``).
 """
 
 from __future__ import annotations
