@@ -47,14 +47,12 @@ def header(path: str, options: Mapping[str, str], separator: str) -> dict[str, A
         options: the reader's options by their names in small letters.
         separator: one character.
     """
-    encoding = options.get("encoding", options.get("charset", "utf-8")).lower()
     comment, quote = options.get("comment"), options.get("quote", '"')
     several = options.get("multiline", "").lower() == "true"
     try:
         with filesystems.reader(
-            path, "rt", "infer", newline="",
-            encoding="utf-8-sig" if encoding in ("utf-8", "utf8") else encoding,
-        ) as file:  # fmt: skip
+            path, "rt", "infer", newline="", encoding="utf-8-sig", errors="surrogateescape"
+        ) as file:
             uncommented = (line for line in file if not (comment and line.startswith(comment)))
             lines = itertools.dropwhile(lambda line: not line.strip(), uncommented)
             style: dict[str, Any] = {"quotechar": quote} if quote else {"quoting": csv.QUOTE_NONE}
@@ -65,6 +63,9 @@ def header(path: str, options: Mapping[str, str], separator: str) -> dict[str, A
                 return {"error": "a quote in its header is never closed, so that all of it would be the header"}
     except BROKEN as error:
         return {"error": _reason(error)}
+    if wrong := next((char for name in names for char in name if "\udc80" <= char <= "\udcff"), ""):
+        return {"error": f"its header has the byte 0x{ord(wrong) - 0xDC00:02X}, which is no text in UTF-8: the option "
+                         "encoding names the encoding that it is in, such as windows-1252"}  # fmt: skip
     front, back = (options.get(f"ignore{side}whitespace", "").lower() == "true" for side in ("leading", "trailing"))
     names = [name.lstrip() if front else name for name in names]
     return {"fields": [name.rstrip() if back else name for name in names]}

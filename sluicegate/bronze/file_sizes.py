@@ -125,10 +125,9 @@ def measure(path: str, *given: Any) -> str | None:
     """
     bounds = Bounds(*given)
     size = line = 0
-    suffix = os.path.splitext(path.lower())[1]
     try:
         with _opened(path) as file:
-            for block in _blocks(file, suffix):
+            for block in blocks_of(file, path):
                 size += len(block)
                 longest, line = _longest(block, line, bounds.separator)
                 if why := bounds.violation(size, longest):
@@ -150,8 +149,14 @@ def _longest(block: bytes, begun: int, separator: str) -> tuple[int, int]:
     return max(lengths), lengths[-1]
 
 
-def _blocks(file: IO[bytes], suffix: str) -> Iterator[bytes]:
-    """The content of a file in blocks of a bounded size, as Hadoop unpacks it by the suffix of its name."""
+def blocks_of(file: IO[bytes], path: str) -> Iterator[bytes]:
+    """The content of a file in blocks of a bounded size, as Hadoop unpacks it by the suffix of its name.
+
+    Args:
+        file: the file, opened.
+        path: its path.
+    """
+    suffix = os.path.splitext(path.lower())[1]
     if suffix == ".deflate":
         yield from _inflated(file)
         return

@@ -7,13 +7,16 @@ read, in the same pass that finds their fields, and are read in one of the modes
 
 from __future__ import annotations
 
-import json
-import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from sluicegate.bronze import landed_paths
+from sluicegate.bronze.json_elements import damage, elements
+from sluicegate.bronze.landed_paths import is_odd
+from sluicegate.bronze.text_decoder import UNSURE_OF_BYTES
+from sluicegate.console import say
 from sluicegate.lake.layout import canonical
 from sluicegate.sql.engine_columns import working
 from sluicegate.sql.identifiers import literal, quoted
@@ -64,18 +67,25 @@ BEGINS = {
     "UTF-16LE": "^(FFFE|..00)",
 }
 
+# A text with bytes that are no UTF-8, or with an escaped half of a surrogate pair: once \\ is left out, no escape of a
+# half is left beside the pairs. Spark would replace them in silence. Few texts have an escape at all.
+PAIR = literal(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
+HALF = literal(r"\\u[dD][89a-fA-F]")
+UNPAIRED = f"regexp_replace(replace(value, {literal(chr(92) * 2)}, ' '), {PAIR}, '') RLIKE {HALF}"
+UNSURE = f"(NOT is_valid_utf8(value) OR (contains(value, {literal(chr(92) + 'u')}) AND {UNPAIRED}))"
+
+# Sign of objects one after another in a line, and what is said of such lines.
+JOINED = r"\\}[ \\t]*\\{"
+HOW_JOINED = (
+    "it has lines of several JSON values, each of which is one corrupt record: have a line end written after each "
+    "record (of Kinesis Firehose: AppendDelimiterToRecord, or the new line delimiter), then land it again"
+)
+
 # First bytes of a text that Spark's reader takes for UTF-16 or UTF-32, and its own functions for UTF-8.
 HEAD = "hex(substr(CAST(value AS BINARY), 1, 4))"
 NOT_UTF_8 = f"{HEAD} RLIKE '^(00(?!00)..|(?!00)..00|FEFF|FFFE|0000FEFF|000000(?!00)..)'"
 
-# Encodings of the option ``encoding`` that Spark's SQL can decode, whatever the bytes.
-DECODED = ("ISO-8859-1", "UTF-16", "UTF-16BE", "UTF-16LE", "UTF-32")
-
-# Characters that make Hadoop take a path for a pattern.
-GLOB = frozenset("{}[]*?\\")
-PATTERN = GLOB | {","}
-
-ReadMode = Literal["native", "lines", "elements", "variant"]
+ReadMode = Literal["native", "lines", "elements", "variant", "undecoded"]
 
 
 @dataclass(frozen=True)
@@ -86,7 +96,8 @@ class Group:
         fields: the fields that they have, those of JSON with the types of their values.
         paths: the files.
         mode: ``native``: by Spark's reader for the format; ``lines``: each text by itself; ``elements``: what is whole
-            of damaged arrays, one by one; ``variant``: each record as one VARIANT.
+            of damaged arrays, one by one; ``variant``: each record as one VARIANT; ``undecoded``: each line as a
+            corrupt record, from files of ``text_decoder``.
         whole: whether a text of the modes ``lines`` and ``variant`` is a whole file.
     """
 
@@ -105,15 +116,19 @@ class JsonFiles:
         table: the table's name, for messages.
         options: the reader's options, as the definition has them.
         damaged: files of which a part or nothing is read, and why; filled in by ``documents``.
+        sure: whether the files are known to be valid UTF-8.
     """
 
     session: SparkSession
     table: str
     options: Mapping[str, str]
     damaged: dict[str, str]
+    sure: bool = True
 
     def lines(self, paths: Sequence[str]) -> Iterator[Group]:
         """Groups of files of one record a line, with fields and read mode; one job, nearly always."""
+        from pyspark.sql import functions as F
+
         texts = self._texts(paths, whole=False)
         # Whether a line is flat is a column: written into both conditions, it would be computed in both.
         flat = texts.selectExpr("value", f"{FLAT} AS flat")
@@ -126,8 +141,13 @@ class JsonFiles:
             return
         # Of all together: a column's type is that of all its values in the ledger batch, however its files are grouped.
         fields = self._fields(texts.where(self._one).selectExpr(f"{SHOWN} AS value"))
-        special = texts.where(f"({self._not_flat}) OR {UNNAMED_IN}").select("_metadata.file_path").distinct()
-        odd = {canonical(row[0]) for row in special.collect()}
+        special = texts.where(f"({self._not_flat}) OR {UNNAMED_IN}")
+        joined = f"max(value RLIKE '{JOINED}' AND NOT {self._one}) AS joined"
+        found_in = special.select("value", "_metadata.file_path").groupBy("file_path").agg(F.expr(joined)).collect()
+        odd = {canonical(row["file_path"]) for row in found_in}
+        for row in found_in:
+            if row["joined"]:
+                say(f"  bronze {self.table:<28} {canonical(row['file_path'])}: {HOW_JOINED}")
         plain = [path for path in paths if path not in odd]
         if plain:
             yield Group(fields, plain)
@@ -144,13 +164,16 @@ class JsonFiles:
         each of their lines is a record, and Spark would read the first and silently skip the others.
         """
         kinds = self._kinds(paths)
-        why = "it has more after its first JSON value, but with multiLine a file is one value"
+        why = (
+            "it has more after its first JSON value, but with multiLine a file is one value: leave the option away if "
+            "each line is a record; records without a line end between them, as Kinesis Firehose writes them, need one"
+        )
         self.damaged.update({path: why for path, kind in kinds.items() if kind == "goes on"})
         parts = self._parts([path for path, kind in kinds.items() if kind == "array"])
         self.damaged.update(parts)
         of = {kind: [path for path in paths if kinds.get(path, "plain") == kind] for kind in ("text", "special")}
         # Spark would take some file names for patterns a second time, and find nothing.
-        odd = {path for path in paths if path not in kinds and PATTERN & set(path)} | set(of["special"])
+        odd = {path for path in paths if path not in kinds and is_odd(path)} | set(of["special"])
         whole = [path for path in paths if path in odd or path not in kinds]
         if whole:
             # Of all together, as above.
@@ -168,7 +191,7 @@ class JsonFiles:
         first = "get_json_object(value, '$') IS NOT NULL"
         rest = f"CASE WHEN {first} THEN 'goes on' WHEN {ARRAY} THEN 'array' ELSE 'no JSON' END"
         # Of UTF-16 that nobody has named, Spark's reader would take the digits of numbers from other places.
-        texted = f"{UNNAMED_IN} OR (nuls AND {not self._encoding})"
+        texted = f"{UNNAMED_IN} OR nuls"
         kind = f"CASE WHEN NOT {self._one} THEN {rest} WHEN {texted} THEN 'text' WHEN {SPECIAL} THEN 'special' END"
         texts = self._texts(paths, whole=True).where(FILLED)
         found = texts.selectExpr("_metadata.file_path AS path", f"{kind} AS kind").where("kind IS NOT NULL")
@@ -195,7 +218,7 @@ class JsonFiles:
         from pyspark.sql import functions as F
         from pyspark.sql.types import ArrayType
 
-        options = {**self._of_texts, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_AS}
+        options = {**self.options, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_AS}
         texts = self.texts(group).withColumn("named", F.expr(NAMED))
         one = F.array(F.from_json("named", schema, options))
         parsed = F.when(F.expr(ARRAY), F.from_json("named", ArrayType(schema), options)).otherwise(one)
@@ -255,15 +278,15 @@ class JsonFiles:
 
     def _texts(self, paths: Sequence[str], *, whole: bool) -> DataFrame:
         reader = self.session.read.options(**{**self.options, "wholetext": str(whole).lower()})
-        texts = reader.format("text").load([escape_glob(path) for path in paths])
-        if self._encoding in DECODED:
-            shown = f"decode(CAST(value AS BINARY), '{self._encoding}')"
-        elif whole:
-            shown = self._shown
-        else:  # concatenated files have a byte order mark inside, which Spark's reader skips
-            return texts.selectExpr("if(startswith(value, '\ufeff'), substr(value, 2), value) AS value", "_metadata")
+        texts = landed_paths.load(reader, "text", paths)
+        demanded = "value" if self.sure else f"if({UNSURE}, raise_error({literal(UNSURE_OF_BYTES)}), value)"
+        if not whole:  # concatenated files have a byte order mark inside, which Spark's reader skips
+            return texts.selectExpr(
+                f"if(startswith({demanded}, '\ufeff'), substr(value, 2), value) AS value", "_metadata"
+            )
         # Hadoop removes the byte order mark of UTF-8 alone, and only where it reads lines.
-        return texts.selectExpr(f"TRIM(LEADING '\ufeff' FROM {shown}) AS value", "_metadata", f"{NULS} AS nuls")
+        shown = texts.selectExpr(f"TRIM(LEADING '\ufeff' FROM {self._shown}) AS value", "_metadata", f"{NULS} AS nuls")
+        return shown.selectExpr(f"{demanded} AS value", "_metadata", "nuls")
 
     @property
     def _shown(self) -> str:
@@ -273,23 +296,6 @@ class JsonFiles:
             cases += f" WHEN {HEAD} RLIKE '{begins}' THEN decode(CAST(value AS BINARY), '{encoding}')"
         return f"if({NULS}, CASE {cases} ELSE value END, value)"
 
-    @property
-    def _encoding(self) -> str:
-        """The encoding that the definition names; empty for UTF-8, or none."""
-        named = {name.lower(): value.upper() for name, value in self.options.items()}
-        encoding = named.get("encoding", named.get("charset", ""))
-        return "" if encoding in ("UTF-8", "UTF8") else encoding
-
-    @property
-    def _of_texts(self) -> dict[str, str]:
-        """Reader options for texts that are decoded already."""
-        return {name: value for name, value in self.options.items() if name.lower() not in ("encoding", "charset")}
-
-    @property
-    def has_texts(self) -> bool:
-        """Whether lines can be checked as texts."""
-        return not self._encoding or self._encoding in DECODED
-
     def _fields_of_files(self, paths: Sequence[str], odd: Set[str]) -> list[StructField]:
         """The fields that occur anywhere in multi-line files; Spark would not show all of the odd ones."""
         from pyspark.errors import AnalysisException
@@ -297,7 +303,7 @@ class JsonFiles:
         if not odd:
             reader = self.session.read.options(**{**self.options, **self._how})
             try:
-                return self._without_ours(reader.json([escape_glob(path) for path in paths]).schema)
+                return self._without_ours(landed_paths.load(reader, "json", paths).schema)
             except AnalysisException as error:
                 if error.getCondition() != "COLUMN_ALREADY_EXISTS":  # a record has a key twice
                     raise
@@ -306,7 +312,7 @@ class JsonFiles:
     def _fields(self, texts: DataFrame) -> list[StructField]:
         """The fields that occur anywhere in some texts."""
         named = texts.selectExpr(f"{NAMED} AS value")
-        return self._without_ours(self.session.read.options(**{**self._of_texts, **self._how}).json(named).schema)
+        return self._without_ours(self.session.read.options(**{**self.options, **self._how}).json(named).schema)
 
     @staticmethod
     def _without_ours(found: StructType) -> list[StructField]:
@@ -332,7 +338,7 @@ def _on_executors(function: Callable[[str], Any], kind: str) -> Callable[[str], 
     from pyspark import cloudpickle
     from pyspark.sql import functions as F
 
-    import sluicegate.bronze.json_reader as here
+    from sluicegate.bronze import json_elements as here
 
     def applied(column: str) -> Expression:
         cloudpickle.register_pickle_by_value(here)  # type: ignore[no-untyped-call]
@@ -345,47 +351,6 @@ def _on_executors(function: Callable[[str], Any], kind: str) -> Callable[[str], 
     return applied
 
 
-def damage(text: str) -> str | None:
-    """Description of a damaged array; None if it does not begin with whole elements."""
-    parts = elements(text)
-    if len(parts) < 2 or parts[-1][1]:
-        return None
-    line = text[: len(text) - len(parts[-1][0])].count("\n") + 1
-    return f"a damaged array: its first {len(parts) - 1} elements are in, the text from line {line} on is not JSON"
-
-
-def elements(text: str) -> list[tuple[str, bool]]:
-    """The elements of an array whose text is damaged: each complete one, and at last the rest with False.
-
-    A text that is no array, or is whole, is such a rest, or has none.
-    """
-    blank, decoder = re.compile(r"[\s\ufeff]*"), json.JSONDecoder()
-
-    def skip(at: int) -> int:
-        found = blank.match(text, at)
-        return found.end() if found else at
-
-    at = start = skip(0)
-    found: list[tuple[str, bool]] = []
-    if text[start : start + 1] == "[":
-        at = skip(start + 1)
-        while text[at : at + 1] != "]":
-            try:
-                _, end = decoder.raw_decode(text, at)
-            except ValueError:
-                break
-            after = skip(end)
-            closed = text[after : after + 1]
-            # At the end of the text a number may have lost digits; what ends with its own delimiter is complete.
-            if closed not in (",", "]") and not (closed == "" and text[end - 1] in '}]"'):
-                break
-            found.append((text[at:end], True))
-            at = skip(after + 1) if closed == "," else after
-            if closed == "":
-                break
-    return found if text[at:].strip() == "]" and found else [*found, (text[at:], False)]
-
-
 def named_back(value: Expression, field: StructField) -> Expression:
     """A value as it is in the files: a text without the name that we gave to a field inside that has none."""
     from pyspark.sql import functions as F
@@ -393,8 +358,3 @@ def named_back(value: Expression, field: StructField) -> Expression:
 
     text = isinstance(field.dataType, StringType)
     return (F.replace(value, F.lit(UNNAMED), F.lit("")) if text else value).alias(field.name)
-
-
-def escape_glob(path: str) -> str:
-    """A path that Hadoop takes literally: landed files may have any name."""
-    return "".join(f"\\{char}" if char in GLOB else char for char in path)

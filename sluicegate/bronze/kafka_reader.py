@@ -20,6 +20,7 @@ from sluicegate.bronze.json_reader import (
     FLAT,
     NAMED,
     SHOWN,
+    UNSURE,
     Group,
     JsonFiles,
     named_back,
@@ -50,7 +51,7 @@ class JsonValues(JsonFiles):
     @property
     def _object(self) -> str:
         """Condition that a value is one JSON object: an array would be many records, or none."""
-        return f"({FLAT} OR ({FILLED} AND NOT ({ARRAY}) AND {self._one}))"
+        return f"(({FLAT} OR ({FILLED} AND NOT ({ARRAY}) AND {self._one})) AND NOT {UNSURE})"
 
     def fields(self, values: DataFrame) -> list[StructField]:
         """Fields that occur anywhere in some values."""
@@ -61,7 +62,7 @@ class JsonValues(JsonFiles):
         from pyspark.sql import functions as F
         from pyspark.sql.types import StructType
 
-        options = {**self._of_texts, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_AS}
+        options = {**self.options, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_AS}
         named = values.withColumn("named", F.expr(NAMED)).withColumn("is_object", F.expr(self._object))
         parsed = F.when(F.col("is_object"), F.from_json("named", StructType([*schema]), options))
         rows = named.withColumn("j", parsed)
@@ -93,7 +94,7 @@ class JsonValues(JsonFiles):
         """One row for each value, as one VARIANT in the column ``name``."""
         from pyspark.sql import functions as F
 
-        sound = f"if({FLAT} OR ({FILLED} AND {self._one}), try_parse_json(value), NULL)"
+        sound = f"if(({FLAT} OR ({FILLED} AND {self._one})) AND NOT {UNSURE}, try_parse_json(value), NULL)"
         rows = values.selectExpr(f"{sound} AS v", "value", "bytes", ABOUT)
         corrupt = _corrupt(F.expr("if(v IS NULL, value, NULL)"))
         return rows.select(F.col("v").alias(name), corrupt.alias(CORRUPT_AS), ABOUT)

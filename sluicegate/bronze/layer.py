@@ -7,32 +7,32 @@ It is read again when it lands again under its name.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from functools import partial
-from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
 from sluicegate import _faults
-from sluicegate.bronze import copy_reader, record_rules, reread_rows
+from sluicegate.bronze import copy_reader, decoded_files, record_rules, reread_rows, xml_content
+from sluicegate.bronze.decoded_files import DecodedFiles
+from sluicegate.bronze.ledger_batches import Entry, Left, chunks, newest_redone, read_of
 from sluicegate.bronze.reader import Reader
 from sluicegate.bronze.unreadable_files import Failure, unreadable
-from sluicegate.console import files, human_bytes, say, time_left
+from sluicegate.console import files, say, time_left
 from sluicegate.definition.kafka import COLUMNS
 from sluicegate.errors import ExpectationFailed, UserError
 from sluicegate.flow.batch import Batch
 from sluicegate.frames import row_bytes, small_writes
-from sluicegate.lake import layout, log, offsets, tables
+from sluicegate.lake import layout, log, tables
 from sluicegate.landing import file_status, folders
 from sluicegate.landing.copy_options import CopyOptions, of_chunks
-from sluicegate.landing.ledger import DROP, REPLACE, RESET, UNREAD
+from sluicegate.landing.ledger import DROP, REPLACE, RESET
 from sluicegate.schema.columns import data_columns
 from sluicegate.schema.evolution import Schema
 from sluicegate.schema.landed import landed_names, with_landed
-from sluicegate.spark import table_reader
+from sluicegate.spark import executors, table_reader
 from sluicegate.spark.session import configured
 from sluicegate.sql.identifiers import quoted
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 # JSON has fields whose names differ in nothing but case, and Spark would refuse the whole file for them.
 CASE_SENSITIVE = {"spark.sql.caseSensitive": "true"}
-# And a byte that is no text in the encoding that an option names would fail the whole ledger batch.
+# And bytes that are no text would fail the whole ledger batch, in words that name no file.
 READING = {**CASE_SENSITIVE, "spark.sql.legacy.codingErrorAction": "true"}
 
 # Options of files that no copy has brought.
@@ -62,13 +62,8 @@ TEXT = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".txt")
 # A ledger batch with such entries rewrites the table.
 REREAD = (RESET, DROP)
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
 # Newer ledger batches of which a file is read to know whether trouble with a whole batch is of the machines.
 WITNESSES = 3
-
-# A row of the ledger.
-Entry = dict[str, Any]
 
 
 def apply(batch: Batch, name: str, table: BronzeTable, at: layout.Lake) -> None:
@@ -96,8 +91,10 @@ def apply(batch: Batch, name: str, table: BronzeTable, at: layout.Lake) -> None:
     for at_chunk, (number, entries) in enumerate(pending, 1):
         started = time.monotonic()
         copy = copies.get(number, AS_DEFINED)
-        newer = [one["path"] for _, others in pending[at_chunk : at_chunk + WITNESSES] for one in _read_of(others)[:1]]
-        Chunk(batch, name, copy.table(name, table), number, entries, number <= newest, places, copy, newer).commit()
+        newer = [one["path"] for _, others in pending[at_chunk : at_chunk + WITNESSES] for one in read_of(others)[:1]]
+        with decoded_files.opened(batch.session, batch.flow.target) as decoded:
+            definition, rewrites = copy.table(name, table), number <= newest
+            Chunk(batch, name, definition, number, entries, rewrites, places, copy, newer, decoded).commit()
         taken = Left.of(entries)
         left = Left(left.files - taken.files, left.bytes - taken.bytes)
         batch.report.files += taken.files
@@ -125,13 +122,14 @@ def _frame(
     damaged: dict[str, str] | None = None,
     sizes: Mapping[str, int] | None = None,
     records: dict[str, int] | None = None,
+    decoded: DecodedFiles | None = None,
 ) -> DataFrame:
     """Records of some files.
 
     ``damaged`` gets files of which a part or nothing is read, and why; ``records`` the counts for the manifest.
     """
     about = {} if damaged is None else damaged, sizes or {}, {} if records is None else records
-    reader = Reader(session, schema, *about)
+    reader = Reader(session, schema, *about, decoded)
     if copy.selects and paths:
         frame = copy_reader.read(reader, copy, paths, strict=strict)
     else:
@@ -153,49 +151,6 @@ def _schema(name: str, table: BronzeTable, target: str) -> Callable[[], Schema]:
     return lambda: Schema(name, table, known, first, dict(landed))
 
 
-class Left(NamedTuple):
-    """Number and bytes of the files that are to be read."""
-
-    files: int
-    bytes: int
-
-    @classmethod
-    def of(cls, entries: Iterable[Entry]) -> Left:
-        """Those of the files of some ledger entries."""
-        sizes = [entry["size"] for entry in _read_of(entries)]
-        return cls(len(sizes), sum(sizes))
-
-    def __str__(self) -> str:
-        return f"{files(self.files)}, {human_bytes(self.bytes)}"
-
-
-def _read_of(entries: Iterable[Entry]) -> list[Entry]:
-    """Entries whose files are read."""
-    return [entry for entry in entries if entry["action"] not in UNREAD]
-
-
-def chunks(batch: Batch) -> Iterator[tuple[int, list[Entry]]]:
-    """Ledger batches in order, each with its files in order of arrival."""
-    columns = [*map(F.col, ("path", "size", "action", "chunk")), F.unix_micros("modification_time").alias("micros")]
-    rows: list[Entry] = [
-        # Spark's own times lose their zone on the way into Python.
-        {**row.asDict(), "modification_time": EPOCH + timedelta(microseconds=row["micros"])}
-        for row in batch.rows.select(*columns).collect()
-        # A RESTORE of the ledger shows entries once more that were taken in, as its files were compacted since.
-        if row["chunk"] > batch.progress.since
-    ]
-    rows.sort(key=lambda row: (row["chunk"], row["modification_time"], row["path"]))
-    for chunk, entries in groupby(rows, key=lambda row: row["chunk"]):
-        yield int(chunk), list(entries)
-
-
-def newest_redone(batch: Batch) -> int:
-    """Newest ledger batch with rows that is to be read all the same: a run went on in the middle of a RESTORE."""
-    target = tables.delta_table(batch.flow.target) if batch.progress.restores else None
-    newest = offsets.newest_chunk(target, batch.progress.since) if target is not None else None
-    return -1 if newest is None else newest
-
-
 @dataclass
 class Chunk:
     """Ledger batch on its way into one commit.
@@ -204,6 +159,7 @@ class Chunk:
         rewrites: whether the table may have rows of this very ledger batch, which are replaced.
         places: locations of files that were taken away from landing.
         newer: a few files of later ledger batches.
+        decoded: copies of files that Spark would not read right; None for what is no file.
     """
 
     batch: Batch
@@ -215,30 +171,38 @@ class Chunk:
     places: reread_rows.Places
     copy: CopyOptions = AS_DEFINED
     newer: Sequence[str] = ()
+    decoded: DecodedFiles | None = None
 
     def commit(self) -> None:
         """Commits the records of all files that can be read, and the names of those that cannot."""
         self.rereads = any(entry["action"] in REREAD for entry in self.entries)
         known = _schema(self.name, self.table, self.batch.flow.target)
         self.schema = partial(Schema, self.name, self.table, {}, True) if self.rereads else known
-        read = _read_of(self.entries)
+        read = read_of(self.entries)
         lost = self.places.find(read)
         paths = [entry["path"] for entry in read if entry["path"] not in lost]
         with configured(self.batch.session, READING):
-            try:
-                self._write(paths, lost)
-            except ExpectationFailed:  # its files can be read
-                raise
-            except Exception as error:
-                failed = lost | self._failed(paths, error)
-                self._write([path for path in paths if path not in failed], failed)
+            self._write_readable(paths, lost)
             # What is read again may differ again. Each time there are fewer files, so this ends.
             while differing := self._differing():
-                say(f"  bronze {self.name:<28} {files(len(differing))} gave other numbers of records than they state")
+                say(f"  bronze {self.name:<28} {files(len(differing))} gave other numbers of records than they have")
                 self.rewrites, failed = True, self.failed | differing
                 self._write([path for path in paths if path not in failed], failed, fenced=False)
         self.checked.count()
         _faults.point("bronze.after_commit")
+
+    def _write_readable(self, paths: list[str], lost: dict[str, Failure]) -> None:
+        """Writes the files that can be read; all are looked through first where bytes may have been replaced."""
+        try:
+            self._write(paths, lost)
+        except ExpectationFailed:  # its files can be read
+            raise
+        except Exception as error:
+            if self.decoded is not None and self.decoded.is_doubted(error, self.table):
+                self._write_readable(paths, lost)
+                return
+            failed = lost | self._failed(paths, error)
+            self._write([path for path in paths if path not in failed], failed)
 
     def _failed(self, paths: list[str], error: Exception) -> dict[str, Failure]:
         """Files that cannot be read, with the reason; all of them if the options of a copy cannot be applied.
@@ -266,7 +230,8 @@ class Chunk:
         places = [self.places.of(path) for path in paths]
         sizes = {self.places.of(entry["path"]): entry["size"] for entry in self.entries}
         schema = self.schema()
-        frame = _frame(self.batch.session, schema, places, self.copy, damaged=damaged, sizes=sizes, records=records)
+        frame = _frame(self.batch.session, schema, places, self.copy, damaged=damaged, sizes=sizes, records=records,
+                       decoded=self.decoded)  # fmt: skip
         self.collisions = schema.collisions
         return self.places.named(frame, paths).withColumn("_chunk", F.lit(self.number).cast("bigint"))
 
@@ -276,6 +241,8 @@ class Chunk:
         Rows are counted by file only if their total is not that of the manifest.
         """
         table = tables.table_at(self.batch.flow.target)
+        if self.table.format == "xml":
+            return self._uninterpreted(file_status.rows_of(table, self.number))
         only = not self.rereads and self.manifest.keys() == self.read
         if not self.manifest or (only and next(log.commits(table, 1)).rows_written == sum(self.manifest.values())):
             return {}
@@ -283,6 +250,13 @@ class Chunk:
         said = {path: (records, counted.get(path, 0)) for path, records in self.manifest.items()}
         why = "it says that it has {:,} records, and {:,} were read: it is tried again by the next run"
         return {path: (why.format(*both), True) for path, both in said.items() if both[0] != both[1]}
+
+    def _uninterpreted(self, rows: Mapping[str, int]) -> dict[str, Failure]:
+        """XML files of which no record was made, though they have content."""
+        empty = [self.places.of(path) for path in sorted(self.read - rows.keys() - self.failed.keys())]
+        row_tag = next((value for name, value in self.table.options.items() if name.lower() == "rowtag"), "ROW")
+        reasons = executors.each(self.batch.session, xml_content.uninterpreted, empty, row_tag)
+        return {path: (why, False) for path in sorted(self.read) if (why := reasons.get(self.places.of(path)))}
 
     def _write(self, paths: list[str], failed: dict[str, Failure], *, fenced: bool = True) -> None:
         damaged: dict[str, str] = {}

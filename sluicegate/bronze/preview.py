@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.bronze import copy_reader
+from sluicegate.bronze import copy_reader, decoded_files
 from sluicegate.bronze.layer import AS_DEFINED, READING, _frame, _schema
 from sluicegate.bronze.reader import Reader
 from sluicegate.bronze.unreadable_files import Failure, unreadable
@@ -40,15 +40,19 @@ def preview(
     """
     session = new_session(session)  # the caller's keeps its settings, also where two threads look at files
     schema = _schema(name, table, target)
-    with configured(session, READING):
+    with configured(session, READING), decoded_files.opened(session, target, thorough=True) as decoded:
         damaged: dict[str, str] = {}
         try:
-            counted = _counted(_frame(session, schema(), paths, copy, strict=True, damaged=damaged), shown)
+            counted = _counted(
+                _frame(session, schema(), paths, copy, strict=True, damaged=damaged, decoded=decoded), shown
+            )
             failed: dict[str, Failure] = {}
         except Exception as error:
-            failed = unreadable(lambda some: _frame(session, schema(), some, copy), paths, error, private=private)
+            failed = unreadable(
+                lambda some: _frame(session, schema(), some, copy, decoded=decoded), paths, error, private=private
+            )
             good = [path for path in paths if path not in failed]
-            counted = _counted(_frame(session, schema(), good, copy, damaged=damaged), shown)
+            counted = _counted(_frame(session, schema(), good, copy, damaged=damaged, decoded=decoded), shown)
     return {**counted, "failed": {path: why for path, (why, _) in failed.items()} | damaged}
 
 
@@ -64,12 +68,12 @@ def checked_copy(
     """
     session = new_session(session)  # the caller's keeps its settings, also where two threads look at files
     schema = _schema(name, table, target)
-    with configured(session, READING):
+    with configured(session, READING), decoded_files.opened(session, target, thorough=True) as decoded:
         try:
             if not copy.selects:
-                _frame(session, schema(), paths, copy)
+                _frame(session, schema(), paths, copy, decoded=decoded)
                 return copy
-            copy = replace(copy, fields=copy_reader.fields(Reader(session, schema()), paths))
+            copy = replace(copy, fields=copy_reader.fields(Reader(session, schema(), decoded=decoded), paths))
             copy_reader.read(Reader(session, schema()), copy, [], strict=True)
         except (SchemaMismatch, QueryError):
             raise

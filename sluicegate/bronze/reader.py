@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.bronze import avro_header, file_headers
+from sluicegate.bronze import avro_header, decoded_files, file_headers, landed_paths
+from sluicegate.bronze.decoded_files import DecodedFiles, demanding
 from sluicegate.bronze.file_sizes import too_large
-from sluicegate.bronze.json_reader import ABOUT, CORRUPT_AS, Group, JsonFiles, escape_glob
+from sluicegate.bronze.json_reader import ABOUT, CORRUPT_AS, Group, JsonFiles
 from sluicegate.definition.column_names import normalized
 from sluicegate.errors import SourceError, Where
 from sluicegate.schema.columns import CORRUPT, PROVENANCE, RESCUED
@@ -48,6 +49,7 @@ class Reader:
         damaged: files of which a part or nothing was read, and why; filled in by ``read``.
         sizes: bytes of files, as listed.
         records: number of records by the files' own metadata; filled in by ``read``.
+        decoded: copies of files that Spark would not read right; None for what is no file.
     """
 
     session: SparkSession
@@ -55,6 +57,7 @@ class Reader:
     damaged: dict[str, str] = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
     records: dict[str, int] = field(default_factory=dict)
+    decoded: DecodedFiles | None = None
 
     @property
     def _table(self) -> BronzeTable:
@@ -63,13 +66,23 @@ class Reader:
     @property
     def _options(self) -> dict[str, str]:
         """The reader's options by their names in small letters, as Spark takes them."""
-        return {name.lower(): value for name, value in self._table.options.items()}
+        return {name.lower(): value for name, value in self._as_utf_8.items()}
+
+    @property
+    def _as_utf_8(self) -> dict[str, str]:
+        """The reader's options without the encoding: Spark reads files in another one from copies."""
+        return decoded_files.without_encoding(self._table.options)
+
+    @property
+    def _sure(self) -> bool:
+        """Whether what Spark reads is known to be UTF-8, so that U+FFFD is a character of the files."""
+        return self.decoded is None or self.decoded.is_sure_of(self._table)
 
     @property
     def _given(self) -> dict[str, str]:
         """Reader options, with a JSON string limit of a whole record: Spark's own is 20 MB."""
         longest = {"maxStringLen": str(self._table.maxRecordBytes)} if self._table.format == "json" else {}
-        return {**self._table.options, **longest}
+        return {**self._as_utf_8, **longest}
 
     def _true(self, option: str) -> bool:
         return self._options.get(option.lower(), "false").lower() == "true"
@@ -91,14 +104,24 @@ class Reader:
         self._demand_unpacked(paths)
         large = too_large(self.session, self._table, paths, self.sizes)
         self.damaged.update(large)
-        return self._read([path for path in paths if path not in large])
+        paths = [path for path in paths if path not in large]
+        if self.decoded is None:
+            return self._read(paths)
+        copies = self.decoded.places(self.schema.table, self._table, paths, self.sizes)
+        frame = self._read(copies, self.decoded.bad_records(paths))
+        for path in [copy for copy in copies if copy in self.damaged]:
+            self.damaged[self.decoded.landed(path)] = self.damaged.pop(path)
+        return frame
 
-    def _read(self, paths: Sequence[str]) -> DataFrame:
+    def _read(self, paths: Sequence[str], undecoded: Sequence[str] = ()) -> DataFrame:
+        """Records of some files, and of files of records with bytes that are no text."""
         from pyspark.sql import functions as F
 
         # Spark evaluates it when it reads, which is when all parts are: it holds for all, if it does for one.
         self.session.conf.set(EXACT, "false")
-        parts = [self._read_alike(group) for group in self._groups(paths)] if paths else []
+        groups = list(self._groups(paths)) if paths else []
+        groups += [Group([], list(undecoded), "undecoded")] if undecoded else []
+        parts = [self._read_alike(group) for group in groups]
         if not parts:
             return self.nothing()
         frame = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts)
@@ -154,8 +177,6 @@ class Reader:
     def _json_groups(self, paths: Sequence[str]) -> Iterator[Group]:
         if self._multi_line:
             yield from self._json.documents(paths)
-        elif not self._json.has_texts:
-            yield Group(self._found("json", paths), list(paths))
         elif self._as_declared and self._json.all_flat(paths):
             yield Group(self._declared, list(paths))
         else:
@@ -163,7 +184,7 @@ class Reader:
 
     @cached_property
     def _json(self) -> JsonFiles:
-        return JsonFiles(self.session, self.schema.table, self._given, self.damaged)
+        return JsonFiles(self.session, self.schema.table, self._given, self.damaged, sure=self._sure)
 
     def _found(self, form: str, paths: Sequence[str]) -> list[StructField]:
         """The fields that occur anywhere in JSON or XML files: a pass of its own, so that none is missed."""
@@ -278,9 +299,7 @@ class Reader:
         reader = self.session.read.options(**{**self._given, **(extra or {})})
         if schema is not None:
             reader = reader.schema(schema)
-        return reader.format(avro_header.PROVIDER if form == "avro" else form).load(
-            [escape_glob(path) for path in paths]
-        )
+        return landed_paths.load(reader, avro_header.PROVIDER if form == "avro" else form, paths)
 
     def _read_alike(self, group: Group) -> DataFrame:
         """Reads files that have the same fields."""
@@ -294,6 +313,8 @@ class Reader:
             own = [replace(c, read=c.type, conversion="native") if c.name else c for c in own]
         raw, names = self._raw(group, own)
         about = raw[ABOUT] if ABOUT in raw.columns else raw.metadataColumn("_metadata")  # a field may have that name
+        if self.decoded is not None:
+            raw, about = self.decoded.named(raw, about, group.paths)
         texts = [*[from_path(c.field, about) for c in in_path], *[F.col(quoted(name)) for name in names]]
         values = [Value(c, text, self._options) for c, text in zip([*in_path, *own], texts, strict=True)]
         return raw.select(
@@ -321,9 +342,13 @@ class Reader:
         by_place = form == "csv" and group.mode != "variant"
         names = [f"c{n}" if by_place else column.field for n, column in enumerate(columns)]
         read = [StructField(name, column.read) for name, column in zip(names, columns, strict=True)]
+        if group.mode == "undecoded":
+            texts = landed_paths.load(self.session.read, "text", paths)
+            return texts.withColumn(CORRUPT_AS, F.unhex("value").cast("string")), names
         if form == "text":
             raw = self._load(form, paths)
-            return raw.withColumn("value", F.make_valid_utf8("value")), names
+            valid = F.is_valid_utf8("value")
+            return raw.withColumn("value", raw["value"] if self._sure else demanding(F.col("value"), ~valid)), names
         if form not in ("json", "csv", "xml"):
             return self._load(form, paths, schema=None if form == "binaryFile" else StructType(read)), names
         # Spark refuses to read the corrupt text alone, as it must where no record has a field: it gets company.
@@ -340,9 +365,18 @@ class Reader:
             if group.mode == "variant":
                 options["singleVariantColumn"] = names[0]
             raw = self._load(form, paths, schema=schema, extra=options)
+            raw = self._with_bytes(raw, group)
         if company:
             raw = raw.withColumn(CORRUPT_AS, F.coalesce(CORRUPT_AS, COMPANY))
         return raw, names
+
+    def _with_bytes(self, raw: DataFrame, group: Group) -> DataFrame:
+        """Records as Spark has read them, where bytes that are no text are neither replaced in silence nor values."""
+        if self.decoded is not None and self.decoded.has_sentinels(group.paths):
+            return self.decoded.without_sentinels(raw, self._table.format, self._given)
+        if self._sure or self._table.format != "csv":
+            return raw
+        return raw.withColumns(decoded_files.demanded(raw.schema))
 
 
 def _alike(paths: Iterable[str], key: Callable[[str], Any]) -> list[tuple[Any, list[str]]]:

@@ -82,7 +82,7 @@ class Places:
             return frame
         # A table of them and not an expression, which Spark would compile: they may be very many.
         former = _broadcast(
-            frame.sparkSession, place=[_canonical(place) for place in names], path=map(_as_spark_names, names.values())
+            frame.sparkSession, place=[_canonical(place) for place in names], path=map(as_spark_names, names.values())
         )
         columns = [
             F.coalesce(former["path"], F.col("source_file")).alias(c) if c == "source_file" else frame[quoted(c)]
@@ -164,7 +164,7 @@ def _canonical(place: str) -> str:
     return layout.local_path(place) if layout.is_local(place) else place
 
 
-def _as_spark_names(path: str) -> str:
+def as_spark_names(path: str) -> str:
     text = ENCODED.sub(lambda match: f"%{ord(match.group()):02X}", path)
     return f"file://{text}" if path.startswith("/") else text
 

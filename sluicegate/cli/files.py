@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,11 +11,16 @@ from sluicegate import api
 from sluicegate.cli.options import JsonOption, PipelineName, loaded, show_json, show_table, with_settings
 from sluicegate.settings import Settings
 
+if TYPE_CHECKING:
+    from sluicegate.definition import BronzeTable, Pipeline
+
 
 @with_settings("lake", "landing", "pipelines", "target")
 def files(
     pipeline: PipelineName,
-    table: Annotated[str, typer.Argument(help="Name of a bronze table.")],
+    table: Annotated[
+        str | None, typer.Argument(help="Name of a bronze table. All of the pipeline by default.", show_default=False)
+    ] = None,
     states: Annotated[list[str] | None, typer.Option("--state", help="Only files in this state; repeatable.")] = None,
     newest: Annotated[int | None, typer.Option("--newest", min=1, help="Only so many files, the last ones.")] = None,
     *,
@@ -25,16 +31,35 @@ def files(
 
     Of a table that reads a Delta table: the versions that each run took. Of one that reads Kafka: ranges of offsets.
 
-    Example: sluicegate files heart_rate recordings_bronze --state failed
+    Example: sluicegate files heart_rate --state failed
     """
     definition = loaded(pipeline, settings)
-    ledger = api.files(definition, table, states=states or (), newest=newest)
-    source = definition.bronze[table]
-    of_files = source.of_files or source.kafka is not None
-    entries = ledger.to_pylist() if of_files else [_of_versions(entry) for entry in ledger.to_pylist()]
+    tables = [table] if table is not None else list(definition.bronze)
+    listed = {name: _entries(definition, name, states or (), newest) for name in tables}
     if as_json:
-        show_json(entries)
+        every = [{"table": name, **entry} for name, entries in listed.items() for entry in entries]
+        show_json(every if table is None else listed[table])
         return
+    for name, entries in listed.items():
+        if table is None and not entries:
+            continue
+        if table is None:
+            print(f"{name}:")
+        _show(definition.bronze[name], entries)
+        if table is None:
+            print()
+    if table is None and not any(listed.values()):
+        print("no files" + (f" in state {' or '.join(states)}" if states else ""))
+
+
+def _entries(definition: Pipeline, table: str, states: Sequence[str], newest: int | None) -> list[dict[str, Any]]:
+    """Entries of a table's ledger, as they are shown."""
+    entries = api.files(definition, table, states=states, newest=newest).to_pylist()
+    source = definition.bronze[table]
+    return entries if source.of_files or source.kafka is not None else [_of_versions(entry) for entry in entries]
+
+
+def _show(source: BronzeTable, entries: Sequence[dict[str, Any]]) -> None:
     numbers = ["size", "chunk", "rows", "corrupt", "rescued", "version"]
     columns = ["state", "path", "modification_time", *numbers, "ingested", "error"]
     columns += ["place"] if any(entry.get("place") for entry in entries) else []
@@ -44,7 +69,9 @@ def files(
         said = f"; {gaps:,} offsets without a record (compacted, or ends of transactions)" if gaps else ""
         print(f"\n{len(entries):,} ranges of offsets{said}")
         return
-    print(f"\n{len(entries):,} {'files' if of_files else 'runs'}")
+    empty = sum(entry["state"] == "ingested" and entry["rows"] == 0 for entry in entries) if source.of_files else 0
+    said = f", {empty:,} of them without records" if empty else ""
+    print(f"\n{len(entries):,} {'files' if source.of_files else 'runs'}{said}")
 
 
 def _of_versions(entry: dict[str, Any]) -> dict[str, Any]:

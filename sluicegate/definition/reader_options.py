@@ -12,6 +12,8 @@ from __future__ import annotations
 import difflib
 from typing import Literal, NamedTuple
 
+from sluicegate.definition import encodings
+
 _BOTH = {
     "mode", "encoding", "charset", "lineSep", "multiLine", "locale", "timeZone", "dateFormat", "timeFormat",
     "timestampFormat", "timestampNTZFormat", "enableDateTimeParsingFallback",
@@ -35,7 +37,7 @@ _XML = {
 _AVRO = {"datetimeRebaseMode", "enableStableIdentifiersForUnionType", "stableIdentifierPrefixForUnionType"}
 Format = Literal["json", "csv", "xml", "text", "parquet", "orc", "avro", "binaryFile", "delta", "kafka"]
 ALLOWED: dict[Format, set[str]] = {
-    "json": _JSON, "csv": _CSV, "xml": _XML, "text": {"wholetext", "lineSep"},
+    "json": _JSON, "csv": _CSV, "xml": _XML, "text": {"wholetext", "lineSep", "encoding", "charset"},
     "parquet": {"datetimeRebaseMode", "int96RebaseMode"}, "orc": set(), "avro": _AVRO,
     "binaryFile": set(), "delta": set(),
     # Of values that are JSON: each is one record, and its text is UTF-8.
@@ -113,6 +115,19 @@ def problem(format_: Format, name: str, value: str) -> Problem | None:
         return Problem("refused-option", why)
     if lower in _BOOLEAN and value.lower() not in ("true", "false"):
         return Problem("wrong-type", f"{name} is true or false, and there is {value}")
+    return _encoding(name, value) if lower in ("encoding", "charset") else None
+
+
+def _encoding(name: str, value: str) -> Problem | None:
+    """Fault of the encoding that an option names."""
+    encoding = encodings.find(value)
+    if encoding is None:
+        near = encodings.nearest(value)
+        hint = f"did you mean {near}?" if near else "such as windows-1252, ISO-8859-15, Shift_JIS or UTF-16LE"
+        return Problem("unknown-encoding", f"{name}: Java knows no encoding {value}", hint)
+    if not encoding.is_readable:
+        hint = "land the files in UTF-8: `iconv -f … -t UTF-8` and most editors convert them"
+        return Problem("unknown-encoding", f"{name}: files in {encoding.name} cannot be decoded here", hint)
     return None
 
 

@@ -67,6 +67,7 @@ class TableReport:
         corrupt: records kept as corrupt text (bronze).
         rescued: records with values in ``_rescued_data`` (bronze).
         failed: files that could not be read, with the reason (bronze).
+        empty_files: files that were read and have no record (bronze).
         late: rows, or groups of them, that came too late for the watermark and are not in the table (gold with a mode).
         changed_files: files that changed after they were read, and were not read again (bronze).
         moved_files: files that were known below a former landing folder, and were not read again (bronze).
@@ -103,6 +104,7 @@ class TableReport:
     corrupt: int = 0
     rescued: int = 0
     failed: dict[str, str] = field(default_factory=dict)
+    empty_files: int = 0
     changed_files: int = 0
     moved_files: int = 0
     refused: dict[str, str] = field(default_factory=dict)
@@ -175,6 +177,20 @@ class TableReport:
         would_be = "would be: " if would else ""
         return because + would_be + ", ".join(f"{count:,} {verb}" for count, verb in counts)
 
+    def _unread_files(self) -> list[str]:
+        """Remarks on files that could not be read, or have no record (bronze)."""
+        lines: list[str] = []
+        if self.failed:
+            subject = "it is" if len(self.failed) == 1 else "they are"
+            lines.append(
+                f"         {files(len(self.failed))} could not be read; {subject} read again once changed, or once the "
+                f"definition is:"
+            )
+            lines += [f"           {path}: {why}" for path, why in list(self.failed.items())[:SHOWN]]
+        if self.empty_files:
+            lines.append(f"         {files(self.empty_files)} without records")
+        return lines
+
     def remarks(self) -> list[str]:
         """Remarks below the line: expectations that failed with a sample row, files that changed, and the like."""
         lines = [f"         {self.why}"] if self.layer == "bronze" and self.why and self.state == "written" else []
@@ -193,9 +209,7 @@ class TableReport:
                 )
         lines += [f"         warning: {sentence}" for sentence in self.warnings]
         lines += [f"         e.g. {_sample(sample)}" for sample in self.samples[:1]]
-        if self.failed:
-            lines.append(f"         {files(len(self.failed))} could not be read; land them whole under the same names:")
-            lines += [f"           {path}: {why}" for path, why in list(self.failed.items())[:SHOWN]]
+        lines += self._unread_files()
         if self.late:
             lines.append(f"         {self.late:,} rows (or groups of rows) came too late for the watermark: not in it")
         if self.changed_files:

@@ -170,6 +170,8 @@ class BronzeOfFiles(_BronzeOfLedger):
         super().complete(report)
         report.changed_files, report.moved_files = self.found.changed.num_rows, self.found.moved.num_rows
         report.refused = dict(self.found.refused)
+        if self.loaded is not None and report.state == "written":
+            report.empty_files = self.loaded.empty
 
     def remarks(self) -> list[str]:
         """Takes away files whose rows are committed, as ``cleanSource`` says."""

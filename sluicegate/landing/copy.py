@@ -153,6 +153,11 @@ class Copy:
         if self.pattern is not None:
             matches = [fnmatch.fnmatchcase(own, self.pattern) for own in names.to_pylist()]
             keep = pc.and_(keep, pa.chunked_array([matches], pa.bool_()))
+        if not wanted:
+            no_data = every.filter(pc.and_(keep, naming.companions(names)))["path"].to_pylist()
+            keep = pc.and_(keep, pc.invert(naming.companions(names)))
+            if refused is not None:
+                refused |= dict.fromkeys(no_data, naming.NO_DATA)
         every = every.filter(keep)
         if self.modified_after:
             every = every.filter(pc.field("modification_time") > self.modified_after)

@@ -22,7 +22,15 @@ from sluicegate.lake.table import Tables
 from sluicegate.landing import archive, file_status, idempotent_commands, ledger_index, moved_files
 from sluicegate.landing import folders as landing_folders
 from sluicegate.landing import ledger as landing_ledger
-from sluicegate.landing.file_names import UNFINISHED_NAME, admitting, finished, matching, relative
+from sluicegate.landing.file_names import (
+    NO_DATA,
+    UNFINISHED_NAME,
+    admitting,
+    companions,
+    finished,
+    matching,
+    relative,
+)
 from sluicegate.storage import filesystems, listings, store_errors
 from sluicegate.storage.listings import FILES
 from sluicegate.storage.local_files import Admits
@@ -142,6 +150,7 @@ def discover(
     nothing = FILES.empty_table()
     details: dict[str, Any] = {"refused": refused, "folders": place.folders}
     if ledger is None:
+        refused |= _no_data(landed, table, folder)
         if table.includeExistingFiles:
             return Discovery(
                 landing_ledger.in_order(landing_ledger.to(landing_ledger.READ, admitted(settled))),
@@ -157,6 +166,7 @@ def discover(
         )
     # Names are filtered last: of a large landing folder, nearly all files are in the ledger.
     new, changed, former = ledger_index.compare(ledger, settled)
+    refused |= _no_data(new, table, folder)
     new, changed = admitted(new), admitted(changed)
     # A file that lands under the name of an archived one is a new arrival, not a changed file.
     if not table.allowOverwrites and changed.num_rows:
@@ -223,10 +233,21 @@ def by_age(files: pa.Table, table: BronzeTable, now: datetime | None = None) -> 
 def _admitted(files: pa.Table, table: BronzeTable, folder: str) -> pa.Table:
     """Files with finished names that the definition's glob and time filters admit."""
     names = relative(files, folder)
-    files = files.filter(pc.and_(finished(names), matching(names, table.pathGlobFilter)))
+    files = files.filter(pc.and_(_of_data(names, table), pc.invert(companions(names))))
     if table.modifiedAfter:
         files = files.filter(pc.field("modification_time") > table.modifiedAfter)
     return files.filter(pc.field("modification_time") < table.modifiedBefore) if table.modifiedBefore else files
+
+
+def _of_data(names: pa.ChunkedArray, table: BronzeTable) -> pa.ChunkedArray:
+    return pc.and_(finished(names), matching(names, table.pathGlobFilter))
+
+
+def _no_data(files: pa.Table, table: BronzeTable, folder: str) -> dict[str, str]:
+    """Files that the definition admits and that programs have laid beside others, with the reason to pass them over."""
+    names = relative(files, folder)
+    passed = files.filter(pc.and_(companions(names), _of_data(names, table)))
+    return dict.fromkeys(passed["path"].to_pylist(), NO_DATA)
 
 
 def _has_of(ledger: DeltaTable, folder: str) -> bool:

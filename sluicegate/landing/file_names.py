@@ -22,6 +22,14 @@ UNFINISHED = "(^|/)[._]|(" + "|".join(re.escape(pattern[1:]) for pattern in TEMP
 # The same for Python's `re`, which spells the end of the text \Z.
 UNFINISHED_NAME = re.compile(UNFINISHED.replace(r"\z", r"\Z"))
 
+# Names of files that programs lay beside others: no data of a sender. Those that begin with a dot are hidden.
+COMPANION = r"(?i)(^|/)(thumbs\.db|ehthumbs\.db|desktop\.ini|~\$[^/]*|[^/]+\.[^/.]+\.crc)\z"
+COMPANION_NAME = re.compile(COMPANION.replace(r"\z", r"\Z"))
+NO_DATA = (
+    "by its name it is no data but a file that Windows, Office or Hadoop lays beside others: remove it, or give it "
+    "another name if it is to be read"
+)
+
 
 def relative(files: pa.Table, folder: str) -> pa.ChunkedArray:
     """File names relative to their folder."""
@@ -35,6 +43,13 @@ def finished(names: pa.ChunkedArray) -> pa.ChunkedArray:
     import pyarrow.compute as pc
 
     return pc.invert(pc.match_substring_regex(names, UNFINISHED))
+
+
+def companions(names: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Mask of names below the folder of files that programs lay beside others."""
+    import pyarrow.compute as pc
+
+    return pc.match_substring_regex(names, COMPANION)
 
 
 def matching(names: pa.ChunkedArray, glob: str | None) -> pa.ChunkedArray:

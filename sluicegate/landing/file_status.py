@@ -20,6 +20,9 @@ from sluicegate.landing import archive, on_record
 from sluicegate.landing.on_record import behind as behind
 from sluicegate.landing.on_record import untold as untold
 
+# Actions of the ledger whose files are read.
+OPENED = ("read", "replace", "reset")
+
 TIME = pa.timestamp("us", "UTC")
 OUTCOME = pa.schema(
     [
@@ -47,12 +50,14 @@ class Taken:
         corrupt: corrupt records among them.
         rescued: records among them with ``_rescued_data``.
         failed: files that could not be read, and why.
+        empty: files that were read and have no record.
     """
 
     rows: int
     corrupt: int
     rescued: int
     failed: dict[str, str]
+    empty: int = 0
 
 
 def copy(at: layout.Lake, name: str, opened: Tables | None = None) -> Taken:
@@ -72,15 +77,17 @@ def copy(at: layout.Lake, name: str, opened: Tables | None = None) -> Taken:
     commits = on_record.chunk_commits(bronze, ledger, name, on_record.last_version(at, name, bronze, opened))
     sums = dict(NOTHING)
     failed: dict[str, str] = {}
+    empty = 0
     for some in _some_at_a_time(commits):
         rows = _rows(bronze, ledger, {chunk: commits[chunk] for chunk in some})
         tables.write(at.outcome(name), pa.Table.from_pylist(rows, schema=OUTCOME), mode="append")
         sums = {key: sums[key] + sum(row[key] for row in rows) for key in NOTHING}
         failed |= {row["path"]: row["error"] for row in rows if row["error"]}
+        empty += sum(row["action"] in OPENED and not row["rows"] and not row["error"] for row in rows)
     if commits:
         _compact(at.outcome(name))
         opened.refresh(at.outcome(name))
-    return Taken(**sums, failed=failed)
+    return Taken(**sums, failed=failed, empty=empty)
 
 
 def _some_at_a_time(commits: dict[int, lake_log.Commit]) -> Iterator[list[int]]:
@@ -98,10 +105,11 @@ def _some_at_a_time(commits: dict[int, lake_log.Commit]) -> Iterator[list[int]]:
 
 
 def _rows(bronze: DeltaTable, ledger: DeltaTable, commits: dict[int, lake_log.Commit]) -> list[dict[str, Any]]:
-    """Status rows of the files of some ledger batches (schema ``OUTCOME``)."""
+    """Status rows of the files of some ledger batches (schema ``OUTCOME`` and ``action``)."""
     first, last = min(commits), max(commits)
     counted = _count(bronze, first, last)
     entries = tables.above(ledger, "chunk", first - 1)
+    mine = pc.field("chunk").isin(sorted(commits))
     rows = [
         {
             **file, **counted.get((file["chunk"], file["path"]), NOTHING),
@@ -110,7 +118,7 @@ def _rows(bronze: DeltaTable, ledger: DeltaTable, commits: dict[int, lake_log.Co
             "ingested": datetime.fromtimestamp(commits[file["chunk"]].timestamp / 1000, UTC),
             "table_id": tables.table_id(bronze),
         }
-        for file in entries.to_table(["path", "chunk"], filter=pc.field("chunk").isin(sorted(commits))).to_pylist()
+        for file in entries.to_table(["path", "chunk", "action"], filter=mine).to_pylist()
     ]  # fmt: skip
     return sorted(rows, key=lambda row: (row["chunk"], row["path"]))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sluicegate.definition.fields import name_fault
 from sluicegate.errors import SourceError, UserError, Where
-from sluicegate.landing.file_names import UNFINISHED
+from sluicegate.landing.file_names import COMPANION_NAME, UNFINISHED_NAME
 from sluicegate.tools.scaffold.naming import table_name
 from sluicegate.tools.scaffold.sniff import FileSample, sniff
 from sluicegate.tools.scaffold.table import NewTable, make
@@ -133,10 +133,10 @@ def _like_others(samples: list[FileSample]) -> list[FileSample]:
 
 
 def _below(folder: Path) -> Iterator[Path]:
-    """Files in and below a folder that bronze would read: neither hidden nor unfinished."""
+    """Files in and below a folder that bronze would read: neither hidden nor unfinished, nor laid beside others."""
     for path in folder.rglob("*"):
         name = str(path.relative_to(folder))
-        if path.is_file() and not re.search(UNFINISHED.replace(r"\z", r"\Z"), name):
+        if path.is_file() and not UNFINISHED_NAME.search(name) and not COMPANION_NAME.search(name):
             yield path
 
 

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
+from sluicegate.definition import encodings
 from sluicegate.errors import SourceError
 from sluicegate.tools import arrow_values
 from sluicegate.tools.scaffold import csv_dialect, sniff
@@ -260,7 +261,8 @@ def _rows(
         budget.take(file.stat().st_size)
         yield from _of_parquet(file, fields, types)
         return
-    encoding = "iso-8859-1" if like.options.get("encoding") else "utf-8-sig"
+    named = encodings.find(like.options.get("encoding", "UTF-8")) or encodings.UTF_8
+    encoding = "utf-8-sig" if named.codec == "utf-8" else named.codec
     with sniff.unpacked(file) as raw, io.TextIOWrapper(raw, encoding=encoding, newline="") as text:
         lines = _counted(text, budget)
         if like.format == "csv":

@@ -13,7 +13,7 @@ from typing import IO, Any, Literal, cast
 
 from sluicegate.errors import SourceError, Where
 from sluicegate.tools import arrow_values
-from sluicegate.tools.scaffold import csv_dialect
+from sluicegate.tools.scaffold import csv_dialect, text_encoding
 
 ROWS = 1000
 """Most rows of a file that are sampled."""
@@ -25,7 +25,7 @@ Format = Literal["csv", "json", "parquet"]
 
 _OTHERS = {
     b"ORC": "ORC", b"Obj\x01": "Avro", b"PK\x03\x04": "a zip archive or a spreadsheet", b"\x28\xb5\x2f\xfd": "zstd",
-    b"%PDF": "PDF", b"SQLite": "SQLite", b"\xfd7zXZ": "xz", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16",
+    b"%PDF": "PDF", b"SQLite": "SQLite", b"\xfd7zXZ": "xz",
 }  # fmt: skip
 _TEXT = {".csv", ".tsv", ".txt", ".tab", ".psv", ".dat", ""}
 
@@ -124,16 +124,13 @@ def unpacked(path: Path) -> IO[bytes]:
 
 def _text(path: Path, head: bytes, whole: bool) -> tuple[str, str | None]:
     """Text of some bytes, and its encoding if that is not UTF-8."""
+    found = text_encoding.decoded(head, whole)
+    if found is not None:
+        return found
     if b"\0" in head:
         raise _fault(path, "is no text, and no Parquet", "files of CSV, JSON and Parquet are looked at")
-    for dropped in range(1 if whole else 4):  # a character may be cut off at the end
-        try:
-            return head[: len(head) - dropped].decode("utf-8-sig"), None
-        except UnicodeDecodeError:
-            continue
-    if any(0x80 <= byte < 0xA0 for byte in head):  # characters of a Windows encoding, which Spark has no reader for
-        raise _fault(path, "is neither UTF-8 nor ISO-8859-1", "write it in UTF-8")
-    return head.decode("iso-8859-1"), "ISO-8859-1"
+    hint = "write it in UTF-8, or write the definition yourself, with the option encoding"
+    raise _fault(path, "is in an encoding that its bytes do not tell", hint)
 
 
 # --- Parquet ---------------------------------------------------------------------------------------------------------
@@ -191,7 +188,9 @@ def _json(path: Path, text: str, whole: bool, encoding: str | None) -> FileSampl
 
 
 def _encoded(encoding: str | None) -> list[str]:
-    return [f"it is not UTF-8, so {encoding}"] if encoding else []
+    if encoding is None:
+        return []
+    return [f"it is {encoding}" if encoding.startswith("UTF") else f"it is not UTF-8, so {encoding}"]
 
 
 def _is_value(line: str) -> bool:

@@ -282,7 +282,7 @@ def test_rows_that_give_way_are_found_by_their_files_whatever_these_are_called(
     names = ["it's \\ odd.json", "a+b%20c.json", "50%.json", "new\nline.json", "stays.json"]
     paths = [f"/in/{name}" for name in names]
     entries = [(path, chunk) for path in paths for chunk in (1, 2)]
-    rows = [Row(source_file=reread_rows._as_spark_names(path), _chunk=chunk) for path, chunk in entries]
+    rows = [Row(source_file=reread_rows.as_spark_names(path), _chunk=chunk) for path, chunk in entries]
     rows += [Row(source_file=None, _chunk=1), Row(source_file="file:///in/50%.json", _chunk=1)]
     uri = str(tmp_path / "table")
     spark.createDataFrame(rows).write.format("delta").save(uri)  # type: ignore[type-var]

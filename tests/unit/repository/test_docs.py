@@ -319,7 +319,7 @@ def test_the_readme_has_commands() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["make dmeo", "make demo INPTU=x", "sluicegate runn x", "sluicegate run x --lkae y", "sluicegate files x", "rm x"],
+    ["make dmeo", "make demo INPTU=x", "sluicegate runn x", "sluicegate run x --lkae y", "sluicegate schema x", "rm x"],
 )
 def test_a_wrong_command_would_be_seen(line: str) -> None:
     with pytest.raises((AssertionError, TyperException)):

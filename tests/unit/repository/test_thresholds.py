@@ -29,6 +29,12 @@ LOOKS = "how much people are shown; nothing is decided by it"
 SAMPLE = "of made-up data"
 
 CROSSED: dict[str, str] = {
+    "bronze.decoded_files.LEFT_OVER": "tests/unit/bronze/test_decoded_files.py::"
+    "test_copies_of_a_killed_run_are_removed_after_LEFT_OVER",
+    "bronze.decoded_files.SMALL": "tests/unit/bronze/test_decoded_files.py::"
+    "test_files_of_more_than_SMALL_bytes_are_decoded_by_executors",
+    "bronze.text_decoder.DEEPEST": "tests/unit/bronze/test_text_decoder.py::"
+    "test_json_of_more_than_DEEPEST_levels_is_corrupt",
     "airflow.page.forms.LONGEST": "tests/unit/airflow/page/test_app.py::test_what_is_no_form_of_the_page_is_refused",
     "lake.discards.ATTEMPTS": "tests/unit/lake/test_discards.py::test_a_race_that_is_lost_ATTEMPTS_times_is_reported",
     "run.discard.LONGEST_NOTE": "tests/unit/cli/test_discard.py::test_a_note_has_up_to_LONGEST_NOTE_characters",
@@ -274,6 +280,10 @@ EXEMPT = {
     "monitor.streams.BEAT": TIME,
     "cli.options.WATCHED_EVERY": TIME,
     "lake.compaction.ROW_GROUP": SHAPE,
+    "bronze.text_decoder.FIRST": SHAPE,
+    "bronze.text_decoder.HEAD": SHAPE,
+    "bronze.xml_content.SHOWN": LOOKS,
+    "tools.scaffold.text_encoding.LONGEST": SHAPE,
     "schema.values._SHORT": "no time with a seventh digit of a second is as short, and a longer one is looked at",
 }
 

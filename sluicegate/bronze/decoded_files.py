@@ -1,0 +1,252 @@
+"""Copies in UTF-8 of files that Spark would not read right, for as long as a ledger batch is read.
+
+Files in another encoding are read from copies. Files in UTF-8 are read as they are, and a cheap condition stops the job
+at what may have been a byte that is no text (``UNSURE_OF_BYTES``). Then the batch is read again, thoroughly: its files
+are looked through byte by byte, and those with such bytes are read from copies without these records.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from sluicegate.bronze import text_decoder
+from sluicegate.bronze.json_reader import CORRUPT_AS
+from sluicegate.bronze.landed_paths import is_odd
+from sluicegate.bronze.reread_rows import as_spark_names
+from sluicegate.bronze.text_decoder import UNSURE_OF_BYTES, Decoding
+from sluicegate.console import say
+from sluicegate.definition import encodings
+from sluicegate.errors import SluicegateError, SourceError, Where
+from sluicegate.lake import layout
+from sluicegate.spark import executors
+from sluicegate.sql.identifiers import quoted
+from sluicegate.storage import filesystems
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from sluicegate.definition import BronzeTable
+
+TEXTS = ("csv", "json", "text", "xml")
+
+# What Spark writes for bytes that are no text; a text may have it, too.
+REPLACED = "\ufffd"
+
+# Bytes of files that are looked through here, and not by executors.
+SMALL = 16 * 1024 * 1024
+
+# Options of CSV that are also about writing it.
+OF_CSV = ("sep", "delimiter", "quote", "escape", "chartoescapequoteescaping", "nullvalue", "emptyvalue")
+
+# Copies of runs that were killed are removed when they are older.
+LEFT_OVER = timedelta(days=1)
+STARTED = "%Y%m%dT%H%M%S"
+
+
+@dataclass
+class DecodedFiles:
+    """Copies of landed files, and what is known of each file.
+
+    Attributes:
+        session: the Spark session.
+        folder: where the copies are.
+        thorough: whether files in UTF-8 are looked through, too.
+        results: what ``text_decoder.decode`` says, by path.
+        sentinel: text that no value has.
+    """
+
+    session: SparkSession
+    folder: str
+    thorough: bool = False
+    results: dict[str, dict[str, Any]] = field(default_factory=dict)
+    sentinel: str = field(default_factory=lambda: f"undecoded{uuid.uuid4().hex}x")
+
+    def is_sure_of(self, table: BronzeTable) -> bool:
+        """Whether each file of a table is known to be valid UTF-8, or has been decoded."""
+        return self.thorough or encoding_of(table) != "UTF-8"
+
+    def is_doubted(self, error: BaseException, table: BronzeTable) -> bool:
+        """Whether to read files again, thoroughly, after what reading them raised; from now on all are.
+
+        One that cannot be read at all may have ended the job before it came across such bytes in another. Spark's
+        parser of XML stops at them in words of its own, as its types do at JSON that is nested too deep.
+        """
+        of_spark = table.format in ("xml", "json") and not isinstance(error, SluicegateError)
+        doubted = not self.thorough and (of_spark or UNSURE_OF_BYTES in str(error))
+        self.thorough = True
+        return doubted
+
+    def places(self, name: str, table: BronzeTable, paths: Sequence[str], sizes: Mapping[str, int]) -> list[str]:
+        """Where to read some files: themselves, or their copies.
+
+        Raises:
+            SourceError: one cannot be read, or its header has bytes that are no text.
+        """
+        # Where fields are looked for in whole files, Spark takes names for patterns all the same.
+        odd = [path for path in paths if is_odd(path)] if _has_fields_in_whole_files(table) else []
+        if table.format not in TEXTS or not (odd or self.is_sure_of(table)):
+            return list(paths)
+        examined = paths if self.is_sure_of(table) else odd
+        new = [path for path in examined if path not in self.results]
+        few = executors.FEW if sum(sizes.get(path, 0) for path in new) <= SMALL else 0
+        self.results |= executors.each(self.session, text_decoder.decode, new, *_decoding(self, table), few=few)
+        for path in new:
+            if first := self.results[path].get("first"):
+                say(f"  bronze {name:<28} {path}: {first}: such records are corrupt")
+        for path in examined:
+            if why := self.results[path].get("error"):
+                hint = "check the option encoding, or land a whole file under this name again, then run again"
+                where = Where(table=name, file=path)
+                raise SourceError(f"a {table.format} file cannot be read: {path}", where=where, cause=why, hint=hint)
+        return [self.results.get(path, {}).get("copy") or path for path in paths]
+
+    def bad_records(self, paths: Sequence[str]) -> list[str]:
+        """Files of the bad records of some files."""
+        return [bad for path in paths if (bad := self.results.get(path, {}).get("bad"))]
+
+    def has_sentinels(self, paths: Sequence[str]) -> bool:
+        """Whether one of some copies has sentinels in it."""
+        tainted = {one["copy"] for one in self.results.values() if one.get("sentinels")}
+        return not tainted.isdisjoint(paths)
+
+    def landed(self, path: str) -> str:
+        """The file that a copy is of."""
+        return next((landed for landed, one in self.results.items() if path in (one.get("copy"), one.get("bad"))), path)
+
+    def named(self, raw: DataFrame, about: Column, paths: Sequence[str]) -> tuple[DataFrame, Column]:
+        """Records and the metadata of the files that these were landed as."""
+        from pyspark.sql import functions as F
+
+        read = set(paths)
+        copied = {
+            _last_part(place): (as_spark_names(landed), one["time"])
+            for landed, one in self.results.items()
+            for place in (one.get("copy"), one.get("bad"))
+            if place is not None and place in read
+        }
+        if not copied:
+            return raw, about
+        rows = [(place, path, micros) for place, (path, micros) in copied.items()]
+        former = F.broadcast(self.session.createDataFrame(rows, "place string, path string, micros long"))
+        joined = raw.join(former, F.substring_index(about["file_path"], "/", -1) == former["place"], "left")
+        path = F.coalesce(former["path"], about["file_path"])
+        time = F.coalesce(F.timestamp_micros(former["micros"]), about["file_modification_time"])
+        return joined, F.struct(path.alias("file_path"), time.alias("file_modification_time"))
+
+    def without_sentinels(self, raw: DataFrame, form: str, options: Mapping[str, str]) -> DataFrame:
+        """Records in which those with a sentinel are corrupt; their text has ``\\xfc`` for the byte 0xFC."""
+        from pyspark.sql import functions as F
+
+        columns = [name for name in raw.columns if name != CORRUPT_AS]
+        record = F.struct(*[F.col(quoted(name)) for name in columns])
+        as_json = F.to_json(record)
+        kinds = {type(field.dataType).__name__ for field in raw.schema}
+        text = as_json
+        if form == "csv" and "VariantType" not in kinds:
+            text = F.to_csv(record, {name: value for name, value in options.items() if name.lower() in OF_CSV})
+        elif form == "xml" and "VariantType" not in kinds:
+            row = next((value for name, value in options.items() if name.lower() == "rowtag"), "ROW")
+            text = F.to_xml(record, {"rowTag": row})
+        corrupt = F.coalesce(CORRUPT_AS, text)
+        every = F.concat_ws("", F.col(CORRUPT_AS), as_json)
+        tainted = F.contains(every, F.lit(self.sentinel))
+        shown = F.regexp_replace(corrupt, f"{self.sentinel}([0-9a-f]{{2}})z", r"\\x$1")
+        values = {name: F.when(~tainted, F.col(quoted(name))) for name in columns}
+        return raw.withColumns({**values, CORRUPT_AS: F.when(tainted, shown).otherwise(F.col(CORRUPT_AS))})
+
+
+def _last_part(place: str) -> str:
+    """The last part of a path."""
+    return place.rpartition("/")[2]
+
+
+def encoding_of(table: BronzeTable) -> str:
+    """Java's name of the encoding of a table's files."""
+    options = {name.lower(): value for name, value in table.options.items()}
+    found = encodings.find(options.get("encoding", options.get("charset", "UTF-8")))
+    return found.name if found is not None else "UTF-8"
+
+
+def without_encoding(options: Mapping[str, str]) -> dict[str, str]:
+    """Reader options for files that are in UTF-8, or have been decoded."""
+    return {name: value for name, value in options.items() if name.lower() not in ("encoding", "charset")}
+
+
+def demanding(value: Column, condition: Column) -> Column:
+    """A value, or the end of the job where a condition holds."""
+    from pyspark.sql import functions as F
+
+    return F.when(condition, F.raise_error(F.lit(UNSURE_OF_BYTES))).otherwise(value)
+
+
+def demanded(schema: StructType) -> dict[str, Column]:
+    """The texts among some columns, each as of ``demanding`` where it has U+FFFD."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import StringType, VariantType
+
+    found: dict[str, Column] = {}
+    for field_ in schema:
+        value = F.col(quoted(field_.name))
+        if isinstance(field_.dataType, (StringType, VariantType)):
+            text = F.to_json(value) if isinstance(field_.dataType, VariantType) else value
+            found[field_.name] = demanding(value, F.contains(text, F.lit(REPLACED)))
+    return found
+
+
+@contextmanager
+def opened(session: SparkSession, target: str, *, thorough: bool = False) -> Iterator[DecodedFiles]:
+    """Context in which files of a bronze table have copies, beside the tables of its pipeline.
+
+    Args:
+        session: the Spark session.
+        target: address of the table.
+        thorough: as in ``DecodedFiles``.
+    """
+    pipeline, name = target.rsplit("/", 2)[0], _last_part(target)
+    home = f"{pipeline}/_state/{name}_decoded"
+    decoded = DecodedFiles(session, f"{home}/{datetime.now(UTC).strftime(STARTED)}-{uuid.uuid4().hex}", thorough)
+    try:
+        yield decoded
+    finally:
+        if any(one.get("copy") for one in decoded.results.values()):
+            _clear(home, _last_part(decoded.folder))
+
+
+def _clear(home: str, own: str) -> None:
+    """Removes the copies of a run, and what runs that were killed have left."""
+    fs, root = filesystems.opened(layout.address(home))
+    oldest = (datetime.now(UTC) - LEFT_OVER).strftime(STARTED)
+    with suppress(OSError):
+        for name in [_last_part(str(path)) for path in fs.ls(root, detail=False)]:
+            if name == own or name < oldest:
+                fs.rm(f"{root}/{name}", recursive=True)
+        if not fs.ls(root, detail=False):
+            fs.rmdir(root)
+
+
+def _has_fields_in_whole_files(table: BronzeTable) -> bool:
+    several = any(name.lower() == "multiline" and value.lower() == "true" for name, value in table.options.items())
+    return table.format == "xml" or (table.format == "csv" and several)
+
+
+def _decoding(decoded: DecodedFiles, table: BronzeTable) -> Decoding:
+    options = {name.lower(): value for name, value in table.options.items()}
+    several = options.get("multiline", "").lower() == "true"
+    whole = options.get("wholetext", "").lower() == "true" or (table.format == "json" and several)
+    return Decoding(
+        encoding=encoding_of(table),
+        form=table.format,
+        whole=whole,
+        several=table.format == "xml" or (table.format == "csv" and several),
+        separator=options.get("linesep", ""),
+        header=table.format == "csv" and options.get("header", "").lower() == "true",
+        comment=options.get("comment", "") if table.format == "csv" else "",
+        folder=decoded.folder,
+        sentinel=decoded.sentinel,
+    )

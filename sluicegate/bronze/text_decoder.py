@@ -1,0 +1,359 @@
+"""Decodes files of any text encoding into copies in UTF-8, and finds the records with bytes that are no text in it.
+
+Spark splits files into lines by the bytes of UTF-8 and replaces what it cannot decode by U+FFFD, in silence. So files
+in another encoding are decoded before Spark reads them, and so is a file in UTF-8 with such bytes. Where a line is a
+record, lines with such a byte go into a file beside the copy, as hexadecimal digits of their text, in which the byte is
+written as ``\\xfc``. Where records have several lines a sentinel that no value has stands for the byte.
+
+This runs on executors: it knows nothing of Spark.
+"""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Any, NamedTuple, Protocol
+
+from sluicegate.bronze.file_sizes import blocks_of
+from sluicegate.bronze.json_elements import elements
+from sluicegate.bronze.landed_paths import is_odd
+from sluicegate.definition import encodings
+from sluicegate.storage import filesystems
+
+# Message of a job that has come across bytes that may be no text, or U+FFFD, which Spark writes for them, too.
+UNSURE_OF_BYTES = "SLUICEGATE_UNSURE_OF_BYTES"
+
+# Errors of a file that cannot be read or unpacked.
+BROKEN = (OSError, EOFError, ValueError, LookupError, ImportError, zlib.error)
+
+# In decoded text, byte b that is no text is the lone surrogate U+DC00 + b: no decoder gives one by itself.
+FIRST = 0xDC00
+UNDECODED = re.compile("[\udc00-\udcff]")
+HANDLER = "sluicegate_surrogates"
+
+# Half of a surrogate pair alone, as JSON can write it: it is no character, and UTF-8 cannot have it.
+SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
+
+# Deepest nesting of a JSON text that Spark's types and parsers take, and what nests.
+DEEPEST = 200
+NESTING = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+
+LINE_END = re.compile(r"\r\n|\n|\r")
+BYTE_ORDERS = {"utf-16": ("utf-16-le", "utf-16-be"), "utf-32": ("utf-32-le", "utf-32-be")}
+DECLARED = re.compile(rb"""^\s*<\?xml[^>]*?\sencoding\s*=\s*["']([A-Za-z0-9._:-]+)["']""")
+DECLARATION = re.compile(r"""^(\s*<\?xml[^>]*?)\s+encoding\s*=\s*(?:"[^"]*"|'[^']*')""")
+HEAD = 1024
+
+
+class Decoding(NamedTuple):
+    """How files are decoded.
+
+    Attributes:
+        encoding: Java's name of the encoding.
+        form: format of the files.
+        whole: whether a file, and not a line, is a record or several.
+        several: whether a record can have several lines.
+        separator: what ends a line, if the definition says so.
+        header: whether the first line has the names of the columns.
+        comment: what a line begins with that is none.
+        folder: where the copies go.
+        sentinel: what no value has.
+    """
+
+    encoding: str
+    form: str
+    whole: bool
+    several: bool
+    separator: str
+    header: bool
+    comment: str
+    folder: str
+    sentinel: str
+
+
+class Decoder(Protocol):
+    """Incremental decoder."""
+
+    def decode(self, data: bytes, final: bool = False) -> str:
+        """Text of the next bytes."""
+
+
+class Table:
+    """Incremental decoder of an encoding with one byte a character."""
+
+    def __init__(self, characters: str, errors: str) -> None:
+        self._characters, self._errors = characters, errors
+
+    def decode(self, data: bytes, final: bool = False) -> str:
+        """Text of the next bytes."""
+        text: str = codecs.charmap_decode(data, self._errors, self._characters)[0]
+        return text
+
+
+def _as_surrogates(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    return "".join(chr(FIRST + byte) for byte in error.object[error.start : error.end]), error.end
+
+
+codecs.register_error(HANDLER, _as_surrogates)
+
+
+def decoder(encoding: str, head: bytes, errors: str = "strict") -> Decoder:
+    """Incremental decoder of files in an encoding.
+
+    Args:
+        encoding: Java's name of it.
+        head: the first bytes of the file, by which the byte order of UTF-16 and UTF-32 is known.
+        errors: Python's name of what is done about bytes that are no text.
+    """
+    found = encodings.find(encoding) or encodings.UTF_8
+    if found.characters:
+        return Table(found.characters, errors)
+    codec = byte_order(found.codec, head) if found.codec in BYTE_ORDERS else found.codec
+    return codecs.getincrementaldecoder(codec)(errors)
+
+
+def byte_order(codec: str, head: bytes) -> str:
+    """Codec of UTF-16 or UTF-32 with the byte order of some text: by its mark, else by where its ASCII characters are.
+
+    Without both it is big-endian, as in Java and RFC 2781.
+    """
+    little, big = BYTE_ORDERS[codec]
+    for order in (little, big):
+        if head.startswith("\ufeff".encode(order)):
+            return order
+    size = len("a".encode(little))
+    ascii_in = {
+        order: sum(character < "\x80" for character in head[: len(head) // size * size].decode(order, "replace"))
+        for order in (big, little)
+    }
+    return max(ascii_in, key=lambda order: ascii_in[order])
+
+
+def decode(path: str, *given: Any) -> dict[str, Any]:
+    """Decodes a file; ``given`` is a ``Decoding``.
+
+    Returns:
+        ``error`` if it cannot be read. Else ``copy``, a path, if it has to be read from one; ``bad``, a file of the
+        records with a byte that is no text, if there are any; ``sentinels``, whether the copy has any; ``size`` of the
+        copy, and ``time``, that of the file in microseconds.
+    """
+    how = Decoding(*given)
+    try:
+        about = filesystems.file(path)
+        micros = 0 if about is None else round(about[1].timestamp() * 1_000_000) // 1000 * 1000
+        encoding = _encoding(path, how)
+        copy = _Copy(path, how, encoding)
+        renamed = how.several and is_odd(path)
+        if encoding == "UTF-8" and not renamed and copy.is_needless():
+            return {"copy": None, "bad": None, "sentinels": False, "size": 0, "time": micros}
+        return {**copy.write(), "time": micros}
+    except BROKEN as error:
+        return {"error": f"{type(error).__name__}: {error}".splitlines()[0]}
+
+
+def _encoding(path: str, how: Decoding) -> str:
+    """Encoding of a file: that of the definition, unless an XML file declares another one.
+
+    JSON is read as what it begins like, where the definition names no other: RFC 4627, section 3.
+    """
+    with filesystems.reader(path) as file:
+        head = next(blocks_of(file, path), b"")[:HEAD]
+    if how.form == "xml":
+        if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            return "UTF-16"
+        declared = DECLARED.match(head.removeprefix(codecs.BOM_UTF8))
+        named = encodings.find(declared[1].decode()) if declared else None
+        return named.name if named is not None and named.is_readable else how.encoding
+    if how.form == "json" and how.encoding == "UTF-8" and b"\0" in head[:4]:
+        return "UTF-32" if re.match(rb"\0\0..|\xff\xfe\0\0|.\0\0\0", head, re.DOTALL) else "UTF-16"
+    return how.encoding
+
+
+def _has_lone_surrogate(text: str) -> bool:
+    """Whether a text of JSON has an escaped half of a surrogate pair without the other half."""
+    if SURROGATE.search(text) is None:
+        return False
+    high = -1  # where the pair of the last first half has to go on
+    for escape in ESCAPE.finditer(text):
+        unit = int(escape[1] or "0", 16)
+        if 0xDC00 <= unit <= 0xDFFF and escape.start() == high:
+            high = -1
+            continue
+        if high >= 0 or 0xDC00 <= unit <= 0xDFFF:
+            return True
+        high = escape.end() if 0xD800 <= unit <= 0xDBFF else -1
+    return high >= 0
+
+
+def _is_too_deep(text: str) -> bool:
+    """Whether a text of JSON is nested deeper than Spark can read."""
+    if text.count("{") + text.count("[") <= DEEPEST:
+        return False
+    depth = 0
+    for token in NESTING.finditer(text):
+        depth += (token[0] in "{[") - (token[0] in "}]")
+        if depth > DEEPEST:
+            return True
+    return False
+
+
+class _Copy:
+    """A copy of one file in UTF-8, and the file of its bad records."""
+
+    def __init__(self, path: str, how: Decoding, encoding: str) -> None:
+        self.path, self.how, self.encoding = path, how, encoding
+        self.copy = f"{how.folder}/{hashlib.sha256(path.encode()).hexdigest()}"
+        self.bad = f"{self.copy}.bad"
+        self.counts = {"good": 0, "bad": 0, "sentinels": 0}
+        self.begun = not how.header
+        self.first, self.line = "", 1
+
+    def is_needless(self) -> bool:
+        """Whether a file in UTF-8 has nothing that is bad."""
+        return not any(map(self._is_odd, self._of_whole_lines(self._texts())))
+
+    def write(self) -> dict[str, Any]:
+        """Writes both, as far as they have something in them."""
+        fs, root = filesystems.opened(self.copy)
+        with suppress(FileExistsError):
+            fs.makedirs(fs._parent(root), exist_ok=True)
+        with fs.open(root, "wb") as good, fs.open(f"{root}.bad", "wb") as bad:
+            for text, lines in self._parts():
+                data = text.encode()
+                self.counts["good"] += len(data)
+                good.write(data)
+                for line in lines:
+                    self.counts["bad"] += 1
+                    bad.write(line.encode().hex().encode() + b"\n")
+        return {
+            "copy": self.copy, "bad": self.bad if self.counts["bad"] else None,
+            "sentinels": bool(self.counts["sentinels"]), "size": self.counts["good"], "first": self.first,
+        }  # fmt: skip
+
+    def _parts(self) -> Iterator[tuple[str, list[str]]]:
+        """Parts of the text without what is bad, each with the bad records in it."""
+        if self.how.whole:
+            yield self._whole("".join(self._texts()))
+        elif self.how.several:
+            yield from ((self._with_sentinels(text), []) for text in self._texts())
+        else:
+            yield from map(self._lines, self._of_whole_lines(self._texts()))
+
+    def _texts(self) -> Iterator[str]:
+        """The decoded text, block by block, without a byte order mark."""
+        with filesystems.reader(self.path) as file:
+            blocks = blocks_of(file, self.path)
+            head = next(blocks, b"")
+            decoding = decoder(self.encoding, head[: 4 * HEAD], HANDLER)
+            text = decoding.decode(head).removeprefix("\ufeff")
+            yield DECLARATION.sub(r"\1", text) if self.how.form == "xml" else text
+            for block in blocks:
+                yield decoding.decode(block)
+            yield decoding.decode(b"", True)
+
+    def _of_whole_lines(self, texts: Iterable[str]) -> Iterator[str]:
+        """The text in parts that end with a line."""
+        rest = ""
+        for text in texts:
+            rest += text
+            end = self._end_of_lines(rest)
+            if end:
+                yield rest[:end]
+                rest = rest[end:]
+        if rest:
+            yield rest
+
+    def _end_of_lines(self, text: str) -> int:
+        if separator := self.how.separator:
+            last = text.rfind(separator)
+            return last + len(separator) if last >= 0 else 0
+        # A \r at the end may be the first half of a \r\n.
+        return max(text.rfind("\n"), text.rfind("\r", 0, len(text) - 1)) + 1
+
+    def _lines(self, text: str) -> tuple[str, list[str]]:
+        if self.begun and not self._is_odd(text):
+            self.line += text.count(self.how.separator or "\n")
+            return text, []
+        good: list[str] = []
+        bad: list[str] = []
+        for line, end in _split(text, self.how.separator):
+            odd = self._is_odd(line)
+            if odd and not self.begun:
+                raise ValueError(f"its header has {self._fault(line)}")
+            self.begun = self.begun or not self._comes_before_header(line)
+            if odd:
+                bad.append(self._bad(line))
+            else:
+                good.append(line + end)
+            self.line += 1
+        return "".join(good), bad
+
+    def _comes_before_header(self, line: str) -> bool:
+        return not line.strip() or bool(self.how.comment and line.startswith(self.how.comment))
+
+    def _is_odd(self, text: str) -> bool:
+        """Whether a text has bytes that are no text, or what no reader of JSON takes."""
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            return True
+        if self.how.form != "json":
+            return False
+        values = [text] if self.how.whole else text.split("\n")
+        return _has_lone_surrogate(text) or any(map(_is_too_deep, values))
+
+    def _whole(self, text: str) -> tuple[str, list[str]]:
+        """A file of one record, or of an array of them."""
+        if not self._is_odd(text):
+            return text, []
+        parts = elements(text) if self.how.form == "json" else []
+        if len(parts) < 2 and not (parts and parts[0][1]):
+            return "", [self._bad(text)]
+        good = [part for part, _ in parts if not self._is_odd(part)]
+        bad = [self._bad(part) for part, _ in parts if self._is_odd(part)]
+        rest = parts[-1][0] if not parts[-1][1] else ""
+        closed = "" if rest and rest in good else "]"
+        return (f"[{','.join(good)}{closed}" if good else ""), bad
+
+    def _with_sentinels(self, text: str) -> str:
+        """Text in which a sentinel stands for each byte that is no text."""
+        sentinel = self.how.sentinel
+        shown, count = UNDECODED.subn(lambda found: f"{sentinel}{ord(found[0]) - FIRST:02x}z", text)
+        self.counts["sentinels"] += count
+        if count:
+            self._bad(text)
+        self.line += text.count("\n")
+        return shown
+
+    def _bad(self, text: str) -> str:
+        """The text of a bad record, to be read by people."""
+        self.first = self.first or f"it has {self._fault(text)}"
+        return UNDECODED.sub(lambda found: f"\\x{ord(found[0]) - FIRST:02x}", text)
+
+    def _fault(self, text: str) -> str:
+        """What is wrong in a text that begins in the line ``self.line``; no value of it, which may be personal data."""
+        found = UNDECODED.search(text)
+        if found is None and _is_too_deep(text):
+            return f"a JSON value in line {self.line} that is nested more than {DEEPEST} deep, which Spark cannot read"
+        if found is None:
+            return f"half of a surrogate pair in line {self.line}, which is no character"
+        line = self.line + text.count("\n", 0, found.start())
+        byte = f"the byte 0x{ord(found[0]) - FIRST:02X} in line {line}"
+        return f"{byte}, which is no text in {self.encoding}, by the option encoding or without it"
+
+
+def _split(text: str, separator: str) -> Iterator[tuple[str, str]]:
+    """Lines of a text, each with what ends it."""
+    at = 0
+    for found in re.finditer(re.escape(separator) if separator else LINE_END, text):
+        yield text[at : found.start()], found[0]
+        at = found.end()
+    if text[at:]:
+        yield text[at:], ""

@@ -1,0 +1,77 @@
+"""Text encodings by the names that Java has for them, which are those of Spark's option ``encoding``.
+
+The table ``encodings.tsv`` has all of Java 17. Encodings of one byte a character are decoded as Java does it, by their
+own 256 characters where Python has no codec or another one; those of several bytes by Python's codec of that name.
+https://docs.oracle.com/en/java/javase/17/intl/supported-encodings.html
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+TABLE = Path(__file__).with_name("encodings.tsv")
+
+# What comes before the 256 characters of an encoding, and what stands for one that Python cannot decode.
+CHARACTERS, UNREADABLE = "=", "-"
+
+# Names of other programs for encodings that Java knows by names which are not like these.
+ELSEWHERE = {"utf-8-sig": "UTF-8", "utf8mb4": "UTF-8", "ansi": "windows-1252", "unicode-16": "UTF-16"}
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """A text encoding.
+
+    Attributes:
+        name: what Java calls it.
+        codec: Python's codec of it; empty if there is none.
+        characters: character of each byte, U+FFFE for none; empty if the codec decodes it.
+    """
+
+    name: str
+    codec: str
+    characters: str = ""
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether files in it can be decoded."""
+        return bool(self.codec or self.characters)
+
+
+UTF_8 = Encoding("UTF-8", "utf-8")
+
+
+def find(name: str) -> Encoding | None:
+    """The encoding of a name or alias, whatever its case; None if Java knows none of that name."""
+    return _by_name().get(name.strip().lower())
+
+
+def nearest(name: str) -> str:
+    """Java's name of the encoding whose name or alias is most like a name; empty if none is like it."""
+    known = _by_name()
+    lower = name.strip().lower()
+    if lower in ELSEWHERE:
+        return ELSEWHERE[lower]
+    bare = {"".join(filter(str.isalnum, other)): found.name for other, found in known.items() if found.is_readable}
+    near = difflib.get_close_matches("".join(filter(str.isalnum, lower)), bare, 1, 0.6)
+    return bare[near[0]] if near else ""
+
+
+@cache
+def _by_name() -> dict[str, Encoding]:
+    found: dict[str, Encoding] = {}
+    for line in TABLE.read_text("utf-8").splitlines():
+        if line.startswith("#"):
+            continue
+        name, aliases, decoded = line.split("\t")
+        characters = ""
+        if decoded.startswith(CHARACTERS):
+            cells = decoded.removeprefix(CHARACTERS)
+            characters = "".join(chr(int(cells[at : at + 4], 16)) for at in range(0, len(cells), 4))
+        codec = "" if characters or decoded == UNREADABLE else decoded
+        encoding = Encoding(name, codec, characters)
+        found |= {alias.lower(): encoding for alias in (name, *aliases.split())}
+    return found
