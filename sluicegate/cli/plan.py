@@ -179,7 +179,8 @@ def _described(definition: Pipeline, layer: str, name: str, strategy: RefreshStr
     of_flows = [f"by the flows {', '.join(table.several)}"] if table.several else []
     if changes := table.changes:
         rows = f"{'each version' if changes.history else 'latest row'} for each {', '.join(changes.keys)}"
-        how = [f"{rows} by {changes.sequence_by}", *of_flows, *(_joined(table) if table.several else [])]
+        how = [f"{rows} by {changes.sequence_by}", *_of_deletes(table), *of_flows]
+        how += _joined(table) if table.several else []
         return reads if table.several else str(table.from_), "; ".join(how)
     of_a_record = "many rows of a record" if table.many else "a row for each record"
     how = [*([f"one row for each {', '.join(table.keys)}"] if table.keys else [])]
@@ -188,6 +189,15 @@ def _described(definition: Pipeline, layer: str, name: str, strategy: RefreshStr
         how.append("each batch reads the keys of the whole table, as no event_time among them says where to look")
     how += [f"by the Python function {maker.python}" for maker in table.makers.values() if maker.is_python]
     return reads, "; ".join([*how, *of_flows, *_joined(table)])
+
+
+def _of_deletes(table: SilverTable) -> list[str]:
+    """Rules that a delete is not held to, where there are any."""
+    changes = table.apply_changes
+    if changes is None or changes.apply_as_deletes is None:
+        return []
+    others = [name for name, rule in table.expectations.items() if not changes.binds_deletes(rule.columns)]
+    return [f"deletes are not held to {', '.join(others)}, on more than keys and sequence"] if others else []
 
 
 def _of_flows(now: Progress) -> str:

@@ -6,7 +6,7 @@ https://docs.databricks.com/aws/en/ldp/developer/ldp-python-ref-apply-changes-fr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
@@ -108,6 +108,10 @@ class ApplyChanges(_Changes):
     def deletes(self) -> str | None:
         """Delete condition with TRY_CAST: a value that does not cast makes it NULL, which is no delete."""
         return None if self.apply_as_deletes is None else Condition.parse(self.apply_as_deletes).tried
+
+    def binds_deletes(self, columns: Iterable[str]) -> bool:
+        """Whether a delete is held to a rule on some columns: it has its key and its sequence, and may have no more."""
+        return {column.lower() for column in columns} <= {name.lower() for name in (*self.keys, self.sequence_by)}
 
     @property
     def delete_columns(self) -> list[str]:

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from sluicegate.definition import ApplyChanges, SilverTable
+from sluicegate.definition.silver_flow import SilverFlow
 from sluicegate.schema.columns import DELETES, SEQUENCE
 from sluicegate.silver.expectations import PARSED
 from sluicegate.sql.query import CAST_PREFIX
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from sluicegate.definition.silver_flow import SilverFlow
 
 
 def with_deletes(frame: DataFrame, changes: ApplyChanges | None, flags: Mapping[str, str]) -> DataFrame:
@@ -53,7 +52,8 @@ def of_values(table: SilverTable, maker: SilverTable | SilverFlow, flags: Mappin
     """
     if table.apply_changes is None:
         return
-    outputs = maker.query.cast_outputs if maker.query else []
+    by_place = isinstance(maker, SilverFlow) and maker.named_as is not None  # and not by the names that it has
+    outputs = maker.query.cast_outputs if maker.query and not by_place else []
     made = {f"{CAST_PREFIX}{number}": name for number, name in enumerate(outputs)}
     declared = {f"{name} as {kind}": name for name, kind in (table.declared or {}).items()}
     decides = identity(table) | {name.lower() for name in table.apply_changes.delete_columns}

@@ -74,7 +74,7 @@ class Rules:
         self._not_of_deletes = {name for name, its in flags.items() if {*its} <= {*map(quoted, of_values)}}
         self._not_of_deletes |= {f"{column} is not null" for column in required if column.lower() not in identity}
         for name, expectation in table.expectations.items():
-            if not {column.lower() for column in expectation.columns} <= {*identity}:
+            if table.apply_changes and not table.apply_changes.binds_deletes(expectation.columns):
                 self._not_of_deletes.add(name)
         if table.quarantine == "record":  # which is decided when all rows of a record are known
             self.conditions[WHOLE], self.actions[WHOLE] = "", "quarantine"

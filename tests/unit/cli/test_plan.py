@@ -209,3 +209,18 @@ def test_the_rules_of_each_table(tmp_path: Path) -> None:
     assert "held to" not in facts["t"]["how"]
     assert "; rules: `some`, `one`" in doc_md.of_layer(workspace.definition, "gold")
     assert "; rules: `there`" in doc_md.of_layer(workspace.definition, "bronze")
+
+
+def test_rules_that_deletes_are_not_held_to_are_told(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    workspace.define(
+        "name: heart_rate\nbronze:\n  raw: {path: '${landing}/raw', format: json, schemaHints: at INT}\n"
+        "silver:\n  t:\n    from: raw\n    apply_changes: {keys: [id], sequence_by: at, apply_as_deletes: op = 'D'}\n"
+        "    expect_all_or_quarantine: {sane: v > 0, known: Id > 0 AND AT > 0, odd: id > v}\n"
+    )
+    (tmp_path / "landing" / "raw").mkdir(parents=True)
+    write_deltalake(workspace.uri("raw"), pa.table({"id": [1]}))
+    places = [f"--{name}={tmp_path / name}" for name in ("lake", "landing", "pipelines")]
+    done = CliRunner().invoke(app.app, ["plan", "heart_rate", *places, "--json"])
+    assert done.exit_code == 0, done.output
+    assert "deletes are not held to sane, odd, on more than keys and sequence" in done.output
