@@ -21,7 +21,8 @@ CREATE OR REFRESH STREAMING TABLE visits_raw
 AS SELECT * FROM STREAM read_files('/mnt/clinic/visits', format => 'json', inferColumnTypes => false);
 
 CREATE OR REFRESH STREAMING TABLE wards_raw
-AS SELECT *, _metadata.file_path AS file FROM cloud_files('/mnt/clinic/wards', 'csv', map('header', 'true'));
+AS SELECT *, _metadata.file_path AS file FROM cloud_files('/mnt/clinic/wards', 'csv',
+  map('header', 'true', 'cloudFiles.schemaHints', 'seq INT'));
 
 CREATE OR REFRESH STREAMING TABLE visits (
   CONSTRAINT positive EXPECT (minutes > 0) ON VIOLATION DROP ROW
