@@ -164,10 +164,12 @@ EXPLANATIONS = {
             "New fields in files, with `schemaEvolutionMode: failOnNewColumns`.",
             "A declared type that differs from the type the table has.",
             "A query or transform that returns other columns than before.",
+            "A changed definition of a silver table that keeps values of its lookups as of former runs.",
         ),
         (
             "Add the field to `schemaHints`, or choose another `schemaEvolutionMode`.",
             "Keep the type of the table and CAST in silver, or re-read all files with `sluicegate reset`.",
+            "Take the change of a silver or gold definition back, or run the full refresh that the message names.",
         ),
         "autoloader.md",
     ),

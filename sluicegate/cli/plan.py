@@ -139,6 +139,8 @@ def _would(definition: Pipeline, waiting: Plan, work: TableWork, news: set[str])
         versions = f"take versions {now.since + 1} to {now.until}" if now.since < now.until else ""
         versions = _of_flows(now) if now.streams else versions
         would = "; ".join(filter(None, [versions, now.why]))
+    elif now.command:
+        would = f"refuse: {now.why}; `{now.command}` rebuilds it"
     elif now.kind == "whole":
         would = f"full refresh: {now.why}" if now.why else "create it"
     elif follows:

@@ -106,7 +106,7 @@ class Batch:
         """The same batch over all rows of the source, to replace the target."""
         count = self.opened.rows_at(self.flow.source, self.progress.until)
         everything = Delivery(self.records(), self.flow)
-        return replace(self, delivery=everything, read=count, whole=True, reprocesses=False)
+        return replace(self, delivery=everything, read=count, whole=True, reprocesses=False, choice=None)
 
     def changes_of(self, name: str, since: int | None = None) -> DataFrame:
         """Change feed of another input since a version, with Delta's columns of a change.

@@ -10,6 +10,7 @@ from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING
 
 from sluicegate import pii_key
+from sluicegate.flow.definition_changes import StoredRows
 from sluicegate.flow.model import Flow
 from sluicegate.lake import layout, log
 from sluicegate.lake.table import Tables
@@ -51,6 +52,9 @@ def _as_defined(flow: Flow, pipeline: Pipeline, at: layout.Lake) -> Flow:
     if flow.table in pipeline.deidentified_tables:
         return flow
     _, table = pipeline.table(flow.table)
+    if flow.table in pipeline.silver:
+        command = f"sluicegate run {pipeline.name} --full-refresh {flow.table}"
+        flow = replace(flow, stored=StoredRows(pipeline.silver[flow.table], command))
     address = _addresses(pipeline, at)
     references = {name: address[name] for name in table.rules_read(flow.table)}
     return replace(

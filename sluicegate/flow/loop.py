@@ -22,6 +22,7 @@ from sluicegate.console import say
 from sluicegate.errors import UserError, Where
 from sluicegate.flow import delivery, parts, source_changes, stream_batch, thresholds
 from sluicegate.flow.batch import Batch, raise_readable
+from sluicegate.flow.definition_changes import refused
 from sluicegate.flow.delivery import Delivery, ExpectedRows, truncated
 from sluicegate.flow.foreach_batch import run_available
 from sluicegate.flow.model import Flow, Progress, name_of
@@ -73,12 +74,15 @@ def run(
         SluicegateError: whatever ``apply`` raises, with its class (Spark would lose it).
         QueryError: Spark refuses the query.
         UserError: a choice is only to be validated, and there is no table yet to compare with.
+        SchemaMismatch: its definition changed so that it needs a full refresh which no run makes by itself.
     """
     opened = opened or Tables()
     # Read once more on purpose: a minute may have passed since, in which the session was started, and what others have
     # committed by now (a RESTORE of the target above all) is what this batch has to begin at.
     now = _now(flow, opened, choice)
     now = now.full_refresh() if full_refresh else now
+    if now.command:
+        raise refused(flow.table, now.why, ", ".join(sorted(flow.as_of_run)), now.command)
     if choice is not None and choice.validate and now.kind == "whole":
         raise UserError(
             f"{flow.table} gets a full refresh by the next run, so there is nothing to compare with",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from sluicegate.lake.table_description import Description
 
 if TYPE_CHECKING:
+    from sluicegate.flow.definition_changes import StoredRows
     from sluicegate.sql.refresh.strategy import RefreshStrategy
 
 
@@ -49,6 +50,7 @@ class Flow:
         treated: columns that the source of a de-identified copy has to have, in lower case.
         makes: columns that each flow of that source makes, in lower case; None where its data tells.
         batch_bytes: bytes of the source's files that one batch takes in; None: all that waits.
+        stored: what the definition says of the rows that it stores, if it is a silver table.
     """
 
     layer: str
@@ -78,6 +80,7 @@ class Flow:
     treated: frozenset[str] = frozenset()
     makes: Mapping[str, frozenset[str] | None] = field(default_factory=dict)
     batch_bytes: int | None = None
+    stored: StoredRows | None = None
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -146,6 +149,7 @@ class Progress:
         streams: progress of each of the flows whose source is there, by name; empty where there is only one.
         removed: flows that the target has records of, and the definition no more.
         of_the_run: whether nothing changed, and a full refresh is due only since the result depends on when it is run.
+        command: the command for a full refresh that no run makes by itself; empty where one does.
     """
 
     kind: Literal["idle", "blocked", "incremental", "whole"]
@@ -166,6 +170,7 @@ class Progress:
     streams: Mapping[str, StreamProgress] = field(default_factory=dict)
     removed: tuple[str, ...] = ()
     of_the_run: bool = False
+    command: str = ""
 
     @property
     def reprocesses(self) -> bool:
@@ -200,7 +205,8 @@ class Progress:
     def full_refresh(self) -> Progress:
         """The same progress, with a full refresh that a person requested."""
         why = "a full refresh was asked for"
-        return replace(self, kind="whole", why=why) if self.kind in ("idle", "incremental") else self
+        found = replace(self, command="")
+        return replace(found, kind="whole", why=why) if self.kind in ("idle", "incremental") else found
 
 
 def name_of(uri: str) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.errors import SluicegateError, Where
-from sluicegate.flow import source_changes, stream_progress
+from sluicegate.flow import foreseen_types, source_changes, stream_progress
 from sluicegate.flow.model import Flow, Progress, name_of
 from sluicegate.lake import layout, log, offsets, tables
 from sluicegate.lake.table import Table, Tables
@@ -60,6 +60,7 @@ def progress(flow: Flow, opened: Tables | None = None) -> Progress:
     of_many, of_flows = (flow.by_record and name in _columns(source) for name in (ROW, FLOW))
     identity = _Identity(of_many=of_many, of_flows=of_flows)
     why = _why_whole(flow, source, past, offset, stamps, identity) if past is not None else ""
+    why = why or _why_stored(flow, target)
     _demand_possible(flow, offset, until, why)
     restores = past.facts() if past is not None else []
     now = Progress(
@@ -72,7 +73,7 @@ def progress(flow: Flow, opened: Tables | None = None) -> Progress:
         return replace(now, kind="idle" if until in (0, since) else "incremental", why=why)
     # The first time, too: rows that the source once had and has no more do not belong in the target.
     if why or offset is None or past is None or past.ours is None:
-        return replace(now, kind="whole")
+        return replace(now, kind="whole", command=_command(flow, target))
     if not flow.by_record:
         changed = {name: was for name, was in _changed(stamps, past.ours).items() if name in flow.followed}
         why = f"{', '.join(sorted(changed))} changed" if changed else ""
@@ -127,6 +128,8 @@ def _of_streams(flow: Flow, now: Progress, opened: Tables) -> Progress:
     why = why or _why_numbered(flow, last, _Identity(of_many=now.of_many, of_flows=True))
     if why:
         return replace(now, kind="whole", why=why)
+    if why := _why_stored(flow, target):
+        return replace(now, kind="whole", why=why, command=_command(flow, target))
     reasons = [one.why for one in streams.values() if one.why]
     reasons += [f"the flow {name} is new" for name, one in streams.items() if not one.known]
     reasons += [f"the flow {name} is no longer in the definition" for name in now.removed]
@@ -293,6 +296,19 @@ def _why_numbered(flow: Flow, last: log.Commit, identity: _Identity) -> str:
     if bool(ours.get("by_flow")) == identity.of_flows:
         return ""
     return f"several flows fill {source} now" if identity.of_flows else f"one flow fills {source} now"
+
+
+def _why_stored(flow: Flow, target: Table) -> str:
+    """Reason, if rows of the target are not comparable with those of today's definition; empty if they are."""
+    past = target.restores
+    if flow.stored is None or past is None or past.ours is None:
+        return ""
+    return flow.stored.change(past.ours, foreseen_types.stored(target.delta))
+
+
+def _command(flow: Flow, target: Table) -> str:
+    """The command for a full refresh that its changed definition takes, where rows have values of former lookups."""
+    return flow.stored.command if flow.stored is not None and flow.as_of_run and _why_stored(flow, target) else ""
 
 
 def _why_other(flow: Flow, source: DeltaTable, last: log.Commit) -> str:

@@ -148,7 +148,7 @@ def _of_everything(batch: StreamsBatch) -> StreamsBatch:
     counts = {name: batch.opened.rows_at(*place) for name, place in at.items()}
     return replace(
         batch, delivery=_first(deliveries), deliveries=deliveries, counts=counts, read=sum(counts.values()),
-        whole=True, reprocesses=False,
+        whole=True, reprocesses=False, choice=None,
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 
-from sluicegate.frames import small_writes
+from sluicegate.frames import small_writes, stored_types
 from sluicegate.frames.data_skipping import of_chunks
 from sluicegate.frames.value_equality import grouped, is_loose, is_plain, together
 from sluicegate.schema.columns import IDENTITY
@@ -44,7 +44,8 @@ def difference(new: DataFrame, old: DataFrame | None, keys: Sequence[str] = IDEN
     if old is None:
         return new.withColumn(OP, F.lit("insert"))
     kinds = {field.name: field.dataType for field in new.schema}
-    absent = {c: F.lit(None).cast(kind) for c, kind in kinds.items() if c not in old.columns}
+    there = {column.lower() for column in old.columns}
+    absent = {c: F.lit(None).cast(kind) for c, kind in kinds.items() if c.lower() not in there}
     old = old.withColumns(absent) if absent else old
     values = [c for c in kinds if c not in (*keys, *WRITTEN) or (c in keys and is_loose(kinds[c]))]
     held, made = _comparable(old, new, values)
@@ -222,6 +223,7 @@ def _merge(
     kinds: Sequence[str],
 ) -> None:
     session = changes.sparkSession
+    stored_types.demand_same(changes.drop(OP).schema, uri)
     rows = changes.where(F.col(OP).isin(*kinds))
     rows = F.broadcast(rows) if few else rows
     if connect.is_remote(session):
@@ -284,8 +286,8 @@ def _grouped(frame: DataFrame, key: str, name: str) -> Column:
 
 def _comparable(old: DataFrame, new: DataFrame, columns: Sequence[str]) -> tuple[Column, Column]:
     """Values of stored and of expected rows in forms that Spark compares; neither is NULL."""
-    was, now = ({one.name: one.dataType for one in frame.schema} for frame in (old, new))
-    pairs = [together(F.col(quoted(c)), was[c], F.col(quoted(c)), now[c]) for c in columns]
+    was, now = ({one.name.lower(): one.dataType for one in frame.schema} for frame in (old, new))
+    pairs = [together(F.col(quoted(c)), was[c.lower()], F.col(quoted(c)), now[c.lower()]) for c in columns]
     return _together([held for held, _ in pairs]), _together([made for _, made in pairs])
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluicegate.frames import row_bytes
+from sluicegate.frames import row_bytes, stored_types
 from sluicegate.frames.data_skipping import RANGES, ranges
 from sluicegate.lake import file_statistics, small_commits, tables
 from sluicegate.spark import commit_settings, table_reader
@@ -36,7 +36,10 @@ def append(rows: DataFrame, uri: str, *, few: bool, **options: str) -> None:
         few: whether they are few enough for the driver.
         options: options of Delta's writer for a table that is made by this.
     """
-    if few and (table := tables.delta_table(uri)) is not None and _fits(table, rows.schema, every=False):
+    table = tables.delta_table(uri)
+    if table is not None:
+        stored_types.demand_same(rows.schema, uri, table)
+    if few and table is not None and _fits(table, rows.schema, every=False):
         found = row_bytes.brought(rows)
         if found is not None and file_statistics.right_of(found):
             small_commits.append(uri, found, commit_settings.facts(rows.sparkSession), table)

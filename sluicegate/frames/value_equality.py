@@ -25,6 +25,7 @@ from pyspark.sql.types import (
 )
 
 from sluicegate.frames.variants import canonical
+from sluicegate.sql import types
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -66,8 +67,9 @@ def sorts_as_it_is(kind: DataType) -> bool:
 def together(held: Column, was: DataType, made: Column, now: DataType) -> tuple[Column, Column]:
     """Stored and expected value as ``exact`` makes them, though their types may differ.
 
-    Fields of structs belong together by their names; one that only one of them has is NULL in the other. A value of
-    another type is compared as the table stores it; where it cannot be stored so, the two differ.
+    Fields of structs belong together by their names; one that only one of them has is NULL in the other. Values of two
+    types are compared in one that holds all values of both; where there is none, only NULL is the same. Never as a cast
+    to the stored type would leave them: 12.50 is not the 12 that an INT has.
 
     Args:
         held: the stored value.
@@ -244,14 +246,17 @@ def _both(was: DataType, now: DataType) -> tuple[_Form, _Form]:
             return _entries(keys[0], values[0]), _entries(keys[1], values[1])
     nested = (ArrayType, MapType, StructType, VariantType)
     if isinstance(was, nested) or isinstance(now, nested):  # only NULL can be the same
-        return lambda value: F.when(value.isNotNull(), 1), lambda value: F.when(value.isNotNull(), 2)
-    form = _exact(was)
+        return _if_present(1), _if_present(2)
+    wide = types.common(was, now)
+    if wide is None:
+        return _if_present(1), _if_present(2)
+    form, kind = _exact(wide), types.as_ddl(wide)
+    return lambda value: form(value.cast(kind)), lambda value: form(value.cast(kind))
 
-    def stored_form(value: Column) -> Column:
-        cast = value.try_cast(was)
-        return _with(form(cast), value.isNotNull() & cast.isNull())
 
-    return lambda value: _with(form(value), F.lit(False)), stored_form
+def _if_present(number: int) -> _Form:
+    """Form by which a value is equal to no value of another number, and NULL to NULL."""
+    return lambda value: F.when(value.isNotNull(), number)
 
 
 def _both_structs(was: StructType, now: StructType) -> tuple[_Form, _Form]:

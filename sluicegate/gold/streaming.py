@@ -35,6 +35,7 @@ from sluicegate.flow.model import Flow, Progress, name_of
 from sluicegate.flow.progress import progress
 from sluicegate.flow.report import TableReport
 from sluicegate.flow.stream_checkpoint import Checkpoint
+from sluicegate.frames import stored_types
 from sluicegate.frames.merge import bring, difference, merge_by, merged
 from sluicegate.frames.record_ids import materialize
 from sluicegate.gold import query_analysis
@@ -277,6 +278,8 @@ class _Stream:
         held = None if there is None else there.limit(0)  # rows that come take no other's place
         rules.demand(evaluated, held, lambda: rows if there is None else there.unionByName(rows))
         _faults.point("gold.before_commit")
+        if not replaces:
+            stored_types.demand_same(rows.schema, self.flow.target)
         with batch.commit(fenced=fenced, **self._about(), **rules.facts):
             writer = batch.described(rows).write.format("delta").mode(how)
             writer.option("overwriteSchema" if replaces else "mergeSchema", "true").save(self.flow.target)

@@ -23,6 +23,8 @@ class Outdated:
         part: whether only some of them may be of a former definition, as later batches were made by today's.
         by_itself: whether the next run brings all of them up to date.
         commands: the commands that do, the first for all rows; empty if the next run does.
+        why: what makes its rows incomparable with those of today's definition; empty if they go together.
+        compares: whether the next run that takes in records compares types that only Spark knows.
     """
 
     table: str
@@ -30,20 +32,31 @@ class Outdated:
     part: bool = False
     by_itself: bool = False
     commands: tuple[str, ...] = ()
+    why: str = ""
+    compares: bool = False
 
     def facts(self) -> dict[str, Any]:
         """JSON facts."""
-        return {"rows": self.rows, "part": self.part, "by_itself": self.by_itself, "commands": list(self.commands)}
+        found = {"rows": self.rows, "part": self.part, "by_itself": self.by_itself, "commands": list(self.commands)}
+        return found | ({"why": self.why} if self.why else {})
 
     def __str__(self) -> str:
         """What is so and what to do, in a sentence."""
         many = f"{self.rows:,} {'row' if self.rows == 1 else 'rows'}"
         of = f"some of its {many} may still follow" if self.part else f"its {many} still follow"
+        since = f", since {self.why}" if self.why else ""
         if self.by_itself:
-            return f"{self.table}: {of} a former definition; the next run gives it a full refresh by itself"
+            return f"{self.table}: {of} a former definition; the next run gives it a full refresh by itself{since}"
+        if self.why:
+            return f"{self.table}: {of} a former definition, and the next run refuses it{since}: `{self.commands[0]}`"
         first, *others = (f"`{command}`" for command in self.commands)
         rest = f"; {' or '.join(others)} does so for a part" if others else ""
-        return f"{self.table}: {of} a former definition, and a run leaves them so: {first} reprocesses them{rest}"
+        types = (
+            "; if a column is of another type now, the run finds that and rebuilds the table" if self.compares else ""
+        )
+        return (
+            f"{self.table}: {of} a former definition, and a run leaves them so: {first} reprocesses them{rest}{types}"
+        )
 
 
 def outdated(pipeline: Pipeline, waiting: Pending, opened: Tables) -> dict[str, Outdated]:
@@ -67,8 +80,11 @@ def _of_table(pipeline: Pipeline, work: TableWork, opened: Tables) -> Outdated |
     table = pipeline.silver.get(name)
     if table is None or not former_definition.in_silver(table, last, work.progress.streams):
         return None
-    whole = work.progress.kind == "whole"
     part = bool((last.ours or {}).get("mixed")) and (last.ours or {}).get("definition") == table.fingerprint
+    now = work.progress
+    if now.kind == "whole":
+        refused = (now.command,) if now.command else ()
+        return Outdated(name, handle.rows, part, not refused, refused, now.why)
     commands = [f"sluicegate replay {pipeline.name} {name} --everything"]
     commands += [f"sluicegate run {pipeline.name} --from DAY --to NEXT_DAY"] if table.event_time else []
-    return Outdated(name, handle.rows, part, whole, () if whole else tuple(commands))
+    return Outdated(name, handle.rows, part, commands=tuple(commands), compares=not part)

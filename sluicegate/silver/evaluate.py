@@ -14,6 +14,7 @@ from sluicegate.definition.apply_changes import END_AT, START_AT
 from sluicegate.definition.silver_flow import SilverFlow
 from sluicegate.errors import QueryError, UserError, Where
 from sluicegate.flow import former_definition, stream_batch
+from sluicegate.flow.definition_changes import STORED
 from sluicegate.frames import column_types, python_function
 from sluicegate.frames.rejected import BROKEN
 from sluicegate.frames.row_rules import LENIENT
@@ -31,14 +32,21 @@ from sluicegate.schema.columns import (
     UNPARSED,
     data_columns,
 )
-from sluicegate.silver import absent_columns, deletes, many_rows, provenance, reserved_names, several_flows
+from sluicegate.silver import (
+    absent_columns,
+    changed_columns,
+    deletes,
+    many_rows,
+    provenance,
+    reserved_names,
+    several_flows,
+)
 from sluicegate.silver.declared_columns import cast_to_declared
 from sluicegate.silver.deduplicate import PLACE, Keyed, arrival
 from sluicegate.silver.expectations import DISPOSITION, PARSED, Rules, unique
 from sluicegate.silver.scd import History
 from sluicegate.spark import connect, table_reader
 from sluicegate.spark.session import configured
-from sluicegate.sql import types
 from sluicegate.sql.engine_columns import is_working
 from sluicegate.sql.identifiers import quoted
 from sluicegate.sql.query import CAST_PREFIX
@@ -135,7 +143,8 @@ class RowEvaluator:
     @property
     def made_by(self) -> dict[str, Any]:
         """Commit metadata about the definition: its fingerprint, and whether rows of another one are left."""
-        its = {"definitions": self._definitions} if self.table.several else {}
+        its: dict[str, Any] = {"definitions": self._definitions} if self.table.several else {}
+        its |= {STORED: self.batch.flow.stored.facts()} if self.batch.flow.stored is not None else {}
         return {"definition": self.table.fingerprint, "mixed": self.leaves_others, **its}
 
     def rows(self, records: DataFrame | Mapping[str, DataFrame]) -> DataFrame:
@@ -226,6 +235,9 @@ class RowEvaluator:
         Args:
             records: the records; of several flows those of each with the columns of its source, by its name, or all of
                 them in one frame (see ``stream_batch.packed``).
+
+        Raises:
+            ColumnsChanged: stored rows have a column of another type, and are not to be replaced.
         """
         if self.table.several:
             frame = self._of_flows(records)
@@ -243,25 +255,8 @@ class RowEvaluator:
                     where=Where(table=self.name, file=self.table.sql_file),
                     hint="give it another name with AS",
                 )
+        changed_columns.demand_same(self, frame.schema)
         return frame
-
-    @property
-    def outgrown(self) -> str:
-        """A column of which the flows have values by now that the table's type does not hold; empty if there is none.
-
-        Delta would refuse them, or cut them to the type that it has.
-        """
-        if not self.table.several or self.target is None:
-            return ""
-        made = self.transformed(self.batch.by_flow).schema
-        quarantine = lake_tables.delta_table(self.batch.flow.side_tables[0])
-        for table in filter(None, (self.target, quarantine)):
-            held = {field.name.lower(): field.dataType for field in table_reader.schema(table)}
-            compared = (*self.outputs, SEQUENCE)
-            its = (field for field in made if field.name in compared and field.name.lower() in held)
-            if name := next((f.name for f in its if not types.agree(held[f.name.lower()], f.dataType)), ""):
-                return str(self.sequence_by) if name == SEQUENCE else name
-        return ""
 
     def _of_flows(self, records: DataFrame | Mapping[str, DataFrame]) -> DataFrame:
         """Result of all flows, their columns put together by name."""

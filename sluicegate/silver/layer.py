@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import uuid
 from contextlib import ExitStack
+from copy import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
 from sluicegate import _faults
-from sluicegate.errors import UserError, Where
 from sluicegate.flow import thresholds
 from sluicegate.flow.batch import Batch, overtaken
 from sluicegate.flow.model import name_of
@@ -26,7 +26,8 @@ from sluicegate.frames.merge import OP, merge
 from sluicegate.frames.record_ids import Identities, materialize
 from sluicegate.frames.table_rules import WouldBe
 from sluicegate.lake import layout, tables
-from sluicegate.silver import quarantine, reprocess, table_rules
+from sluicegate.silver import changed_columns, quarantine, reprocess, table_rules
+from sluicegate.silver.changed_columns import ColumnsChanged
 from sluicegate.silver.deduplicate import REPLACED, replaced
 from sluicegate.silver.evaluate import RowEvaluator
 from sluicegate.silver.expectations import DISPOSITION
@@ -49,39 +50,39 @@ def apply(batch: Batch, name: str, table: SilverTable, at: layout.Lake) -> None:
         AccountingError: records are missing from what the query gave; nothing is written.
         QueryError: a value stops a rule; nothing is written.
         UserError: a choice is only to be validated, and the table has to be made again whole.
+        SchemaMismatch: it has to be, and has values of lookups as of former runs.
     """
     if table.apply_changes_from_snapshot and not batch.whole:
-        _demand_to_write(batch, "all of its snapshots are taken in together each time")
+        changed_columns.demand_refresh(batch, "all of its snapshots are taken in together each time")
         batch = batch.of_everything()  # a snapshot speaks of every key, also of those that are not in it
     evaluator = RowEvaluator(batch, name, table)
-    # Rows stored without a column of today's keys have no such key; and values of a wider type need a wider column.
-    lacks = not batch.whole and evaluator.target is not None and bool(evaluator.bound - {*evaluator.held_columns})
-    grown = "" if batch.whole or lacks else evaluator.outgrown
-    if lacks or grown:
-        _demand_to_write(batch, "its rows come to have other columns than the table")
-        evaluator = RowEvaluator(batch.of_everything(), name, table)
-    if grown:
-        batch.report.state, batch.report.why = "rebuilt", f"the flows have values of a wider type for {grown}"
+    if why := changed_columns.lacking(evaluator):
+        evaluator = _over_everything(evaluator, why)
     put(evaluator, at)
 
 
-def _demand_to_write(batch: Batch, why: str) -> None:
-    """Refuses to rebuild the table, for a reason, where nothing is to be written.
-
-    Raises:
-        UserError: a choice of records is only to be validated.
-    """
-    if batch.choice is not None and batch.choice.validate:
-        raise UserError(
-            f"{batch.flow.table} would be rebuilt by this, so there is nothing to compare with",
-            where=Where(table=batch.flow.table),
-            cause=why,
-            hint="run it without --validate",
-        )
+def _over_everything(evaluator: RowEvaluator, why: str) -> RowEvaluator:
+    """The same evaluator over all records of the source, whose rows replace the table; the report gives the reason."""
+    changed_columns.demand_refresh(evaluator.batch, why)
+    report = evaluator.batch.report
+    report.state, report.why = "rebuilt", why
+    everything = copy(evaluator)
+    everything.batch = evaluator.batch.of_everything()
+    return everything
 
 
 def put(evaluator: RowEvaluator, at: layout.Lake) -> None:
-    """Writes the rows of an evaluator's batch to the tables of their dispositions; see ``apply``."""
+    """Writes the rows of an evaluator's batch to the tables of their dispositions; see ``apply``.
+
+    Where today's definition makes columns of other types than the stored ones, all rows are made again.
+    """
+    try:
+        _put_ruled(evaluator, at)
+    except ColumnsChanged as change:  # before the batch has written anything
+        _put_ruled(_over_everything(evaluator, change.why), at)
+
+
+def _put_ruled(evaluator: RowEvaluator, at: layout.Lake) -> None:
     changes = evaluator.table.apply_changes
     rules, deletes = evaluator.table.expectations, changes.deletes if changes else None
     with failing_rules.naming(lambda: evaluator.unruled, rules, evaluator.batch.flow, deletes):

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from sluicegate.errors import AccountingError, FanOut, Where
+from sluicegate.errors import AccountingError, FanOut, SluicegateError, Where
 from sluicegate.frames import rejected
 from sluicegate.frames.rejected import BROKEN
 from sluicegate.frames.row_rules import RowRules, Tally
 from sluicegate.schema.columns import FLOW
 from sluicegate.silver import several_flows
-from sluicegate.silver.deduplicate import REPLACED
+from sluicegate.silver.deduplicate import REPLACED, replaced
 from sluicegate.silver.evaluate import RowEvaluator
 from sluicegate.silver.expectations import DISPOSITION
 from sluicegate.silver.provenance import SOURCE
@@ -63,6 +63,7 @@ class Reconciliation:
 
         Raises:
             FanOut: the query makes several rows of one record.
+            SluicegateError: the table has several rows of the key of a record.
             AccountingError: records are missing, or there are more than were read.
             ExpectationFailed: rows break an ``expect_or_fail``, or too many another expectation; those that did are
                 in ``{table}_rejected``.
@@ -147,7 +148,9 @@ class Reconciliation:
         exact, name = _exact(maker), self.evaluator.name
         read, made, records = self.read, self.sums["rows"], self.sums["records"]
         if not self.evaluator.many and made > (read if exact else records):
-            example = rows.groupBy(*self.evaluator.record_id).count().where("count > 1").limit(1).collect()[0]
+            example = self._of_one_record(rows)
+            if example["holders"] > 1:
+                raise self._ambiguous(example)
             raise FanOut(
                 f"the query of {name} makes {made:,} rows of {records if not exact else read:,} records",
                 where=Where(table=name, file=maker.sql_file),
@@ -162,6 +165,25 @@ class Reconciliation:
                 where=Where(table=name),
                 hint="please report this: nothing was written, so nothing is lost",
             )
+
+    def _of_one_record(self, rows: DataFrame) -> Row:
+        """A record that gave several rows: its identity, their ``count``, and how many stored rows have its key."""
+        was = [column for column in replaced(self.evaluator.row_id) if column in rows.columns]
+        holders = F.count_distinct(*map(F.col, was)) if was else F.lit(0)
+        each = rows.groupBy(*self.evaluator.record_id).agg(F.count("*").alias("count"), holders.alias("holders"))
+        return each.where("count > 1").orderBy(F.desc("holders")).limit(1).collect()[0]
+
+    def _ambiguous(self, example: Row) -> SluicegateError:
+        """Error for a table that has several rows of one key, so that none of them is the one to compare with."""
+        flow, keys = self.evaluator.batch.flow, ", ".join(self.evaluator.keys)
+        command = flow.stored.command if flow.stored is not None else f"sluicegate run --full-refresh {flow.table}"
+        return SluicegateError(
+            f"{flow.table} has {example['holders']:,} rows with the {keys} of one new record, and one at most is right",
+            where=Where(table=flow.table, file=flow.target),
+            cause=f"no run of today's definition writes two rows of one key: other programs may have written to the "
+            f"table; the record is {example['_chunk']}/{example['_pos']}",
+            hint=f"nothing was written; `{command}` rebuilds the table from all records of its source",
+        )
 
     @property
     def _expected(self) -> tuple[RowRules, Tally]:

@@ -151,8 +151,7 @@ class Query:
 
     def hands_on(self, name: str) -> bool:
         """Whether an output column is a table's column, passed through under its name."""
-        made = query_shape.outputs(query_shape.first_select(self._tree))
-        node = next((node.unalias() for column, node in made if column == name), None)
+        node = self.output(name)
         return isinstance(node, exp.Column) and node.name.lower() == name.lower()
 
     @property
@@ -168,17 +167,18 @@ class Query:
 
         A name that is no output is the record's own column, which a sequence may be.
         """
-        select = query_shape.first_select(self._tree)
+        select, made = query_shape.first_select(self._tree), self.output(name)
+        if made is None:
+            return None if self.lookups and None in query_shape.output_names(select) else name
+        if not isinstance(made, exp.Column) or len(made.parts) > 2:
+            return None
         stream = (self.stream_alias or "").lower()
-        for column, node in query_shape.outputs(select):
-            if column is None or column.lower() != name.lower():
-                continue
-            made = node.unalias()
-            if not isinstance(made, exp.Column) or len(made.parts) > 2:
-                return None
-            of_stream = made.table.lower() == stream if made.table else not self.lookups
-            return made.name if of_stream else None
-        return None if self.lookups and None in query_shape.output_names(select) else name
+        of_stream = made.table.lower() == stream if made.table else not self.lookups
+        return made.name if of_stream else None
+
+    def output(self, name: str, names: Sequence[str] | None = None) -> exp.Expr | None:
+        """Expression of an output column, without its alias; None if a star brings it; see ``query_shape.output``."""
+        return query_shape.output(query_shape.first_select(self._tree), name, names)
 
     def with_views(self, views: Mapping[str, str], others: Sequence[Span] = (), join: str = "") -> str:
         """The text with each table replaced by its view; nothing else is changed.

@@ -49,6 +49,20 @@ def outputs(select: exp.Select) -> list[tuple[str | None, exp.Expr]]:
     return found
 
 
+def output(select: exp.Select, name: str, names: Sequence[str] | None = None) -> exp.Expr | None:
+    """Expression of a column of a SELECT list, without its alias; None if a star brings it.
+
+    Args:
+        select: the SELECT.
+        name: the column, in any case.
+        names: names of all columns, if they go by their places, as in a later branch of a UNION ALL.
+    """
+    made = outputs(select)
+    called = [own for own, _ in made] if names is None else names
+    pairs = zip(called, made, strict=False)
+    return next((node.unalias() for own, (_, node) in pairs if (own or "").lower() == name.lower()), None)
+
+
 def has_subqueries(tree: exp.Query) -> bool:
     """Whether a query has others in it: subqueries, CTEs or branches of a UNION."""
     return any(node is not tree for node in tree.find_all(exp.Query))

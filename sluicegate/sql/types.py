@@ -5,7 +5,8 @@ PySpark is imported when it is needed, as the command line may load this module 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sluicegate.sql.identifiers import quoted
@@ -302,6 +303,62 @@ def agree(known: DataType, wanted: DataType) -> bool:
     if isinstance(known, MapType) and isinstance(wanted, MapType):
         return agree(known.keyType, wanted.keyType) and agree(known.valueType, wanted.valueType)
     return known == wanted
+
+
+@dataclass(frozen=True)
+class TypeDifference:
+    """First part of a value in which two types differ.
+
+    Attributes:
+        path: names of fields down to it; ``element``, ``key`` and ``value`` within arrays and maps.
+        held: its type where it is stored.
+        made: its type where it is made.
+    """
+
+    path: tuple[str, ...]
+    held: DataType
+    made: DataType
+
+    def sentence(self, column: str) -> str:
+        """What differs, in words."""
+        name = ".".join((column, *self.path))
+        was, now = (kind.simpleString().upper() for kind in (self.held, self.made))
+        return f"{name} changes from {was} to {now}"
+
+
+def differences(held: DataType, made: DataType) -> Iterator[TypeDifference]:
+    """Parts in which values of a type would have to be converted to be stored in another.
+
+    Fields belong together by their names, whatever their order and case. One that only one of the types has is no
+    difference: it is added, or NULL. Nor is a NULL without a type, whether a part may be NULL, or a
+    collation.
+
+    Args:
+        held: the type that is stored.
+        made: the type of the values.
+    """
+    from pyspark.sql.types import ArrayType, MapType, NullType, StructType
+
+    pairs: list[tuple[str, DataType, DataType]] = []
+    if isinstance(held, StructType) and isinstance(made, StructType):
+        there = {field.name.lower(): field.dataType for field in held}
+        pairs = [(f.name, there[f.name.lower()], f.dataType) for f in made if f.name.lower() in there]
+    elif isinstance(held, ArrayType) and isinstance(made, ArrayType):
+        pairs = [("element", held.elementType, made.elementType)]
+    elif isinstance(held, MapType) and isinstance(made, MapType):
+        pairs = [("key", held.keyType, made.keyType), ("value", held.valueType, made.valueType)]
+    elif not (isinstance(held, NullType) or isinstance(made, NullType) or _both_texts(held, made) or held == made):
+        yield TypeDifference((), held, made)
+    for name, was, now in pairs:
+        yield from (TypeDifference((name, *one.path), one.held, one.made) for one in differences(was, now))
+
+
+def _both_texts(one: DataType, other: DataType) -> bool:
+    """Whether both types are of texts: a collation or a length changes none that is stored."""
+    from pyspark.sql.types import CharType, StringType, VarcharType
+
+    texts = (CharType, StringType, VarcharType)
+    return isinstance(one, texts) and isinstance(other, texts)
 
 
 def has_odd_parts(kind: DataType) -> bool:

@@ -7,9 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql import functions as F
 
-from sluicegate.frames.merge import OP, exchange, merge_rows
+from sluicegate.errors import SchemaMismatch
+from sluicegate.frames import small_writes
+from sluicegate.frames.merge import OP, difference, exchange, merge_by, merge_rows
 from sluicegate.frames.record_ids import materialize
+from sluicegate.lake import tables
+from sluicegate.spark.session import configured
 from tests.support.gold_world import comparable
 
 if TYPE_CHECKING:
@@ -58,3 +63,23 @@ def test_rows_with_variants_are_exchanged(spark: SparkSession, tmp_path: Path) -
 
 def _counted(rows: Any) -> Counter[Any]:
     return Counter(tuple(map(comparable, row)) for row in rows)
+
+
+def test_rows_of_another_type_are_neither_merged_nor_appended(spark: SparkSession, tmp_path: Path) -> None:
+    """Whatever Spark's own setting for store assignment is; and a validation calls their values other ones."""
+    uri = str(tmp_path / "p" / "silver" / "t")
+    held = spark.sql("SELECT 1 AS k, 12 AS v, named_struct('a', 1) AS s")
+    held.write.format("delta").save(uri)
+    made = spark.sql("SELECT 1 AS k, 12.50BD AS v, named_struct('a', 1) AS s")
+    changes = difference(made, spark.read.format("delta").load(uri), ["k"])
+    assert [row[OP] for row in changes.collect()] == ["update"]
+    inner = spark.sql("SELECT 2 AS k, 1 AS v, named_struct('a', 1.5D) AS s")
+    for policy in ("ANSI", "LEGACY"):
+        with configured(spark, {"spark.sql.storeAssignmentPolicy": policy}):
+            for rows in (made, inner):
+                merged = rows.withColumn(OP, F.lit("update"))
+                with pytest.raises(SchemaMismatch, match=r"t has (v as INT|s\.a as INT), and rows with"):
+                    merge_by(uri, merged, ["k"], few=False, brought=None)
+                with pytest.raises(SchemaMismatch, match="are to be written into it"):
+                    small_writes.append(rows, uri, few=False)
+    assert tables.table_at(uri).version() == 0

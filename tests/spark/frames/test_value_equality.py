@@ -125,7 +125,7 @@ def test_what_is_sorted_stays_in_its_order_when_its_structs_get_fields(spark: Sp
         assert orders[0] == orders[1] == [4, 1, 2, 3], within
 
 
-def test_a_value_of_another_type_is_other_where_the_table_cannot_keep_it(spark: SparkSession) -> None:
+def test_values_of_two_types_are_the_same_where_a_type_that_holds_both_makes_them_equal(spark: SparkSession) -> None:
     from pyspark.sql import functions as F
 
     from sluicegate.frames.value_equality import together
@@ -137,7 +137,16 @@ def test_a_value_of_another_type_is_other_where_the_table_cannot_keep_it(spark: 
         ("BIGINT", "1", "INT", "1", True),
         ("INT", "NULL", "BIGINT", "NULL", True),
         ("INT", "NULL", "BIGINT", "9999999999", False),
-        ("FLOAT", "0.1F", "DOUBLE", "0.1D", True),
+        ("FLOAT", "0.1F", "DOUBLE", "0.1D", False),  # 0.1F is 0.10000000149011612
+        ("FLOAT", "0.5F", "DOUBLE", "0.5D", True),
+        ("INT", "12", "DECIMAL(10,2)", "12.50", False),
+        ("INT", "12", "DECIMAL(10,2)", "12.00", True),
+        ("DECIMAL(10,1)", "1.1", "DECIMAL(10,3)", "1.125", False),
+        ("INT", "0", "DOUBLE", "0.5D", False),
+        ("DATE", "DATE'2024-01-01'", "TIMESTAMP", "TIMESTAMP'2024-01-01 05:00:00Z'", False),
+        ("STRUCT<a: INT>", "struct(1)", "STRUCT<a: DOUBLE>", "struct(1.5D)", False),
+        ("ARRAY<INT>", "array(1)", "ARRAY<DECIMAL(5,1)>", "array(1.5BD)", False),
+        ("MAP<STRING, INT>", "map('a', 1)", "MAP<STRING, DECIMAL(5,1)>", "map('a', 1.5BD)", False),
         ("STRING", "NULL", "STRUCT<a: INT>", "struct(1)", False),
         ("VARIANT", "parse_json('1')", "INT", "1", False),
         ("VARIANT", "NULL", "INT", "NULL", True),

@@ -77,7 +77,7 @@ def test_columns_are_matched_by_name_and_each_flow_adds_up(spark: SparkSession, 
     assert kinds(workspace, "sales") == {"id": "integer", "price": "integer"}
     land(workspace, "us/a", {"id": 1, "price": 7, "state": "NY"}, {"id": 3, "price": 2**40, "state": "CA"})
     done = run(spark, workspace)["sales"]
-    assert (done.state, done.why) == ("rebuilt", "the flows have values of a wider type for id")
+    assert (done.state, done.why) == ("rebuilt", "id changes from INT to BIGINT")
     assert kinds(workspace, "sales") == {"id": "long", "price": "long", "state": "string", "currency": "string"}
     assert sorted(workspace.rows("sales", "id", "price", "currency", "_record_flow")) == [
         (1, 5, None, "eu"), (3, 2**40, "USD", "us"),
@@ -143,7 +143,7 @@ def test_one_flow_becomes_several_by_union_all_and_one_again(spark: SparkSession
     done = run(spark, workspace, *layers)
     assert [done[name].why for name in ("sales", "big", "all_of_it")] == [
         "several flows fill it now", "several flows fill sales now",
-        "the flows have values of a wider type for amount",
+        "amount changes from INT to BIGINT",
     ]  # fmt: skip
     assert sorted(workspace.rows("sales", "id", "amount")) == [(1, -7), (1, 5), (3, 2**40)]
     assert sorted(workspace.rows("sales_deidentified", "id", "amount")) == [(None, -7), (None, 5), (None, 2**40)]
@@ -338,7 +338,7 @@ def test_fields_and_sequences_grow_and_the_definition_spells_columns(spark: Spar
         Job(workspace.definition, workspace.lake, "silver", {}, spark, only="sales", choice=replay).run()
     assert sorted(workspace.rows("sales", "id", "price")) == [(1, 1), (2, 2)]
     done = run(spark, workspace, "silver")["sales"]
-    assert (done.state, done.why) == ("rebuilt", "the flows have values of a wider type for u")
+    assert (done.state, done.why) == ("rebuilt", "u changes from INT to BIGINT")
     assert sorted(workspace.rows("sales", "id", "price", "_sequence")) == [(1, 7, 2**40), (2, 2, 6)]
     assert {number: more["b"] for number, more in workspace.rows("sales", "id", "more")} == {1: None, 2: "x"}
     # What a batch of former numbers wrote beside it does not keep out that of a table that was moved away.

@@ -137,6 +137,42 @@ def test_rows_of_silver_stay_until_somebody_reprocesses_them(tmp_path: Path) -> 
     assert "sluicegate replay heart_rate recordings_enriched --everything" in shown.stdout
 
 
+SINCE = {
+    "keys": ("keys: [device_id, time]", "keys: [device_id]", "its keys change from device_id, time to device_id"),
+    "sequence": ("event_time: time\n", "event_time: time\n    sequence_by: time\n", "it has a sequence_by now, time"),
+    "type": ("r.heartrate", "CAST(r.heartrate AS DECIMAL(10, 2)) AS heartrate",
+             "heartrate changes from DOUBLE to DECIMAL(10,2)"),
+    "schema": ("event_time: time\n", "event_time: time\n    schema: device_id INT\n",
+               "device_id changes from BIGINT to INT"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", [*SINCE])
+def test_a_change_that_makes_rows_incomparable_is_a_full_refresh(tmp_path: Path, change: str) -> None:
+    world = PageWorld.at(tmp_path, runs=2)
+    before, after, why = SINCE[change]
+    world.workspace.edit("recordings_enriched.sql" if change == "type" else "pipeline.yaml", before, after)
+    facts = next(one for one in json.loads(planned(world.workspace, "--json").stdout)["tables"]
+                 if one["table"] == "recordings_enriched")  # fmt: skip
+    assert facts["a run would"] == f"full refresh: {why}"
+    assert facts["former_definition"] == {"rows": 70, "part": False, "by_itself": True, "commands": [], "why": why}
+    assert f"the next run gives it a full refresh by itself, since {why}" in planned(world.workspace).stdout
+
+
+def test_a_full_refresh_that_would_lose_former_values_is_refused_with_the_command(tmp_path: Path) -> None:
+    world = PageWorld.at(tmp_path, runs=2)
+    after = "keys: [device_id]\n    lookups: {patients: as_of_run}"
+    world.workspace.edit("pipeline.yaml", "keys: [device_id, time]", after)
+    shown = planned(world.workspace).stdout
+    facts = {
+        one["table"]: one["a run would"] for one in json.loads(planned(world.workspace, "--json").stdout)["tables"]
+    }
+    command = "sluicegate run heart_rate --full-refresh recordings_enriched"
+    why = "its keys change from device_id, time to device_id"
+    assert facts["recordings_enriched"] == f"refuse: {why}; `{command}` rebuilds it"
+    assert f"and the next run refuses it, since {why}: `{command}`" in shown
+
+
 def test_what_follows_a_table_that_cannot_be_looked_into_is_not_known(made: Workspace) -> None:
     shutil.rmtree(made.folder / "landing" / "raw")
     would = {one["table"]: one["a run would"] for one in json.loads(planned(made, "--json").stdout)["tables"]}

@@ -1,0 +1,71 @@
+"""Types of a silver table's columns as its definition alone tells them: those of ``schema``, and of a CAST by its type.
+
+They are known without Spark, so that ``plan`` can say what a run will find. Of all other expressions only Spark's
+analysis of the query knows the type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from deltalake.schema import PrimitiveType
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+    from sluicegate.definition import SilverTable
+
+# Names of Delta's types in SQL; those of others are the same.
+_IN_SQL = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
+
+# Types of one name only, whatever the settings: a length of text, for instance, is a rule and no type.
+_KNOWN = {"tinyint", "smallint", "int", "bigint", "float", "double", "string", "boolean", "binary", "date", "timestamp",
+          "timestamp_ntz"}  # fmt: skip
+
+
+def stored(table: DeltaTable | None) -> dict[str, str]:
+    """Type of each column of a table that is not nested, by its name in lower case, as in SQL without blanks."""
+    fields = table.schema().fields if table is not None else []
+    plain = {one.name.lower(): one.type.type for one in fields if isinstance(one.type, PrimitiveType)}
+    return {name: _IN_SQL.get(kind, kind).replace(" ", "") for name, kind in plain.items()}
+
+
+def change(table: SilverTable, columns: Mapping[str, str]) -> str:
+    """What changes in the types of stored columns, as far as the definition alone tells; empty if nothing.
+
+    Args:
+        table: the definition.
+        columns: types of the stored columns, see ``stored``.
+    """
+    for name, kind in _types(table).items():
+        held = columns.get(name.lower(), kind)
+        if held != kind:
+            return f"{name} changes from {held.upper()} to {kind.upper()}"
+    return ""
+
+
+def _types(table: SilverTable) -> dict[str, str]:
+    """Types that the definition says, by column."""
+    declared = {name: _plain(text) for name, text in (table.declared or {}).items()}
+    made: dict[str, str] = {}
+    if table.query is not None:
+        nodes = {name: table.query.output(name) for name in table.query.outputs or ()}
+        # TRY_CAST is a Cast to sqlglot, too.
+        made = {name: _plain(node.to.sql("spark")) for name, node in nodes.items() if isinstance(node, exp.Cast)}
+    spelled = {name.lower() for name in declared}
+    found = declared | {name: kind for name, kind in made.items() if name.lower() not in spelled}
+    return {name: kind for name, kind in found.items() if kind}
+
+
+def _plain(text: str) -> str:
+    """A type as ``stored`` writes it; empty for a nested one, or one that is stored under another name."""
+    try:
+        kind = exp.DataType.build(text, dialect="spark").sql("spark").lower().replace(" ", "")
+    except SqlglotError:
+        return ""
+    if kind in ("decimal", "numeric"):
+        return "decimal(10,0)"
+    return kind if kind in _KNOWN or (kind.startswith("decimal(") and "," in kind) else ""

@@ -1,0 +1,66 @@
+"""Types of rows that are to be written into a table that is there: those of its columns, or nothing is written.
+
+Delta converts what is appended or merged to the type that the table has (store assignment), and Spark's setting for it
+decides whether that fails, rounds or cuts. So no write of ours leaves it to that: values are stored as they are.
+Nested types agree by the names of fields; new columns and new fields are schema evolution, which is meant.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sluicegate.errors import SchemaMismatch, Where
+from sluicegate.lake import tables
+from sluicegate.spark import table_reader
+from sluicegate.sql import types
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+    from pyspark.sql.types import StructType
+
+    from sluicegate.sql.types import TypeDifference
+
+# Property of a table whose columns Delta widens as values of a wider type come.
+WIDENS = "delta.enableTypeWidening"
+
+# Names of the tables beside one end so.
+_SIDE_TABLES = ("_quarantine", "_set_aside", "_groups", "_deidentified")
+
+
+def demand_same(rows: StructType, uri: str, opened: DeltaTable | None = None) -> None:
+    """Checks that a table has the types of rows that are to be written into it.
+
+    Args:
+        rows: schema of the rows.
+        uri: the table; one that is not there yet takes any.
+        opened: the table as it has been opened.
+
+    Raises:
+        SchemaMismatch: a column, or a part of one, is of another type.
+    """
+    table = tables.delta_table(uri) if opened is None else opened
+    if table is None:
+        return
+    there = {field.name.lower(): field.dataType for field in table_reader.schema(table)}
+    widens = table.metadata().configuration.get(WIDENS) == "true"
+    for field in rows:
+        held = there.get(field.name.lower())
+        for found in types.differences(held, field.dataType) if held is not None else ():
+            if not (widens and types.wider(found.held, found.made) == found.made):
+                raise _mismatch(uri, field.name, found)
+
+
+def _mismatch(uri: str, column: str, found: TypeDifference) -> SchemaMismatch:
+    pipeline, layer, table = uri.rstrip("/").split("/")[-3:]
+    name = ".".join((column, *found.path))
+    of = next((table.removesuffix(end) for end in _SIDE_TABLES if table.endswith(end)), table)
+    command = f"sluicegate run {pipeline} --full-refresh {of}"
+    if layer == "bronze":
+        command = f"sluicegate reset {pipeline} {of}"
+    held, made = (kind.simpleString().upper() for kind in (found.held, found.made))
+    return SchemaMismatch(
+        f"{table} has {name} as {held}, and rows with {made} are to be written into it",
+        where=Where(table=of, file=uri),
+        cause="converted to the type of the table values could become others, so nothing was written",
+        hint=f"`{command}` rebuilds the table with the types of today's definition",
+    )
