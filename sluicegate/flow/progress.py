@@ -314,11 +314,10 @@ def _why_changed(flow: Flow, source: DeltaTable, last: log.Commit, offset: int, 
         return f"{', '.join(changed)} changed"
     if flow.added:
         return source_changes.rewritten(flow.source, name, offset, source.version())
-    return (
-        source_changes.overwritten(name, source, offset)
-        if flow.by_record or flow.row_deltas
-        else source_changes.revised(name, source, offset)
-    )
+    if not (flow.by_record or flow.row_deltas):
+        return source_changes.revised(name, source, offset)
+    replaced = source_changes.overwritten(name, source, offset)
+    return replaced or source_changes.other_columns(flow.source, name, offset, source.version())
 
 
 def _rebuilt(flow: Flow, name: str, stamp: str, last: log.Commit) -> bool:
