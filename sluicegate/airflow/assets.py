@@ -62,7 +62,7 @@ def news(
     """Tables with a version of ours that no asset event has reported yet, each with the extra of its event.
 
     So the next run reports a table that a failed try or a killed run wrote, and a table that was not written is not
-    reported.
+    reported, nor one of gold of which only the offset is new.
 
     Args:
         at: the lake.
@@ -71,6 +71,7 @@ def news(
         published: extra of the asset's last event; empty if there was none.
     """
     # not above: parsing a DAG file needs neither pyarrow nor deltalake
+    from sluicegate.flow import source_changes
     from sluicegate.lake import log
     from sluicegate.lake import tables as lake_tables
 
@@ -82,7 +83,10 @@ def news(
             continue
         about = asset(at.pipeline, name)
         before = published(about)
-        if (before.get("table"), before.get("version")) == (uri, last.version):
+        known = int(before.get("version", -1)) if before.get("table") == uri else -1
+        if known == last.version:
+            continue
+        if layer == "gold" and 0 <= known < last.version and source_changes.same_rows(uri, known, last.version):
             continue
         said = {key: last.ours[key] for key in _FACTS if last.ours and key in last.ours}
         yield about, {"table": uri, "version": last.version, "rows": lake_tables.rows(table), **said}

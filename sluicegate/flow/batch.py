@@ -44,6 +44,7 @@ class Batch:
         facts: who runs this, for the commit's metadata.
         choice: records that a person chose to apply again; None without.
         opened: the handles that the marks were read by: those of source and inputs have the versions of the batch.
+        replaces_table: whether a new table takes the place of the target, and no former version is kept.
     """
 
     delivery: Delivery
@@ -56,6 +57,7 @@ class Batch:
     facts: Mapping[str, Any]
     choice: Choice | None = None
     opened: Tables = field(default_factory=Tables)
+    replaces_table: bool = False
 
     @property
     def rows(self) -> DataFrame:

@@ -143,6 +143,7 @@ def _deidentified_flow(name: str, table: SilverTable, source: str, at: layout.La
         batch_bytes=table.batch_bytes,
         fingerprint=hashlib.sha256(json.dumps(treatments, sort_keys=True).encode()).hexdigest(),
         key=pii_key.fingerprint() if "hmac" in treatments.values() else "",
+        forgets=True,
         treated=frozenset(column.lower() for column in treatments),
         makes={flow: _made(maker) for flow, maker in table.several.items()},
     )  # fmt: skip

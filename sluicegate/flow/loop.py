@@ -39,10 +39,13 @@ if TYPE_CHECKING:
     from sluicegate.flow.selection import Choice
 
 
-# Error conditions for a source whose history is gone in part: log files or change files were cleaned away.
+# Error conditions for a source whose history cannot be read: a part of it was cleaned away, or another program changed
+# the table's columns so that Delta reads no changes over that (``source_changes.other_columns`` sees most of these).
 GAP = ("DELTA_LOG_FILE_NOT_FOUND", "DELTA_VERSION_NOT_FOUND", "DELTA_CHANGE_DATA_FILE_NOT_FOUND",
        "DELTA_MISSING_CHANGE_DATA", "DELTA_CDC_START_VERSION_AFTER_LATEST", "DELTA_TRUNCATED_TRANSACTION_LOG",
-       "DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION", "FAILED_READ_FILE.FILE_NOT_EXIST", delivery.GONE)  # fmt: skip
+       "DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION", "FAILED_READ_FILE.FILE_NOT_EXIST", delivery.GONE,
+       "DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_DATA_SCHEMA", "DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_SCHEMA_CHANGE",
+       "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE", "DELTA_BLOCK_COLUMN_MAPPING_AND_CDC_OPERATION")  # fmt: skip
 # A file that is listed in a version of a table, and was cleaned away: a query that reads files by their list finds out.
 NO_FILE = "[PATH_NOT_FOUND]"
 

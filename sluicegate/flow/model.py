@@ -47,6 +47,7 @@ class Flow:
             way (see bronze/delta_source.py).
         of_topics: whether the source is a ledger of ranges of offsets, and not of files.
         description: what the definition says of the target besides its rows.
+        forgets: whether former versions of the target are deleted when another definition makes it, or another key.
         treated: columns that the source of a de-identified copy has to have, in lower case.
         makes: columns that each flow of that source makes, in lower case; None where its data tells.
         batch_bytes: bytes of the source's files that one batch takes in; None: all that waits.
@@ -77,6 +78,7 @@ class Flow:
     of_topics: bool = False
     refresh_strategy: RefreshStrategy | None = None
     description: Description = field(default_factory=Description)
+    forgets: bool = False
     treated: frozenset[str] = frozenset()
     makes: Mapping[str, frozenset[str] | None] = field(default_factory=dict)
     batch_bytes: int | None = None

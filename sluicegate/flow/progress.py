@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING, Any
 from sluicegate.errors import SluicegateError, Where
 from sluicegate.flow import foreseen_types, source_changes, stream_progress
 from sluicegate.flow.model import Flow, Progress, name_of
-from sluicegate.lake import layout, log, offsets, tables
+from sluicegate.lake import former_versions, layout, log, offsets, tables
 from sluicegate.lake.table import Table, Tables
 from sluicegate.lake.tables import table_id
 from sluicegate.schema.columns import FLOW, ROW, data_columns
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
+
+# What becomes of a table whose former versions may have what it is not to have any more.
+NEW_TABLE = "so it becomes a new table, and its former versions are deleted"
 
 
 def progress(flow: Flow, opened: Tables | None = None) -> Progress:
@@ -313,13 +316,16 @@ def _command(flow: Flow, target: Table) -> str:
 
 def _why_other(flow: Flow, source: DeltaTable, last: log.Commit) -> str:
     """Reason, if the target was made by another definition, or of another table; empty if it was not."""
-    ours = last.ours or {}
+    ours, new_table = last.ours or {}, f", {NEW_TABLE}" if flow.forgets else ""
     if ours.get("source_id", table_id(source)) != table_id(source):
         # The offset is that of this table, but rows of another one have come since: it was moved away and back.
         return f"{name_of(flow.source)} is not the table that it was filled from last"
     if flow.fingerprint and ours.get("fingerprint") != flow.fingerprint:
-        return "its definition changed"
-    return "the key of its pseudonyms changed" if flow.key and ours.get("key") != flow.key else ""
+        return f"its definition changed{new_table}"
+    if flow.key and ours.get("key") != flow.key:
+        return f"the key of its pseudonyms changed{new_table}"
+    left = flow.forgets and former_versions.are_left(flow.target, last)
+    return "a run was stopped before it had deleted its former versions" if left else ""
 
 
 def _why_changed(flow: Flow, source: DeltaTable, last: log.Commit, offset: int, stamps: Mapping[str, str]) -> str:
@@ -330,11 +336,10 @@ def _why_changed(flow: Flow, source: DeltaTable, last: log.Commit, offset: int, 
         return f"{', '.join(changed)} changed"
     if flow.added:
         return source_changes.rewritten(flow.source, name, offset, source.version())
-    return (
-        source_changes.overwritten(name, source, offset)
-        if flow.by_record or flow.row_deltas
-        else source_changes.revised(name, source, offset)
-    )
+    if not (flow.by_record or flow.row_deltas):
+        return source_changes.revised(name, source, offset)
+    replaced = source_changes.overwritten(name, source, offset)
+    return replaced or source_changes.other_columns(flow.source, name, offset, source.version())
 
 
 def _rebuilt(flow: Flow, name: str, stamp: str, last: log.Commit) -> bool:

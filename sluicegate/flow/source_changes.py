@@ -167,6 +167,30 @@ def grew(uri: str, since: int, until: int) -> bool:
     return True
 
 
+def other_columns(uri: str, name: str, offset: int, until: int) -> str:
+    """Reason, if a commit after the offset took a column away, renamed it or changed its type; empty if none did.
+
+    Over such a commit Delta reads no change feed, whether or not the column is read by anybody. A history that is gone
+    in part is found out by who reads it.
+    """
+    before: dict[str, Any] | None = None
+    for version in range(offset + 1, until + 1):
+        try:
+            actions = list(log.actions(uri, version, added=False))
+        except FileNotFoundError:
+            return ""
+        for action in actions:
+            if "metaData" not in action:
+                continue
+            after = json.loads(action["metaData"]["schemaString"])
+            before = before or _columns_at(uri, offset)
+            if before is not None and not _grew(before, after):
+                operation = next((a["commitInfo"].get("operation") for a in actions if "commitInfo" in a), "")
+                return f"the columns of {name} were changed by {operation or 'another program'} in version {version}"
+            before = after
+    return ""
+
+
 def _columns_at(uri: str, version: int) -> dict[str, Any] | None:
     """The source's columns as of a version, as Delta writes them; None if that is no longer known."""
     try:

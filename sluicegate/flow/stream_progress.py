@@ -98,7 +98,9 @@ def _progress(flow: Flow, name: str, source: DeltaTable, before: Mapping[str, An
         return replace(now, since=-1, restarts=True, why=why)
     if now.since > now.until:
         raise source_changes.older(flow.table, uri, flow.target)
-    if why := source_changes.overwritten(name_of(uri), source, now.since):
+    why = source_changes.overwritten(name_of(uri), source, now.since)
+    why = why or source_changes.other_columns(uri, name_of(uri), now.since, now.until)
+    if why:
         return replace(now, restarts=True, why=why)
     why = source_changes.revised(name_of(uri), source, now.since)
     return replace(now, revised=bool(why), why=why)

@@ -1,4 +1,4 @@
-"""Equality of two frames as multisets of rows."""
+"""Equality of two frames as multisets of rows, and the rows by which they differ."""
 
 from __future__ import annotations
 
@@ -6,12 +6,18 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from sluicegate.frames.value_equality import exact
+from sluicegate.frames.value_equality import exact, grouped, has_variants, is_loose
 from sluicegate.sql.identifiers import quoted
 from sluicegate.sql.types import columns_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
+
+# Column with the key of a row, as Spark compares it.
+_KEY = "_sluicegate_key"
 
 
 def same_rows(one: DataFrame, other: DataFrame) -> bool:
@@ -22,7 +28,47 @@ def same_rows(one: DataFrame, other: DataFrame) -> bool:
     return weighted.groupBy("row").agg(F.sum("sign").alias("left")).where("left <> 0").isEmpty()
 
 
-def _weighted(frame: DataFrame, sign: int) -> DataFrame:
-    """Each row as one value that Spark compares, with its weight."""
-    values = [exact(F.col(quoted(f.name)), f.dataType).alias(f.name) for f in frame.schema]
-    return frame.select(F.struct(*values).alias("row"), F.lit(sign).alias("sign"))
+def keys_of_differing_rows(one: DataFrame, other: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """Keys of the rows that are in one of two frames more often than in the other; for ``rows_with_keys``.
+
+    Args:
+        one: rows.
+        other: rows with the same columns.
+        keys: key columns.
+    """
+    both = _weighted(one, 1, keys).unionByName(_weighted(other, -1, keys))
+    differing = both.groupBy(_KEY, "row").agg(F.sum("sign").alias("left")).where("left <> 0")
+    return differing.select(_KEY).distinct()
+
+
+def rows_with_keys(frame: DataFrame, of: DataFrame, keys: Sequence[str], *, few: bool) -> DataFrame:
+    """Rows of a frame that have one of some keys.
+
+    Args:
+        frame: the rows.
+        of: the keys, as of ``keys_of_differing_rows``.
+        keys: key columns.
+        few: whether the keys are few, so that they are broadcast.
+    """
+    sent = F.broadcast(of) if few else of
+    same = F.col(f"_rows.{_KEY}").eqNullSafe(F.col(f"_of.{_KEY}"))
+    keyed = frame.withColumn(_KEY, _key(frame, keys)).alias("_rows")
+    return keyed.join(sent.alias("_of"), same, "left_semi").drop(_KEY)
+
+
+def _weighted(frame: DataFrame, sign: int, keys: Sequence[str] = ()) -> DataFrame:
+    """Each row as one value that Spark compares, with its weight, and with its key if there are key columns."""
+    others = [field for field in frame.schema if field.name not in keys or _differs_as_key(field.dataType)]
+    values = [exact(F.col(quoted(f.name)), f.dataType).alias(f"c{n}") for n, f in enumerate(others)]
+    key = [_key(frame, keys).alias(_KEY)] if keys else []
+    return frame.select(*key, F.struct(F.lit(0), *values).alias("row"), F.lit(sign).alias("sign"))
+
+
+def _key(frame: DataFrame, keys: Sequence[str]) -> Column:
+    kinds = {field.name: field.dataType for field in frame.schema}
+    return F.struct(*[grouped(F.col(quoted(key)), kinds[key]).alias(f"k{n}") for n, key in enumerate(keys)])
+
+
+def _differs_as_key(kind: DataType) -> bool:
+    """Whether values of a type can differ although they are the same key."""
+    return is_loose(kind) or has_variants(kind)

@@ -17,6 +17,7 @@ from sluicegate.sql.identifiers import quoted
 from sluicegate.sql.types import columns_of
 
 if TYPE_CHECKING:
+    from deltalake import DeltaTable
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
@@ -40,6 +41,14 @@ def columns(ordering: Ordering, schema: StructType) -> list[str]:
     able = _with_statistics(schema)
     wanted = dict.fromkeys(key.column for key in ordering.among(schema.names) if key.column in able)
     return list(wanted)[:MOST]
+
+
+def clustered_by(session: SparkSession, uri: str, table: DeltaTable) -> list[str]:
+    """Clustering columns of a table now; Spark is asked only where there may be any."""
+    if "clustering" not in (table.protocol().writer_features or ()):
+        return []
+    [detail] = session.sql(f"DESCRIBE DETAIL delta.{quoted(uri)}").select("clusteringColumns").collect()
+    return list(detail[0])
 
 
 def in_order(rows: DataFrame, keys: Sequence[str]) -> DataFrame:

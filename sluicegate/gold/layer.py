@@ -2,7 +2,7 @@
 
 The refresh strategy is found by sql/refresh/strategy.py and proved by gold/query_analysis.py; which technique a batch
 is given is a matter of cost (flow/refresh_cost.py); aggregate state is in gold/partial_aggregates.py. The table changes
-in one commit, and only rows that differ are written: others can follow its change feed.
+in one commit, and only rows that differ are written (but see gold/replacement.py): others can follow its change feed.
 """
 
 from __future__ import annotations
@@ -20,15 +20,14 @@ from sluicegate.flow.batch import Batch
 from sluicegate.flow.refresh_cost import Choice, RefreshCost, Work
 from sluicegate.frames import column_types, data_skipping
 from sluicegate.frames.record_ids import materialize
-from sluicegate.frames.same_rows import same_rows
-from sluicegate.gold import clustering, group_state
+from sluicegate.gold import clustering, group_state, replacement
 from sluicegate.gold.affected.changed_rows import ChangedRows
 from sluicegate.gold.affected.operators import TouchesAll
 from sluicegate.gold.group_state import GroupState
 from sluicegate.gold.partial_aggregates import Partials, group_columns, groups_of, rows_of, same_groups
 from sluicegate.gold.proved_query import ProvedQuery
 from sluicegate.gold.row_deltas import Changes
-from sluicegate.gold.rules import GoldRules, staying
+from sluicegate.gold.rules import GoldRules
 from sluicegate.gold.table_changes import TableChanges
 from sluicegate.lake import layout
 from sluicegate.lake import tables as lake_tables
@@ -80,7 +79,7 @@ class Refresh(ProvedQuery):
     @property
     def _permitted(self) -> list[Technique]:
         kind = self.refresh_strategy.kind
-        if self.batch.whole:
+        if self.batch.whole or (kind != "whole" and not self._keeps_columns):  # rows are found by keys of their types
             return ["restart"] if kind == "partial" and not self._small else ["whole"]
         if kind == "keys" and not self._small and self._touches_all:
             return ["whole"]
@@ -106,20 +105,9 @@ class Refresh(ProvedQuery):
     # --- the techniques ----------------------------------------------------------------------------------------------
 
     def whole(self) -> None:
-        """Runs the query over everything; the aggregate state stays as it is, and is not used again before a restart.
-
-        Where a row of the table cannot be found by its group, all of its rows are replaced.
-        """
-        if self.refresh_strategy.grouped is not None and self.refresh_strategy.kind != "whole":
-            self._of_everything(self._of_all if self._from_state else self._exactly(self._rows))
-            return
-        rows = self._exactly(self._rows)
-        if self.batch.progress.of_the_run:
-            rows = materialize(rows, few=False)
-            if same_rows(staying(self.table, rows), table_reader.read(self.batch.session, self.batch.flow.target)):
-                self.batch.report.read = self._all_rows  # it is what it was, and no commit has to say so
-                return
-        self._replace(rows, read=self._all_rows)
+        """Runs the query over everything; aggregate state stays as it is, and is not used again before a restart."""
+        made_of_state = self.refresh_strategy.kind == "partial" and self._from_state
+        self._of_everything(self._of_all if made_of_state else self._exactly(self._rows))
 
     @property
     def _from_state(self) -> bool:
@@ -291,11 +279,31 @@ class Refresh(ProvedQuery):
     # --- writing -----------------------------------------------------------------------------------------------------
 
     def _of_everything(self, rows: DataFrame) -> None:
-        """Writes the expected rows of the whole table: only those that differ, if rows can be located."""
-        if self.batch.whole or not self.grouped.located:
-            self._replace(rows, read=self._all_rows)
-        else:
+        """Writes the expected rows of the whole table: those that differ, or all of them (gold/replacement.py)."""
+        if self._is_unique_by_keys and self._keeps_columns:
             self._change(rows, None, read=self._changes)
+        else:
+            self._replace(rows, read=self._all_rows)
+
+    @property
+    def _is_unique_by_keys(self) -> bool:
+        """Whether no two rows have the same keys: neither the table's, made by the same query, nor the expected."""
+        grouped = self.refresh_strategy.grouped
+        in_groups = grouped is not None and self.refresh_strategy.kind != "whole" and grouped.located
+        return in_groups and not self.batch.whole
+
+    @cached_property
+    def _keeps_columns(self) -> bool:
+        """Whether the table has the columns and types that its query gives now."""
+        return replacement.keeps_columns(self.batch, self.everything.schema)
+
+    @property
+    def _row_keys(self) -> list[str]:
+        """Columns by which the table's rows are known; none where only all columns together tell."""
+        kind, grouped = self.refresh_strategy.kind, self.refresh_strategy.grouped
+        if kind == "keys" or (kind != "whole" and grouped is not None and grouped.located):
+            return self.keys
+        return []
 
     @cached_property
     def rules(self) -> GoldRules:
@@ -314,13 +322,25 @@ class Refresh(ProvedQuery):
         return {**known, **self.choice.in_commit()}
 
     def _replace(self, rows: DataFrame, read: int) -> None:
+        by = clustering.columns(self.table.ordering, rows.schema)
+        comparable = replacement.is_comparable(self.batch, rows.schema, by)
+        if comparable and not self.table.has_rules:  # with rules they are materialized when they are evaluated
+            rows = materialize(rows, few=False)
         evaluated = self.rules.evaluated(rows, few=False)
-        rows = self.rules.staying(evaluated)
-        self.rules.demand(evaluated, None, lambda: rows)
+        made = self.rules.staying(evaluated)
+        if comparable:
+            changes = replacement.changes(self.batch, made, self._row_keys, few=self._small)
+            if changes is not None:
+                self.rules.demand(evaluated, None, lambda: made, changes.comes)
+                self._write(changes, None, read, all=True)
+                return
+        self.rules.demand(evaluated, None, lambda: made)
+        self._overwrite(made, by, read)
+
+    def _overwrite(self, rows: DataFrame, by: list[str], read: int) -> None:
         _faults.point("gold.before_commit")
         self.batch.demand_not_overtaken()
         commit = self.batch.commit(read=read, all=True, **self._said, **self.rules.facts)
-        by = clustering.columns(self.table.ordering, rows.schema)
         grouped, settings = self.refresh_strategy.grouped, {}
         if not by and grouped is not None and grouped.located:
             rows = clustering.in_order(rows, self.keys)
@@ -351,15 +371,19 @@ class Refresh(ProvedQuery):
                 changes = self._by_key(made, held)
             self.rules.demand(evaluated, held, lambda: changes.merged(target), changes.comes)
         groups_read = touched.count() if touched is not None else None
-        counts = changes.counts
+        self._write(changes, near, read, groups=groups_read, all=touched is None)
+
+    def _write(self, changes: TableChanges, near: Callable[[str], Column] | None, read: int, **facts: Any) -> None:
+        counts, report = changes.counts, self.batch.report
+        report.read = read
+        if not counts and self.batch.progress.of_the_run:
+            return  # it is what it was, and no offset has moved that a commit would have to say
         _faults.point("gold.before_commit")
         self.batch.demand_not_overtaken()
-        facts: dict[str, Any] = {**self._said, "changed": counts, "groups": groups_read, "all": touched is None}
-        with self.batch.commit(read=read, **facts, **self.rules.facts):
+        with self.batch.commit(read=read, **self._said, changed=counts, **facts, **self.rules.facts):
             changes.write(None if self.batch.flow.private else near)
         _faults.point("gold.after_commit")
-        report = self.batch.report
-        report.read, report.inserted = read, counts.get("insert", 0)
+        report.inserted = counts.get("insert", 0)
         report.updated, report.deleted = counts.get("update", 0), counts.get("delete", 0)
 
     def _by_key(self, made: DataFrame, held: DataFrame) -> TableChanges:

@@ -36,11 +36,12 @@ from sluicegate.flow.progress import progress
 from sluicegate.flow.report import TableReport
 from sluicegate.flow.stream_checkpoint import Checkpoint
 from sluicegate.frames import stored_types
-from sluicegate.frames.merge import bring, difference, merge_by, merged
+from sluicegate.frames.merge import difference, merged
 from sluicegate.frames.record_ids import materialize
-from sluicegate.gold import query_analysis
+from sluicegate.gold import query_analysis, replacement
 from sluicegate.gold.partial_aggregates import same_groups
 from sluicegate.gold.rules import GoldRules
+from sluicegate.gold.table_changes import TableChanges
 from sluicegate.lake import layout, log, tables
 from sluicegate.schema.columns import ENGINE_COLUMNS
 from sluicegate.spark import connect, table_reader
@@ -274,6 +275,14 @@ class _Stream:
         replaces, rules = how == "overwrite", self._rules(batch)
         evaluated = rules.evaluated(rows, few=False)
         rows = rules.staying(evaluated)
+        if replaces and replacement.is_comparable(batch, rows.schema):
+            few = rows.count() <= thresholds.FEW
+            by = self.keys if self.table.mode == "update" else []
+            changes = replacement.changes(batch, rows, by, few=few)
+            if changes is not None:
+                rules.demand(evaluated, None, lambda: rows, changes.comes)
+                self._change(changes, batch, rules, fenced=fenced)
+                return
         there = None if replaces else table_reader.read(batch.session, self.flow.target)
         held = None if there is None else there.limit(0)  # rows that come take no other's place
         rules.demand(evaluated, held, lambda: rows if there is None else there.unionByName(rows))
@@ -296,11 +305,15 @@ class _Stream:
             self._write(rows.limit(0), batch, "append")
             return
         rules.demand(evaluated, held, lambda: merged(target, changes, self.keys))
+        merging = TableChanges(self.flow.target, changes, self.keys, counted=False, few=few)
+        self._change(merging, batch, rules, fenced=True)
+
+    def _change(self, changes: TableChanges, batch: Batch, rules: GoldRules, *, fenced: bool) -> None:
+        """Writes the rows that differ, in one commit, with the offset if it is to be ``fenced``."""
         _faults.point("gold.before_commit")
-        with batch.commit(**self._about(), **rules.facts):
-            brought = bring(self.flow.target, changes, self.keys, few=few)
-            merge_by(self.flow.target, changes, self.keys, few=few, brought=brought)
-        self._committed(batch, fenced=True)
+        with batch.commit(fenced=fenced, **self._about(), **rules.facts):
+            changes.write(None)
+        self._committed(batch, fenced=fenced)
 
     def _rules(self, batch: Batch) -> GoldRules:
         return GoldRules(batch, self.flow.table, self.table)

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from sluicegate.flow import thresholds
 from sluicegate.frames import small_writes
 from sluicegate.frames.merge import OP, bring, difference, exchange, merge_by, merge_rows, merged
 from sluicegate.frames.record_ids import materialize
+from sluicegate.frames.same_rows import keys_of_differing_rows, rows_with_keys
+from sluicegate.frames.value_equality import is_plain
 from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
@@ -54,6 +57,45 @@ class TableChanges:
         """
         if _are_unique(made, keys) and _are_unique(held, keys):
             return cls.by_key(uri, made, held, keys, few=few)
+        return cls._exchanging(uri, made, held, few=few)
+
+    @classmethod
+    def of_all(
+        cls, uri: str, made: DataFrame, held: DataFrame, keys: Sequence[str], *, few: bool
+    ) -> TableChanges | None:
+        """Changes that give a table all of its expected rows, where a row that does not differ is not written.
+
+        Args:
+            uri: the table.
+            made: all expected rows, materialized, with the columns of the table.
+            held: all rows of the table.
+            keys: columns by which its rows are known, unique or not; none where only all columns together tell.
+            few: whether they are few.
+
+        Returns:
+            None where to replace the table costs less than to merge them: none of its rows stays, or most of many go.
+        """
+        expected = made.count()
+        if not few:
+            by = keys or made.columns
+            differing = materialize(keys_of_differing_rows(made, held, by), few=False)
+            count = differing.count()
+            if count > thresholds.SMALL and count > expected // 2:
+                return None
+            few = count <= thresholds.FEW
+            made, held = (rows_with_keys(rows, differing, by, few=few) for rows in (made, held))
+        made, held = (materialize(rows, few=few) for rows in (made, held))
+        if keys:
+            return cls.replacing(uri, made, held, keys, few=few)
+        if few and all(is_plain(field.dataType) for field in made.schema):
+            changes = cls.replacing(uri, made, held, made.columns, few=few)
+        else:
+            changes = cls._exchanging(uri, made, held, few=few)
+        none_stays = changes.counts.keys() != {"insert"} and changes.counts.get("insert", 0) == expected > 0
+        return None if none_stays else changes
+
+    @classmethod
+    def _exchanging(cls, uri: str, made: DataFrame, held: DataFrame, *, few: bool) -> TableChanges:
         return cls(uri, materialize(exchange(made, held), few=few), made.columns, counted=True, few=few)
 
     @property

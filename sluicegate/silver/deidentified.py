@@ -3,6 +3,9 @@
 ``{table}_deidentified`` follows its silver table by identity, through the same loop and the same ``apply`` as silver
 follows bronze: corrections, deletions and full refreshes come into it with the next run. The definition says how a
 column is treated; it must do so for every column that it marks ``pii``.
+
+Where another treatment, or another key, makes a copy, no version that a former one made is kept: whoever masks a column
+later does so since its values must not be read. The copy becomes a new table (lake/former_versions.py).
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from sluicegate import pii_key
 from sluicegate.definition.silver import SilverTable
 from sluicegate.errors import QueryError, Where
 from sluicegate.flow import stream_progress
+from sluicegate.lake import former_versions
 from sluicegate.schema.columns import RECORD_STRUCT, SEQUENCE, data_columns
 from sluicegate.silver import layer as silver_layer
 from sluicegate.silver import pseudonyms
@@ -55,6 +59,10 @@ def apply(batch: Batch, name: str, table: SilverTable, at: Lake) -> None:
         batch.report.state, batch.report.why = "rebuilt", f"{come} has come, which is masked in all rows"
         everything = batch.of_everything()
         evaluator = _Deidentifying(everything, name, SilverTable.model_construct(), table.deidentified or {})
+    target = batch.opened[batch.flow.target]
+    definition = {"fingerprint": batch.flow.fingerprint, "key": batch.flow.key}
+    if evaluator.batch.whole and target.delta is not None:
+        evaluator.batch.replaces_table = former_versions.of_others(target, definition)
     silver_layer.put(evaluator, at)
 
 

@@ -25,8 +25,8 @@ from sluicegate.frames import data_skipping, failing_rules, small_writes
 from sluicegate.frames.merge import OP, merge
 from sluicegate.frames.record_ids import Identities, materialize
 from sluicegate.frames.table_rules import WouldBe
-from sluicegate.lake import layout, tables
-from sluicegate.silver import changed_columns, quarantine, reprocess, table_rules
+from sluicegate.lake import former_versions, layout, tables
+from sluicegate.silver import changed_columns, new_table, quarantine, reprocess, table_rules
 from sluicegate.silver.changed_columns import ColumnsChanged
 from sluicegate.silver.deduplicate import REPLACED, replaced
 from sluicegate.silver.evaluate import RowEvaluator
@@ -163,9 +163,13 @@ class _New:
         )
         _faults.point("silver.between_commits")
         self.batch.demand_not_overtaken()
-        with self.batch.commit(op=self.op, **reconciliation.facts(), **ruled):
+        facts = {**reconciliation.facts(), **ruled}
+        begun = former_versions.fact(begins=False) if self.batch.replaces_table else {}
+        with self.batch.commit(op=self.op, **facts, **begun):
             self._write_table(rows, reconciliation)
         _faults.point("silver.after_commit")
+        if self.batch.replaces_table:
+            new_table.begin(self.batch, op=self.op, **facts)
 
     def _would_be(self, rows: DataFrame, reconciliation: Reconciliation) -> WouldBe:
         """What the table would be after this batch."""
@@ -189,7 +193,9 @@ class _New:
     def _write_table(self, rows: DataFrame, reconciliation: Reconciliation) -> None:
         uri, row_id = self.batch.flow.target, self.evaluator.row_id
         good = self.batch.described(quarantine.good(self.evaluator, rows))
-        if self.batch.whole:
+        if self.batch.replaces_table:
+            new_table.replace(good, uri)
+        elif self.batch.whole:
             good.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(uri)
         elif reconciliation.sums["replaced"]:
             gone = rows.where(f"{DISPOSITION} = 'good' AND {REPLACED[0]} IS NOT NULL").select(

@@ -56,9 +56,10 @@ def run_until_stopped(spark: SparkSession, workspace: Workspace) -> bool:
 # Those of cleanSource, which the sample does not use, are in landing/test_clean_source.py, those of rules that refuse a
 # batch in bronze/test_record_rules.py and gold/test_rules.py, that of records which are reprocessed is in
 # silver/test_reprocess.py, that between two commits of gold, which is for greater tables, in gold/test_layer.py, and
-# those of a rename in maintenance/test_rename.py, and of discards in unit/lake/test_discards.py.
+# those of a rename in maintenance/test_rename.py, of discards in unit/lake/test_discards.py, and of a copy that becomes
+# a new table in silver/test_deidentified.py.
 ELSEWHERE = {"silver.after_removal", "gold.between_commits"}
-OTHERS = ("clean.", "rules.", "rename.", "discards.")
+OTHERS = ("clean.", "rules.", "rename.", "discards.", "copy.")
 POINTS = [point for point in _faults.POINTS if not point.startswith(OTHERS) and point not in ELSEWHERE]
 # Where most is at stake: rows without their outcome, and one of two tables without the other.
 FIRST = {"bronze.after_commit", "silver.between_commits"}

@@ -53,6 +53,22 @@ def test_a_table_is_told_of_once_for_each_version(workspace: Workspace) -> None:
     }
 
 
+def test_a_gold_table_of_which_no_row_changed_is_not_told_of(workspace: Workspace) -> None:
+    from sluicegate.airflow.assets import news as of
+
+    def versions() -> list[int]:
+        last = {"table": uri, "version": 0}
+        return [told["version"] for _, told in of(workspace.lake, "gold", ["daily_patient_avg"], lambda _: last)]
+
+    uri = workspace.uri("daily_patient_avg")
+    commit(workspace, "daily_patient_avg", {"run_id": "one"})
+    said = CommitProperties(custom_metadata={"userMetadata": json.dumps({log.METADATA: {"run_id": "two"}})})
+    write_deltalake(uri, pa.table({"x": pa.array([], pa.int64())}), mode="append", commit_properties=said)
+    assert versions() == []
+    commit(workspace, "daily_patient_avg", {"run_id": "three"})
+    assert versions() == [2]
+
+
 def test_a_table_that_was_made_anew_elsewhere_is_told_of(workspace: Workspace) -> None:
     commit(workspace, "patients", {"run_id": "one"})
     assert news(workspace, {"table": "/another/lake", "version": 0})

@@ -181,6 +181,8 @@ CROSSED: dict[str, str] = {
     "bronze.layer.SMALL_BYTES": "tests/spark/bronze/test_layer.py::"
     "test_files_of_SMALL_BYTES_give_the_same_rows_as_larger_ones",
     "flow.thresholds.FEW_CHANGES": "tests/spark/flow/test_delivery.py::test_more_than_FEW_CHANGES_are_read_by_a_stream",
+    "flow.thresholds.COMPARED": "tests/spark/gold/test_change_feed.py::"
+    "test_tables_of_more_than_COMPARED_rows_are_replaced",
     "flow.thresholds.SMALL": "tests/spark/gold/test_layer.py::test_groups_are_kept_of_tables_that_are_not_SMALL",
     "definition.bronze.DELETE_AT_LEAST": "tests/unit/landing/test_clean_source.py::"
     "test_files_are_deleted_no_sooner_than_DELETE_AT_LEAST_and_moved_at_any_time",

@@ -1,0 +1,65 @@
+"""All rows of a gold table at once: only those that differ are written, so that its change feed has no others.
+
+Two kinds of tables are replaced nevertheless, as to compare or to merge their rows would cost more than it is worth:
+those of more than ``thresholds.COMPARED`` rows, and those of which most rows differ (``TableChanges.of_all``). So are
+tables that come to have other columns, types or clustering.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from sluicegate.flow import thresholds
+from sluicegate.gold import clustering
+from sluicegate.gold.table_changes import TableChanges
+from sluicegate.lake import tables
+from sluicegate.spark import table_reader
+from sluicegate.sql.types import columns_of
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    from sluicegate.flow.batch import Batch
+
+
+def is_comparable(batch: Batch, made: StructType, by: Sequence[str] = ()) -> bool:
+    """Whether the rows of a batch's target can be compared with expected ones, and the others stay as they are.
+
+    Args:
+        batch: the batch.
+        made: the expected columns.
+        by: the clustering columns that the table is to have.
+    """
+    there = tables.delta_table(batch.flow.target)
+    if there is None or tables.rows(there) > thresholds.COMPARED or not keeps_columns(batch, made, there):
+        return False
+    return not batch.whole or clustering.clustered_by(batch.session, batch.flow.target, there) == [*by]
+
+
+def keeps_columns(batch: Batch, made: StructType, there: DeltaTable | None = None) -> bool:
+    """Whether a batch's target has columns of the same names and types already.
+
+    Args:
+        batch: the batch.
+        made: the expected columns.
+        there: the target, if it was opened before.
+    """
+    target = table_reader.read(batch.session, batch.flow.target, opened=there)
+    return columns_of(target.schema) == columns_of(made)
+
+
+def changes(batch: Batch, made: DataFrame, keys: Sequence[str], *, few: bool) -> TableChanges | None:
+    """Find by what a batch's target differs from its expected rows; None where all of them are to be replaced.
+
+    Args:
+        batch: the batch, whose target is comparable.
+        made: all expected rows, materialized.
+        keys: columns by which rows are known; none where only all columns together tell.
+        few: whether the expected rows are few.
+    """
+    target = batch.flow.target
+    few = few and tables.rows(tables.delta_table(target)) <= thresholds.FEW
+    return TableChanges.of_all(target, made, table_reader.read(batch.session, target), keys, few=few)

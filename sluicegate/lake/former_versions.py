@@ -1,0 +1,112 @@
+"""Deletion of a table's former versions, where what they hold must no longer be read: data, changes, log, statistics.
+
+A run first commits a new table at the same address, so that a reader finds either the former or the new one, and then
+an empty commit at which the log is to begin. From then on what lies in the folder and is none of the new table's goes.
+The log entry before the beginning goes last: while it is there, something else may be, and the next run starts over.
+A reader of a former version loses its files, as by VACUUM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from sluicegate import _faults
+from sluicegate.lake import layout, log, tables
+from sluicegate.storage import filesystems, listings
+
+if TYPE_CHECKING:
+    from sluicegate.lake.table import Table
+
+NEW_TABLE = "new_table"
+"""Fact of a commit by which a table begins anew: whether the log begins with it."""
+
+_LOG = "/_delta_log/"
+
+
+def fact(*, begins: bool) -> dict[str, bool]:
+    """Fact of the commits by which a table begins anew.
+
+    Args:
+        begins: whether the log is to begin with this commit.
+    """
+    return {NEW_TABLE: begins}
+
+
+def are_left(uri: str, last: log.Commit | None) -> bool:
+    """Whether a run made a new table of one, and was stopped before its former versions were deleted.
+
+    Args:
+        uri: the table.
+        last: the newest commit of ours.
+    """
+    begins = (last.ours or {}).get(NEW_TABLE) if last is not None else None
+    if begins is None or last is None:
+        return False
+    return not begins or filesystems.file(_entry(uri, last.version - 1)) is not None
+
+
+def of_others(table: Table, definition: Mapping[str, Any]) -> bool:
+    """Whether a table has versions that were made by another definition, or of which that is not known.
+
+    Args:
+        table: the table, which exists.
+        definition: the facts by which commits tell the definition of today; an empty one is not compared.
+    """
+    if are_left(table.uri, table.last_commit_of_ours):
+        return True
+    expected = {name: value for name, value in definition.items() if value}
+    made = [commit.ours for commit in log.commits(table.delta) if commit.ours] if table.delta is not None else []
+    return not made or any({name: ours.get(name) for name in expected} != expected for ours in made)
+
+
+def delete(uri: str) -> int:
+    """Deletes all files in a table's folder that its newest version does not need.
+
+    Args:
+        uri: the table, whose newest commit is the empty one at which its log is to begin.
+
+    Returns:
+        the number of files.
+    """
+    table = tables.table_at(uri)
+    version = table.version()
+    table.create_checkpoint()
+    _faults.point("copy.after_checkpoint")
+    needed = {_name(path) for path in table.file_uris()}
+    others = [path for path in _files(uri) if _name(path) not in needed]
+    data = [path for path in others if _LOG not in path]
+    _remove(data)
+    _faults.point("copy.after_data")
+    entries = [path for path in others if _LOG in path and _is_before(_name(path), version)]
+    last = _name(_entry(uri, version - 1))
+    _remove(path for path in entries if _name(path) != last)
+    _faults.point("copy.after_log")
+    _remove(path for path in entries if _name(path) == last)
+    return len(data) + len(entries)
+
+
+def _name(path: str) -> str:
+    """Name of a file; of a checksum that Hadoop keeps beside a local file, the name of that one."""
+    name = path.rpartition("/")[2]
+    return name[1:].removesuffix(".crc") if name.startswith(".") and name.endswith(".crc") else name
+
+
+def _is_before(name: str, version: int) -> bool:
+    """Whether a file of a log is of a version before another one, or of none, such as a part of a checkpoint."""
+    number = name.partition(".")[0]
+    return int(number) < version if number.isdecimal() else name != "_last_checkpoint"
+
+
+def _entry(uri: str, version: int) -> str:
+    return f"{layout.address(uri).rstrip('/')}{_LOG}{version:020d}.json"
+
+
+def _files(uri: str) -> Iterator[str]:
+    yield from listings.files(layout.address(uri))["path"].to_pylist()
+
+
+def _remove(paths: Iterable[str]) -> None:
+    for address in paths:
+        fs, path = filesystems.opened(address)
+        fs.rm_file(path)

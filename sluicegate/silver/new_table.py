@@ -1,0 +1,50 @@
+"""A new table in place of a silver table, of which no former version is kept; see lake/former_versions.py."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sluicegate import _faults
+from sluicegate.frames import small_writes
+from sluicegate.lake import former_versions
+from sluicegate.sql.identifiers import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from sluicegate.flow.batch import Batch
+
+# View of the rows to write.
+_MADE = "_sluicegate_new_table"
+
+
+def replace(rows: DataFrame, uri: str) -> None:
+    """Commits a new table, with an id of its own, in place of the one at an address.
+
+    Tried with Delta 4.4: an overwrite, also one with ``overwriteSchema``, keeps the id of the table.
+
+    Args:
+        rows: its rows.
+        uri: the address.
+    """
+    rows.createOrReplaceTempView(_MADE)
+    made = f"CREATE OR REPLACE TABLE delta.{quoted(uri)} USING delta"
+    rows.sparkSession.sql(f"{made} AS SELECT * FROM {_MADE}")
+
+
+def begin(batch: Batch, **facts: Any) -> None:
+    """Lets the log of a batch's target begin after the new table was committed, and deletes what was before.
+
+    The commit of the new table cannot be the first of the log: it names the files of the former one.
+
+    Args:
+        batch: the batch.
+        facts: what the commit of the new table says besides.
+    """
+    target = batch.flow.target
+    with batch.commit(fenced=False, **facts, **former_versions.fact(begins=True)):
+        small_writes.commit_only(batch.session, target)
+    _faults.point("copy.after_commit")
+    count = former_versions.delete(target)
+    batch.report.state = "rebuilt"
+    batch.report.why = f"{batch.progress.why} ({count:,} files deleted)"
