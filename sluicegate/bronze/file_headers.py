@@ -3,40 +3,93 @@
 from __future__ import annotations
 
 import csv
+import io
 import itertools
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import IO, Any
 
 from sluicegate.bronze import avro_header
+from sluicegate.sql.types import MOST_DIGITS
 from sluicegate.storage import filesystems
 
 # Errors of opening or reading a file that is gone or broken.
 BROKEN = (OSError, EOFError, ValueError, LookupError, TypeError, csv.Error)
 
+# Logical types of Parquet that Spark refuses.
+REFUSED = ("TIME", "FLOAT16", "UUID", "INTERVAL", "GEOMETRY", "GEOGRAPHY")
+
+# pyarrow's name of a logical type that it does not know.
+UNHEARD_OF = "UNDEFINED"
+NEWER = (
+    "the column {} has a type that Spark does not know, of a newer version of Parquet or wrong in the file, and Spark "
+    "reads no part of such a file: have the column written with another type"
+)
+
+# The last bytes of a file with an encrypted footer.
+ENCRYPTED = b"PARE"
+
 
 def footer(path: str, form: str) -> dict[str, Any]:
     """Schema (``fields``) and number of records (``records``; Avro: None) of a Parquet, ORC or Avro file.
 
-    Or what is wrong with it (``error``).
+    Of Parquet also whether it has a type that Spark refuses (``refused``). Or why no part of a file can be read that is
+    whole (``unreadable``), or what is wrong with it (``error``).
     """
     import pyarrow as pa
-    from pyarrow import orc, parquet
+    from pyarrow import orc
 
     try:
         with filesystems.reader(path) as file:
             if form == "avro":
                 return {"fields": avro_header.schema(file), "records": None}
             if form == "parquet":
-                about = parquet.read_metadata(file)
-                found, records = about.schema.to_arrow_schema(), about.num_rows
-            else:
-                opened = orc.ORCFile(file)
-                found, records = opened.schema, opened.nrows
+                return _of_parquet(file)
+            opened = orc.ORCFile(file)
             # Without other metadata, which may differ in each file.
-            fields = found.to_string(show_field_metadata=False, show_schema_metadata=False)
-            return {"fields": str(fields), "records": int(records)}
+            fields = opened.schema.to_string(show_field_metadata=False, show_schema_metadata=False)
+            return {"fields": str(fields), "records": int(opened.nrows)}
     except (*BROKEN, pa.ArrowException) as error:
         return {"error": _reason(error)}
+
+
+def _of_parquet(file: IO[bytes]) -> dict[str, Any]:
+    from pyarrow import parquet
+
+    if _is_encrypted(file):
+        return {"unreadable": "its footer is encrypted, and there are no keys: land it decrypted"}
+    about = parquet.read_metadata(file)
+    schema = about.schema
+    if not about.num_columns:
+        return {"unreadable": f"it has no column, and {about.num_rows:,} records"}
+    columns = [schema.column(at) for at in range(about.num_columns)]
+    if unknown := [column.path for column in columns if column.logical_type.type == UNHEARD_OF]:
+        return {"unreadable": NEWER.format(unknown[0])}
+    # By the types as they are stored: INT96 and INT64 (TIMESTAMP(NANOS)) are one to Arrow. The first two lines are the
+    # object and the name of the root.
+    fields = str(schema).split("\n", 2)[-1]
+    refused = any(map(_is_refused, columns))
+    return {"fields": fields, "records": int(about.num_rows), "refused": refused}
+
+
+def _is_encrypted(file: IO[bytes]) -> bool:
+    size = file.seek(0, io.SEEK_END)
+    file.seek(max(0, size - len(ENCRYPTED)))
+    encrypted = file.read(len(ENCRYPTED)) == ENCRYPTED
+    file.seek(0)
+    return encrypted
+
+
+def _is_refused(column: Any) -> bool:
+    """Whether Spark reads no file that has such a column, unless it is told how."""
+    logical = column.logical_type
+    match logical.type:
+        case "TIMESTAMP":
+            return str(json.loads(logical.to_json()).get("timeUnit")) == "nanoseconds"
+        case "DECIMAL":
+            return int(column.precision) > MOST_DIGITS
+        case kind:
+            return kind in REFUSED
 
 
 def header(path: str, options: Mapping[str, str], separator: str) -> dict[str, Any]:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from sluicegate.bronze import landed_paths
+from sluicegate.bronze.file_groups import Group
 from sluicegate.bronze.json_elements import damage, elements
 from sluicegate.bronze.landed_paths import is_odd
 from sluicegate.bronze.text_decoder import UNSURE_OF_BYTES
@@ -84,27 +85,6 @@ HOW_JOINED = (
 # First bytes of a text that Spark's reader takes for UTF-16 or UTF-32, and its own functions for UTF-8.
 HEAD = "hex(substr(CAST(value AS BINARY), 1, 4))"
 NOT_UTF_8 = f"{HEAD} RLIKE '^(00(?!00)..|(?!00)..00|FEFF|FFFE|0000FEFF|000000(?!00)..)'"
-
-ReadMode = Literal["native", "lines", "elements", "variant", "undecoded"]
-
-
-@dataclass(frozen=True)
-class Group:
-    """Files that are read together.
-
-    Attributes:
-        fields: the fields that they have, those of JSON with the types of their values.
-        paths: the files.
-        mode: ``native``: by Spark's reader for the format; ``lines``: each text by itself; ``elements``: what is whole
-            of damaged arrays, one by one; ``variant``: each record as one VARIANT; ``undecoded``: each line as a
-            corrupt record, from files of ``text_decoder``.
-        whole: whether a text of the modes ``lines`` and ``variant`` is a whole file.
-    """
-
-    fields: list[StructField]
-    paths: list[str]
-    mode: ReadMode = "native"
-    whole: bool = False
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from sluicegate.bronze.file_groups import Group
 from sluicegate.bronze.json_reader import (
     ABOUT,
     ARRAY,
@@ -21,7 +22,6 @@ from sluicegate.bronze.json_reader import (
     NAMED,
     SHOWN,
     UNSURE,
-    Group,
     JsonFiles,
     named_back,
 )

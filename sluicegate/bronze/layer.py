@@ -32,7 +32,7 @@ from sluicegate.landing.ledger import DROP, REPLACE, RESET
 from sluicegate.schema.columns import data_columns
 from sluicegate.schema.evolution import Schema
 from sluicegate.schema.landed import landed_names, with_landed
-from sluicegate.spark import executors, table_reader
+from sluicegate.spark import executors, table_features, table_reader
 from sluicegate.spark.session import configured
 from sluicegate.sql.identifiers import quoted
 
@@ -286,6 +286,7 @@ class Chunk:
             whole = self._retained(former).unionByName(frame, allowMissingColumns=True)
             writer = self.batch.described(frame).write.option("replaceWhere", condition).option("mergeSchema", "true")
         checked.demand_table(None if whole is None else lambda: whole)
+        table_features.enable_local_times(frame, self.batch.flow.target)
         facts = {"chunk": self.number, "files": len(self.entries), **self.amount, "failed": failed,
                  **({"collisions": self.collisions} if self.collisions else {}),
                  "manifest": self.manifest, "definition": self.table.fingerprint,

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, reduce
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, partial, reduce
+from typing import TYPE_CHECKING
 
 from sluicegate.bronze import avro_header, decoded_files, file_headers, landed_paths
 from sluicegate.bronze.decoded_files import DecodedFiles, demanding
+from sluicegate.bronze.file_groups import Group, alike
 from sluicegate.bronze.file_sizes import too_large
-from sluicegate.bronze.json_reader import ABOUT, CORRUPT_AS, Group, JsonFiles
+from sluicegate.bronze.json_reader import ABOUT, CORRUPT_AS, JsonFiles
+from sluicegate.bronze.parquet.stored import unread, value_of
+from sluicegate.bronze.typed_files import TypedFiles, demand_whole
 from sluicegate.definition.column_names import normalized
 from sluicegate.errors import SourceError, Where
 from sluicegate.schema.columns import CORRUPT, PROVENANCE, RESCUED
@@ -160,7 +163,7 @@ class Reader:
                 yield Group(self._found("xml", paths), list(paths))
             case "csv" if self._true("header"):
                 headers = self._headers(paths)
-                for names, group in _alike(paths, headers.__getitem__):
+                for names, group in alike(paths, headers.__getitem__):
                     yield Group(self._csv_fields(names, group), group)
             case "csv":
                 named = {normalized(one) if self._table.normalizes else one for one in self._table.partitionColumns}
@@ -168,9 +171,7 @@ class Reader:
                 names = own or self._load("csv", paths).columns
                 yield Group(self._csv_fields(names, paths), list(paths))
             case "parquet" | "orc" | "avro":
-                footers = self._footers(paths)
-                for _, group in _alike(paths, footers.__getitem__):
-                    yield Group([*self._load(self._table.format, group[:1]).schema], group)
+                yield from self._typed.groups(paths)
             case _:
                 yield Group([*self._load(self._table.format, paths).schema], list(paths))
 
@@ -181,6 +182,12 @@ class Reader:
             yield Group(self._declared, list(paths))
         else:
             yield from self._json.lines(paths)
+
+    @cached_property
+    def _typed(self) -> TypedFiles:
+        form = self._table.format
+        load = partial(self._load, form)
+        return TypedFiles(self.session, self.schema.table, form, load, self.damaged, self.records)
 
     @cached_property
     def _json(self) -> JsonFiles:
@@ -242,33 +249,6 @@ class Reader:
         inferred = self._load("csv", paths, extra={"inferSchema": "true"}).schema
         return [StructField(name, field.dataType) for name, field in zip(names, inferred, strict=True)]
 
-    def _footers(self, paths: Sequence[str]) -> dict[str, str]:
-        """Schemas of Parquet, ORC or Avro files; their numbers of records go into ``records``."""
-        form = self._table.format
-        found = self._whole(
-            executors.each(self.session, file_headers.footer, paths, form), f"a {form} file cannot be read"
-        )
-        self.records.update(
-            {path: footer["records"] for path, footer in found.items() if footer["records"] is not None}
-        )
-        return {path: footer["fields"] for path, footer in found.items()}
-
-    def _whole(self, found: dict[str, Any], what: str) -> dict[str, Any]:
-        """Metadata of files, checked.
-
-        Raises:
-            SourceError: one of them is broken.
-        """
-        for path, result in found.items():
-            if "error" in result:
-                raise SourceError(
-                    f"{what}: {path}",
-                    where=Where(table=self.schema.table, file=path),
-                    cause=result["error"],
-                    hint="land a whole file under this name again, then run again",
-                )
-        return found
-
     @staticmethod
     def _texts(names: Sequence[str]) -> list[StructField]:
         from pyspark.sql.types import StringType, StructField
@@ -282,7 +262,8 @@ class Reader:
         odd = [path for path in paths if hard or path.endswith(HADOOP_ONLY)]
         plain = [path for path in paths if path not in set(odd)]
         headers = executors.each(self.session, file_headers.header, plain, self._options, separator)
-        names = {p: t["fields"] for p, t in self._whole(headers, "the header of a CSV file cannot be read").items()}
+        what = "the header of a CSV file cannot be read"
+        names = {path: facts["fields"] for path, facts in demand_whole(headers, self.schema.table, what).items()}
         names |= {path: self._header_by_spark(path) for path in odd}
         return {path: tuple(name or f"_c{n}" for n, name in enumerate(names[path])) for path in paths}
 
@@ -315,8 +296,12 @@ class Reader:
         about = raw[ABOUT] if ABOUT in raw.columns else raw.metadataColumn("_metadata")  # a field may have that name
         if self.decoded is not None:
             raw, about = self.decoded.named(raw, about, group.paths)
-        texts = [*[from_path(c.field, about) for c in in_path], *[F.col(quoted(name)) for name in names]]
-        values = [Value(c, text, self._options) for c, text in zip([*in_path, *own], texts, strict=True)]
+        values = [Value(column, from_path(column.field, about), self._options) for column in in_path]
+        values += [
+            value_of(group.stored.get(column.field), column, F.col(quoted(name)), self._options)
+            for column, name in zip(own, names, strict=True)
+        ]
+        values += [unread(name, why) for name, why in group.unreadable.items()]
         return raw.select(
             *[value.typed.alias(value.column.name) for value in values if value.column.name],
             (rescued(values, about) if self._table.rescues else F.lit(None).cast("string")).alias(RESCUED),
@@ -341,7 +326,8 @@ class Reader:
         # A header has been read: Spark takes the fields by their places, and is given names that cannot collide.
         by_place = form == "csv" and group.mode != "variant"
         names = [f"c{n}" if by_place else column.field for n, column in enumerate(columns)]
-        read = [StructField(name, column.read) for name, column in zip(names, columns, strict=True)]
+        kinds = [group.stored.get(column.field, column).read for column in columns]
+        read = [StructField(name, kind) for name, kind in zip(names, kinds, strict=True)]
         if group.mode == "undecoded":
             texts = landed_paths.load(self.session.read, "text", paths)
             return texts.withColumn(CORRUPT_AS, F.unhex("value").cast("string")), names
@@ -377,11 +363,3 @@ class Reader:
         if self._sure or self._table.format != "csv":
             return raw
         return raw.withColumns(decoded_files.demanded(raw.schema))
-
-
-def _alike(paths: Iterable[str], key: Callable[[str], Any]) -> list[tuple[Any, list[str]]]:
-    """Paths that have the same key, in order of their first."""
-    groups: dict[Any, list[str]] = {}
-    for path in paths:
-        groups.setdefault(key(path), []).append(path)
-    return list(groups.items())

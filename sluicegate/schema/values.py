@@ -91,6 +91,11 @@ class Value:
         return value
 
     @property
+    def shown(self) -> Expression:
+        """The value as it is rescued."""
+        return self.raw
+
+    @property
     def lost(self) -> Expression | None:
         """Condition that the column loses a part of the value; None if it never does."""
         from pyspark.sql import functions as F
@@ -169,7 +174,7 @@ def rescued(values: Sequence[Value], about: Expression) -> Expression:
     if not lost:
         return F.lit(None).cast("string")
     fields = ["" if value.column.field == UNNAMED else value.column.field for value, _ in lost]
-    raw_values = [F.when(fails, value.raw).alias(field) for field, (value, fails) in zip(fields, lost, strict=True)]
+    raw_values = [F.when(fails, value.shown).alias(field) for field, (value, fails) in zip(fields, lost, strict=True)]
     any_fails = reduce(lambda a, b: a | b, [fails for _, fails in lost])
     return F.when(any_fails, F.to_json(F.struct(*raw_values, about["file_path"].alias("_file_path")), MICROSECONDS))
 

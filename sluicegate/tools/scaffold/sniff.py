@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any, Literal, cast
 
 from sluicegate.errors import SourceError, Where
+from sluicegate.sql.types import MOST_DIGITS
 from sluicegate.tools import arrow_values
 from sluicegate.tools.scaffold import csv_dialect, text_encoding
 
@@ -28,9 +29,6 @@ _OTHERS = {
     b"%PDF": "PDF", b"SQLite": "SQLite", b"\xfd7zXZ": "xz",
 }  # fmt: skip
 _TEXT = {".csv", ".tsv", ".txt", ".tab", ".psv", ".dat", ""}
-
-# Digits of Spark's DECIMAL.
-_DIGITS = 38
 
 
 class Number(str):
@@ -156,7 +154,7 @@ def _spark_type(kind: Any) -> str:
     import pyarrow as pa
     from pyarrow import types as of
 
-    if of.is_time(kind) or isinstance(kind, pa.UuidType) or (of.is_decimal(kind) and kind.precision > _DIGITS):
+    if of.is_time(kind) or isinstance(kind, pa.UuidType) or (of.is_decimal(kind) and kind.precision > MOST_DIGITS):
         return "STRING"  # which has all of their values
     known = (
         (of.is_integer, "BIGINT"), (of.is_floating, "DOUBLE"), (of.is_boolean, "BOOLEAN"), (of.is_date, "DATE"),

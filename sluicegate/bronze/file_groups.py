@@ -1,0 +1,45 @@
+"""Files of a ledger batch that are read together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructField
+
+    from sluicegate.bronze.parquet.stored import Stored
+
+ReadMode = Literal["native", "lines", "elements", "variant", "undecoded"]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Files that are read together.
+
+    Attributes:
+        fields: the fields that they have, those of JSON with the types of their values.
+        paths: the files.
+        mode: ``native``: by Spark's reader for the format; ``lines``: each text by itself; ``elements``: what is whole
+            of damaged arrays, one by one; ``variant``: each record as one VARIANT; ``undecoded``: each line as a
+            corrupt record, from files of ``text_decoder``.
+        whole: whether a text of the modes ``lines`` and ``variant`` is a whole file.
+        stored: how fields are stored that Spark would not read, by their names.
+        unreadable: why fields cannot be read, by their names; they are not among ``fields``.
+    """
+
+    fields: list[StructField]
+    paths: list[str]
+    mode: ReadMode = "native"
+    whole: bool = False
+    stored: Mapping[str, Stored] = field(default_factory=dict)
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+
+
+def alike(paths: Iterable[str], key: Callable[[str], Any]) -> list[tuple[Any, list[str]]]:
+    """Paths that have the same key, in order of their first."""
+    groups: dict[Any, list[str]] = {}
+    for path in paths:
+        groups.setdefault(key(path), []).append(path)
+    return list(groups.items())

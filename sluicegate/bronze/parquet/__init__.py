@@ -1,0 +1,1 @@
+"""Parquet files with types that Spark refuses."""

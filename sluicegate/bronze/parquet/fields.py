@@ -1,0 +1,198 @@
+"""Fields of Parquet files with types that Spark refuses: how Spark is to read them, and what their values are.
+
+Spark takes any physical type for what it is if the schema to read with says so, whatever it means. Of the meanings:
+
+======================  ======================================================================================
+TIMESTAMP(NANOS)        TIMESTAMP or TIMESTAMP_NTZ; NULL and rescued if there are digits below a microsecond
+FLOAT16                 FLOAT, which has all of its values
+TIME, UUID, INTERVAL    STRING, in the forms of ISO 8601 and RFC 4122
+DECIMAL, over 38        STRING, its digits
+others                  as they are stored
+======================  ======================================================================================
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sluicegate.bronze.parquet import texts
+from sluicegate.bronze.parquet.footer_schema import REPEATED, Node
+from sluicegate.bronze.parquet.stored import (
+    Elements,
+    Entries,
+    Float16,
+    Group,
+    Nanoseconds,
+    Stored,
+    Text,
+    WideDecimal,
+    has_wide_decimal,
+)
+from sluicegate.sql.types import MOST_DIGITS
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType
+
+# The largest precisions of decimals that are stored as integers.
+OF_INTEGERS = {"INT32": 9, "INT64": 18}
+
+_PLAIN = {"BOOLEAN": "boolean", "FLOAT": "float", "DOUBLE": "double", "INT32": "int", "INT64": "bigint",
+          "INT96": "timestamp", "BYTE_ARRAY": "binary", "FIXED_LEN_BYTE_ARRAY": "binary"}  # fmt: skip
+_INTEGERS = {(8, True): "tinyint", (16, True): "smallint", (32, True): "int", (64, True): "bigint",
+             (8, False): "smallint", (16, False): "int", (32, False): "bigint",
+             (64, False): "decimal(20,0)"}  # fmt: skip
+_ANNOTATED = {("INT32", "DATE"): "date",
+              **{("BYTE_ARRAY", logical): "string" for logical in ("STRING", "ENUM", "JSON")},
+              **{("BYTE_ARRAY", logical): "binary" for logical in ("BSON", "GEOMETRY", "GEOGRAPHY")}}  # fmt: skip
+
+
+class Unreadable(Exception):
+    """A field that neither Spark nor this module can read; its text says why."""
+
+
+def of_field(node: Node) -> Stored:
+    """How a field of a file is stored, by the rules by which Spark reads Parquet files (``ParquetSchemaConverter``).
+
+    Raises:
+        Unreadable: it cannot be read.
+    """
+    stored = _of(node)
+    if node.repetition != REPEATED:
+        return stored
+    _demand_no_wide_decimal(node, stored)
+    return _elements(stored)
+
+
+def _of(node: Node) -> Stored:
+    if node.physical:
+        return _leaf(node)
+    match node.logical:
+        case "LIST":
+            return _list(node)
+        case "MAP":
+            return _map(node)
+        case "VARIANT":
+            return _plain("variant")
+        case "":
+            return _group(node)
+    raise Unreadable(f"{node} is no type that Spark can read")
+
+
+def _group(node: Node) -> Stored:
+    from pyspark.sql.types import StructField, StructType
+
+    fields = {child.name: of_field(child) for child in node.children}
+    if len(fields) < len(node.children) or not fields:
+        raise Unreadable("a group with " + ("two fields of one name" if fields else "no fields"))
+    read, made = (
+        StructType([StructField(name, kind) for name, kind in kinds.items()])
+        for kinds in ({n: f.read for n, f in fields.items()}, {n: f.type for n, f in fields.items()})
+    )
+    return Group(read, made, fields)
+
+
+def _list(node: Node) -> Stored:
+    """An array; the second of three levels is left out, or is itself the element in files of old writers."""
+    if len(node.children) != 1 or node.children[0].repetition != REPEATED:
+        raise Unreadable(f"{node} without one repeated field")
+    [repeated] = node.children
+    if not (repeated.physical or repeated.children):
+        raise Unreadable(f"{node} of groups with no fields")
+    old = repeated.physical or len(repeated.children) > 1 or repeated.name in ("array", f"{node.name}_tuple")
+    element = _of(repeated) if old else of_field(repeated.children[0])
+    _demand_no_wide_decimal(node, element)
+    return _elements(element)
+
+
+def _elements(element: Stored) -> Stored:
+    from pyspark.sql.types import ArrayType
+
+    return Elements(ArrayType(element.read), ArrayType(element.type), element)
+
+
+def _map(node: Node) -> Stored:
+    from pyspark.sql.types import MapType
+
+    [pairs] = node.children if len(node.children) == 1 else [None]
+    if pairs is None or pairs.repetition != REPEATED or len(pairs.children) != 2:
+        raise Unreadable(f"{node} without keys and values")
+    key, item = map(of_field, pairs.children)
+    _demand_no_wide_decimal(node, key, item)
+    return Entries(MapType(key.read, item.read), MapType(key.type, item.type), key, item)
+
+
+def _plain(ddl: str) -> Stored:
+    from pyspark.sql.types import DataType
+
+    kind = DataType.fromDDL(ddl)
+    return Stored(kind, kind)
+
+
+def _leaf(node: Node) -> Stored:
+    if node.logical == "DECIMAL":
+        return _decimal(node)
+    if ddl := _known(node):
+        return _plain(ddl)
+    if stored := _unknown(node):
+        return stored
+    raise Unreadable(f"{node} is no type that Spark can read")
+
+
+def _known(node: Node) -> str:
+    """The type of Spark that a field has; empty if there is none."""
+    says = node.details
+    match node.physical, node.logical:
+        case physical, "" | "UNKNOWN":  # the latter are all NULL
+            return _PLAIN[physical]
+        case "INT32" | "INT64" as physical, "INTEGER" if (says["bits"] == 64) == (physical == "INT64"):
+            return _INTEGERS[says["bits"], says["signed"]]
+        case "INT64", "TIMESTAMP" if says["unit"] in ("MILLIS", "MICROS"):
+            return "timestamp" if says["utc"] else "timestamp_ntz"
+    return _ANNOTATED.get((node.physical, node.logical), "")
+
+
+def _unknown(node: Node) -> Stored | None:
+    """How a field of a type that Spark does not have is stored."""
+    from pyspark.sql.types import BinaryType, FloatType, IntegerType, LongType, StringType
+
+    says, text = node.details, StringType()
+    match node.physical, node.logical, says.get("unit", node.length):
+        case "INT64", "TIMESTAMP", "NANOS":
+            return Nanoseconds(LongType(), _time(node))
+        case "INT32", "TIME", "MILLIS":
+            return Text(IntegerType(), text, lambda stored: texts.time(stored, 3))
+        case "INT64", "TIME", "MICROS":
+            return Text(LongType(), text, lambda stored: texts.time(stored, 6))
+        case "INT64", "TIME", "NANOS":
+            return Text(LongType(), text, lambda stored: texts.time(stored, 9))
+        case "FIXED_LEN_BYTE_ARRAY", "FLOAT16", 2:
+            return Float16(BinaryType(), FloatType())
+        case "FIXED_LEN_BYTE_ARRAY", "UUID", 16:
+            return Text(BinaryType(), text, texts.uuid)
+        case "FIXED_LEN_BYTE_ARRAY", "INTERVAL", 12:
+            return Text(BinaryType(), text, texts.interval)
+    return None
+
+
+def _time(node: Node) -> DataType:
+    from pyspark.sql.types import TimestampNTZType, TimestampType
+
+    return TimestampType() if node.details["utc"] else TimestampNTZType()
+
+
+def _decimal(node: Node) -> Stored:
+    from pyspark.sql.types import BinaryType, StringType
+
+    precision, scale = node.details["precision"], node.details["scale"]
+    if not 0 <= scale <= precision > 0 or node.physical not in (*OF_INTEGERS, "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY"):
+        raise Unreadable(f"{node} is no number")
+    if precision > OF_INTEGERS.get(node.physical, precision):
+        raise Unreadable(f"{node} has more digits than its values")
+    if precision <= MOST_DIGITS:
+        return _plain(f"decimal({precision},{scale})")
+    return WideDecimal(BinaryType(), StringType(), lambda stored: texts.decimal(stored, scale))
+
+
+def _demand_no_wide_decimal(node: Node, *parts: Stored) -> None:
+    if any(map(has_wide_decimal, parts)):
+        raise Unreadable(f"{node} of numbers with more than {MOST_DIGITS} digits")

@@ -1,0 +1,51 @@
+"""Parquet files that Spark reads only if it is told how."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from sluicegate.bronze.file_groups import Group
+from sluicegate.bronze.parquet import fields, footer_schema
+from sluicegate.bronze.parquet.fields import Unreadable
+from sluicegate.bronze.parquet.footer_schema import Node
+from sluicegate.bronze.parquet.stored import Stored
+
+
+def of(paths: list[str]) -> Group:
+    """Group of files with types that Spark refuses.
+
+    Args:
+        paths: the files, all with the fields of the first.
+
+    Raises:
+        OSError: the first cannot be read.
+        ValueError: it is no Parquet file.
+    """
+    return _group(footer_schema.read(paths[0]).children, paths)
+
+
+def unforeseen(paths: list[str]) -> Group | None:
+    """Group of files that Spark refuses as they are; None if nothing in their types tells why."""
+    try:
+        group = of(paths)
+    except (OSError, ValueError):
+        return None
+    return group if group.unreadable or group.stored else None
+
+
+def _group(nodes: tuple[Node, ...], paths: list[str]) -> Group:
+    from pyspark.sql.types import StructField
+
+    kinds: dict[str, Stored] = {}
+    unreadable: dict[str, str] = {}
+    times = Counter(node.name for node in nodes)
+    for node in nodes:
+        try:
+            if times[node.name] > 1:
+                raise Unreadable(f"there are {times[node.name]} columns of this name")
+            kinds[node.name] = fields.of_field(node)
+        except Unreadable as error:
+            unreadable[node.name] = f"not read: {error}"
+    readable = [StructField(name, kind.type) for name, kind in kinds.items()]
+    meant = {name: kind for name, kind in kinds.items() if not kind.plain}
+    return Group(readable, paths, stored=meant, unreadable=unreadable)

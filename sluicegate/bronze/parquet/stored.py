@@ -1,0 +1,296 @@
+"""Values of Parquet files as Spark reads them by their physical types, and what they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from sluicegate.bronze.parquet import texts
+from sluicegate.schema.evolution import Column
+from sluicegate.schema.values import Value
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as Expression
+    from pyspark.sql.types import DataType
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A field, or an element of one, as it is stored.
+
+    Attributes:
+        read: type with which Spark reads it.
+        type: type of its values.
+    """
+
+    read: DataType
+    type: DataType
+
+    @property
+    def plain(self) -> bool:
+        """Whether its values are what Spark reads."""
+        return True
+
+    def value(self, stored: Expression) -> Expression:
+        """What a stored value is; NULL if its type does not have it."""
+        return stored
+
+    def text(self, stored: Expression) -> Expression:
+        """All of a stored value, in a form that JSON has."""
+        return stored
+
+    def lost(self, stored: Expression) -> Expression | None:
+        """Condition, never NULL, that ``value`` lacks a part of a stored value; None if it never does."""
+        return None
+
+
+@dataclass(frozen=True)
+class Text(Stored):
+    """One whose values are texts.
+
+    Attributes:
+        of: makes the text of a stored value.
+    """
+
+    of: Callable[[Expression], Expression]
+
+    @property
+    def plain(self) -> bool:
+        return False
+
+    def value(self, stored: Expression) -> Expression:
+        return self.of(stored)
+
+    text = value
+
+
+class WideDecimal(Text):
+    """A number of more digits than Spark's have."""
+
+
+class Float16(Stored):
+    """A number of two bytes."""
+
+    @property
+    def plain(self) -> bool:
+        return False
+
+    def value(self, stored: Expression) -> Expression:
+        return texts.float16(stored)
+
+    text = value
+
+
+class Nanoseconds(Stored):
+    """A time in nanoseconds since 1970."""
+
+    @property
+    def plain(self) -> bool:
+        return False
+
+    def value(self, stored: Expression) -> Expression:
+        from pyspark.sql import functions as F
+
+        return F.when(~self.lost(stored), texts.microseconds(stored)).cast(self.type)
+
+    def text(self, stored: Expression) -> Expression:
+        from pyspark.sql.types import TimestampType
+
+        return texts.nanoseconds(stored, zone="Z" if isinstance(self.type, TimestampType) else "")
+
+    def lost(self, stored: Expression) -> Expression:
+        from pyspark.sql import functions as F
+
+        return F.coalesce(F.pmod(stored, F.lit(1000)) != 0, F.lit(False))
+
+
+def has_wide_decimal(stored: Stored) -> bool:
+    """Whether a value has a number of more digits than Spark's in it."""
+    if isinstance(stored, Group):
+        return any(map(has_wide_decimal, stored.fields.values()))
+    return isinstance(stored, WideDecimal)
+
+
+@dataclass(frozen=True)
+class Group(Stored):
+    """A struct.
+
+    Attributes:
+        fields: its fields by their names.
+    """
+
+    fields: dict[str, Stored]
+
+    @property
+    def plain(self) -> bool:
+        return all(field.plain for field in self.fields.values())
+
+    def value(self, stored: Expression) -> Expression:
+        return self._each(stored, lambda field, value: field.value(value))
+
+    def text(self, stored: Expression) -> Expression:
+        return self._each(stored, lambda field, value: field.text(value))
+
+    def _each(self, stored: Expression, of: Callable[[Stored, Expression], Expression]) -> Expression:
+        from pyspark.sql import functions as F
+
+        if self.plain:
+            return stored
+        fields = [of(field, stored.getField(name)).alias(name) for name, field in self.fields.items()]
+        return F.when(stored.isNotNull(), F.struct(*fields))
+
+    def lost(self, stored: Expression) -> Expression | None:
+        conditions = [field.lost(stored.getField(name)) for name, field in self.fields.items()]
+        return _any(conditions)
+
+
+@dataclass(frozen=True)
+class Elements(Stored):
+    """An array.
+
+    Attributes:
+        element: its elements.
+    """
+
+    element: Stored
+
+    @property
+    def plain(self) -> bool:
+        return self.element.plain
+
+    def value(self, stored: Expression) -> Expression:
+        from pyspark.sql import functions as F
+
+        return stored if self.plain else F.transform(stored, self.element.value)
+
+    def text(self, stored: Expression) -> Expression:
+        from pyspark.sql import functions as F
+
+        return stored if self.plain else F.transform(stored, self.element.text)
+
+    def lost(self, stored: Expression) -> Expression | None:
+        from pyspark.sql import functions as F
+
+        if (condition := _condition(self.element)) is None:
+            return None
+        return F.coalesce(F.exists(stored, condition), F.lit(False))
+
+
+@dataclass(frozen=True)
+class Entries(Stored):
+    """A map. One of which a key is lost, or equals another one only as a value, has no value as a whole.
+
+    Attributes:
+        key: its keys.
+        item: its values.
+    """
+
+    key: Stored
+    item: Stored
+
+    @property
+    def plain(self) -> bool:
+        return self.key.plain and self.item.plain
+
+    def value(self, stored: Expression) -> Expression:
+        from pyspark.sql import functions as F
+
+        if self.plain:
+            return stored
+        if self.key.plain:
+            return F.transform_values(stored, lambda key, item: self.item.value(item))
+        items = F.transform(F.map_values(stored), self.item.value)
+        return F.when(~self._keys_lost(stored), F.map_from_arrays(self._keys(stored), items))
+
+    def text(self, stored: Expression) -> Expression:
+        from pyspark.sql import functions as F
+
+        if self.plain:
+            return stored
+        if self.key.plain:
+            return F.transform_values(stored, lambda key, item: self.item.text(item))
+        # As a list of entries: texts of two keys may be alike.
+        return F.transform(
+            F.map_entries(stored),
+            lambda entry: F.struct(
+                self.key.text(entry["key"]).alias("key"), self.item.text(entry["value"]).alias("value")
+            ),
+        )
+
+    def lost(self, stored: Expression) -> Expression | None:
+        from pyspark.sql import functions as F
+
+        condition = _condition(self.item)
+        in_items = condition and F.coalesce(F.exists(F.map_values(stored), condition), F.lit(False))
+        return _any([None if self.key.plain else self._keys_lost(stored), in_items])
+
+    def _keys(self, stored: Expression) -> Expression:
+        from pyspark.sql import functions as F
+
+        return F.transform(F.map_keys(stored), self.key.value)
+
+    def _keys_lost(self, stored: Expression) -> Expression:
+        from pyspark.sql import functions as F
+
+        keys = self._keys(stored)
+        different = F.size(F.array_distinct(keys)) != F.size(keys)
+        return F.coalesce(different | F.exists(keys, lambda key: key.isNull()), F.lit(False))
+
+
+def _condition(stored: Stored) -> Callable[[Expression], Expression] | None:
+    """What ``lost`` tells of a value in an array or a map."""
+    from pyspark.sql import functions as F
+
+    if stored.lost(F.lit(None).cast(stored.read)) is None:
+        return None
+    return lambda value: stored.lost(value)  # type: ignore[return-value]
+
+
+def _any(conditions: list[Expression | None]) -> Expression | None:
+    present = [condition for condition in conditions if condition is not None]
+    return reduce(lambda a, b: a | b, present) if present else None
+
+
+@dataclass(frozen=True)
+class StoredValue(Value):
+    """A value that Spark reads as it is stored; ``raw`` is what it is.
+
+    Attributes:
+        all: all of it, as it is rescued.
+        lacking: condition that ``raw`` lacks a part of it; None if it never does.
+    """
+
+    all: Expression
+    lacking: Expression | None
+
+    @property
+    def shown(self) -> Expression:
+        return self.all
+
+    @property
+    def lost(self) -> Expression | None:
+        return _any([super().lost, self.lacking])
+
+
+def value_of(stored: Stored | None, column: Column, raw: Expression, options: Mapping[str, str]) -> Value:
+    """Value of a field with its column.
+
+    Args:
+        stored: how the field is stored, if Spark would not read it.
+        column: its column.
+        raw: the value as it is read.
+        options: reader options by lower-case name.
+    """
+    if stored is None:
+        return Value(column, raw, options)
+    return StoredValue(column, stored.value(raw), options, stored.text(raw), stored.lost(raw))
+
+
+def unread(field: str, why: str) -> Value:
+    """What is rescued of a field that cannot be read."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import StringType
+
+    return Value(Column(field, StringType(), None, StringType()), F.lit(why), {})

@@ -1,0 +1,92 @@
+"""Files with types of their own: which of them are read together, and as what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sluicegate.bronze import file_headers
+from sluicegate.bronze.file_groups import Group, alike
+from sluicegate.bronze.parquet import groups
+from sluicegate.errors import SourceError, Where
+from sluicegate.spark import executors
+from sluicegate.spark.spark_errors import message
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class TypedFiles:
+    """Files of Parquet, ORC or Avro.
+
+    Attributes:
+        session: the Spark session.
+        table: the table's name, for messages.
+        form: their format.
+        load: reads some of them by Spark.
+        damaged: files of which nothing can be read, and why; filled in by ``groups``.
+        records: number of records by the files' own metadata; filled in by ``groups``.
+    """
+
+    session: SparkSession
+    table: str
+    form: str
+    load: Callable[[Sequence[str]], DataFrame]
+    damaged: dict[str, str]
+    records: dict[str, int]
+
+    def groups(self, paths: Sequence[str]) -> Iterator[Group]:
+        """Groups of files with the same fields.
+
+        Raises:
+            SourceError: a file is broken, or Spark refuses its types.
+        """
+        footers = self._footers(paths)
+        for (_, refused), group in alike(footers, footers.__getitem__):
+            yield groups.of(group) if refused else self._group(group)
+
+    def _group(self, paths: list[str]) -> Group:
+        from pyspark.errors import AnalysisException, ArithmeticException
+
+        try:
+            return Group([*self.load(paths[:1]).schema], paths)
+        except (AnalysisException, ArithmeticException) as error:
+            group = groups.unforeseen(paths) if self.form == "parquet" else None
+            if group is None:
+                # An error of the file: the others of its ledger batch are read.
+                where = Where(table=self.table, file=paths[0])
+                raise SourceError("Spark refuses the types of a file", where=where, cause=message(error)) from error
+            return group
+
+    def _footers(self, paths: Sequence[str]) -> dict[str, tuple[str, bool]]:
+        """Schemas of the files, and whether Spark refuses them."""
+        facts = executors.each(self.session, file_headers.footer, paths, self.form)
+        demand_whole(facts, self.table, f"a {self.form} file cannot be read")
+        self.damaged.update({path: footer["unreadable"] for path, footer in facts.items() if "unreadable" in footer})
+        read = {path: footer for path, footer in facts.items() if "unreadable" not in footer}
+        self.records.update({path: footer["records"] for path, footer in read.items() if footer["records"] is not None})
+        return {path: (footer["fields"], footer.get("refused", False)) for path, footer in read.items()}
+
+
+def demand_whole(facts: dict[str, Any], table: str, what: str) -> dict[str, Any]:
+    """Metadata of files, checked.
+
+    Args:
+        facts: metadata by paths.
+        table: the table's name, for messages.
+        what: what is the matter with a file that has an error.
+
+    Raises:
+        SourceError: one of them is broken.
+    """
+    for path, result in facts.items():
+        if "error" in result:
+            raise SourceError(
+                f"{what}: {path}",
+                where=Where(table=table, file=path),
+                cause=result["error"],
+                hint="land a whole file under this name again, then run again",
+            )
+    return facts
