@@ -31,7 +31,7 @@ public class Encodings { public static void main(String[] given) throws Exceptio
 """
 
 # Encodings that differ from another one in their byte order mark alone, which is looked at in any case.
-MARKED = {"x-UTF-16LE-BOM": "utf-16", "X-UTF-32BE-BOM": "utf-32", "X-UTF-32LE-BOM": "utf-32"}
+WITH_BOM = {"x-UTF-16LE-BOM": "utf-16", "X-UTF-32BE-BOM": "utf-32", "X-UTF-32LE-BOM": "utf-32"}
 
 HEAD = (
     "# Encodings of Java 17: name, other names, and how Python decodes them: a codec, = and the 256 characters of\n"
@@ -59,7 +59,7 @@ def lines() -> Iterator[str]:
 
 def decoded(name: str, aliases: list[str], cells: list[int]) -> str:
     """How Python decodes an encoding."""
-    codec = MARKED.get(name, "") or next(filter(None, map(codec_of, (name, *aliases))), "")
+    codec = WITH_BOM.get(name, "") or next(filter(None, map(codec_of, (name, *aliases))), "")
     if LEAD in cells or name == "US-ASCII":
         return codec or UNREADABLE
     characters = [0xFFFE if cell == NONE else cell for cell in cells]

@@ -88,8 +88,7 @@ class DecodedFiles:
         Raises:
             SourceError: one cannot be read, or its header has bytes that are no text.
         """
-        # Where fields are looked for in whole files, Spark takes names for patterns all the same.
-        odd = [path for path in paths if is_odd(path)] if _has_fields_in_whole_files(table) else []
+        odd = [path for path in paths if is_odd(path)] if _is_searched_for_fields(table) else []
         if table.format not in TEXTS or not (odd or self.is_sure_of(table)):
             return list(paths)
         examined = paths if self.is_sure_of(table) else odd
@@ -230,9 +229,12 @@ def _clear(home: str, own: str) -> None:
             fs.rmdir(root)
 
 
-def _has_fields_in_whole_files(table: BronzeTable) -> bool:
-    several = any(name.lower() == "multiline" and value.lower() == "true" for name, value in table.options.items())
-    return table.format == "xml" or (table.format == "csv" and several)
+def _is_searched_for_fields(table: BronzeTable) -> bool:
+    """Whether Spark looks for the fields of files, or their types, by names that it takes for patterns."""
+    if table.format == "xml":
+        return True
+    header = any(name.lower() == "header" and value.lower() == "true" for name, value in table.options.items())
+    return table.format == "csv" and (table.inferColumnTypes or not header)
 
 
 def _decoding(decoded: DecodedFiles, table: BronzeTable) -> Decoding:
@@ -249,4 +251,5 @@ def _decoding(decoded: DecodedFiles, table: BronzeTable) -> Decoding:
         comment=options.get("comment", "") if table.format == "csv" else "",
         folder=decoded.folder,
         sentinel=decoded.sentinel,
+        renames=_is_searched_for_fields(table),
     )

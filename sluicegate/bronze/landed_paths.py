@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from sluicegate.lake.layout import is_local
@@ -11,9 +11,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader
 
 # Characters that make Hadoop take a path for a pattern, and those by which it may find other files, or none.
-PATTERN = frozenset("{}[]*?\\,")
+GLOB = frozenset("{}[]*?\\")
+PATTERN = GLOB | {","}
 
-# Reader option by which no name is a pattern (DataSource.GLOB_PATHS_KEY of Spark).
+# Reader option by which no name is a pattern (DataSource.GLOB_PATHS_KEY of Spark). Of several paths, one that has such
+# characters would stand for all of them.
 LITERAL = {"__globPaths__": "false"}
 
 # Reader options for names with a colon: Hadoop takes what is before it for the scheme of a URI where its local file
@@ -24,11 +26,19 @@ WITHOUT_CHECKSUMS = {
 }
 
 
+def apart(paths: Sequence[str]) -> Iterator[list[str]]:
+    """Paths in groups that can be read at a time: a name with a colon cannot be escaped, as others can."""
+    colons = [path for path in paths if has_colon(path)]
+    both = [path for path in colons if not GLOB.isdisjoint(path)]
+    yield from filter(None, ([path for path in paths if not has_colon(path)], [p for p in colons if p not in both]))
+    yield from ([path] for path in both)
+
+
 def load(reader: DataFrameReader, form: str, paths: Sequence[str]) -> DataFrame:
-    """Files as a reader has them, by their literal names."""
-    if not any(map(is_odd, paths)):
-        return reader.format(form).load(list(paths))
-    checksums = WITHOUT_CHECKSUMS if any(is_local(path) and has_colon(path) for path in paths) else {}
+    """Files of one group of ``apart`` as a reader has them, by their literal names."""
+    if not any(map(has_colon, paths)):
+        return reader.format(form).load([escape_glob(path) for path in paths])
+    checksums = WITHOUT_CHECKSUMS if any(map(is_local, paths)) else {}
     return reader.options(**LITERAL, **checksums).format(form).load(list(paths))
 
 
@@ -40,3 +50,8 @@ def has_colon(path: str) -> bool:
 def is_odd(path: str) -> bool:
     """Whether Spark might take a path for a pattern, or for a URI, where it is handed on as a text."""
     return has_colon(path) or not PATTERN.isdisjoint(path)
+
+
+def escape_glob(path: str) -> str:
+    """A path that Hadoop takes literally: landed files may have any name."""
+    return "".join(f"\\{char}" if char in GLOB else char for char in path)

@@ -122,7 +122,7 @@ class Reader:
 
         # Spark evaluates it when it reads, which is when all parts are: it holds for all, if it does for one.
         self.session.conf.set(EXACT, "false")
-        groups = list(self._groups(paths)) if paths else []
+        groups = [group for some in self._apart(paths) for group in self._groups(some)]
         groups += [Group([], list(undecoded), "undecoded")] if undecoded else []
         parts = [self._read_alike(group) for group in groups]
         if not parts:
@@ -138,6 +138,12 @@ class Reader:
         first = [quoted(column) for column in frame.columns if column not in last]
         frame = frame.withColumns(absent) if absent else frame
         return frame.select(*first, *[quoted(c) for c in absent], *last)
+
+    def _apart(self, paths: Sequence[str]) -> Iterable[list[str]]:
+        """Files in groups that Spark can open at a time; what is no file is in one."""
+        if self.decoded is not None:
+            return landed_paths.apart(paths)
+        return [list(paths)] if paths else []
 
     def nothing(self) -> DataFrame:
         """Empty frame with the known columns."""

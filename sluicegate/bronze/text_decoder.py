@@ -63,6 +63,7 @@ class Decoding(NamedTuple):
         comment: what a line begins with that is none.
         folder: where the copies go.
         sentinel: what no value has.
+        renames: whether a file whose name Spark might take for a pattern gets a copy in any case.
     """
 
     encoding: str
@@ -74,6 +75,7 @@ class Decoding(NamedTuple):
     comment: str
     folder: str
     sentinel: str
+    renames: bool = False
 
 
 class Decoder(Protocol):
@@ -150,7 +152,7 @@ def decode(path: str, *given: Any) -> dict[str, Any]:
         micros = 0 if about is None else round(about[1].timestamp() * 1_000_000) // 1000 * 1000
         encoding = _encoding(path, how)
         copy = _Copy(path, how, encoding)
-        renamed = how.several and is_odd(path)
+        renamed = how.renames and is_odd(path)
         if encoding == "UTF-8" and not renamed and copy.is_needless():
             return {"copy": None, "bad": None, "sentinels": False, "size": 0, "time": micros}
         return {**copy.write(), "time": micros}

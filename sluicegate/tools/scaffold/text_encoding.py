@@ -26,7 +26,7 @@ def decoded(head: bytes, whole: bool) -> tuple[str, str | None] | None:
     """
     named = next((found for bom, found in BOMS.items() if head.startswith(bom)), None)
     if named is None and b"\0" in head:
-        named = _without_mark(head)
+        named = _by_zeros(head)
         if named is None:
             return None
     if named is not None:
@@ -38,7 +38,7 @@ def decoded(head: bytes, whole: bool) -> tuple[str, str | None] | None:
     return None if text is None else (text, WESTERN[0])
 
 
-def _without_mark(head: bytes) -> tuple[str, str] | None:
+def _by_zeros(head: bytes) -> tuple[str, str] | None:
     """UTF-16 by its zeros: of ASCII characters, of which tables and JSON have many, they are on one side only."""
     even, odd = head[0::2].count(0), head[1::2].count(0)
     if odd > len(head) // 8 and not even:

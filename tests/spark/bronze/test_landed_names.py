@@ -37,7 +37,7 @@ def define(workspace: Workspace, tables: dict[str, tuple[str, str]]) -> None:
 
 def content(name: str, value: str) -> str:
     match name:
-        case "csv" | "several" | "latin":
+        case "csv" | "several" | "latin" | "inferred":
             return f"v\n{value}\n"
         case "json" | "whole":
             return json.dumps({"v": value})
