@@ -116,3 +116,27 @@ silver:
     before = workspace.content()
     Job(workspace.definition, workspace.lake, "silver", {}, spark, choice=Replay("newest", everything=True)).run()
     assert workspace.content() == before
+
+
+def test_a_lake_of_before_with_such_columns_goes_on(spark: SparkSession, workspace: Workspace) -> None:
+    workspace.define(
+        PIPELINE
+        + """
+silver:
+  all: {sql: "SELECT * FROM STREAM(b)", keys: [id], sequence_by: seq}
+  named: {sql: "SELECT id, _record AS record, _sequence AS place FROM STREAM(b)", keys: [id]}
+"""
+    )
+    land(workspace, "b/1.json", {"id": 1, "seq": 1})
+    workspace.run(spark, "bronze")
+    spark.sql(f"ALTER TABLE delta.`{workspace.uri('b')}` ADD COLUMNS (_record STRING, _sequence STRING)")
+    land(workspace, "b/2.json", {"id": 2, "seq": 7, "_record": "r", "_sequence": "s"})
+    reports = workspace.run(spark, "bronze", "silver")
+    assert sorted(workspace.rows("b", "id", "_record", "_sequence")) == [(1, None, None), (2, "r", "s")]
+    assert sorted(workspace.rows("all", "id", "_sequence")) == [(1, 1), (2, 7)]
+    assert "_record" not in columns(workspace, "all")
+    assert sorted(workspace.rows("named", "id", "record", "place")) == [(1, None, None), (2, "r", "s")]
+    told = " ".join(reports["all"].warnings)
+    assert "_record of b is a name of the engine's own" in told
+    assert "_sequence of b is a name of the engine's own" in told
+    assert not reports["named"].warnings
