@@ -85,7 +85,7 @@ HOW_JOINED = (
 HEAD = "hex(substr(CAST(value AS BINARY), 1, 4))"
 NOT_UTF_8 = f"{HEAD} RLIKE '^(00(?!00)..|(?!00)..00|FEFF|FFFE|0000FEFF|000000(?!00)..)'"
 
-ReadMode = Literal["native", "lines", "elements", "variant", "undecoded"]
+ReadMode = Literal["native", "lines", "elements", "variant", "undecoded", "records"]
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Group:
         paths: the files.
         mode: ``native``: by Spark's reader for the format; ``lines``: each text by itself; ``elements``: what is whole
             of damaged arrays, one by one; ``variant``: each record as one VARIANT; ``undecoded``: each line as a
-            corrupt record, from files of ``text_decoder``.
+            corrupt record, from files of ``text_decoder``; ``records``: each record of a CSV file by itself.
         whole: whether a text of the modes ``lines`` and ``variant`` is a whole file.
     """
 
