@@ -19,6 +19,8 @@ from sluicegate.storage import filesystems
 
 BLOCK = 1 << 20
 
+RETURNS = "a quoted text has a carriage return"
+
 # Lines by which the usual number of values is known.
 SAMPLE = 1000
 
@@ -54,8 +56,9 @@ def trouble(path: str, options: Mapping[str, str]) -> dict[str, Any] | None:
     """The first ``line`` that Spark would read in another way than RFC 4180, and ``why``; None if there is none.
 
     With the ``characters`` of the file, since its size in the listing may be that of a packed one, the usual number of
-    ``columns``, and whether the first record can be believed (``begins``). A file that cannot be read is left to Spark,
-    whose error names what is broken.
+    ``columns``, and whether the first record can be believed (``begins``). The trouble is ``minor`` if Spark reads all
+    records, but leaves out carriage returns. A file that cannot be read is left to Spark, whose error names what is
+    broken.
     """
     grammar = Grammar.of(options)
     several = options.get("multiline", "").lower() == "true"
@@ -65,15 +68,17 @@ def trouble(path: str, options: Mapping[str, str]) -> dict[str, Any] | None:
             return None
         with _opened(path, encoding) as file:
             lines = _CountedLines(file)
-            found = _Check(grammar, several).first(lines)
-            if found is None:
+            check = _Check(grammar, several)
+            found = check.first(lines)
+            minor = found is None and check.returns
+            if found is None and not minor:
                 return None
             at = lines.number
             for _ in lines:
                 pass
         with _opened(path, encoding) as file:
             beginning = [line for line in itertools.islice(file, SAMPLE) if not grammar.is_no_record(line)]
-        facts = {"line": at, "why": found, "characters": lines.characters}
+        facts = {"line": at, "why": found or RETURNS, "minor": minor, "characters": lines.characters}
         return {**facts, "columns": usual_count(beginning, grammar), "begins": _begins(beginning, grammar)}
     except file_headers.BROKEN:
         return None
@@ -160,12 +165,14 @@ class _Check:
         several: whether Spark parses the file as one, so that a record may have several lines.
         columns: number of values of the first record.
         ends: ends of the lines so far; Spark takes the first for that of all.
+        returns: whether a quoted text has a carriage return, which Spark leaves out where it parses a file as one.
     """
 
     grammar: Grammar
     several: bool
     columns: int = 0
     ends: set[str] = field(default_factory=set)
+    returns: bool = False
 
     def first(self, counted: Iterable[str]) -> str | None:
         """What is first in the way; the lines behind it are left in the iterator."""
@@ -178,6 +185,7 @@ class _Check:
             parts = [line]
             if not self.grammar.closes(line) and (why := self._beyond_line(parts, lines)):
                 return why
+            self.returns |= self.several and any("\r" in part for part in parts[:-1])
             if self.several and (why := self._line_end(parts)):
                 return why
             if not self.columns:

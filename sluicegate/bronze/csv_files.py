@@ -91,10 +91,13 @@ class CsvFiles:
     def to_split(self, about: Mapping[str, Mapping[str, Any]]) -> set[str]:
         """Files that are to be cut into records; those that are too large for it are noted as damaged."""
         found = {path: facts["trouble"] for path, facts in about.items() if facts.get("trouble")}
+        split: set[str] = set()
         for path, trouble in found.items():
-            if obstacle := self._obstacle(trouble, self.sizes.get(path, 0)):
+            if not (obstacle := self._obstacle(trouble, self.sizes.get(path, 0))):
+                split.add(path)
+            elif not trouble["minor"]:
                 self.damaged[path] = f"line {trouble['line']}: {trouble['why']}{obstacle}"
-        return {path for path in found if path not in self.damaged}
+        return split
 
     def _obstacle(self, trouble: Mapping[str, Any], size: int) -> str:
         """Why a file cannot be cut into records; empty if it can."""

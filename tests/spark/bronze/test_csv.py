@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import random
+import re
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sluicegate.bronze.layer import READING
-from sluicegate.bronze.reader import Reader
+from sluicegate.bronze.reader import EXACT, Reader
 from sluicegate.definition import BronzeTable
 from sluicegate.monitor.estimate import plan
 from sluicegate.schema.evolution import Schema
@@ -43,7 +44,7 @@ def read(
     damaged: dict[str, str] = {}
     sizes = {str(path): path.stat().st_size for path in paths}
     table = BronzeTable.model_validate({"path": str(folder), "format": "csv", **definition})
-    with configured(spark, READING):
+    with configured(spark, {**READING, EXACT: "false"}):
         frame = Reader(spark, Schema("t", table, {}, first=True), damaged, sizes).read([*sizes])
         rows = sorted(frame.collect(), key=lambda row: row["_pos"])
     about = {"_rescued_data", "_corrupt_record", "receipt_time", "source_file", "_file_modification_time", "_pos"}
@@ -109,9 +110,13 @@ def test_files_of_pythons_csv_are_read_as_python_reads_them(
     assert corrupt_records <= 5  # lines of a quoted text that might as well be records
 
 
+def _trimmed(row: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(value.rstrip(" \t") for value in row)
+
+
 def _lines_of(rows: set[tuple[str, ...]]) -> set[str]:
     """Lines by which some records may be written."""
-    found = (written([[*row]], quoting=how, lineterminator="\n") for row in rows for how in QUOTING)
+    found = (written([[*row]], quoting=how, lineterminator="\r\n") for row in rows for how in QUOTING)
     return {line.rstrip() for text in found for line in io.StringIO(text, newline="")}
 
 
@@ -144,7 +149,10 @@ def test_a_quote_too_many_or_too_few_invents_no_record_and_loses_none(
         plain = [tuple(line.rstrip("\r\n").split(",")) for line in lines]
         alone = [next(iter(by_python(line)), ((), range(0)))[0] for line in lines]
         truth = {tuple(map(str, row)) for row in rows}
-        assert not set(good) - truth - {row for row, _ in whole} - set(plain) - set(alone), (text, good, corrupt)
+        # Spark, and so we, leave out blanks between a closing quote and the separator, which Python keeps.
+        known = {_trimmed(row) for row in {*(row for row, _ in whole), *plain, *alone, *truth}}
+        assert {_trimmed(row) for row in good} <= known, (text, good, corrupt)
+        good = [*good, *(row for row, _ in whole if _trimmed(row) in {_trimmed(one) for one in good})]
         right = _lines_of(truth & set(good))
         for number, line in enumerate(lines):
             if not line.strip() or (number == 0 and header == "true"):
@@ -169,7 +177,7 @@ def test_a_run_tells_of_a_table_that_was_read_by_the_former_default(spark: Spark
     # As a version wrote it that knew no dialect.
     log = sorted((Path(workspace.lake.table("bronze", "things")) / "_delta_log").glob("*.json"))
     for path in log:
-        path.write_text(path.read_text().replace('\\"dialect\\": \\"spark\\", ', ""))
+        path.write_text(re.sub(r'\\"dialect\\": ?\\"spark\\",? ?', "", path.read_text()))
     assert not any("dialect" in path.read_text() for path in log)
     assert plan(workspace.definition, workspace.settings).remarks == []
     workspace.define(CSV.replace("EXTRA", "maxFilesPerTrigger: 1000"))

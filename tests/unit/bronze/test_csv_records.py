@@ -78,7 +78,8 @@ def test_another_quote_separator_escape_and_comment() -> None:
     ("text", "several", "line"),
     [
         ('a,b\n1,"x"\n', "false", None), ("a,b\n1,2\r\n3,4\n", "false", None), ('a,b\n1,"x\ny"\n', "true", None),
-        ('a,b\r\n1,"x\ny"\r\n', "true", None), ('a,b\n1,5" x\n', "false", None), ('a,b\n1,"x\ny"\n', "false", 2),
+        ('a,b\r\n1,"x\ny"\r\n', "true", None), ('a,b\n1,"x\r\ny"\n', "true", 3),
+        ('a,b\n1,5" x\n', "false", None), ('a,b\n1,"x\ny"\n', "false", 2),
         ("a,b\n1,2\r\n3,4\n", "true", 2), ("  \na,b\n1,2\n", "true", 1), ('a,b\n1,"x\n2,y\n', "true", 3),
         ('a,b\n1,"x" y\n', "false", 2), ('a,b\n"x\n",3,4\n', "true", 3), ('"a\nb",c\r\n1,2\r\n', "true", 2),
     ],
@@ -121,6 +122,6 @@ def test_a_file_of_more_than_MOST_BYTES_fails_with_its_line(
     table = BronzeTable.model_validate({"path": "/x", "format": "csv"})
     damaged: dict[str, str] = {}
     files = csv_files.CsvFiles(None, table, {}, {"x": 16}, damaged)  # type: ignore[arg-type]
-    about = {"x": {"trouble": {"line": 7, "why": "a quote is open", "characters": 16, "begins": True}}}
+    about = {"x": {"trouble": {"line": 7, "why": "a quote is open", "minor": False, "characters": 16, "begins": True}}}
     assert files.to_split(about) == (set() if fails else {"x"})
     assert [reason.split(",")[0] for reason in damaged.values()] == (["line 7: a quote is open"] if fails else [])
