@@ -64,9 +64,26 @@ class CsvFiles:
         return Grammar.of(self.lower)
 
     @property
-    def separator(self) -> str:
-        """What stands between two values."""
-        return self._grammar.separator
+    def has_plain_headers(self) -> bool:
+        """Whether Python's csv reads the headers as Spark does."""
+        plain = self._grammar.escape == self._grammar.quote
+        return len(self._grammar.separator) == 1 and "linesep" not in self.lower and plain
+
+    def headers(self, paths: Sequence[str], about: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
+        """The names in the first lines of files; one without a name is called as Spark calls it.
+
+        Args:
+            paths: the files.
+            about: what is known of them by their first lines.
+        """
+        names = {path: about[path]["fields"] for path in paths if "fields" in about.get(path, {})}
+        names |= {path: self._header_by_spark(path) for path in paths if path not in names}
+        return {path: tuple(name or f"_c{n}" for n, name in enumerate(names[path])) for path in paths}
+
+    def _header_by_spark(self, path: str) -> list[str]:
+        reader = self.session.read.options(**{**self.options, "header": "false", "inferSchema": "false"})
+        rows = landed_paths.load(reader, "csv", [path]).limit(1).collect()
+        return [name or "" for name in rows[0]] if rows else []
 
     @property
     def _checks(self) -> bool:

@@ -234,13 +234,13 @@ class Reader:
     def _csv_groups(self, paths: Sequence[str]) -> Iterator[Group]:
         """Groups of CSV files with the same columns that are read in the same mode."""
         header = self._true("header")
-        about = self._csv.about(paths, header=header and self._has_plain_headers)
+        about = self._csv.about(paths, header=header and self._csv.has_plain_headers)
         self._whole(about, "the header of a CSV file cannot be read")
         to_split = self._csv.to_split(about)
         left = [path for path in paths if path not in self.damaged]
         if not left:
             return
-        names = self._headers(left, about) if header else dict.fromkeys(left, self._names_by_place(left, about))
+        names = self._csv.headers(left, about) if header else dict.fromkeys(left, self._names_by_place(left, about))
         for (fields, mode), group in _alike(left, lambda p: (names[p], "records" if p in to_split else "native")):
             yield Group(self._csv_fields(fields, group, whole=mode == "records"), group, mode)
 
@@ -297,27 +297,6 @@ class Reader:
         from pyspark.sql.types import StringType, StructField
 
         return [StructField(name, StringType()) for name in names]
-
-    @property
-    def _has_plain_headers(self) -> bool:
-        """Whether Python's csv reads the headers as Spark does."""
-        own_escape = self._options.get("escape", self._options.get("quote", '"')) != self._options.get("quote", '"')
-        return len(self._csv.separator) == 1 and "linesep" not in self._options and not own_escape
-
-    def _headers(self, paths: Sequence[str], about: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
-        """The names in the first lines of CSV files; one without a name is called as Spark calls it.
-
-        Args:
-            paths: the files.
-            about: what is known of them by their first lines.
-        """
-        names = {path: about[path]["fields"] for path in paths if "fields" in about.get(path, {})}
-        names |= {path: self._header_by_spark(path) for path in paths if path not in names}
-        return {path: tuple(name or f"_c{n}" for n, name in enumerate(names[path])) for path in paths}
-
-    def _header_by_spark(self, path: str) -> list[str]:
-        rows = self._load("csv", [path], extra={"header": "false", "inferSchema": "false"}).limit(1).collect()
-        return [name or "" for name in rows[0]] if rows else []
 
     # --- reading -----------------------------------------------------------------------------------------------------
 

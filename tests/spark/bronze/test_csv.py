@@ -209,7 +209,6 @@ def test_other_characters_mean_what_the_definition_says(spark: SparkSession, tmp
         ({"quote": ""}, 'a,b\n1,"x\n2,"z"\n', [("1", '"x'), ("2", '"z"')], []),
         ({"escape": "\\"}, 'a,b\n1,"x \\" y"\n2,"q""r"\n', [("1", 'x " y')], ['2,"q""r"']),
         ({"sep": "||"}, 'a||b\n1||"x||y"\n2||"z\nw"\n3||"q\n', [("1", "x||y"), ("2", "z\nw")], ['3||"q']),
-        ({"encoding": "UTF-16", "multiLine": "true"}, 'a,b\n1,é\n2,"x'.encode("utf-16"), [("1", "é")], ['2,"x']),
         ({"comment": "#"}, 'a,b\n#"c\n1,"z\n#w"\n', [("1", "z\n#w")], []),
     ]  # fmt: skip
     for number, (options, text, good, corrupt) in enumerate(cases):
