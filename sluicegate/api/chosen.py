@@ -58,6 +58,7 @@ def copy_into(
     columns: Sequence[str] = (),
     format: str | None = None,
     options: Mapping[str, str] | None = None,
+    dialect: str | None = None,
     merge_schema: bool | None = None,
     validate: int | None = None,
     tell: Callable[[str], None] = silent,
@@ -77,6 +78,7 @@ def copy_into(
         columns: names of the columns in order.
         format: format of the files; None for the table's.
         options: options of Spark's reader.
+        dialect: dialect of CSV files, ``rfc4180`` or ``spark``; None for the table's.
         merge_schema: whether new columns come in, or are an error; None for what the definition says.
         validate: writes nothing, and shows so many records to ``tell``; None to copy.
         tell: takes each line that the job says to people.
@@ -97,7 +99,7 @@ def copy_into(
     from sluicegate.run import submit
 
     folder = str(source) if "://" in str(source) else str(Path(source).absolute())
-    how = CopyOptions(select, tuple(columns), format, dict(options or {}), merge_schema)
+    how = CopyOptions(select, tuple(columns), format, dict(options or {}), merge_schema, dialect=dialect)
     copy = Copy(folder, tuple(files), pattern, force, _utc(modified_after), _utc(modified_before), how)
     at = Lake(pipeline.settings.lake, pipeline.name)
     new = copy.discover(table, bronze_table(pipeline, table), at).new.num_rows

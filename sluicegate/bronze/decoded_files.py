@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.bronze import text_decoder
-from sluicegate.bronze.json_reader import CORRUPT_AS
+from sluicegate.bronze.json_reader import ABOUT, CORRUPT_AS
 from sluicegate.bronze.landed_paths import is_odd
 from sluicegate.bronze.reread_rows import as_spark_names
 from sluicegate.bronze.text_decoder import UNSURE_OF_BYTES, Decoding
@@ -142,7 +142,7 @@ class DecodedFiles:
         """Records in which those with a sentinel are corrupt; their text has ``\\xfc`` for the byte 0xFC."""
         from pyspark.sql import functions as F
 
-        columns = [name for name in raw.columns if name != CORRUPT_AS]
+        columns = [name for name in raw.columns if name not in (CORRUPT_AS, ABOUT)]
         record = F.struct(*[F.col(quoted(name)) for name in columns])
         as_json = F.to_json(record)
         kinds = {type(field.dataType).__name__ for field in raw.schema}

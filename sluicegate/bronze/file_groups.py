@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from sluicegate.bronze.parquet.stored import Stored
 
-ReadMode = Literal["native", "lines", "elements", "variant", "undecoded"]
+ReadMode = Literal["native", "lines", "elements", "variant", "undecoded", "records"]
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Group:
         paths: the files.
         mode: ``native``: by Spark's reader for the format; ``lines``: each text by itself; ``elements``: what is whole
             of damaged arrays, one by one; ``variant``: each record as one VARIANT; ``undecoded``: each line as a
-            corrupt record, from files of ``text_decoder``.
+            corrupt record, from files of ``text_decoder``; ``records``: each record of a CSV file by itself.
         whole: whether a text of the modes ``lines`` and ``variant`` is a whole file.
         stored: how fields are stored that Spark would not read, by their names.
         unreadable: why fields cannot be read, by their names; they are not among ``fields``.

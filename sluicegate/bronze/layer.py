@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from sluicegate import _faults
-from sluicegate.bronze import copy_reader, decoded_files, record_rules, reread_rows, xml_content
+from sluicegate.bronze import copy_reader, csv_files, decoded_files, record_rules, reread_rows, xml_content
 from sluicegate.bronze.decoded_files import DecodedFiles
 from sluicegate.bronze.ledger_batches import Entry, Left, chunks, newest_redone, read_of
 from sluicegate.bronze.reader import Reader
@@ -26,7 +26,7 @@ from sluicegate.errors import ExpectationFailed, UserError
 from sluicegate.flow.batch import Batch
 from sluicegate.frames import row_bytes, small_writes
 from sluicegate.lake import layout, log, tables
-from sluicegate.landing import file_status, folders
+from sluicegate.landing import file_status, folders, former_dialect
 from sluicegate.landing.copy_options import CopyOptions, of_chunks
 from sluicegate.landing.ledger import DROP, REPLACE, RESET
 from sluicegate.schema.columns import data_columns
@@ -86,6 +86,8 @@ def apply(batch: Batch, name: str, table: BronzeTable, at: layout.Lake) -> None:
     reread_by = {entry["path"]: number for number, entries in pending for entry in entries if entry["action"] in REREAD}
     # What a reset is about to read or drop need not be read before: most often it is what cannot be read.
     pending = [(n, [entry for entry in entries if reread_by.get(entry["path"], n) <= n]) for n, entries in pending]
+    remark = former_dialect.remark(at.pipeline, name, table, batch.opened[batch.flow.target]) if pending else ""
+    batch.report.warnings += [remark] if remark else []
     left = whole = Left.of(entry for _, entries in pending for entry in entries)
     began = time.monotonic()
     for at_chunk, (number, entries) in enumerate(pending, 1):
@@ -108,7 +110,7 @@ def apply(batch: Batch, name: str, table: BronzeTable, at: layout.Lake) -> None:
 
     if not pending or pending[-1][0] < batch.progress.until:
         # The ledger's last commits entered no files (it was compacted, say): only the offset moves.
-        with batch.commit():
+        with batch.commit(**former_dialect.facts(table)):
             small_writes.commit_only(batch.session, batch.flow.target)
 
 
@@ -232,7 +234,7 @@ class Chunk:
         schema = self.schema()
         frame = _frame(self.batch.session, schema, places, self.copy, damaged=damaged, sizes=sizes, records=records,
                        decoded=self.decoded)  # fmt: skip
-        self.collisions = schema.collisions
+        self.collisions, self.padded = schema.collisions, schema.padded
         return self.places.named(frame, paths).withColumn("_chunk", F.lit(self.number).cast("bigint"))
 
     def _differing(self) -> dict[str, Failure]:
@@ -290,7 +292,8 @@ class Chunk:
         facts = {"chunk": self.number, "files": len(self.entries), **self.amount, "failed": failed,
                  **({"collisions": self.collisions} if self.collisions else {}),
                  "manifest": self.manifest, "definition": self.table.fingerprint,
-                 "seen": self.batch.target_version(), **checked.facts}  # fmt: skip
+                 "seen": self.batch.target_version(), **former_dialect.facts(self.table), **checked.facts}  # fmt: skip
+        self.batch.report.warnings += csv_files.padded_names(self.padded)
         for field, column in self.collisions.items():
             say(f"  bronze {self.name:<28} the field {field} is rescued: {column} has the values of another field")
         _faults.point("bronze.before_commit")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from sluicegate.bronze import avro_header, decoded_files, file_headers, landed_paths
+from sluicegate.bronze import avro_header, decoded_files, landed_paths
+from sluicegate.bronze.csv_files import CsvFiles, with_distinct_fields
 from sluicegate.bronze.decoded_files import DecodedFiles, demanding
 from sluicegate.bronze.file_groups import Group, alike
 from sluicegate.bronze.file_sizes import too_large
@@ -19,7 +20,6 @@ from sluicegate.errors import SourceError, Where
 from sluicegate.schema.columns import CORRUPT, PROVENANCE, RESCUED
 from sluicegate.schema.evolution import Column, Schema
 from sluicegate.schema.values import Value, exact_digits, from_path, rescued
-from sluicegate.spark import executors
 from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
@@ -34,9 +34,6 @@ COMPANY = "_sluicegate_no_such_field"
 
 # Whether Spark's JSON reader keeps the digits of numbers that become texts; it has no such option for one read.
 EXACT = "spark.sql.json.enableExactStringParsing"
-
-# Compressions that Hadoop reads by a file's suffix and Python does not.
-HADOOP_ONLY = (".deflate", ".snappy", ".lz4", ".zst")
 
 # Packed files that Spark would take for the text itself.
 PACKED = (".zip", ".xz", ".7z", ".rar", ".tar", ".tgz", ".tar.gz", ".tar.bz2")
@@ -74,7 +71,7 @@ class Reader:
     @property
     def _as_utf_8(self) -> dict[str, str]:
         """The reader's options without the encoding: Spark reads files in another one from copies."""
-        return decoded_files.without_encoding(self._table.options)
+        return decoded_files.without_encoding(self._table.reader_options)
 
     @property
     def _sure(self) -> bool:
@@ -162,20 +159,17 @@ class Reader:
         """Groups of files that can be read together, with their fields."""
         match self._table.format:
             case _ if self._table.singleVariantColumn:
-                yield Group(self._variant, list(paths), "variant", whole=self._multi_line)
+                if self._table.format == "csv":
+                    self._csv.to_split(self._csv.about(paths, header=False))
+                sound = [path for path in paths if path not in self.damaged]
+                if sound:
+                    yield Group(self._variant, sound, "variant", whole=self._multi_line)
             case "json":
                 yield from self._json_groups(paths)
             case "xml":
                 yield Group(self._found("xml", paths), list(paths))
-            case "csv" if self._true("header"):
-                headers = self._headers(paths)
-                for names, group in alike(paths, headers.__getitem__):
-                    yield Group(self._csv_fields(names, group), group)
             case "csv":
-                named = {normalized(one) if self._table.normalizes else one for one in self._table.partitionColumns}
-                own = [name for name in self._table.declared or {} if name not in named]
-                names = own or self._load("csv", paths).columns
-                yield Group(self._csv_fields(names, paths), list(paths))
+                yield from self._csv_groups(paths)
             case "parquet" | "orc" | "avro":
                 yield from self._typed.groups(paths)
             case _:
@@ -245,14 +239,42 @@ class Reader:
                 hint="land it unpacked, or leave such files out with pathGlobFilter",
             )
 
-    def _csv_fields(self, names: Sequence[str], paths: Sequence[str]) -> list[StructField]:
+    @cached_property
+    def _csv(self) -> CsvFiles:
+        return CsvFiles(self.session, self._table, self._given, self.sizes, self.damaged)
+
+    def _csv_groups(self, paths: Sequence[str]) -> Iterator[Group]:
+        """Groups of CSV files with the same columns that are read in the same mode."""
+        header = self._true("header")
+        about = self._csv.about(paths, header=header and self._csv.has_plain_headers)
+        demand_whole(about, self.schema.table, "the header of a CSV file cannot be read")
+        to_split = self._csv.to_split(about)
+        left = [path for path in paths if path not in self.damaged]
+        if not left:
+            return
+        names = self._csv.headers(left, about) if header else dict.fromkeys(left, self._names_by_place(left, about))
+        for (fields, mode), group in alike(left, lambda p: (names[p], "records" if p in to_split else "native")):
+            yield Group(self._csv_fields(fields, group, whole=mode == "records"), group, mode)
+
+    def _names_by_place(self, paths: Sequence[str], about: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
+        """Names of the columns of files without a header; the first file tells how many there are."""
+        named = {normalized(one) if self._table.normalizes else one for one in self._table.partitionColumns}
+        own = [name for name in self._table.declared or {} if name not in named]
+        if not own and (trouble := about.get(paths[0], {}).get("trouble")):
+            own = [f"_c{place}" for place in range(trouble["columns"])]
+        return tuple(own or self._load("csv", paths).columns)
+
+    def _csv_fields(self, names: Sequence[str], paths: Sequence[str], *, whole: bool) -> list[StructField]:
         """The fields of CSV files; with types only where a new one is to be given the type of its values."""
         new = not all(map(self.schema.has, names))
         if not (new and self._table.inferColumnTypes):
             return self._texts(names)
         from pyspark.sql.types import StructField
 
-        inferred = self._load("csv", paths, extra={"inferSchema": "true"}).schema
+        several = {"multiLine": "true"} if whole else {}
+        inferred = self._load("csv", paths, extra={"inferSchema": "true", **several}).schema
+        if whole and len(inferred) != len(names):  # of files that Spark cannot cut into records
+            return self._texts(names)
         return [StructField(name, field.dataType) for name, field in zip(names, inferred, strict=True)]
 
     @staticmethod
@@ -260,22 +282,6 @@ class Reader:
         from pyspark.sql.types import StringType, StructField
 
         return [StructField(name, StringType()) for name in names]
-
-    def _headers(self, paths: Sequence[str]) -> dict[str, tuple[str, ...]]:
-        """The names in the first lines of CSV files; one without a name is called as Spark calls it."""
-        separator = self._options.get("sep", self._options.get("delimiter", ",")).replace("\\t", "\t")
-        hard = len(separator) != 1 or bool({"linesep", "escape"} & set(self._options))
-        odd = [path for path in paths if hard or path.endswith(HADOOP_ONLY)]
-        plain = [path for path in paths if path not in set(odd)]
-        headers = executors.each(self.session, file_headers.header, plain, self._options, separator)
-        what = "the header of a CSV file cannot be read"
-        names = {path: facts["fields"] for path, facts in demand_whole(headers, self.schema.table, what).items()}
-        names |= {path: self._header_by_spark(path) for path in odd}
-        return {path: tuple(name or f"_c{n}" for n, name in enumerate(names[path])) for path in paths}
-
-    def _header_by_spark(self, path: str) -> list[str]:
-        rows = self._load("csv", [path], extra={"header": "false", "inferSchema": "false"}).limit(1).collect()
-        return [name or "" for name in rows[0]] if rows else []
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
@@ -295,6 +301,9 @@ class Reader:
         folders = self._texts(self._table.partitionColumns)
         columns = self.schema.columns([*folders, *group.fields])
         in_path, own = columns[: len(folders)], columns[len(folders) :]
+        if self._table.format == "csv":
+            self.schema.padded.update(c.field for c in own if c.name is None and c.field != c.field.strip())
+            own = with_distinct_fields(own)
         if not self._table.rescues:
             # As in Spark itself, a record with a value that does not fit is a corrupt one.
             own = [replace(c, read=c.type, conversion="native") if c.name else c for c in own]
@@ -352,6 +361,8 @@ class Reader:
             raw = self._json.variants(group, names[0])
         elif group.mode in ("lines", "elements"):
             raw = self._json.parsed(group, schema)
+        elif group.mode == "records":
+            raw = self._with_bytes(self._csv.parsed(paths, len(columns), schema), group)
         else:
             options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_AS}
             if group.mode == "variant":

@@ -30,6 +30,9 @@ def copy_into(
     option: Annotated[
         list[str] | None, typer.Option("--option", help="Option of Spark's reader, as header=true; repeatable.")
     ] = None,
+    dialect: Annotated[
+        str | None, typer.Option("--dialect", help="Dialect of CSV files, if not the table's: rfc4180 or spark.")
+    ] = None,
     merge_schema: Annotated[
         bool | None, typer.Option("--merge-schema/--no-merge-schema", help="New columns come in, or are an error.")
     ] = None,
@@ -55,7 +58,7 @@ def copy_into(
     reports = api.copy_into(
         definition, table, source, files=files or (), pattern=pattern, force=force, modified_after=after,
         modified_before=before, select=select, columns=names, format=format_, options=reader,
-        merge_schema=merge_schema, validate=validate, tell=printer(as_json, quiet=True),
+        dialect=dialect, merge_schema=merge_schema, validate=validate, tell=printer(as_json, quiet=True),
     )  # fmt: skip
     facts: dict[str, Any] = dict.fromkeys(of.RESULT, 0)
     for report in reports:

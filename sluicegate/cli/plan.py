@@ -56,7 +56,7 @@ def plan(
         show_json({
             "pipeline": definition.name, "schedule": definition.schedule, "target": own.target or None,
             "params": params, "nothing": waiting.nothing, "reads": graph.reads(definition), "tables": facts,
-            "complete": not waiting.problems,
+            "complete": not waiting.problems, "remarks": [*waiting.remarks],
             "problems": {name: error.as_dict() for name, error in waiting.problems.items()},
         })  # fmt: skip
         return
@@ -74,6 +74,8 @@ def plan(
     print(f"\n{waiting.sentence()}")
     for stale in waiting.outdated.values():
         print(f"former definition: {stale}")
+    for remark in waiting.remarks:
+        print(f"former dialect: {remark}")
     for said in dict.fromkeys(error.for_people() for error in waiting.problems.values()):
         print(f"warning: the plan is not complete: {said}", file=sys.stderr)
 

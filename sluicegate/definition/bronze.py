@@ -84,6 +84,10 @@ class BronzeTable(Described, Ruled):
         format: format of the files; ``delta``: the rows of the Delta table at ``path``, whatever changes in it. Of the
             other fields only ``schemaEvolutionMode`` and those of rules go with that. ``kafka``: the records of topics.
         kafka: the topics, of ``format: kafka``. Fields about files do not go with that.
+        dialect: of CSV, what a quote within a quoted value is written as. ``rfc4180``, the default, as nearly all
+            programs write it: it is doubled, and a backslash is a backslash; a record whose quotes contradict each
+            other is corrupt. ``spark``: as Spark reads by itself, a backslash stands before it, and quotes are not
+            checked.
         options: options of Spark's reader, as Spark takes them.
         schema_: ``schema`` of the definition: all columns with their types, as DDL.
         schemaHints: types of some columns, as DDL; the others are inferred. ``profile.zip STRING`` is a field inside of
@@ -138,6 +142,7 @@ class BronzeTable(Described, Ruled):
 
     path: Location
     format: Format
+    dialect: Literal["rfc4180", "spark"] = "rfc4180"
     kafka: KafkaSource | None = None
     options: dict[str, OptionText] = {}
     schema_: Ddl | None = Field(None, alias="schema")
@@ -224,6 +229,8 @@ class BronzeTable(Described, Ruled):
                 "not-allowed", "the path of a Delta table cannot have #, ? or % in it: it is taken for a URI, too"
             )
         self._fits_kafka()
+        if self.format != "csv" and "dialect" in self.model_fields_set:
+            raise wrong("not-allowed", f"dialect is for csv, and not for {self.format}", "take dialect away")
         if self.format in ("text", "binaryFile") and (self.schema_ or self.schemaHints):
             raise wrong("schema-of-format", f"{self.format} files have columns of their own: take the types away")
         if not self.rescues and (self.format != "json" or self._multi_line):
@@ -322,10 +329,23 @@ class BronzeTable(Described, Ruled):
         return any(name.lower() == "multiline" and value.lower() == "true" for name, value in self.options.items())
 
     @property
+    def reader_options(self) -> dict[str, str]:
+        """Options of Spark's reader, with those of the dialect; by RFC 4180 a quote stands before a quote.
+
+        Without a character for it, as in ``escape: ''``, Spark would not end a quoted value at the end of a line.
+        """
+        given = {name.lower(): value for name, value in self.options.items()}
+        if self.format != "csv" or given.get("escape") or (self.dialect == "spark" and "escape" not in given):
+            return self.options
+        others = {name: value for name, value in self.options.items() if name.lower() != "escape"}
+        return {**others, "escape": given.get("quote", '"')}
+
+    @property
     def fingerprint(self) -> str:
         """Hash of all fields that decide how files are read: failed files are retried when it changes."""
         others = {"path", "cleanSource", "cleanSourceRetentionDuration", "cleanSourceMoveDestination"} | DESCRIBED
         others |= {"kafka", "columnNames"} if self.columnNames == "landed" else {"kafka"}  # they came later
+        others |= set() if self.format == "csv" else {"dialect"}
         return hashlib.sha256(self.model_dump_json(exclude=others).encode()).hexdigest()[:16]
 
     @property

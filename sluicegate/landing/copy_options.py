@@ -39,6 +39,7 @@ class CopyOptions:
         columns: names of the columns in order; empty: the files' own names.
         format: format of the files; None: that of the definition.
         options: Spark reader options, merged over those of the definition; with another format they replace them.
+        dialect: dialect of CSV files; None: that of the definition, or RFC 4180 with another format than its.
         merge_schema: whether new columns are added to the table or are an error; None: as the definition says.
         fields: schema of the files of a copy with a SELECT, as Spark's JSON, so that all ledger batches are read
             alike. Not a user option: the copy infers it before it is entered.
@@ -50,6 +51,7 @@ class CopyOptions:
     options: Mapping[str, str] = field(default_factory=dict)
     merge_schema: bool | None = None
     fields: str | None = None
+    dialect: str | None = None
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -63,9 +65,15 @@ class CopyOptions:
 
     def settled(self, effective: BronzeTable) -> CopyOptions:
         """Copy with format and options pinned, so that later changes of the definition do not matter."""
-        if self.format is None and not self.options:
+        if not self._reads_otherwise:
             return self
-        return replace(self, format=effective.format, options=effective.options)
+        dialect = effective.dialect if effective.format == "csv" else None
+        return replace(self, format=effective.format, options=effective.options, dialect=dialect)
+
+    @property
+    def _reads_otherwise(self) -> bool:
+        """Whether it overrides how the definition says that files are read."""
+        return self.format is not None or bool(self.options) or self.dialect is not None
 
     @property
     def selects(self) -> bool:
@@ -131,7 +139,7 @@ class CopyOptions:
         if form is None:
             hint = nearest(self.format or "", FORMATS) or f"the formats are {', '.join(FORMATS)}"
             raise UserError(f"files cannot be copied as {self.format}", where=Where(table=name), hint=hint)
-        if self.format is None and not self.options:
+        if not self._reads_otherwise:
             return changed
         given = {option.lower() for option in self.options}
         before = table.options if form == table.format else {}
@@ -139,12 +147,14 @@ class CopyOptions:
         for option, value in options.items():
             if problem := reader_options.problem(form, option, value):
                 raise UserError(problem.message, where=Where(table=name), hint=problem.hint)
+        dialect = self.dialect or (table.dialect if form == table.format else "rfc4180")
+        named = {"dialect": self.dialect} if self.dialect else {}
         try:
-            BronzeTable.model_validate({"path": table.path, "format": form, "options": options})
+            BronzeTable.model_validate({"path": table.path, "format": form, "options": options, **named})
         except ValidationError as error:
             said = error.errors()[0].get("ctx", {}).get("message") or error.errors()[0]["msg"]
             raise UserError(str(said), where=Where(table=name)) from None
-        changed |= {"format": form, "options": options}
+        changed |= {"format": form, "options": options, "dialect": dialect}
         # The definition's pathGlobFilter is about files of the definition's format.
         return changed if form == table.format else {**changed, "pathGlobFilter": None}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from sluicegate.flow.refresh_cost import Choice, RefreshCost, Work
 from sluicegate.lake import commit_stats
 from sluicegate.lake import tables as lake_tables
 from sluicegate.lake.layout import Lake
+from sluicegate.landing import former_dialect
 from sluicegate.monitor.outdated import Outdated, outdated
 from sluicegate.monitor.plan import Pending, pending, without_lake
 from sluicegate.sql.tokens import QuerySyntax, parsed
@@ -89,10 +90,12 @@ class Plan(Pending):
     Attributes:
         touched: the estimates of ``foresee``, by the names of gold tables.
         outdated: the tables that have rows of a former definition, by name.
+        remarks: what to tell besides of tables that a run would read in another way than before.
     """
 
     touched: Mapping[str, Touched] = field(default_factory=dict)
     outdated: Mapping[str, Outdated] = field(default_factory=dict)
+    remarks: Sequence[str] = ()
 
     @property
     def problems(self) -> dict[str, SluicegateError]:
@@ -114,9 +117,12 @@ def plan(pipeline: Pipeline, settings: Settings, *, partly: bool = False) -> Pla
     """
     try:
         with translated():
-            opened = all_opened(pipeline, Lake(settings.lake, pipeline.name))
+            at = Lake(settings.lake, pipeline.name)
+            opened = all_opened(pipeline, at)
             waiting = pending(pipeline, settings, opened, partly=partly)
-            return Plan(waiting.tables, foresee(pipeline, waiting), outdated(pipeline, waiting, opened))
+            former = outdated(pipeline, waiting, opened)
+            remarks = former_dialect.remarks(pipeline, at, opened)
+            return Plan(waiting.tables, foresee(pipeline, waiting), former, remarks)
     except (StoreRefused, StoreUnreachable) as error:
         if not partly:
             raise

@@ -85,6 +85,11 @@ class Schema:
         return {}
 
     @cached_property
+    def padded(self) -> set[str]:
+        """Names with blanks around them in the headers of CSV files, whose values are rescued."""
+        return set()
+
+    @cached_property
     def chosen(self) -> dict[str, DataType]:
         """Types chosen for new columns, so that later files with other types follow the first."""
         return {}

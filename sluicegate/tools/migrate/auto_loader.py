@@ -52,6 +52,8 @@ def fields(files: Files, name: str, schema: str, source: Source) -> dict[str, An
     options: dict[str, str] = {}
     for option, value in files.options.items():
         _option(found, options, option, value, files, name, source)
+    if found["format"] == "csv" and not any(option.lower() == "escape" for option in options):
+        found["dialect"] = "spark"  # which is how the source reads it
     if options:
         found["options"] = options
     if schema:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from sluicegate.bronze import csv_check
+from sluicegate.bronze.csv_records import Grammar, Records
 from sluicegate.tools.scaffold import csv_header
 
 SEPARATORS = (",", ";", "\t", "|")
@@ -51,13 +54,16 @@ def read(text: str, whole: bool, most: int, header: bool | None = None) -> CsvTe
     Returns:
         the sample; None if it is no table.
     """
-    backslash = re.search(r'\\"', text) is not None
-    separator = max(SEPARATORS, key=lambda one: _fit(_rows(text, one, whole, _FIRST, backslash)))
-    found = _rows(text, separator, whole, most + 1, backslash)
+    separator = max(SEPARATORS, key=lambda one: _fit_of(text, one, whole))
+    lines = list(io.StringIO(text, newline=""))
+    if not whole and len(lines) > 1:
+        lines.pop()
+    grammar, remarks = _grammar(lines, separator)
+    found = list(itertools.islice(_sound_rows(lines, grammar), most + 1))
     if not found:
         return None
     wide = len(found[0]) if header else max(Counter(len(row) for row in found).items(), key=lambda one: one[1])[0]
-    guessed, doubt = [], False
+    guessed, doubt = remarks, False
     if header is None:
         header, doubt, remark = csv_header.guess(found)
         guessed.append(remark)
@@ -67,8 +73,10 @@ def read(text: str, whole: bool, most: int, header: bool | None = None) -> CsvTe
     options = {"header": "true" if header else "false"}
     if separator != ",":
         options["sep"] = separator
-    if '"' in text and not backslash:
-        options["escape"] = '"'  # as most programs write it: a quote in a quoted value is doubled
+    if not grammar.quote:
+        options["quote"] = ""
+    elif grammar.escape != grammar.quote:
+        options["escape"] = grammar.escape
     if any(LINE_BREAK.search(value) for row in found for value in row):
         options["multiLine"] = "true"
     return CsvText(options, columns, rows, guessed, doubt)
@@ -99,14 +107,69 @@ def records(lines: Iterable[str], options: Mapping[str, str]) -> Iterator[list[s
     Raises:
         csv.Error: it cannot be parsed further, or text follows a quoted value, which programs read differently.
     """
-    backslash = options.get("escape") != '"'
-    for row in _reader(lines, options.get("sep", ","), backslash, strict=True):
+    backslash, quoted = options.get("escape") == "\\", options.get("quote", '"') != ""
+    for row in _reader(lines, options.get("sep", ","), backslash, strict=True, quoted=quoted):
         if any(value.strip() for value in row):
             yield [value.replace("\r\n", "\n") or None for value in row]
 
 
 def _filled(row: Sequence[str], count: int) -> list[str | None]:
     return [value or None for value in [*row, *[""] * (count - len(row))][:count]]
+
+
+def _grammar(lines: Sequence[str], separator: str) -> tuple[Grammar, list[str]]:
+    """The reading of quotes in which the most lines are records with as many values as most have, and remarks on it.
+
+    By RFC 4180 unless another is better; quotes are plain characters only if hardly a value is quoted as a whole.
+    """
+    usual = Grammar(separator)
+    if not any('"' in line for line in lines):
+        return usual, []
+    columns = csv_check.usual_count(lines, usual)
+    bad = _misread(lines, usual, columns)
+    if not bad:
+        return usual, []
+    if any('\\"' in line for line in lines):
+        other = Grammar(separator, escape="\\")
+        if _misread(lines, other, columns) < bad:
+            return other, ["a backslash stands before a quote within quotes"]
+    plain = Grammar(separator, quote="")
+    if _misread(lines, plain, columns) < bad and _quoted(lines, usual) <= bad:
+        return plain, ["quotes are characters like others: where they begin a value, they do not end one"]
+    if odd := sum(not sound for _, sound in Records(lines, columns, usual).split(header=False)):
+        return usual, [f"quotes contradict each other in {odd:,} of the records, which become corrupt ones (in doubt)"]
+    return usual, []
+
+
+def _misread(lines: Sequence[str], grammar: Grammar, columns: int) -> int:
+    """Number of records that are not sound, or have another number of values than most."""
+    parts = Records(lines, columns, grammar).split(header=False)
+    return sum(not sound or grammar.count(record) != columns for record, sound in parts)
+
+
+def _quoted(lines: Sequence[str], grammar: Grammar) -> int:
+    """Number of lines with a value that is quoted as a whole."""
+    closed = (line for line in lines if '"' in line and grammar.closes(line))
+    return sum(not grammar.has_stray_quote(line) for line in closed)
+
+
+def _sound_rows(lines: Sequence[str], grammar: Grammar) -> Iterator[list[str]]:
+    """Values of the records whose quotes can be believed."""
+    columns, backslash = csv_check.usual_count(lines, grammar), grammar.escape == "\\"
+    for record, sound in Records(lines, columns, grammar).split(header=False):
+        parts = io.StringIO(record, newline="")
+        if sound:
+            yield from _safely(_reader(parts, grammar.separator, backslash, quoted=bool(grammar.quote)))
+
+
+def _fit_of(text: str, separator: str, whole: bool) -> tuple[float, bool, int]:
+    """Fit of a separator; by lines where a quote that is never closed would make far fewer records of them."""
+    backslash = re.search(r'\\"', text) is not None
+    rows = _rows(text, separator, whole, _FIRST, backslash)
+    lines = text.split("\n", _FIRST)[:_FIRST]
+    if len(rows) * 2 >= len(lines):
+        return _fit(rows)
+    return max(_fit(rows), _fit([line.rstrip("\r").split(separator) for line in lines if line.strip()], torn=True))
 
 
 def _rows(text: str, separator: str, whole: bool, most: int, backslash: bool) -> list[list[str]]:
@@ -125,7 +188,11 @@ def _rows(text: str, separator: str, whole: bool, most: int, backslash: bool) ->
     return found
 
 
-def _reader(lines: Iterable[str], separator: str, backslash: bool, *, strict: bool = False) -> Iterator[list[str]]:
+def _reader(
+    lines: Iterable[str], separator: str, backslash: bool, *, strict: bool = False, quoted: bool = True
+) -> Iterator[list[str]]:
+    if not quoted:
+        return csv.reader(lines, delimiter=separator, quoting=csv.QUOTE_NONE)
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST * 8))
     escape = "\\" if backslash else None
     plain = map(_unescaped, lines) if backslash else lines
@@ -146,13 +213,14 @@ def _safely(reader: Iterator[list[str]]) -> Iterator[list[str]]:
         return
 
 
-def _fit(rows: list[list[str]]) -> tuple[float, bool, int]:
+def _fit(rows: list[list[str]], *, torn: bool = False) -> tuple[float, bool, int]:
     """Fit of a separator: the share of rows with the usual number of columns, then that number.
 
     A row with half of a quoted value does not count: a character that tears values apart is within them and separates
-    nothing. The first line needs as many columns: a decimal comma is in each row of numbers, and in no header.
+    nothing, unless rows may be ``torn``, as quotes have no meaning. The first line needs as many columns: a decimal
+    comma is in each row of numbers, and in no header.
     """
-    whole = Counter(len(row) for row in rows if not any(value.count('"') % 2 for value in row))
+    whole = Counter(len(row) for row in rows if torn or not any(value.count('"') % 2 for value in row))
     if not whole:
         return (0.0, False, 0)
     columns, often = max(whole.items(), key=lambda one: (one[1], one[0]))

@@ -297,7 +297,7 @@ def _read_alike(lines: Iterable[str], options: Mapping[str, str]) -> Iterator[st
     sep = re.escape(options.get("sep", ","))
     odd = re.compile(rf'\\(?!")|[^{sep}\r\n]"[^{sep}\r\n]')
     for line in lines:
-        quoted = options.get("escape") != '"' and ('"' in line or "multiLine" in options)
+        quoted = options.get("escape") == "\\" and ('"' in line or "multiLine" in options)
         if quoted and odd.search(re.sub(r'(?<!\\)\\"', "", line)):
             raise _Unproved("quotes and backslashes stand where programs read them in different ways")
         yield line

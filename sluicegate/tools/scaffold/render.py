@@ -236,7 +236,7 @@ def _held(table: NewTable, column: Column) -> str:
     """Value of a column as bronze holds it."""
     if held := table.in_bronze(column):
         return f"r.{ident(held)}"
-    return f"from_json(r._rescued_data, 'MAP<STRING, STRING>')[{literal(column.field)}]"
+    return f"from_json(r._rescued_data, 'MAP<STRING, STRING>')[{literal(table.rescued_as(column))}]"
 
 
 def _named(column: Column, value: str) -> str:

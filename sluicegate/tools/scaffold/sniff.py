@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal, cast
 
+from sluicegate.bronze import csv_check, csv_records
+from sluicegate.bronze.csv_records import Grammar
 from sluicegate.errors import SourceError, Where
 from sluicegate.sql.types import MOST_DIGITS
 from sluicegate.tools import arrow_values
@@ -21,6 +23,12 @@ ROWS = 1000
 
 BYTES = 4 << 20
 """Most bytes of a file, unpacked, that are sampled."""
+
+CHECKED = 1 << 30
+"""Most bytes of a CSV file of which all lines are looked at."""
+
+SPLIT_CHARACTERS = 64 << 20
+"""Most characters of a CSV file that is cut into records, if one of its lines can be read in two ways."""
 
 Format = Literal["csv", "json", "parquet"]
 
@@ -257,5 +265,26 @@ def _csv(path: Path, text: str, whole: bool, encoding: str | None, header: bool 
     options = dict(table.options)
     if encoding:
         options["encoding"] = encoding
-    guessed = [*table.guessed, *_encoded(encoding)]
+    guessed = [*table.guessed, *_encoded(encoding), *_of_all_lines(path, options)]
     return FileSample(path, "csv", options, table.columns, list(table.rows), guessed=guessed, doubt=table.doubt)
+
+
+def _of_all_lines(path: Path, options: dict[str, str]) -> list[str]:
+    """Sets multiLine if a quoted value has a line break anywhere in a file; remarks on what cannot be believed."""
+    lower = {name.lower(): value for name, value in options.items()}
+    if path.stat().st_size > CHECKED or (trouble := csv_check.trouble(str(path), lower)) is None:
+        return []
+    several = csv_check.trouble(str(path), {**lower, "multiline": "true"})
+    if several is not None and trouble["characters"] <= SPLIT_CHARACTERS:
+        several = None if _all_sound(path, lower, trouble["columns"]) else several
+    if several is None:
+        options["multiLine"] = "true"
+        return []
+    return [f"line {several['line']:,} becomes a corrupt record, or those before it do: {several['why']} (in doubt)"]
+
+
+def _all_sound(path: Path, options: dict[str, str], columns: int) -> bool:
+    encoding = csv_check.python_encoding(options.get("encoding", "utf-8"))
+    with unpacked(path) as file:
+        found = csv_records.records(file.read(), Grammar.of(options), columns, False, encoding)
+    return all(sound for _, sound in found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,6 +49,14 @@ class NewTable:
     def rows(self) -> int:
         """Rows sampled."""
         return self.guess.rows
+
+    def rescued_as(self, column: Column) -> str:
+        """Name of a column's values in the rescued data: the second field of a name is told apart from the first."""
+        same = [other for other in self.columns if other.field == column.field]
+        if column is same[0] or self.samples[0].format != "csv":
+            return column.field
+        taken = {other.field for other in self.columns}
+        return next(name for n in itertools.count(2) if (name := f"{column.field}_{n}") not in taken)
 
     def in_bronze(self, column: Column) -> str:
         """Name of a column in bronze; empty if its values are in the rescued data, not in a column of their own."""

@@ -162,7 +162,8 @@ def _typed(given: TableGiven) -> list[dict[str, Any]]:
 
 
 def _csv(given: TableGiven, table: BronzeTable, options: Mapping[str, str]) -> str:
-    quote, escape = options.get("quote", '"'), options.get("escape", "\\")
+    quote = options.get("quote", '"')
+    escape = table.reader_options.get("escape", "\\") if "escape" not in options else options["escape"] or quote
     sep = options.get("sep") or options.get("delimiter") or ","
     headed = options.get("header", "").lower() == "true"
     declared = [column for column in table.declared or () if column in given.rows.columns]

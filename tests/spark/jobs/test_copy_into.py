@@ -297,3 +297,13 @@ def test_not_into_a_table_that_reads_a_delta_table(copies: Copies) -> None:
     copies.define("format: delta")
     with pytest.raises(UserError, match="reads a Delta table"):
         copies.copy()
+
+
+def test_a_copy_reads_csv_by_rfc_4180_or_by_sparks_dialect(copies: Copies) -> None:
+    copies.land("a.csv", 'id,t\n1,"say ""x"""\n2,"C:\\"\n')
+    copies.land("b.csv", 'id,t\n3,"say \\"y\\""\n')
+    copies.copy(CopyOptions(format="csv", options={"header": "true"}), files=("a.csv",))
+    copies.copy(CopyOptions(format="csv", options={"header": "true"}, dialect="spark"), files=("b.csv",))
+    assert copies.rows("id", "t") == [(1, 'say "x"'), (2, "C:\\"), (3, 'say "y"')]
+    with pytest.raises(UserError, match="dialect is for csv"):
+        copies.copy(CopyOptions(dialect="spark"))

@@ -443,6 +443,19 @@ class TestBronze:
         assert found.code == code
         assert words in f"{found.message} {found.hint}"
 
+    def test_csv_has_a_dialect_and_other_formats_have_none(self, folder: Folder) -> None:
+        text = "name: shop\nbronze:\n  raw: {path: /in, format: csv, dialect: spark, options: {header: true}}\n"
+        table = folder.load(text).bronze["raw"]
+        assert table.reader_options == {"header": "true"}
+        table = folder.load(text.replace("dialect: spark, ", "")).bronze["raw"]
+        assert table.reader_options == {"header": "true", "escape": '"'}
+        quoted = text.replace("dialect: spark, ", "").replace("header: true", 'quote: "\'", escape: ""')
+        assert folder.load(quoted).bronze["raw"].reader_options == {"quote": "'", "escape": "'"}
+        own = text.replace("dialect: spark, ", "").replace("header: true", 'Escape: "^"')
+        assert folder.load(own).bronze["raw"].reader_options == {"Escape": "^"}
+        mistake = folder.mistake(text.replace("csv", "json").replace(", options: {header: true}", ""))
+        assert (mistake.code, mistake.hint) == ("not-allowed", "take dialect away")
+
     def test_an_option_stands_once_in_any_case(self, folder: Folder) -> None:
         assert folder.mistake(bronze("options: {multiLine: true, multiline: false}")).code == "duplicate-key"
 

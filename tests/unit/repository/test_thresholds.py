@@ -88,6 +88,15 @@ CROSSED: dict[str, str] = {
     "monitor.verify.SHOWN": "tests/unit/monitor/test_status.py::test_so_many_records_are_named_and_all_are_counted",
     "definition.bronze.LARGEST_RECORD": "tests/unit/bronze/test_file_sizes.py::"
     "test_no_record_may_be_longer_than_an_array_of_java",
+    "bronze.csv_check.BLOCK": "tests/unit/bronze/test_csv_records.py::test_a_quote_is_seen_in_any_BLOCK",
+    "bronze.csv_check.SAMPLE": "tests/unit/bronze/test_csv_records.py::"
+    "test_the_usual_number_of_values_is_that_of_SAMPLE_lines",
+    "bronze.csv_files.MOST_BYTES": "tests/unit/bronze/test_csv_records.py::"
+    "test_a_file_of_more_than_MOST_BYTES_fails_with_its_line",
+    "tools.scaffold.sniff.CHECKED": "tests/unit/tools/test_scaffold.py::"
+    "test_all_lines_of_files_of_up_to_CHECKED_bytes_are_looked_at",
+    "tools.scaffold.sniff.SPLIT_CHARACTERS": "tests/unit/tools/test_scaffold.py::"
+    "test_lines_in_doubt_are_split_up_to_SPLIT_CHARACTERS",
     "spark.executors.FEW": "tests/unit/spark/test_executors.py::test_few_files_start_no_job",
     "bronze.file_sizes.BLOCK": "tests/unit/bronze/test_file_sizes.py::test_a_line_goes_on_from_block_to_block",
     "tools.scaffold.suggest.MOST_CANDIDATES": "tests/unit/tools/test_scaffold.py::"
@@ -253,6 +262,7 @@ EXEMPT = {
     "gold.exact_sum.COUNT": SHAPE,
     "gold.exact_sum.PLACES": SHAPE,
     "gold.exact_sum._NINES": SHAPE,
+    "bronze.csv_files.MUCH": "who looks at the files, the driver or the executors: each is looked at all the same",
     "spark.executors.AT_ONCE": "how many threads share the files: each is looked at all the same",
     "spark.executors.TASKS": "how many tasks share the files: each is looked at all the same",
     "lake.lease.RENEWED_AFTER": TIME,

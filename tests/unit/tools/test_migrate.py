@@ -89,10 +89,18 @@ AS SELECT CAST(id AS INT) AS id, _metadata.file_path AS file, _metadata.file_mod
 FROM STREAM read_files('/mnt/in/visits', format => 'csv', header => true)"""
     made = imported(tmp_path, text)
     assert list(made.made.bronze) == ["visits_landed"]
+    assert made.made.bronze["visits_landed"]["dialect"] == "spark"  # by which Auto Loader reads
     assert made.made.queries["visits"].splitlines()[-1] == "FROM STREAM(visits_landed)"
     assert "source_file AS file" in made.made.queries["visits"]
     assert "path /mnt/in/visits of visits_landed" in str(made.left[0])
     assert made.error is None
+
+
+def test_a_source_that_says_how_quotes_are_escaped_needs_no_dialect(tmp_path: Path) -> None:
+    text = """CREATE STREAMING TABLE v AS SELECT *
+FROM STREAM read_files('/mnt/in/visits', format => 'csv', escape => '"')"""
+    [fields] = imported(tmp_path, text).made.bronze.values()
+    assert "dialect" not in fields
 
 
 @pytest.mark.parametrize("read", ["STREAM(LIVE.raw)", "STREAM(raw)", "STREAM raw", "STREAM LIVE.raw"])

@@ -120,14 +120,16 @@ def test_a_name_tells_what_a_number_is(name: str, value: str, kind: str) -> None
         ("a,b\n1,2\n", {"header": "true"}, ["a", "b"]),
         ("a;b\n1,5;2\n", {"header": "true", "sep": ";"}, ["a", "b"]),
         ("a\tb\n1\t2\n", {"header": "true", "sep": "\t"}, ["a", "b"]),
-        ('a,b\n1,"x;y;z"\n2,"x;y;z"\n', {"header": "true", "escape": '"'}, ["a", "b"]),
+        ('a,b\n1,"x;y;z"\n2,"x;y;z"\n', {"header": "true"}, ["a", "b"]),
         ("a|b\r\n1|2\r\n", {"header": "true", "sep": "|"}, ["a", "b"]),
         ("\ufeffa,b\n1,2\n", {"header": "true"}, ["a", "b"]),
         ("1,2\n3,4\n", {"header": "false"}, ["_c0", "_c1"]),
-        ('a,b\n"x ""y""",2\n', {"header": "true", "escape": '"'}, ["a", "b"]),
-        ('a,b\n"x \\"y\\"",2\n', {"header": "true"}, ["a", "b"]),
-        ('a,b\n"x\ny",2\n', {"header": "true", "escape": '"', "multiLine": "true"}, ["a", "b"]),
-        ('a,b\n"x\ry",2\n', {"header": "true", "escape": '"', "multiLine": "true"}, ["a", "b"]),
+        ('a,b\n"x ""y""",2\n', {"header": "true"}, ["a", "b"]),
+        ('a,b\n"x \\"y\\"",2\n', {"header": "true", "escape": "\\"}, ["a", "b"]),
+        ('id,path\n1,"C:\\dir\\"\n2,"D:\\"\n', {"header": "true"}, ["id", "path"]),
+        ('id\tq\tn\n1\t"open\t5\n' + "2\tw\t4\n" * 20, {"header": "true", "sep": "\t", "quote": ""}, ["id", "q", "n"]),
+        ('a,b\n"x\ny",2\n', {"header": "true", "multiLine": "true"}, ["a", "b"]),
+        ('a,b\n"x\ry",2\n', {"header": "true", "multiLine": "true"}, ["a", "b"]),
         ("name,city\nAnn,Rome\nBen,Bonn\n", {"header": "true"}, ["name", "city"]),
         ("Ann,Rome\nAnn,Bonn\n", {"header": "false"}, ["_c0", "_c1"]),
         ("a,,b\n1,2,3\n", {"header": "true"}, ["a", "_c1", "b"]),
@@ -454,10 +456,7 @@ def test_keys_are_compared_as_silver_has_them(
     ("later", "why"),
     [
         ("x\\,7,99\n", "not unique: 1 of 41"),  # outside of quotes a backslash is a sign as any other for Spark
-        ('"x" y,40,1\n', "not proved: quotes and backslashes"),
-        ('"x\ry",40,1\n', "not proved: a value further down has a line break"),
-        ('"x\\\\",40,1\n', "not proved: quotes and backslashes"),
-        ('"x ""y"", z",40,1\n', "not proved: quotes and backslashes"),
+        ('"x" y,40,1\n', "not proved: a file cannot be read to its end"),
     ],
 )
 def test_rows_that_spark_may_read_otherwise_prove_nothing(
@@ -468,6 +467,42 @@ def test_rows_that_spark_may_read_otherwise_prove_nothing(
     guess = new(tmp_path, write(tmp_path, "t.csv", text + later)).tables[0].guess
     assert guess.keys != ["id"]
     assert guess.no_keys[("id",)].startswith(why)
+
+
+@pytest.mark.parametrize("later", ['"x\ry",40,1\n', '"x\\\\",40,1\n', '"x ""y"", z",40,1\n'])
+def test_rows_that_rfc_4180_leaves_no_doubt_of_prove_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, later: str
+) -> None:
+    text = "word,id,n\n" + "".join(f"w,{n},1\n" for n in range(40))
+    monkeypatch.setattr("sluicegate.tools.scaffold.sniff.BYTES", len(text))
+    assert new(tmp_path, write(tmp_path, "t.csv", text + later)).tables[0].guess.keys == ["id"]
+
+
+def test_a_quoted_line_break_far_down_is_seen(tmp_path: Path) -> None:
+    text = "id,t\n" + "".join(f"{n},plain\n" for n in range(1200)) + '1200,"two\n7,lines"\n1201,end\n'
+    assert sniff.sniff(Path(write(tmp_path, "x.csv", text))).options == {"header": "true", "multiLine": "true"}
+
+
+BROKEN = "id,t\n" + "".join(f"{n},plain\n" for n in range(1200)) + '1200,"two\n7,lines"\n1201,end\n'
+
+
+@pytest.mark.parametrize(("more", "seen"), [(-1, False), (0, True), (1, True)])
+def test_all_lines_of_files_of_up_to_CHECKED_bytes_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: int, seen: bool
+) -> None:
+    monkeypatch.setattr(sniff, "CHECKED", len(BROKEN) + more)
+    found = sniff.sniff(Path(write(tmp_path, "x.csv", BROKEN)))
+    assert (found.options.get("multiLine") == "true") == seen
+
+
+@pytest.mark.parametrize(("more", "seen"), [(-1, False), (0, True), (1, True)])
+def test_lines_in_doubt_are_split_up_to_SPLIT_CHARACTERS(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: int, seen: bool
+) -> None:
+    monkeypatch.setattr(sniff, "SPLIT_CHARACTERS", len(BROKEN) + more)
+    found = sniff.sniff(Path(write(tmp_path, "x.csv", BROKEN)))
+    assert (found.options.get("multiLine") == "true") == seen
+    assert any("in doubt" in remark for remark in found.guessed) != seen
 
 
 def test_backslashes_that_escape_nothing_are_a_part_of_a_key(tmp_path: Path) -> None:
@@ -515,7 +550,7 @@ def test_no_key_is_proved_by_some_of_the_rows(
     assert bool(new(tmp_path, write(tmp_path, "a.json", array), name="array").tables[0].guess.keys) is proved
 
 
-@pytest.mark.parametrize("bad", [b"\xff\xfe,1\n", b'"a\nb",1\n', b'7,"' + b"x" * (9 << 20) + b'"\n'])
+@pytest.mark.parametrize("bad", [b"\xff\xfe,1\n", b'"a\n"b,1\n', b'7,"' + b"x" * (9 << 20) + b'"\n'])
 def test_a_file_that_cannot_be_read_to_its_end_proves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bad: bytes
 ) -> None:

@@ -449,7 +449,9 @@ def test_rows_are_written_in_the_table_s_own_format() -> None:
     )
     assert content(lines, {"a": "1", "b": None, "c": "01"}, texts=True) == '{"a": 1, "b": null, "c": "01"}\n'
     headed = table(format="csv", options={"header": True, "sep": ";"})
-    assert content(headed, {"a": "x;y", "b": None}, {"a": 'q"', "b": True}) == 'a;b\n"x;y";\n"q\\"";true\n'
+    assert content(headed, {"a": "x;y", "b": None}, {"a": 'q"', "b": True}) == 'a;b\n"x;y";\n"q""";true\n'
+    sparks = table(format="csv", dialect="spark", options={"header": True})
+    assert content(sparks, {"a": 'q"'}) == 'a\n"q\\""\n'
     doubled = table(format="csv", options={"escape": '"', "nullValue": "-"}, schema="b STRING, a STRING")
     assert content(doubled, {"a": 'q"', "b": None}) == '-,"q"""\n'
     assert content(table(format="text"), {"value": "x"}, {"value": "y"}) == "x\ny\n"

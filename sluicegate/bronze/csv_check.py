@@ -1,0 +1,226 @@
+"""Check of a CSV file before it is read: whether Spark's parser reads it as RFC 4180 has it.
+
+A file without a quote costs a search for one byte in its blocks, which is a small part of reading it. The lines of the
+others are looked at, up to the first that Spark would read in another way.
+"""
+
+from __future__ import annotations
+
+import codecs
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sluicegate.bronze import file_headers
+from sluicegate.bronze.csv_records import Grammar, extent
+from sluicegate.storage import filesystems
+
+BLOCK = 1 << 20
+
+RETURNS = "a quoted text has a carriage return"
+
+# Lines by which the usual number of values is known.
+SAMPLE = 1000
+
+# Encodings in which a byte below 128 is that character, wherever it stands.
+_PLAIN = {"utf-8", "ascii", "iso8859-1", "iso8859-15", "cp1252"}
+
+# Options by which a definition says itself how its quotes are meant, or its lines end.
+UNCHECKED = {"unescapedquotehandling", "linesep", "chartoescapequoteescaping"}
+
+
+def header_and_check(
+    path: str, options: Mapping[str, str], separator: str, header: bool, check: bool
+) -> dict[str, Any]:
+    """The header of a CSV file as of ``file_headers.header``, with what ``trouble`` says of the file.
+
+    Args:
+        path: the file.
+        options: the reader's options by their names in small letters.
+        separator: what stands between two values.
+        header: whether the header is to be read.
+        check: whether the file is to be checked.
+    """
+    about = file_headers.header(path, options, separator) if header else {}
+    if not check or "error" in about:
+        return about
+    found = trouble(path, options)
+    if found and header:  # Spark takes the first line for it, even if a quote is open at its end
+        about = file_headers.header(path, {**options, "multiline": "true"}, separator)
+    return {**about, "trouble": found}
+
+
+def trouble(path: str, options: Mapping[str, str]) -> dict[str, Any] | None:
+    """The first ``line`` that Spark would read in another way than RFC 4180, and ``why``; None if there is none.
+
+    With the ``characters`` of the file, since its size in the listing may be that of a packed one, the usual number of
+    ``columns``, and whether the first record can be believed (``begins``). The trouble is ``minor`` if Spark reads all
+    records, but leaves out carriage returns. A file that cannot be read is left to Spark, whose error names what is
+    broken.
+    """
+    grammar = Grammar.of(options)
+    several = options.get("multiline", "").lower() == "true"
+    encoding = options.get("encoding", options.get("charset", "utf-8"))
+    try:
+        if not _needs_lines(path, grammar, encoding, several=several):
+            return None
+        with _opened(path, encoding) as file:
+            lines = _CountedLines(file)
+            check = _Check(grammar, several)
+            found = check.first(lines)
+            minor = found is None and check.returns
+            if found is None and not minor:
+                return None
+            at = lines.number
+            for _ in lines:
+                pass
+        with _opened(path, encoding) as file:
+            beginning = [line for line in itertools.islice(file, SAMPLE) if not grammar.is_no_record(line)]
+        facts = {"line": at, "why": found or RETURNS, "minor": minor, "characters": lines.characters}
+        return {**facts, "columns": usual_count(beginning, grammar), "begins": _begins(beginning, grammar)}
+    except file_headers.BROKEN:
+        return None
+
+
+def _opened(path: str, encoding: str) -> Any:
+    how = {"newline": "", "errors": "replace", "encoding": python_encoding(encoding)}
+    return filesystems.reader(path, "rt", "infer", **how)
+
+
+def usual_count(lines: Sequence[str], grammar: Grammar) -> int:
+    """Number of values that most records have whose quotes are closed."""
+    counts = Counter[int]()
+    at = 0
+    while at < len(lines):
+        parts: Sequence[str] = [lines[at]]
+        if not grammar.closes(lines[at]):
+            found = extent(lines, at, grammar)
+            parts = lines[at : found.end] if found.closed else []
+        if parts and not grammar.is_no_record(parts[0]):
+            count = grammar.count("".join(parts))
+            # Each of its lines is one if they may be records that a quote has swallowed.
+            alike = all(part.count(grammar.separator) + 1 == count for part in parts)
+            counts[count] += len(parts) if alike else 1
+        at += max(1, len(parts))
+    return counts.most_common(1)[0][0] if counts else 1
+
+
+def _begins(lines: Sequence[str], grammar: Grammar) -> bool:
+    """Whether all quotes of the first record are closed."""
+    return not lines or grammar.closes(lines[0]) or extent(lines, 0, grammar).closed
+
+
+def python_encoding(name: str) -> str:
+    """Python's name of an encoding, without a byte order mark in the text.
+
+    Raises:
+        LookupError: Python does not know it.
+    """
+    known = codecs.lookup(name).name
+    return "utf-8-sig" if known == "utf-8" else known
+
+
+def _needs_lines(path: str, grammar: Grammar, encoding: str, *, several: bool) -> bool:
+    """Whether a file has any byte because of which its lines have to be looked at."""
+    if codecs.lookup(encoding).name not in _PLAIN or not grammar.quote.isascii():
+        return True
+    wanted = [character.encode() for character in (grammar.quote, "\r" if several else "") if character]
+    with filesystems.reader(path, "rb", "infer") as file:
+        first = True
+        while block := file.read(BLOCK):
+            if any(character in block for character in wanted) or (first and several and _begins_blank(block)):
+                return True
+            first = False
+    return False
+
+
+def _begins_blank(block: bytes) -> bool:
+    """Whether a text begins with a line of blanks, which Spark takes for the header if a file is read as one."""
+    return not block.lstrip(b"\n").partition(b"\n")[0].strip()
+
+
+@dataclass
+class _CountedLines:
+    """Iterator over lines that knows how many it gave, and their characters."""
+
+    lines: Iterable[str]
+    number: int = 0
+    characters: int = 0
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self.lines:
+            self.number += 1
+            self.characters += len(line)
+            yield line
+
+
+@dataclass
+class _Check:
+    """Looks through the lines of a file for what Spark reads in another way.
+
+    Attributes:
+        grammar: characters with a meaning.
+        several: whether Spark parses the file as one, so that a record may have several lines.
+        columns: number of values of the first record.
+        ends: ends of the lines so far; Spark takes the first for that of all.
+        returns: whether a quoted text has a carriage return, which Spark leaves out where it parses a file as one.
+    """
+
+    grammar: Grammar
+    several: bool
+    columns: int = 0
+    ends: set[str] = field(default_factory=set)
+    returns: bool = False
+
+    def first(self, counted: Iterable[str]) -> str | None:
+        """What is first in the way; the lines behind it are left in the iterator."""
+        lines = iter(counted)
+        for line in lines:
+            if self.several and (why := self._blank(line)):
+                return why
+            if self.grammar.is_no_record(line):
+                continue
+            parts = [line]
+            if not self.grammar.closes(line) and (why := self._beyond_line(parts, lines)):
+                return why
+            self.returns |= self.several and any("\r" in part for part in parts[:-1])
+            if self.several and (why := self._line_end(parts)):
+                return why
+            if not self.columns:
+                self.columns = self.grammar.count("".join(parts))
+        return None
+
+    def _line_end(self, parts: Sequence[str]) -> str | None:
+        """Whether a record ends in another way; Spark goes by the first end of a line, even within quotes."""
+        of_all = (parts[-1],) if self.ends else (parts[0], parts[-1])
+        self.ends |= {line[len(line.rstrip("\r\n")) :] for line in of_all} - {""}
+        return "it ends in another way than the lines before it" if len(self.ends) > 1 else None
+
+    def _blank(self, line: str) -> str | None:
+        blank = not self.columns and line.strip("\r\n") and not line.strip()
+        return "it is blank, and stands before the first record" if blank else None
+
+    def _beyond_line(self, parts: list[str], lines: Iterator[str]) -> str | None:
+        """What is wrong with a record whose quotes are not closed in its first line; appends its others."""
+        if not self.grammar.opening.fullmatch(parts[0]):
+            return "text follows a quoted value, or a quote is not doubled"
+        if not self.several:
+            return "a quote is open at its end"
+        for line in lines:
+            parts.append(line)
+            if self.grammar.stays_open(line):
+                continue
+            if not self.grammar.closing.fullmatch(line):
+                return "text follows a quoted value, or a quote was opened by mistake in a line before it"
+            return self._doubt(parts)
+        return "the file ends within a quote"
+
+    def _doubt(self, parts: list[str]) -> str | None:
+        """Why a record of several lines may be several records."""
+        count = self.grammar.count("".join(parts))
+        if self.columns and count != self.columns:
+            return "a quoted text of several lines ends in it, with another number of values than other records have"
+        alike = all(part.count(self.grammar.separator) + 1 == count for part in parts)
+        return "each line of a quoted text that ends in it has the values of a record" if alike else None

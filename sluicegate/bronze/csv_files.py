@@ -1,0 +1,198 @@
+"""CSV reader that keeps to RFC 4180 where Spark's does not.
+
+Files are checked before they are read. Spark reads those that it reads right, which are nearly all, and that is as fast
+as ever. The others are cut into records first (see csv_records.py), and each record is parsed by itself.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from sluicegate.bronze import csv_check, csv_records, landed_paths
+from sluicegate.bronze.csv_records import Grammar, records
+from sluicegate.bronze.json_reader import ABOUT, CORRUPT_AS
+from sluicegate.console import human_bytes
+from sluicegate.spark import executors
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as Expression
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from sluicegate.definition import BronzeTable
+    from sluicegate.schema.evolution import Column
+
+# Compressions that Hadoop reads by a file's suffix and Python does not.
+HADOOP_ONLY = (".deflate", ".snappy", ".lz4", ".zst")
+
+# Maximum size of a file that is cut into records, which a task holds in memory several times.
+MOST_BYTES = 128 << 20
+
+# Files with more bytes than this in all are checked by the executors, however few they are.
+MUCH = 64 << 20
+
+
+@dataclass(frozen=True)
+class CsvFiles:
+    """Checks CSV files, and reads those that Spark would read in another way than RFC 4180 has it.
+
+    Attributes:
+        session: the Spark session.
+        table: the table's definition.
+        options: reader options as Spark takes them, with those of the dialect.
+        sizes: bytes of files, as listed.
+        damaged: files that cannot be read, and why; filled in.
+    """
+
+    session: SparkSession
+    table: BronzeTable
+    options: Mapping[str, str]
+    sizes: Mapping[str, int]
+    damaged: dict[str, str]
+
+    @cached_property
+    def lower(self) -> dict[str, str]:
+        """The options by their names in small letters."""
+        return {name.lower(): value for name, value in self.options.items()}
+
+    @cached_property
+    def _grammar(self) -> Grammar:
+        return Grammar.of(self.lower)
+
+    @property
+    def has_plain_headers(self) -> bool:
+        """Whether Python's csv reads the headers as Spark does."""
+        plain = self._grammar.escape == self._grammar.quote
+        return len(self._grammar.separator) == 1 and "linesep" not in self.lower and plain
+
+    def headers(self, paths: Sequence[str], about: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
+        """The names in the first lines of files; one without a name is called as Spark calls it.
+
+        Args:
+            paths: the files.
+            about: what is known of them by their first lines.
+        """
+        names = {path: about[path]["fields"] for path in paths if "fields" in about.get(path, {})}
+        names |= {path: self._header_by_spark(path) for path in paths if path not in names}
+        return {path: tuple(name or f"_c{n}" for n, name in enumerate(names[path])) for path in paths}
+
+    def _header_by_spark(self, path: str) -> list[str]:
+        reader = self.session.read.options(**{**self.options, "header": "false", "inferSchema": "false"})
+        rows = landed_paths.load(reader, "csv", [path]).limit(1).collect()
+        return [name or "" for name in rows[0]] if rows else []
+
+    @property
+    def _checks(self) -> bool:
+        """Whether files are to be checked: not where the definition says itself what odd quotes mean."""
+        return self.table.dialect == "rfc4180" and not csv_check.UNCHECKED & set(self.lower)
+
+    def about(self, paths: Sequence[str], *, header: bool) -> dict[str, dict[str, Any]]:
+        """Header and trouble of each file that can be opened here, as of ``csv_check.header_and_check``.
+
+        Args:
+            paths: the files.
+            header: whether they have a header that can be read here.
+        """
+        opened = [path for path in paths if not path.endswith(HADOOP_ONLY)]
+        if not opened or not (header or self._checks):
+            return {}
+        much = sum(self.sizes.get(path, 0) for path in opened) > MUCH
+        few = 0 if much and self._checks else executors.FEW
+        how = (self.lower, self._grammar.separator, header, self._checks)
+        return executors.each(self.session, csv_check.header_and_check, opened, *how, few=few)
+
+    def to_split(self, about: Mapping[str, Mapping[str, Any]]) -> set[str]:
+        """Files that are to be cut into records; those that are too large for it are noted as damaged."""
+        found = {path: facts["trouble"] for path, facts in about.items() if facts.get("trouble")}
+        split: set[str] = set()
+        for path, trouble in found.items():
+            if not (obstacle := self._obstacle(trouble, self.sizes.get(path, 0))):
+                split.add(path)
+            elif not trouble["minor"]:
+                self.damaged[path] = f"line {trouble['line']}: {trouble['why']}{obstacle}"
+        return split
+
+    def _obstacle(self, trouble: Mapping[str, Any], size: int) -> str:
+        """Why a file cannot be cut into records; empty if it can."""
+        most = min(MOST_BYTES, self.table.maxRecordBytes)
+        if self.table.singleVariantColumn:
+            return ", and a file with such a line is not read into a VARIANT"
+        if self.lower.get("header", "").lower() == "true" and not trouble["begins"]:
+            return ", and the quotes of the header are not closed either"
+        if max(trouble["characters"], size) > most:
+            return f", and a file with such a line is read up to {human_bytes(most)} only: correct the line"
+        return ""
+
+    def parsed(self, paths: Sequence[str], columns: int, schema: StructType) -> DataFrame:
+        """The records of files that are cut, read with a schema that ends with the field of the corrupt record.
+
+        Args:
+            paths: the files.
+            columns: number of values of a record.
+            schema: names and types of the values, and the field of the corrupt record.
+        """
+        from pyspark.sql import functions as F
+
+        texts = landed_paths.load(self.session.read.option("wholetext", "true"), "text", paths)
+        each = texts.select(F.explode(self._split(columns)).alias("record"), texts["_metadata"].alias(ABOUT))
+        of_text = {name: value for name, value in self.options.items() if name.lower() not in ("encoding", "charset")}
+        options = {
+            **of_text, "multiLine": "true", "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_AS,
+        }  # fmt: skip
+        text, sound = F.col("record.text"), F.col("record.sound")
+        parsed = F.from_csv(F.when(sound, text), schema.toDDL(), options).alias("parsed")
+        both = each.select(parsed, text.alias("text"), sound.alias("sound"), ABOUT)
+        names = [field.name for field in schema if field.name != CORRUPT_AS]
+        fields = [F.col("parsed").getField(name).alias(name) for name in names]
+        corrupt = f"if(sound AND parsed.{CORRUPT_AS} IS NULL, NULL, text)"
+        return both.select(*fields, F.expr(corrupt).alias(CORRUPT_AS), ABOUT)
+
+    def _split(self, columns: int) -> Expression:
+        """Records of the files' contents, cut by executors that need not have this package."""
+        from pyspark import cloudpickle
+        from pyspark.sql import functions as F
+
+        grammar = self._grammar
+        header = self.lower.get("header", "").lower() == "true"
+        encoding = csv_check.python_encoding(self.lower.get("encoding", self.lower.get("charset", "utf-8")))
+
+        def split(content: Any) -> list[tuple[str, bool]]:
+            return records(bytes(content), grammar, columns, header, encoding)
+
+        cloudpickle.register_pickle_by_value(csv_records)  # type: ignore[no-untyped-call]
+        try:
+            # Spark would take the hints of a function's types for those of a pandas one, and warn.
+            kind = "array<struct<text: string, sound: boolean>>"
+            function = F.udf(lambda content: split(content), kind, useArrow=False)
+            return function(F.col("value").cast("binary"))
+        finally:
+            cloudpickle.unregister_pickle_by_value(csv_records)  # type: ignore[no-untyped-call]
+
+
+def with_distinct_fields(columns: Sequence[Column]) -> list[Column]:
+    """Columns of which no two have fields of one name: the second ``a`` is rescued as ``a_2``."""
+    taken = {column.field for column in columns}
+    seen: set[str] = set()
+    distinct = []
+    for column in columns:
+        name = column.field
+        if name in seen:
+            name = next(f"{name}_{n}" for n in itertools.count(2) if f"{name}_{n}" not in taken)
+        seen.add(column.field)
+        taken.add(name)
+        distinct.append(replace(column, field=name))
+    return distinct
+
+
+def padded_names(names: Iterable[str]) -> list[str]:
+    """What to tell of names with blanks around them, in a sentence; none if there are none."""
+    if not (quoted := ", ".join(f'"{name}"' for name in sorted(names))):
+        return []
+    return [
+        f"blanks belong to the names {quoted} in the header, and the values of these are rescued: "
+        "`options: {ignoreLeadingWhiteSpace: true}` or `columnNames: normalized` leaves the blanks out"
+    ]

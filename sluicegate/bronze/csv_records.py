@@ -1,0 +1,285 @@
+"""Records of a CSV text by RFC 4180: where each begins and ends, and whether its quotes can be believed.
+
+A quote begins a quoted value only at the beginning of a value, and ends one only before a separator or the end of a
+line (https://www.rfc-editor.org/rfc/rfc4180, section 2). Spark's parser makes something of whatever else it meets: a
+quote that is never closed swallows the lines up to the next one, and a line break in quotes makes two records of one
+where it reads line by line. So a text is cut here, and of two readings that contradict each other none is believed.
+
+This module is sent to executors that may not have this package: it imports nothing of it.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+# A value that is no word: a number, a date, a time, an amount.
+FIGURE = re.compile(r"\s*[+-]?[0-9][0-9.,:/+\-TZ ]*\s*")
+
+# What no text has, in the place of a quote where nothing is quoted.
+NO_CHARACTER = "\0"
+
+# What stands for a byte that is no text.
+NO_TEXT = re.compile("[\udc80-\udcff]")
+
+# Lines by which the columns of figures are known, and how many of them have to be figures.
+FELLOWS, FIGURES = 200, 0.9
+
+# Separators that lines in a quoted value must have, in exactly the places of records, to be taken for records: where
+# columns of figures agree, and where there are none that could.
+AGREEING, UNSUPPORTED = 2, 4
+
+# Share of lines that have the columns of records for a text to be taken for records, and how many lines that needs.
+MOST, SEVERAL = 0.9, 5
+
+
+# Not frozen, and without cached properties: their locks cannot be sent to executors.
+@dataclass
+class Grammar:
+    """Characters that have a meaning in a CSV text, and patterns of its lines.
+
+    Attributes:
+        separator: what stands between two values; one or more characters.
+        quote: what quoted values stand in; empty if nothing is quoted.
+        escape: what stands before a quote in a quoted value; the quote itself by RFC 4180.
+        comment: what a line that is no record begins with; empty for none.
+        leading: whether blanks before a quote are left out.
+        cell: one value, quoted or not.
+        line: a line whose quotes are all closed.
+        opening: a line that ends in an open quote.
+        inside: the part of a line that is within a quote which an earlier line opened.
+        closing: a line that closes a quote which an earlier line opened.
+        closing_and_opening: a line that closes a quote which an earlier line opened, and ends in another.
+    """
+
+    separator: str = ","
+    quote: str = '"'
+    escape: str = '"'
+    comment: str = ""
+    leading: bool = False
+    cell: re.Pattern[str] = field(init=False)
+    line: re.Pattern[str] = field(init=False)
+    opening: re.Pattern[str] = field(init=False)
+    inside: re.Pattern[str] = field(init=False)
+    closing: re.Pattern[str] = field(init=False)
+    closing_and_opening: re.Pattern[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        quote, separator, escape = (
+            re.escape(character or NO_CHARACTER) for character in (self.quote, self.separator, self.escape)
+        )
+        body = f"[^{quote}]*+(?:{quote}{quote}[^{quote}]*+)*+"
+        if self.escape != self.quote:
+            body = rf"[^{quote}{escape}]*+(?:{escape}[\s\S][^{quote}{escape}]*+)*+"
+        blanks = "".join(blank for blank in " \t" if blank not in self.separator)
+        blanks = f"[{blanks}]*+" if blanks else ""
+        before = blanks if self.leading else ""
+        text = rf"[^{separator}\r\n]*+" if len(self.separator) == 1 else rf"(?:(?!{separator})[^\r\n])*+"
+        cell = f"(?:{before}{quote}{body}{quote}{blanks}|(?!{before}{quote}){text})"
+        last = rf"(?:{separator}{cell})*+[\r\n]*"
+        self.cell = re.compile(cell)
+        self.line = re.compile(cell + last)
+        self.opening = re.compile(f"(?:{cell}{separator})*?{before}{quote}{body}")
+        self.inside = re.compile(body)
+        self.closing = re.compile(f"{body}{quote}{blanks}{last}")
+        between = f"(?:{separator}{cell})*?{separator}{before}"
+        self.closing_and_opening = re.compile(f"{body}{quote}{blanks}{between}{quote}{body}")
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> Grammar:
+        """Grammar of reader options, by their names in small letters."""
+        separator = options.get("sep", options.get("delimiter", ",")).replace("\\t", "\t")
+        quote = options.get("quote", '"')
+        leading = options.get("ignoreleadingwhitespace", "").lower() == "true"
+        return cls(separator, quote, options.get("escape") or quote, options.get("comment", ""), leading)
+
+    def has_quote(self, line: str) -> bool:
+        """Whether a line has a quote that may have a meaning."""
+        return bool(self.quote) and self.quote in line
+
+    def closes(self, line: str) -> bool:
+        """Whether all quotes of a line that begins a record are closed in it."""
+        return not self.has_quote(line) or self.line.fullmatch(line) is not None
+
+    def stays_open(self, line: str) -> bool:
+        """Whether a line that begins within a quote ends within one."""
+        inside = not self.has_quote(line) or self.inside.fullmatch(line) is not None
+        return inside or self.closing_and_opening.fullmatch(line) is not None
+
+    def count(self, record: str) -> int:
+        """Number of values in a record whose quotes are closed."""
+        if not self.has_quote(record):
+            return record.count(self.separator) + 1
+        count, at = 1, 0
+        while (value := self.cell.match(record, at)) and record.startswith(self.separator, value.end()):
+            count, at = count + 1, value.end() + len(self.separator)
+        return count
+
+    def has_stray_quote(self, line: str) -> bool:
+        """Whether a value of a line has a quote and is not quoted, as in the second half of a record."""
+        at = 0
+        while self.has_quote(line) and (value := self.cell.match(line, at)):
+            text = value.group().lstrip() if self.leading else value.group()
+            if self.quote in text and not text.startswith(self.quote):
+                return True
+            if not line.startswith(self.separator, value.end()):
+                return False
+            at = value.end() + len(self.separator)
+        return False
+
+    def is_no_record(self, line: str) -> bool:
+        """Whether a line outside of quotes is blank or a comment, which Spark leaves out."""
+        return not line.strip() or bool(self.comment and line.startswith(self.comment))
+
+
+@dataclass(frozen=True)
+class Extent:
+    """Extent of a quoted record over several lines.
+
+    Attributes:
+        end: number of the line after the last of it.
+        closed: whether its quotes are closed; else the last line is where they cannot be, or the last of the text.
+        whole: whether the text ended before they were.
+    """
+
+    end: int
+    closed: bool
+    whole: bool = False
+
+
+def records(content: bytes, grammar: Grammar, columns: int, header: bool, encoding: str) -> list[tuple[str, bool]]:
+    """Texts of the records of a file, and whether each can be believed; a byte that is no text makes one that is not.
+
+    Args:
+        content: the file, unpacked.
+        grammar: characters with a meaning.
+        columns: number of values of a record.
+        header: whether the first record is the header, which is left out.
+        encoding: the file's encoding, as Python knows it.
+    """
+    text = content.decode(encoding, "surrogateescape")
+    lines = list(io.StringIO(text, newline=""))
+    found = Records(lines, columns, grammar).split(header=header)
+    return [(NO_TEXT.sub("\ufffd", record), sound and not NO_TEXT.search(record)) for record, sound in found]
+
+
+def extent(lines: Sequence[str], at: int, grammar: Grammar) -> Extent:
+    """Extent of the record that begins in line ``at``, in which not all quotes are closed."""
+    if not grammar.opening.fullmatch(lines[at]):
+        return Extent(at + 1, closed=False)
+    for number in range(at + 1, len(lines)):
+        if not grammar.stays_open(lines[number]):
+            return Extent(number + 1, closed=grammar.closing.fullmatch(lines[number]) is not None)
+    return Extent(len(lines), closed=False, whole=True)
+
+
+@dataclass
+class Records:
+    """Cuts the lines of one CSV text into records.
+
+    Attributes:
+        lines: its lines, with their ends.
+        columns: number of values of a record.
+        grammar: characters with a meaning.
+        figures: columns that have figures in the lines without a quote.
+    """
+
+    lines: Sequence[str]
+    columns: int
+    grammar: Grammar
+    figures: list[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        plain = (line for line in self.lines[1:] if not self.grammar.has_quote(line) and line.strip())
+        rows = (_ended(line).split(self.grammar.separator) for line in plain if self._has_all(line))
+        fellows = list(itertools.islice(rows, FELLOWS))
+        self.figures = [place for place in range(self.columns) if _of_figures([row[place] for row in fellows])]
+
+    def split(self, *, header: bool) -> Iterator[tuple[str, bool]]:
+        """Texts of the records, without the end of the last line, and whether their quotes can be believed.
+
+        Args:
+            header: whether the first record is the header, which is left out.
+        """
+        at, after_tail = 0, False
+        while at < len(self.lines):
+            line = self.lines[at]
+            if self.grammar.is_no_record(line):
+                at += 1
+                continue
+            closed = self.grammar.closes(line)
+            if header:
+                at, header = at + 1 if closed else extent(self.lines, at, self.grammar).end, False
+                continue
+            if closed:
+                # After a quote that could not be closed, what looks like its end is no record.
+                after_tail = after_tail and self._is_tail(line)
+                yield _ended(line), not after_tail
+                at += 1
+                continue
+            found = extent(self.lines, at, self.grammar)
+            parts = self.lines[at : found.end]
+            if found.closed and self._is_believed(parts):
+                yield _ended("".join(parts)), True
+                at, after_tail = found.end, False
+                continue
+            if self._are_records(parts[1:] if found.whole else parts[1:-1]):
+                yield _ended(line), False
+                yield from ((_ended(part), True) for part in parts[1:-1] if not self.grammar.is_no_record(part))
+                at, after_tail = self._after_records(found)
+                if found.closed or found.whole:
+                    yield _ended(parts[-1]), not found.closed
+                continue
+            yield _ended("".join(parts)), False
+            at, after_tail = found.end, not found.closed
+
+    @staticmethod
+    def _after_records(found: Extent) -> tuple[int, bool]:
+        """Where to go on behind lines that are records: a line in which a quote could not be closed is cut itself."""
+        return (found.end, False) if found.closed or found.whole else (found.end - 1, False)
+
+    def _is_tail(self, line: str) -> bool:
+        return self.grammar.count(line) != self.columns or self.grammar.has_stray_quote(line)
+
+    def _is_believed(self, parts: Sequence[str]) -> bool:
+        """Whether closed quotes over several lines are one record: it has all values, and its lines are no records."""
+        if self.grammar.count("".join(parts)) != self.columns:
+            return False
+        return not (all(self._has_all(part) for part in parts) and self._are_records(parts[1:]))
+
+    def _has_all(self, line: str) -> bool:
+        """Whether a line has the values of a record, if its quotes have no meaning."""
+        return line.count(self.grammar.separator) + 1 == self.columns
+
+    def _are_records(self, lines: Sequence[str]) -> bool:
+        """Whether lines within a quote are records that it swallowed, and not lines of its text."""
+        filled = [line for line in lines if line.strip()]
+        whole = [line for line in filled if self._has_all(line)]
+        if len(whole) < len(filled) and (len(whole) < SEVERAL or len(whole) < MOST * len(filled)):
+            return False
+        separators = len(whole) * (self.columns - 1)
+        if not self.figures:
+            return separators >= UNSUPPORTED
+        agreeing = [line for line in whole if self._agrees(line)]
+        return separators >= AGREEING and len(agreeing) >= MOST * len(whole)
+
+    def _agrees(self, line: str) -> bool:
+        values = _ended(line).split(self.grammar.separator)
+        known = [values[place].strip(f" {self.grammar.quote}") for place in self.figures]
+        return any(known) and all(not value or FIGURE.fullmatch(value) for value in known)
+
+
+def _of_figures(values: Iterable[str]) -> bool:
+    filled = [value for value in values if value.strip()]
+    figures = sum(FIGURE.fullmatch(value) is not None for value in filled)
+    return bool(filled) and figures >= FIGURES * len(filled)
+
+
+def _ended(text: str) -> str:
+    """A text without the end of its last line."""
+    if text.endswith("\r\n"):
+        return text[:-2]
+    return text[:-1] if text.endswith(("\n", "\r")) else text

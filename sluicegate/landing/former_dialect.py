@@ -1,0 +1,46 @@
+"""Tables of CSV files that were read by Spark's dialect, which was the default before RFC 4180 was.
+
+Each commit says by which dialect its files were read; those of before say nothing of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sluicegate.definition import BronzeTable, Pipeline
+    from sluicegate.lake.layout import Lake
+    from sluicegate.lake.table import Table, Tables
+
+KEY = "dialect"
+"""Key of the dialect in our commit metadata."""
+
+
+def facts(table: BronzeTable) -> dict[str, Any]:
+    """The dialect for the metadata of a commit; nothing where the files are not CSV."""
+    return {KEY: table.dialect} if table.format == "csv" else {}
+
+
+def remark(pipeline: str, name: str, table: BronzeTable, stored: Table) -> str:
+    """What to tell of a table whose files were read by the former default; empty for any other.
+
+    A definition that says how quotes are escaped, or in which dialect, is read as before.
+    """
+    of_its_own = "dialect" in table.model_fields_set or any(option.lower() == "escape" for option in table.options)
+    if table.format != "csv" or of_its_own or not stored.rows:
+        return ""
+    last = stored.last_commit_of_ours
+    if last is None or KEY in (last.ours or {}):
+        return ""
+    return (
+        f"{name} was read by Spark's CSV dialect so far, and is read by RFC 4180 now: within quotes a quote is doubled "
+        f"and a backslash is itself. Rows of before stay as they are; `sluicegate reset {pipeline} {name}` reads "
+        "their files again. `dialect: spark` beside `format: csv` keeps the former reading"
+    )
+
+
+def remarks(pipeline: Pipeline, at: Lake, opened: Tables) -> list[str]:
+    """What to tell of the tables of a pipeline, before a run."""
+    each = ((name, table) for name, table in pipeline.bronze.items() if table.format == "csv")
+    sentences = (remark(pipeline.name, name, table, opened[at.table("bronze", name)]) for name, table in each)
+    return [sentence for sentence in sentences if sentence]
