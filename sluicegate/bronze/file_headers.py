@@ -17,6 +17,7 @@ BROKEN = (OSError, EOFError, ValueError, LookupError, TypeError, csv.Error)
 def footer(path: str, form: str) -> dict[str, Any]:
     """Schema (``fields``) and number of records (``records``; Avro: None) of a Parquet, ORC or Avro file.
 
+    Of Parquet also the names of the columns without a type (``void``), which Spark takes for INT.
     Or what is wrong with it (``error``).
     """
     import pyarrow as pa
@@ -26,15 +27,17 @@ def footer(path: str, form: str) -> dict[str, Any]:
         with filesystems.reader(path) as file:
             if form == "avro":
                 return {"fields": avro_header.schema(file), "records": None}
+            void: list[str] = []
             if form == "parquet":
                 about = parquet.read_metadata(file)
                 found, records = about.schema.to_arrow_schema(), about.num_rows
+                void = [field.name for field in found if pa.types.is_null(field.type)]
             else:
                 opened = orc.ORCFile(file)
                 found, records = opened.schema, opened.nrows
             # Without other metadata, which may differ in each file.
             fields = found.to_string(show_field_metadata=False, show_schema_metadata=False)
-            return {"fields": str(fields), "records": int(records)}
+            return {"fields": str(fields), "records": int(records), "void": void}
     except (*BROKEN, pa.ArrowException) as error:
         return {"error": _reason(error)}
 

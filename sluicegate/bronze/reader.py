@@ -13,11 +13,13 @@ from sluicegate.bronze.file_sizes import too_large
 from sluicegate.bronze.json_reader import ABOUT, CORRUPT_AS, Group, JsonFiles
 from sluicegate.definition.column_names import normalized
 from sluicegate.errors import SourceError, Where
+from sluicegate.schema import column_inference, json_doubts
 from sluicegate.schema.columns import CORRUPT, PROVENANCE, RESCUED
 from sluicegate.schema.evolution import Column, Schema
 from sluicegate.schema.values import Value, exact_digits, from_path, rescued
 from sluicegate.spark import executors
 from sluicegate.sql.identifiers import quoted
+from sluicegate.sql.type_parts import is_text, is_void
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression
@@ -34,9 +36,6 @@ EXACT = "spark.sql.json.enableExactStringParsing"
 
 # Compressions that Hadoop reads by a file's suffix and Python does not.
 HADOOP_ONLY = (".deflate", ".snappy", ".lz4", ".zst")
-
-# Packed files that Spark would take for the text itself.
-PACKED = (".zip", ".xz", ".7z", ".rar", ".tar", ".tgz", ".tar.gz", ".tar.bz2")
 
 
 @dataclass(frozen=True)
@@ -101,7 +100,7 @@ class Reader:
             SourceError: a file's header or footer cannot be read, or a multi-line file is more than one JSON value.
             SchemaMismatch: a column has another type than the definition gives it, or a new one is not allowed.
         """
-        self._demand_unpacked(paths)
+        landed_paths.demand_unpacked(self.schema.table, self._table.format, paths)
         large = too_large(self.session, self._table, paths, self.sizes)
         self.damaged.update(large)
         paths = [path for path in paths if path not in large]
@@ -120,6 +119,8 @@ class Reader:
         # Spark evaluates it when it reads, which is when all parts are: it holds for all, if it does for one.
         self.session.conf.set(EXACT, "false")
         groups = list(self._groups(paths)) if paths else []
+        for group in groups:  # so that all are read as the types that hold the values of each
+            self._columns(group)
         groups += [Group([], list(undecoded), "undecoded")] if undecoded else []
         parts = [self._read_alike(group) for group in groups]
         if not parts:
@@ -155,7 +156,7 @@ class Reader:
             case _ if self._table.singleVariantColumn:
                 yield Group(self._variant, list(paths), "variant", whole=self._multi_line)
             case "json":
-                yield from self._json_groups(paths)
+                yield from map(self._with_values, self._json_groups(paths))
             case "xml":
                 yield Group(self._found("xml", paths), list(paths))
             case "csv" if self._true("header"):
@@ -169,8 +170,9 @@ class Reader:
                 yield Group(self._csv_fields(names, paths), list(paths))
             case "parquet" | "orc" | "avro":
                 footers = self._footers(paths)
-                for _, group in _alike(paths, footers.__getitem__):
-                    yield Group([*self._load(self._table.format, group[:1]).schema], group)
+                for (_, *void), group in _alike(paths, footers.__getitem__):
+                    fields = self._load(self._table.format, group[:1]).schema
+                    yield Group([one for one in fields if one.name not in void and not is_void(one.dataType)], group)
             case _:
                 yield Group([*self._load(self._table.format, paths).schema], list(paths))
 
@@ -182,9 +184,24 @@ class Reader:
         else:
             yield from self._json.lines(paths)
 
+    def _with_values(self, group: Group) -> Group:
+        """A group without the new fields that are NULL in all records: they have no type yet.
+
+        Without inferColumnTypes a column of single values is text in any case.
+        """
+        from pyspark.sql.types import StringType
+
+        new = [field.name for field in group.fields if is_text(field.dataType) and not self.schema.has(field.name)]
+        if not (new and self._table.inferColumnTypes):
+            return group
+        records, _ = self._raw(group, [Column(name, StringType(), name, StringType()) for name in new])
+        void = column_inference.without_values(records, new)
+        return replace(group, fields=[field for field in group.fields if field.name not in void])
+
     @cached_property
     def _json(self) -> JsonFiles:
-        return JsonFiles(self.session, self.schema.table, self._given, self.damaged, sure=self._sure)
+        doubts = json_doubts.Doubts.of(self.schema)
+        return JsonFiles(self.session, self.schema.table, self._given, self.damaged, self._sure, doubts)
 
     def _found(self, form: str, paths: Sequence[str]) -> list[StructField]:
         """The fields that occur anywhere in JSON or XML files: a pass of its own, so that none is missed."""
@@ -217,33 +234,21 @@ class Reader:
         kinds = {**self.schema.wanted, **self.schema.known}
         return [StructField(name, kind) for name, kind in kinds.items() if name not in folders]
 
-    def _demand_unpacked(self, paths: Sequence[str]) -> None:
-        """Refuses packed files, of which Spark would read the packing.
-
-        Raises:
-            SourceError: there is one.
-        """
-        packed = [path for path in paths if path.lower().endswith(PACKED)]
-        if packed and self._table.format in ("json", "csv", "xml", "text"):
-            raise SourceError(
-                f"{packed[0]} is packed in a way that Spark does not read",
-                where=Where(table=self.schema.table, file=packed[0]),
-                cause="packed in a way that Spark does not read (it reads .gz, .bz2, .zst, .deflate, .snappy and .lz4)",
-                hint="land it unpacked, or leave such files out with pathGlobFilter",
-            )
-
     def _csv_fields(self, names: Sequence[str], paths: Sequence[str]) -> list[StructField]:
         """The fields of CSV files; with types only where a new one is to be given the type of its values."""
         new = not all(map(self.schema.has, names))
         if not (new and self._table.inferColumnTypes):
             return self._texts(names)
-        from pyspark.sql.types import StructField
+        from pyspark.sql.types import StructField, StructType
 
-        inferred = self._load("csv", paths, extra={"inferSchema": "true"}).schema
-        return [StructField(name, field.dataType) for name, field in zip(names, inferred, strict=True)]
+        inferred = [field.dataType for field in self._load("csv", paths, extra={"inferSchema": "true"}).schema]
+        texts = self._load("csv", paths, schema=StructType(self._texts([f"c{n}" for n in range(len(names))])))
+        untyped = {f"c{n}": kind for n, kind in enumerate(inferred) if not self.schema.has(names[n])}
+        exact = column_inference.exact(texts, untyped)
+        return [StructField(name, exact.get(f"c{n}", inferred[n])) for n, name in enumerate(names)]
 
-    def _footers(self, paths: Sequence[str]) -> dict[str, str]:
-        """Schemas of Parquet, ORC or Avro files; their numbers of records go into ``records``."""
+    def _footers(self, paths: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """Schemas of Parquet, ORC or Avro files, and names of columns without a type; ``records`` gets the numbers."""
         form = self._table.format
         found = self._whole(
             executors.each(self.session, file_headers.footer, paths, form), f"a {form} file cannot be read"
@@ -251,7 +256,7 @@ class Reader:
         self.records.update(
             {path: footer["records"] for path, footer in found.items() if footer["records"] is not None}
         )
-        return {path: footer["fields"] for path, footer in found.items()}
+        return {path: (footer["fields"], *footer.get("void", ())) for path, footer in found.items()}
 
     def _whole(self, found: dict[str, Any], what: str) -> dict[str, Any]:
         """Metadata of files, checked.
@@ -305,9 +310,9 @@ class Reader:
         """Reads files that have the same fields."""
         from pyspark.sql import functions as F
 
-        folders = self._texts(self._table.partitionColumns)
-        columns = self.schema.columns([*folders, *group.fields])
-        in_path, own = columns[: len(folders)], columns[len(folders) :]
+        columns = self._columns(group)
+        folders = len(self._table.partitionColumns)
+        in_path, own = columns[:folders], columns[folders:]
         if not self._table.rescues:
             # As in Spark itself, a record with a value that does not fit is a corrupt one.
             own = [replace(c, read=c.type, conversion="native") if c.name else c for c in own]
@@ -327,6 +332,10 @@ class Reader:
             about["file_modification_time"].alias("_file_modification_time"),
             *self._of_source(about),
         )
+
+    def _columns(self, group: Group) -> list[Column]:
+        """Columns of the fields of some files, after those in their path."""
+        return self.schema.columns([*self._texts(self._table.partitionColumns), *group.fields])
 
     def _of_source(self, about: Expression) -> list[Expression]:
         """Further columns of a record that its source gives it."""
@@ -354,7 +363,8 @@ class Reader:
         # Spark refuses to read the corrupt text alone, as it must where no record has a field: it gets company.
         company = [] if columns else [StructField(COMPANY, StringType())]
         schema = StructType([*read, *company, StructField(CORRUPT_AS, StringType())])
-        if form == "json" and (not self._multi_line or exact_digits(columns)):
+        digits = exact_digits(columns) or json_doubts.about_digits(group.fields)
+        if form == "json" and (digits or not self._multi_line):
             self.session.conf.set(EXACT, "true")
         if form == "json" and group.mode == "variant":
             raw = self._json.variants(group, names[0])
