@@ -68,8 +68,9 @@ def _frame(batch: Batch, name: str, table: BronzeTable) -> DataFrame:
 
     from sluicegate.schema.values import Value, rescued
     from sluicegate.sql.identifiers import quoted
+    from sluicegate.sql.type_parts import is_void
 
-    columns = _schema(batch, name, table).columns([*batch.rows.schema])
+    columns = _schema(batch, name, table).columns([field for field in batch.rows.schema if not is_void(field.dataType)])
     values = [Value(column, F.col(quoted(column.field)), {}) for column in columns]
     path = F.lit(table.path)
     return batch.rows.select(

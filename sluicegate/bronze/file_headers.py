@@ -21,6 +21,9 @@ REFUSED = ("TIME", "FLOAT16", "UUID", "INTERVAL", "GEOMETRY", "GEOGRAPHY")
 
 # pyarrow's name of a logical type that it does not know.
 UNHEARD_OF = "UNDEFINED"
+
+# Logical type, as Arrow calls it, of a column that only has NULL.
+WITHOUT_TYPE = "UNKNOWN"
 NEWER = (
     "the column {} has a type that Spark does not know, of a newer version of Parquet or wrong in the file, and Spark "
     "reads no part of such a file: have the column written with another type"
@@ -33,8 +36,9 @@ ENCRYPTED = b"PARE"
 def footer(path: str, form: str) -> dict[str, Any]:
     """Schema (``fields``) and number of records (``records``; Avro: None) of a Parquet, ORC or Avro file.
 
-    Of Parquet also whether it has a type that Spark refuses (``refused``). Or why no part of a file can be read that is
-    whole (``unreadable``), or what is wrong with it (``error``).
+    Of Parquet also whether it has a type that Spark refuses (``refused``), and the names of the columns without a type
+    (``void``), which Spark takes for INT. Or why no part of a file can be read that is whole (``unreadable``), or what
+    is wrong with it (``error``).
     """
     import pyarrow as pa
     from pyarrow import orc
@@ -69,7 +73,10 @@ def _of_parquet(file: IO[bytes]) -> dict[str, Any]:
     # object and the name of the root.
     fields = str(schema).split("\n", 2)[-1]
     refused = any(map(_is_refused, columns))
-    return {"fields": fields, "records": int(about.num_rows), "refused": refused}
+    void = [
+        column.name for column in columns if column.logical_type.type == WITHOUT_TYPE and column.path == column.name
+    ]
+    return {"fields": fields, "records": int(about.num_rows), "refused": refused, "void": void}
 
 
 def _is_encrypted(file: IO[bytes]) -> bool:

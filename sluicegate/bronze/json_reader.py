@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.bronze import landed_paths
@@ -19,8 +19,10 @@ from sluicegate.bronze.landed_paths import is_odd
 from sluicegate.bronze.text_decoder import UNSURE_OF_BYTES
 from sluicegate.console import say
 from sluicegate.lake.layout import canonical
+from sluicegate.schema import json_doubts, json_values
 from sluicegate.sql.engine_columns import working
 from sluicegate.sql.identifiers import literal, quoted
+from sluicegate.sql.type_parts import is_text
 from sluicegate.sql.types import UNNAMED, once, unnamed
 
 if TYPE_CHECKING:
@@ -97,6 +99,7 @@ class JsonFiles:
         options: the reader's options, as the definition has them.
         damaged: files of which a part or nothing is read, and why; filled in by ``documents``.
         sure: whether the files are known to be valid UTF-8.
+        doubts: signs of values that Spark's reader may not read as the types that it shows.
     """
 
     session: SparkSession
@@ -104,6 +107,7 @@ class JsonFiles:
     options: Mapping[str, str]
     damaged: dict[str, str]
     sure: bool = True
+    doubts: json_doubts.Doubts = field(default_factory=json_doubts.Doubts)
 
     def lines(self, paths: Sequence[str]) -> Iterator[Group]:
         """Groups of files of one record a line, with fields and read mode; one job, nearly always."""
@@ -113,14 +117,16 @@ class JsonFiles:
         # Whether a line is flat is a column: written into both conditions, it would be computed in both.
         flat = texts.selectExpr("value", f"{FLAT} AS flat")
         many = f"NOT flat AND {FILLED} AND ({ARRAY} OR {self._left_out})"
-        shown = f"if({many}, '{{\"{ODD}\":0}}', if(flat, value, {NOT_EMPTY}))"
+        shown = f"if({many}, '{{\"{ODD}\":0}}', {self.doubts.shown(f'if(flat, value, {NOT_EMPTY})')})"
         found = self._fields(flat.selectExpr(f"{shown} AS value"))
         names = {field.name for field in found}
         if ODD not in names and UNNAMED not in names:
-            yield Group(found, list(paths))
+            yield Group(json_doubts.on_record(found, names), list(paths))
             return
         # Of all together: a column's type is that of all its values in the ledger batch, however its files are grouped.
-        fields = self._fields(texts.where(self._one).selectExpr(f"{SHOWN} AS value"))
+        fields = json_doubts.on_record(
+            self._fields(texts.where(self._one).selectExpr(f"{SHOWN} AS value")), json_doubts.ALL
+        )
         special = texts.where(f"({self._not_flat}) OR {UNNAMED_IN}")
         joined = f"max(value RLIKE '{JOINED}' AND NOT {self._one}) AS joined"
         found_in = special.select("value", "_metadata.file_path").groupBy("file_path").agg(F.expr(joined)).collect()
@@ -143,7 +149,7 @@ class JsonFiles:
         What is no JSON is corrupt text. Files with more after their first value are in none of the groups: most often
         each of their lines is a record, and Spark would read the first and silently skip the others.
         """
-        kinds = self._kinds(paths)
+        kinds, doubts = self._kinds(paths)
         why = (
             "it has more after its first JSON value, but with multiLine a file is one value: leave the option away if "
             "each line is a record; records without a line end between them, as Kinesis Firehose writes them, need one"
@@ -157,25 +163,30 @@ class JsonFiles:
         whole = [path for path in paths if path in odd or path not in kinds]
         if whole:
             # Of all together, as above.
-            yield Group(self._fields_of_files(whole, odd), whole)
+            yield Group(json_doubts.on_record(self._fields_of_files(whole, odd), doubts), whole)
         if of["text"]:
             texts = self._texts(of["text"], whole=True).selectExpr(f"{SHOWN} AS value")
-            yield Group(self._fields(texts), of["text"], "lines", whole=True)
+            yield Group(json_doubts.on_record(self._fields(texts), json_doubts.ALL), of["text"], "lines", whole=True)
         if parts:
-            yield Group(self._fields(self._elements(list(parts)).where("sound")), list(parts), "elements")
+            fields = self._fields(self._elements(list(parts)).where("sound"))
+            yield Group(json_doubts.on_record(fields, json_doubts.ALL), list(parts), "elements")
         if corrupt := [path for path in paths if kinds.get(path) in ("array", "no JSON") and path not in parts]:
             yield Group([], corrupt, "lines", whole=True)
 
-    def _kinds(self, paths: Sequence[str]) -> dict[str, str]:
-        """Kind of each multi-line file that is not one plain value, or empty. One job."""
+    def _kinds(self, paths: Sequence[str]) -> tuple[dict[str, str], set[str]]:
+        """Kind of each multi-line file that is not one plain value, or empty; and doubts about values. One job."""
         first = "get_json_object(value, '$') IS NOT NULL"
         rest = f"CASE WHEN {first} THEN 'goes on' WHEN {ARRAY} THEN 'array' ELSE 'no JSON' END"
         # Of UTF-16 that nobody has named, Spark's reader would take the digits of numbers from other places.
         texted = f"{UNNAMED_IN} OR nuls"
         kind = f"CASE WHEN NOT {self._one} THEN {rest} WHEN {texted} THEN 'text' WHEN {SPECIAL} THEN 'special' END"
         texts = self._texts(paths, whole=True).where(FILLED)
-        found = texts.selectExpr("_metadata.file_path AS path", f"{kind} AS kind").where("kind IS NOT NULL")
-        return {canonical(row["path"]): row["kind"] for row in found.collect()}
+        signs = {name: f"({sign})" for name, sign in self.doubts.signs.items()}
+        conditions = [f"{sign} AS {name}" for name, sign in signs.items()]
+        each = texts.selectExpr("_metadata.file_path AS path", f"{kind} AS kind", *conditions)
+        found = each.where(" OR ".join(["kind IS NOT NULL", *signs])).collect()
+        kinds = {canonical(row["path"]): row["kind"] for row in found if row["kind"] is not None}
+        return kinds, {name for name in signs if any(row[name] for row in found)}
 
     def _parts(self, paths: Sequence[str]) -> dict[str, str]:
         """Damaged arrays that begin with whole elements, with the damage of each."""
@@ -199,7 +210,10 @@ class JsonFiles:
         from pyspark.sql.types import ArrayType
 
         options = {**self.options, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_AS}
-        texts = self.texts(group).withColumn("named", F.expr(NAMED))
+        # from_json would make doubles of the numbers before it makes texts of them.
+        texts_alone = all(is_text(field.dataType) for field in schema)
+        named = json_values.tagged(F.expr(NAMED)) if texts_alone else F.expr(NAMED)
+        texts = self.texts(group).withColumn("named", named)
         one = F.array(F.from_json("named", schema, options))
         parsed = F.when(F.expr(ARRAY), F.from_json("named", ArrayType(schema), options)).otherwise(one)
         both = texts.select(F.when(F.col("sound"), parsed).alias("all"), "value", ABOUT)
@@ -332,9 +346,10 @@ def _on_executors(function: Callable[[str], Any], kind: str) -> Callable[[str], 
 
 
 def named_back(value: Expression, field: StructField) -> Expression:
-    """A value as it is in the files: a text without the name that we gave to a field inside that has none."""
+    """A value as it is in the files: a text without our markers of numbers, and of fields inside without a name."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StringType
 
-    text = isinstance(field.dataType, StringType)
-    return (F.replace(value, F.lit(UNNAMED), F.lit("")) if text else value).alias(field.name)
+    if not isinstance(field.dataType, StringType):
+        return value.alias(field.name)
+    return json_values.without_tags(F.replace(value, F.lit(UNNAMED), F.lit(""))).alias(field.name)

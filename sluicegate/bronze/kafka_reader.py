@@ -28,6 +28,7 @@ from sluicegate.bronze.json_reader import (
 from sluicegate.bronze.reader import COMPANY, Reader
 from sluicegate.definition.kafka import COLUMNS
 from sluicegate.landing.kafka_ledger import Partition, Range
+from sluicegate.schema import json_doubts
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression
@@ -55,7 +56,8 @@ class JsonValues(JsonFiles):
 
     def fields(self, values: DataFrame) -> list[StructField]:
         """Fields that occur anywhere in some values."""
-        return self._fields(values.where(self._object).selectExpr(f"{SHOWN} AS value"))
+        found = self._fields(values.where(self._object).selectExpr(f"{self.doubts.shown(SHOWN)} AS value"))
+        return json_doubts.on_record(found, {field.name for field in found})
 
     def rows(self, values: DataFrame, schema: Sequence[StructField]) -> DataFrame:
         """One row for each value, read with a schema that ends with the field of the corrupt record."""
@@ -138,7 +140,7 @@ class KafkaReader(Reader):
 
     @cached_property
     def _values(self) -> JsonValues:
-        return JsonValues(self.session, self.schema.table, self._given, {})
+        return JsonValues(self.session, self.schema.table, self._given, {}, doubts=json_doubts.Doubts.of(self.schema))
 
     def _groups(self, paths: Sequence[str]) -> Iterator[Group]:
         from pyspark.sql.types import BinaryType, StringType, StructField

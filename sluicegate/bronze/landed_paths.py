@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from sluicegate.errors import SourceError, Where
 from sluicegate.lake.layout import is_local
 
 if TYPE_CHECKING:
@@ -24,6 +25,25 @@ WITHOUT_CHECKSUMS = {
     "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "fs.file.impl.disable.cache": "true",
 }
+
+# Packed files that Spark would take for the text itself.
+PACKED = (".zip", ".xz", ".7z", ".rar", ".tar", ".tgz", ".tar.gz", ".tar.bz2")
+
+
+def demand_unpacked(table: str, form: str, paths: Sequence[str]) -> None:
+    """Refuses packed files, of which Spark would read the packing.
+
+    Raises:
+        SourceError: there is one.
+    """
+    packed = [path for path in paths if path.lower().endswith(PACKED)]
+    if packed and form in ("json", "csv", "xml", "text"):
+        raise SourceError(
+            f"{packed[0]} is packed in a way that Spark does not read",
+            where=Where(table=table, file=packed[0]),
+            cause="packed in a way that Spark does not read (it reads .gz, .bz2, .zst, .deflate, .snappy and .lz4)",
+            hint="land it unpacked, or leave such files out with pathGlobFilter",
+        )
 
 
 def apart(paths: Sequence[str]) -> Iterator[list[str]]:

@@ -32,9 +32,11 @@ from sluicegate.landing.ledger import DROP, REPLACE, RESET
 from sluicegate.schema.columns import data_columns
 from sluicegate.schema.evolution import Schema
 from sluicegate.schema.landed import landed_names, with_landed
+from sluicegate.schema.typed_values import fitted
 from sluicegate.spark import executors, table_features, table_reader
 from sluicegate.spark.session import configured
 from sluicegate.sql.identifiers import quoted
+from sluicegate.sql.types import agree
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -325,11 +327,9 @@ class Chunk:
 
     def _widened(self, frame: DataFrame) -> list[str]:
         """Columns that have a wider type from this ledger batch on."""
-        from pyspark.sql.types import AtomicType
-
         known = self.schema().known
         kinds = {field.name: field.dataType for field in frame.schema}
-        return [name for name, kind in known.items() if isinstance(kind, AtomicType) and kinds.get(name, kind) != kind]
+        return [name for name, kind in known.items() if not agree(kinds.get(name, kind), kind)]
 
     def _whole(self, frame: DataFrame, former: reread_rows.Former | None, widened: list[str]) -> DataFrame:
         """All records of the table, with these, in the wider types.
@@ -339,8 +339,8 @@ class Chunk:
         """
         say(f"  bronze {self.name:<28} {', '.join(widened)} wider: the table is rewritten")
         there = self._retained(former)
-        kinds = {name: frame.schema[name].dataType for name in widened}
-        cast = there.withColumns({n: F.col(quoted(n)).cast(k) for n, k in kinds.items()})
+        kinds = {name: (there.schema[name].dataType, frame.schema[name].dataType) for name in widened}
+        cast = there.withColumns({n: fitted(F.col(quoted(n)), *both).value for n, both in kinds.items()})
         whole = cast.unionByName(frame, allowMissingColumns=True)
         return with_landed(whole, landed_names(there.schema) | landed_names(frame.schema))
 

@@ -16,11 +16,12 @@ from sluicegate.bronze.json_reader import ABOUT, CORRUPT_AS, JsonFiles
 from sluicegate.bronze.parquet.stored import unread, value_of
 from sluicegate.bronze.typed_files import TypedFiles, demand_whole
 from sluicegate.definition.column_names import normalized
-from sluicegate.errors import SourceError, Where
+from sluicegate.schema import column_inference, json_doubts
 from sluicegate.schema.columns import CORRUPT, PROVENANCE, RESCUED
 from sluicegate.schema.evolution import Column, Schema
 from sluicegate.schema.values import Value, exact_digits, from_path, rescued
 from sluicegate.sql.identifiers import quoted
+from sluicegate.sql.type_parts import is_text
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression
@@ -34,9 +35,6 @@ COMPANY = "_sluicegate_no_such_field"
 
 # Whether Spark's JSON reader keeps the digits of numbers that become texts; it has no such option for one read.
 EXACT = "spark.sql.json.enableExactStringParsing"
-
-# Packed files that Spark would take for the text itself.
-PACKED = (".zip", ".xz", ".7z", ".rar", ".tar", ".tgz", ".tar.gz", ".tar.bz2")
 
 
 @dataclass(frozen=True)
@@ -101,7 +99,7 @@ class Reader:
             SourceError: a file's header or footer cannot be read, or a multi-line file is more than one JSON value.
             SchemaMismatch: a column has another type than the definition gives it, or a new one is not allowed.
         """
-        self._demand_unpacked(paths)
+        landed_paths.demand_unpacked(self.schema.table, self._table.format, paths)
         large = too_large(self.session, self._table, paths, self.sizes)
         self.damaged.update(large)
         paths = [path for path in paths if path not in large]
@@ -120,6 +118,8 @@ class Reader:
         # Spark evaluates it when it reads, which is when all parts are: it holds for all, if it does for one.
         self.session.conf.set(EXACT, "false")
         groups = [group for some in self._apart(paths) for group in self._groups(some)]
+        for group in groups:  # so that all are read as the types that hold the values of each
+            self._columns(group)
         groups += [Group([], list(undecoded), "undecoded")] if undecoded else []
         parts = [self._read_alike(group) for group in groups]
         if not parts:
@@ -165,7 +165,7 @@ class Reader:
                 if sound:
                     yield Group(self._variant, sound, "variant", whole=self._multi_line)
             case "json":
-                yield from self._json_groups(paths)
+                yield from map(self._with_values, self._json_groups(paths))
             case "xml":
                 yield Group(self._found("xml", paths), list(paths))
             case "csv":
@@ -183,6 +183,20 @@ class Reader:
         else:
             yield from self._json.lines(paths)
 
+    def _with_values(self, group: Group) -> Group:
+        """A group without the new fields that are NULL in all records: they have no type yet.
+
+        Without inferColumnTypes a column of single values is text in any case.
+        """
+        from pyspark.sql.types import StringType
+
+        new = [field.name for field in group.fields if is_text(field.dataType) and not self.schema.has(field.name)]
+        if not (new and self._table.inferColumnTypes):
+            return group
+        records, _ = self._raw(group, [Column(name, StringType(), name, StringType()) for name in new])
+        void = column_inference.without_values(records, new)
+        return replace(group, fields=[field for field in group.fields if field.name not in void])
+
     @cached_property
     def _typed(self) -> TypedFiles:
         form = self._table.format
@@ -191,7 +205,8 @@ class Reader:
 
     @cached_property
     def _json(self) -> JsonFiles:
-        return JsonFiles(self.session, self.schema.table, self._given, self.damaged, sure=self._sure)
+        doubts = json_doubts.Doubts.of(self.schema)
+        return JsonFiles(self.session, self.schema.table, self._given, self.damaged, self._sure, doubts)
 
     def _found(self, form: str, paths: Sequence[str]) -> list[StructField]:
         """The fields that occur anywhere in JSON or XML files: a pass of its own, so that none is missed."""
@@ -224,21 +239,6 @@ class Reader:
         kinds = {**self.schema.wanted, **self.schema.known}
         return [StructField(name, kind) for name, kind in kinds.items() if name not in folders]
 
-    def _demand_unpacked(self, paths: Sequence[str]) -> None:
-        """Refuses packed files, of which Spark would read the packing.
-
-        Raises:
-            SourceError: there is one.
-        """
-        packed = [path for path in paths if path.lower().endswith(PACKED)]
-        if packed and self._table.format in ("json", "csv", "xml", "text"):
-            raise SourceError(
-                f"{packed[0]} is packed in a way that Spark does not read",
-                where=Where(table=self.schema.table, file=packed[0]),
-                cause="packed in a way that Spark does not read (it reads .gz, .bz2, .zst, .deflate, .snappy and .lz4)",
-                hint="land it unpacked, or leave such files out with pathGlobFilter",
-            )
-
     @cached_property
     def _csv(self) -> CsvFiles:
         return CsvFiles(self.session, self._table, self._given, self.sizes, self.damaged)
@@ -269,13 +269,18 @@ class Reader:
         new = not all(map(self.schema.has, names))
         if not (new and self._table.inferColumnTypes):
             return self._texts(names)
-        from pyspark.sql.types import StructField
+        from pyspark.sql.types import StructField, StructType
 
         several = {"multiLine": "true"} if whole else {}
-        inferred = self._load("csv", paths, extra={"inferSchema": "true", **several}).schema
+        typed = self._load("csv", paths, extra={"inferSchema": "true", **several}).schema
+        inferred = [field.dataType for field in typed]
         if whole and len(inferred) != len(names):  # of files that Spark cannot cut into records
             return self._texts(names)
-        return [StructField(name, field.dataType) for name, field in zip(names, inferred, strict=True)]
+        schema = StructType(self._texts([f"c{n}" for n in range(len(names))]))
+        texts = self._load("csv", paths, schema=schema, extra=several)
+        untyped = {f"c{n}": kind for n, kind in enumerate(inferred) if not self.schema.has(names[n])}
+        exact = column_inference.exact(texts, untyped)
+        return [StructField(name, exact.get(f"c{n}", inferred[n])) for n, name in enumerate(names)]
 
     @staticmethod
     def _texts(names: Sequence[str]) -> list[StructField]:
@@ -298,9 +303,9 @@ class Reader:
         """Reads files that have the same fields."""
         from pyspark.sql import functions as F
 
-        folders = self._texts(self._table.partitionColumns)
-        columns = self.schema.columns([*folders, *group.fields])
-        in_path, own = columns[: len(folders)], columns[len(folders) :]
+        columns = self._columns(group)
+        folders = len(self._table.partitionColumns)
+        in_path, own = columns[:folders], columns[folders:]
         if self._table.format == "csv":
             self.schema.padded.update(c.field for c in own if c.name is None and c.field != c.field.strip())
             own = with_distinct_fields(own)
@@ -327,6 +332,10 @@ class Reader:
             about["file_modification_time"].alias("_file_modification_time"),
             *self._of_source(about),
         )
+
+    def _columns(self, group: Group) -> list[Column]:
+        """Columns of the fields of some files, after those in their path."""
+        return self.schema.columns([*self._texts(self._table.partitionColumns), *group.fields])
 
     def _of_source(self, about: Expression) -> list[Expression]:
         """Further columns of a record that its source gives it."""
@@ -355,7 +364,8 @@ class Reader:
         # Spark refuses to read the corrupt text alone, as it must where no record has a field: it gets company.
         company = [] if columns else [StructField(COMPANY, StringType())]
         schema = StructType([*read, *company, StructField(CORRUPT_AS, StringType())])
-        if form == "json" and (not self._multi_line or exact_digits(columns)):
+        digits = exact_digits(columns) or json_doubts.about_digits(group.fields)
+        if form == "json" and (digits or not self._multi_line):
             self.session.conf.set(EXACT, "true")
         if form == "json" and group.mode == "variant":
             raw = self._json.variants(group, names[0])

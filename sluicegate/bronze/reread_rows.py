@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from sluicegate.lake import layout, tables
 from sluicegate.landing import archive, arrivals, moved_files
+from sluicegate.schema import typed_values
 from sluicegate.schema.columns import PROVENANCE, RESCUED
 from sluicegate.schema.values import MICROSECONDS
 from sluicegate.sql.identifiers import literal, quoted
@@ -22,7 +23,6 @@ from sluicegate.storage.concurrent import each
 if TYPE_CHECKING:
     from deltalake import DeltaTable
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import DataType
 
 # What Spark writes as %XX in the name of a file.
 ENCODED = re.compile(r"""[\x00-\x20"%<>\\^`{|}\[\]#?]""")
@@ -179,31 +179,15 @@ def union(new: DataFrame, retained: DataFrame) -> DataFrame:
             continue
         column = F.col(quoted(old.name))
         name, kind = types.get(old.name.lower(), (old.name, old.dataType))
-        fitted, fits = _fitted(column, old.dataType, kind)
-        columns.append(fitted.alias(name))
-        if fits is not None:
-            misfits.append(F.when(~fits, column).alias(old.name))
+        part = typed_values.fitted(column, old.dataType, kind)
+        columns.append(part.value.alias(name))
+        if part.lost is not None:
+            misfits.append(F.when(part.lost, column).alias(old.name))
     ours = [F.col(name) for name in PROVENANCE if name in retained.columns and name != RESCUED]
     rescued = _rescued(misfits) if misfits else F.col(RESCUED)
     both = new.unionByName(retained.select(*columns, rescued.alias(RESCUED), *ours), allowMissingColumns=True)
     last = [column for column in PROVENANCE if column in both.columns]
     return both.select(*[quoted(column) for column in both.columns if column not in last], *last)
-
-
-def _fitted(column: Column, old: DataType, new: DataType) -> tuple[Column, Column | None]:
-    """Value cast to its new type, and whether nothing of it is lost by that; None where nothing can be."""
-    from pyspark.sql.types import AtomicType, StringType, VariantType
-
-    if old == new:
-        return column, None
-    plain = all(isinstance(kind, AtomicType) and not isinstance(kind, VariantType) for kind in (old, new))
-    if not plain:
-        return F.lit(None).cast(new), column.isNull()
-    value = column.try_cast(new)
-    fits = value.isNotNull() | column.isNull()
-    if not isinstance(old, StringType):
-        fits = fits & value.try_cast(old).eqNullSafe(column)
-    return F.when(fits, value), fits
 
 
 def _rescued(misfits: Sequence[Column]) -> Column:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.bronze import file_headers
@@ -12,6 +12,7 @@ from sluicegate.bronze.parquet import groups
 from sluicegate.errors import SourceError, Where
 from sluicegate.spark import executors
 from sluicegate.spark.spark_errors import message
+from sluicegate.sql.type_parts import is_void
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,14 +39,16 @@ class TypedFiles:
     records: dict[str, int]
 
     def groups(self, paths: Sequence[str]) -> Iterator[Group]:
-        """Groups of files with the same fields.
+        """Groups of files with the same fields, without those that have no type: they come with their first value.
 
         Raises:
             SourceError: a file is broken, or Spark refuses its types.
         """
         footers = self._footers(paths)
-        for (_, refused), group in alike(footers, footers.__getitem__):
-            yield groups.of(group) if refused else self._group(group)
+        for (_, refused, *void), paths_alike in alike(footers, footers.__getitem__):
+            group = groups.of(paths_alike) if refused else self._group(paths_alike)
+            fields = [field for field in group.fields if field.name not in void and not is_void(field.dataType)]
+            yield replace(group, fields=fields)
 
     def _group(self, paths: list[str]) -> Group:
         from pyspark.errors import AnalysisException, ArithmeticException
@@ -60,14 +63,17 @@ class TypedFiles:
                 raise SourceError("Spark refuses the types of a file", where=where, cause=message(error)) from error
             return group
 
-    def _footers(self, paths: Sequence[str]) -> dict[str, tuple[str, bool]]:
-        """Schemas of the files, and whether Spark refuses them."""
+    def _footers(self, paths: Sequence[str]) -> dict[str, tuple[Any, ...]]:
+        """Schemas of the files, whether Spark refuses them, and the names of columns without a type."""
         facts = executors.each(self.session, file_headers.footer, paths, self.form)
         demand_whole(facts, self.table, f"a {self.form} file cannot be read")
         self.damaged.update({path: footer["unreadable"] for path, footer in facts.items() if "unreadable" in footer})
         read = {path: footer for path, footer in facts.items() if "unreadable" not in footer}
         self.records.update({path: footer["records"] for path, footer in read.items() if footer["records"] is not None})
-        return {path: (footer["fields"], footer.get("refused", False)) for path, footer in read.items()}
+        return {
+            path: (footer["fields"], footer.get("refused", False), *footer.get("void", ()))
+            for path, footer in read.items()
+        }
 
 
 def demand_whole(facts: dict[str, Any], table: str, what: str) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from sluicegate.definition.column_names import normalized
 from sluicegate.definition.kafka import COLUMNS
 from sluicegate.errors import SchemaMismatch, Where
 from sluicegate.schema.columns import is_reserved
+from sluicegate.schema.json_values import shape
 from sluicegate.sql.types import (
     REFUSED,
     agree,
@@ -26,9 +27,9 @@ from sluicegate.sql.types import (
     is_small_whole,
     merge,
     nameable,
-    wider,
     without_lengths,
 )
+from sluicegate.sql.wider_types import widened
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructField
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
 
 # Formats whose files have typed values.
 SELF_DESCRIBING = ("parquet", "orc", "avro", "binaryFile", "delta")
+
+# Metadata of a field of JSON: Spark's reader may not read its values as the type that it shows for them.
+DOUBTFUL = "sluicegate.doubtful"
 
 
 @dataclass(frozen=True)
@@ -49,16 +53,18 @@ class Column:
         read: type with which it is read.
         name: its column; None: all its values are rescued.
         type: type of that column.
-        conversion: ``native``: as it is read; ``cast``: its text is cast; ``json``: its text is parsed as JSON, and
-            also rescued; ``exact_json``: rescued only if it does not fit; ``convert``: a typed value is cast;
-            ``reshape``: a nested value is converted to another nested type.
+        conversion: ``native``: as it is read; ``cast``: its text is cast; ``token``: likewise, but the text of a value
+            that has a type of its own, where 007 is no number; ``json``: its text is parsed as JSON; ``typed``: it has
+            a type, and is converted to another one.
+        shape: type that a JSON text is parsed to, with texts as leaves.
     """
 
     field: str
     read: DataType
     name: str | None
     type: DataType
-    conversion: Literal["native", "cast", "json", "exact_json", "convert", "reshape"] = "native"
+    conversion: Literal["native", "cast", "token", "json", "typed"] = "native"
+    shape: DataType | None = None
 
 
 @dataclass(frozen=True)
@@ -144,7 +150,17 @@ class Schema:
             kind = self._shown(field)
             return Column(field.name, kind, None, kind)
         taken.add(name.lower())
+        if field.name in self.definition.partitionColumns:
+            return self._in_path(field, name)
         return self._converted(field, name) if self.definition.format in SELF_DESCRIBING else self._typed(field, name)
+
+    def _in_path(self, field: StructField, name: str) -> Column:
+        """Column of a value in the paths of files, whose numbers may begin with zeros in every format."""
+        from pyspark.sql.types import AtomicType
+
+        target = self._target(name, field.dataType)
+        cast = isinstance(target, AtomicType) and target != field.dataType
+        return Column(field.name, field.dataType, name, target, "cast" if cast else "typed")
 
     def _shown(self, field: StructField) -> DataType:
         """Inferred type of a field: that of its values, or text without inferColumnTypes."""
@@ -224,34 +240,52 @@ class Schema:
         return (self.definition.adds_columns or first) and bool(field) and not REFUSED & set(field)
 
     def _typed(self, field: StructField, name: str) -> Column:
-        from pyspark.sql.types import AtomicType, LongType, StringType, VariantType
+        """Column of a field of texts, or of JSON."""
+        from pyspark.sql.types import AtomicType, StringType, VariantType
 
         text, shown = StringType(), self._shown(field)
         target = self._target(name, shown)
-        nested = not isinstance(target, AtomicType)
-        json = self.definition.format == "json"
-        native = fits(target, field.dataType) if json else nested and holds(target, shown)
-        if native or isinstance(target, VariantType) or target == text:
+        if isinstance(target, VariantType) or target == text:
             return Column(field.name, target, name, target)
-        if json and fits(LongType(), field.dataType) and is_small_whole(target):
-            return Column(field.name, LongType(), name, target, "convert")
-        if not nested:
-            return Column(field.name, text, name, target, "cast")
-        return Column(field.name, text, name, target, "exact_json" if holds(target, shown) else "json")
+        form = self.definition.format
+        if form == "json":
+            return self._of_json(field, name, target)
+        if isinstance(target, AtomicType):
+            # Whoever names the type knows the zeros; an inferred one is that of other values.
+            return Column(field.name, text, name, target, "cast" if self._is_named(name) else "token")
+        if form == "xml" and not isinstance(field.dataType, AtomicType):
+            if target == as_text(target) and holds(target, shown):
+                return Column(field.name, target, name, target)
+            return Column(field.name, shape(target, field.dataType), name, target, "typed")
+        return Column(field.name, text, name, target, "json", text)
+
+    def _of_json(self, field: StructField, name: str, target: DataType) -> Column:
+        from pyspark.sql.types import AtomicType, LongType, StringType
+
+        doubtful = bool(field.metadata.get(DOUBTFUL))
+        if fits(target, field.dataType) and not doubtful:
+            return Column(field.name, target, name, target)
+        if fits(LongType(), field.dataType) and is_small_whole(target) and not doubtful:
+            return Column(field.name, LongType(), name, target, "typed")
+        if isinstance(target, AtomicType):
+            return Column(field.name, StringType(), name, target, "token")
+        return Column(field.name, StringType(), name, target, "json", shape(target, field.dataType))
+
+    def _is_named(self, name: str) -> bool:
+        return name.lower() in {named.lower() for named in self.wanted}
 
     def _target(self, name: str, shown: DataType) -> DataType:
         """Existing or new type of a column, widened or merged with the inferred type as the definition allows."""
-        from pyspark.sql.types import NullType, StringType
+        from pyspark.sql.types import StringType
 
-        target = self.known.get(name) or self.named.get(name) or self.chosen.get(name)
+        target = self.chosen.get(name) or self.known.get(name) or self.named.get(name)
         if target is None:
-            usable = nameable(shown) and not isinstance(shown, NullType)
-            target = self._hinted(name, shown if usable else StringType())
-            self.chosen[name] = target
+            target = self._hinted(name, shown if nameable(shown) else StringType())
         elif self.definition.adds_columns:
             if self.definition.widens and name not in self.named:
-                target = self.chosen[name] = wider(self.chosen.get(name, target), shown)
+                target = widened(target, shown)
             target = self._hinted(name, merge(target, shown))
+        self.chosen[name] = target
         return target
 
     def _hinted(self, name: str, kind: DataType) -> DataType:
@@ -262,13 +296,10 @@ class Schema:
 
     def _converted(self, field: StructField, name: str) -> Column:
         """Column of a field with typed values."""
-        from pyspark.sql.types import AtomicType
-
         target = self._target(name, field.dataType)
         if target == field.dataType:
             return Column(field.name, target, name, target)
-        atomic = isinstance(target, AtomicType) and isinstance(field.dataType, AtomicType)
-        return Column(field.name, field.dataType, name, target, "convert" if atomic else "reshape")
+        return Column(field.name, field.dataType, name, target, "typed")
 
     def _demand_one_type(self) -> None:
         for name, wanted in self.wanted.items():

@@ -207,13 +207,14 @@ def _atomic(raw: Expression, source: DataType, kind: DataType) -> _Fitted:
         VariantType,
     )  # fmt: skip
 
-    numbers = (NumericType, BooleanType)
-    counted = isinstance(source, numbers) and isinstance(kind, numbers) and not isinstance(kind, FloatType)
+    counted = isinstance(source, NumericType) and isinstance(kind, NumericType) and not isinstance(kind, FloatType)
     dated = isinstance(source, (TimestampType, TimestampNTZType)) and isinstance(kind, DateType)
     if isinstance(source, StringType) or counted or dated:
-        fitted = Value(Column("", source, "value", kind, "convert" if counted or dated else "cast"), raw, {})
+        fitted = Value(Column("", source, "value", kind, "typed" if counted or dated else "cast"), raw, {})
         return _Fitted(fitted.typed, fitted.lost)
     value = raw.try_cast(kind)
+    if BooleanType in (type(source), type(kind)):  # a declared type is the definition's word for the cast
+        return _Fitted(value, ~value.try_cast(source).eqNullSafe(raw))
     lost = raw.isNotNull() & value.isNull()
     if isinstance(source, VariantType):
         lost &= ~F.is_variant_null(raw)

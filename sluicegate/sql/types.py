@@ -25,10 +25,12 @@ REFUSED_IN_WORDS = "no blank, nor any of ,;{}()=`"
 
 def merge(known: DataType, found: DataType) -> DataType:
     """Merge the new fields of ``found`` into ``known``; if types conflict, ``known`` wins."""
-    from pyspark.sql.types import ArrayType, StructField, StructType
+    from pyspark.sql.types import ArrayType, MapType, StructField, StructType
 
     if isinstance(known, ArrayType) and isinstance(found, ArrayType):
         return ArrayType(merge(known.elementType, found.elementType))
+    if isinstance(known, MapType) and isinstance(found, MapType):
+        return MapType(known.keyType, merge(known.valueType, found.valueType))
     if not (isinstance(known, StructType) and isinstance(found, StructType)):
         return known
     inner = {field.name: field.dataType for field in found}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import types as T
 
-from sluicegate.sql.types import as_ddl, common
+from sluicegate.sql.types import as_ddl, common, merge
+from sluicegate.sql.wider_types import widened
 
 pytestmark = pytest.mark.unit
 
@@ -66,3 +67,46 @@ def test_a_decimal_has_MOST_DIGITS(scale: int, both: T.DataType | None) -> None:
 def test_a_type_is_written_as_spark_reads_it() -> None:
     kind = struct(**{"a b": T.ArrayType(struct(c=TEXT)), "d": T.MapType(TEXT, decimal(9, 2))})
     assert as_ddl(kind) == "struct<`a b`: array<struct<`c`: string>>, `d`: map<string, decimal(9,2)>>"
+
+
+@pytest.mark.parametrize(
+    ("known", "found", "both"),
+    [
+        (T.ByteType(), SHORT, SHORT),
+        (LONG, INT, LONG),
+        (INT, DOUBLE, DOUBLE),
+        (SHORT, FLOAT, DOUBLE),
+        (FLOAT, INT, DOUBLE),
+        (FLOAT, LONG, FLOAT),
+        (LONG, DOUBLE, LONG),
+        (FLOAT, DOUBLE, DOUBLE),
+        (DOUBLE, FLOAT, DOUBLE),
+        (INT, decimal(12, 2), decimal(12, 2)),
+        (INT, decimal(4, 2), decimal(12, 2)),
+        (LONG, decimal(20, 5), decimal(24, 5)),
+        (LONG, decimal(38, 20), LONG),
+        (decimal(10, 2), decimal(12, 4), decimal(12, 4)),
+        (decimal(10, 2), decimal(8, 4), decimal(12, 4)),
+        (decimal(10, 2), LONG, decimal(21, 2)),
+        (decimal(38, 0), decimal(38, 2), decimal(38, 0)),
+        (decimal(10, 2), DOUBLE, decimal(10, 2)),
+        (DATE, NTZ, NTZ),
+        (DATE, T.TimestampType(), DATE),
+        (INT, TEXT, INT),
+        (TEXT, INT, TEXT),
+        (T.BooleanType(), INT, T.BooleanType()),
+        (struct(a=INT, b=TEXT), struct(b=INT, a=LONG), struct(a=LONG, b=TEXT)),
+        (T.ArrayType(INT), T.ArrayType(DOUBLE), T.ArrayType(DOUBLE)),
+        (T.MapType(TEXT, FLOAT), T.MapType(TEXT, DOUBLE), T.MapType(TEXT, DOUBLE)),
+        (struct(a=INT), INT, struct(a=INT)),
+    ],
+)
+def test_a_column_is_widened_as_delta_does_it(known: T.DataType, found: T.DataType, both: T.DataType) -> None:
+    assert widened(known, found) == both
+
+
+def test_new_fields_come_at_any_depth() -> None:
+    items = T.MapType(TEXT, T.ArrayType(struct(a=INT)))
+    assert merge(items, T.MapType(TEXT, T.ArrayType(struct(b=TEXT)))) == T.MapType(
+        TEXT, T.ArrayType(struct(a=INT, b=TEXT))
+    )

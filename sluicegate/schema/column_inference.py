@@ -1,0 +1,57 @@
+"""Types of new columns by all values of a ledger batch: a type is inferred only if it gives back each of them.
+
+Spark infers BIGINT of postal codes and DOUBLE of 0.1234567890123456789, and text of a column that is NULL throughout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from sluicegate.schema import text_values
+from sluicegate.sql.identifiers import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType
+
+# Texts that are numbers to Spark and often none to their senders: +4930123456, and 12E5 (programs print 1.2E6, 12e+05).
+_CODE = r"^\s*[+]|^\s*-?[0-9]+[eE][0-9]+\s*$"
+
+# Records that are looked at first for a value of each column.
+_FIRST = 1000
+
+
+def exact(texts: DataFrame, inferred: Mapping[str, DataType]) -> dict[str, DataType]:
+    """Inferred types, with STRING for each that does not hold all texts of its column. One job.
+
+    Args:
+        texts: the records, with a text in each column.
+        inferred: types of some of its columns.
+    """
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import NumericType, StringType
+
+    signs = {}
+    for name, kind in inferred.items():
+        lost = text_values.unpadded(F.col(name), kind, {}).lost
+        if lost is not None:
+            code = F.col(name).rlike(_CODE) if isinstance(kind, NumericType) else F.lit(False)
+            signs[name] = F.max(lost | F.coalesce(code, F.lit(False)))
+    if not signs:
+        return dict(inferred)
+    [row] = texts.select(*[sign.alias(name) for name, sign in signs.items()]).collect()
+    return {name: StringType() if name in signs and row[name] else kind for name, kind in inferred.items()}
+
+
+def without_values(records: DataFrame, names: Sequence[str]) -> set[str]:
+    """Columns that are NULL in all records; one small job, and one more if the first records have no value of some."""
+    from pyspark.sql import functions as F
+
+    left = list(names)
+    for part in (records.limit(_FIRST), records):
+        if not left:
+            break
+        [row] = part.select(*[F.max(F.col(quoted(name)).isNotNull()).alias(name) for name in left]).collect()
+        left = [name for name in left if not row[name]]
+    return set(left)

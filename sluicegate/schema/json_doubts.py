@@ -1,0 +1,90 @@
+"""Signs in JSON texts that Spark's reader may not read a value as the type that it infers for its field.
+
+A DOUBLE is read as the nearest one, whatever digits a number has, and an empty text where a number or an object is due
+rejects its whole record. Schema inference tells neither, so a text with a sign of one gets a field of ours for that
+pass, and the fields of its ledger batch are then read as texts and converted value by value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sluicegate.schema.evolution import DOUBTFUL, Schema
+from sluicegate.sql.identifiers import literal
+from sluicegate.sql.type_parts import has_double, inner_names, is_text
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructField
+
+# Fields of a text for schema inference.
+LONG, EMPTY = "_sluicegate_long", "_sluicegate_empty"
+ALL = frozenset({LONG, EMPTY})
+
+# Signs of a number that a DOUBLE may not hold: more than 17 digits, whole ones of 16, an exponent of hundreds. The
+# first search is all that most texts need.
+_PERHAPS_LONG = r"[0-9.]{16}|[0-9][eE][+-]?[0-9]{3}"
+_LONG = r"(?<![0-9.])[1-9][0-9]{15}|[1-9](?:[0-9]{17}|[0-9.]{18})|[0-9.][eE][+-]?[0-9]{3}"
+
+# An empty text as the value of a field with one of some names, or in its array.
+_EMPTY = r'"(?:NAMES)"\s*:\s*(?:\[[^\[\]{}]*)?""'
+
+# Beginning of an object with a field that has a name.
+_OBJECT = r'^\s*[{](?=\s*"[^"])'
+
+
+@dataclass(frozen=True)
+class Doubts:
+    """Signs that matter for a table.
+
+    Attributes:
+        typed: names of fields, inner ones too, whose columns are not text.
+        doubles: whether there may be a DOUBLE column.
+    """
+
+    typed: frozenset[str] = frozenset()
+    doubles: bool = False
+
+    @classmethod
+    def of(cls, schema: Schema) -> Doubts:
+        """Those about the values of a table's files."""
+        kinds = {**schema.wanted, **schema.known}
+        typed = [name for name, kind in kinds.items() if not is_text(kind)]
+        typed += [name for kind in kinds.values() for name in inner_names(kind)]
+        return cls(frozenset(typed), schema.definition.inferColumnTypes or any(map(has_double, kinds.values())))
+
+    @property
+    def signs(self) -> dict[str, str]:
+        """SQL conditions on the text ``value``, by the fields for them."""
+        conditions = {}
+        if self.doubles:
+            conditions[LONG] = f"value RLIKE {literal(_PERHAPS_LONG)} AND value RLIKE {literal(_LONG)}"
+        if self.typed:
+            empty = _EMPTY.replace("NAMES", "|".join(re.escape(name) for name in sorted(self.typed)))
+            conditions[EMPTY] = f"""contains(value, '""') AND value RLIKE {literal(empty)}"""
+        return conditions
+
+    def shown(self, text: str) -> str:
+        """SQL of a text for schema inference, with a field for each sign in it."""
+        signs = self.signs
+        if not signs:
+            return text
+        fields = ", ".join(f"if({sign}, '\"{name}\":0,', '')" for name, sign in signs.items())
+        any_of = " OR ".join(f"({sign})" for sign in signs.values())
+        return f"if({any_of}, regexp_replace({text}, {literal(_OBJECT)}, concat('{{', {fields})), {text})"
+
+
+def on_record(fields: Sequence[StructField], doubts: Set[str]) -> list[StructField]:
+    """Fields of files without ours, with the doubts about their values in their metadata."""
+    from pyspark.sql.types import StructField
+
+    own = [field for field in fields if field.name not in ALL]
+    about = {DOUBTFUL: sorted(doubts & ALL)}
+    return [StructField(field.name, field.dataType, metadata=about) for field in own] if about[DOUBTFUL] else own
+
+
+def about_digits(fields: Sequence[StructField]) -> bool:
+    """Whether a DOUBLE may not hold all numbers of some fields."""
+    return any(LONG in field.metadata.get(DOUBTFUL, ()) for field in fields)

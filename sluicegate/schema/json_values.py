@@ -1,0 +1,131 @@
+"""Fit of a JSON text to a nested type: leaf by leaf, with the digits of its numbers.
+
+Spark's from_json makes doubles of numbers before it makes texts of them, and rejects a whole value for one of its
+leaves. So each number is tagged as a text first, the text is parsed with texts as leaves, and these are fitted one by
+one. Where the records of a ledger batch disagree about a part, it is parsed once more, by itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sluicegate.schema import text_values, typed_values
+from sluicegate.schema.text_values import Fitted
+from sluicegate.schema.typed_values import any_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as Expression
+    from pyspark.sql.types import DataType
+
+# Marker of a number that is written as a text.
+NUMBER = "_sluicegate_number:"
+
+# What lies before a number (texts as a whole, and all else), and the number. Possessive, as a text may be long.
+_NUMBERS = r'\G((?:[^"0-9-]++|-(?![0-9])|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+)(-?[0-9][0-9.eE+-]*+)'
+_TAGGED = rf'"{NUMBER}([^"]*)"|{NUMBER}'
+
+# Corrupt-record column of from_json, for texts of another shape.
+MISFIT = "_sluicegate_misfit"
+
+
+def shape(target: DataType, shown: DataType) -> DataType:
+    """Type that texts are parsed to: texts as leaves, and as parts that are not of the target's shape in all records.
+
+    Args:
+        target: type of the column.
+        shown: inferred type of the values of a ledger batch.
+    """
+    from pyspark.sql.types import ArrayType, MapType, StringType, StructField, StructType
+
+    if isinstance(target, StructType) and isinstance(shown, StructType):
+        own = {field.name: field.dataType for field in target}
+        parts = [(field.name, shape(own.get(field.name, StringType()), field.dataType)) for field in shown]
+        return StructType([StructField(name, kind) for name, kind in parts])
+    if isinstance(target, ArrayType) and isinstance(shown, ArrayType):
+        return ArrayType(shape(target.elementType, shown.elementType))
+    if isinstance(target, MapType) and isinstance(shown, StructType):
+        return MapType(StringType(), StringType())
+    return StringType()
+
+
+def fitted(raw: Expression, target: DataType, shape: DataType) -> Fitted:
+    """Fits a JSON text to a nested type.
+
+    Args:
+        raw: the text.
+        target: type of the column.
+        shape: as ``shape`` gives it.
+    """
+    from pyspark.sql import functions as F
+
+    def both(text: Expression) -> Expression:
+        part = _of_text(text, target, shape)
+        lost = F.lit(False) if part.lost is None else part.lost
+        return F.struct(part.value.alias("value"), lost.alias("lost"))
+
+    # By way of an array, so that the text is tagged and parsed once and not for each leaf.
+    pair = F.transform(F.array(tagged(raw)), both)[0]
+    return Fitted(pair["value"], pair["lost"])
+
+
+def tagged(text: Expression) -> Expression:
+    """A JSON text whose numbers are texts with our marker."""
+    from pyspark.sql import functions as F
+
+    return F.when(text.rlike("[0-9]"), F.regexp_replace(text, _NUMBERS, rf'$1"{NUMBER}$2"')).otherwise(text)
+
+
+def without_tags(text: Expression) -> Expression:
+    """A text as it was before, which may be a part of it."""
+    from pyspark.sql import functions as F
+
+    return F.when(text.contains(NUMBER), F.regexp_replace(text, _TAGGED, "$1")).otherwise(text)
+
+
+def _of_text(text: Expression, target: DataType, shape: DataType) -> Fitted:
+    """Fits a tagged text to a type, parsed to a shape."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import StringType
+
+    if isinstance(shape, StringType):
+        return _leaf(text, target)
+
+    def both(parsed: Expression) -> Expression:
+        part = typed_values.fitted(parsed["v"], shape, target, _leaf)
+        lost = parsed[MISFIT].isNotNull() | (text.isNotNull() & parsed["v"].isNull())
+        lost = lost if part.lost is None else lost | part.lost
+        return F.struct(part.value.alias("value"), F.coalesce(lost, F.lit(False)).alias("lost"))
+
+    pair = F.transform(F.array(_parsed(text, shape)), both)[0]
+    return Fitted(pair["value"], pair["lost"])
+
+
+def _leaf(text: Expression, target: DataType) -> Fitted:
+    """Fits a tagged text that is a leaf of its shape to a type, which may be nested all the same."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import ArrayType, MapType, StringType, StructField, StructType
+
+    match target:
+        case StructType():
+            texts = StructType([StructField(field.name, StringType()) for field in target])
+            own = _of_text(text, target, texts)
+            others = F.map_filter(
+                F.from_json(text, "map<string,string>"),
+                lambda key, value: ~key.isin(target.names) & value.isNotNull(),
+            )
+            return Fitted(own.value, any_of([own.lost, F.coalesce(F.size(others) > 0, F.lit(False))]))
+        case ArrayType():
+            return _of_text(text, target, ArrayType(StringType()))
+        case MapType():
+            return _of_text(text, target, MapType(StringType(), StringType()))
+    return text_values.unpadded(without_tags(text), target, {})
+
+
+def _parsed(text: Expression, shape: DataType) -> Expression:
+    """A text in an object of ours, since from_json does not take every type at the top level."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    schema = StructType([StructField("v", shape), StructField(MISFIT, StringType())])
+    wrapped = F.concat(F.lit('{"v":'), text, F.lit("}"))
+    return F.from_json(wrapped, schema, {"columnNameOfCorruptRecord": MISFIT})

@@ -1,0 +1,173 @@
+"""Fit of a text to a type: the value that the text denotes, or nothing where the type does not hold all of it.
+
+Spark's casts round, cut, shift and complete: a third decimal place, a time of day, another zone, a month of a bare
+year. Here such a text has no value. What counts as held by a DOUBLE is what Python and Java print of one: at most 17
+significant digits, and of whole numbers from 2^53 on the very number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sluicegate.schema.same_numbers import same_number
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as Expression
+    from pyspark.sql.types import DataType
+
+# Reader option with the text format of a type.
+FORMATS = {"timestamp": "timestampformat", "timestamp_ntz": "timestampntzformat", "date": "dateformat"}
+
+# A time of at most this many characters has at most six fractional digits.
+_SHORT = 21
+
+# A day that is written out, alone and as the beginning of a time; Spark completes a bare year or month.
+_DAY = r"^\s*[+-]?[0-9]+-[0-9]{1,2}-[0-9]{1,2}\s*$"
+_BEGINS_WITH_DAY = r"^\s*[+-]?[0-9]+-[0-9]{1,2}-[0-9]{1,2}"
+
+# Characters of a time format that stand for a zone, and the zone that the lake has.
+_ZONES, _UTC = frozenset("VzOXxZ"), r"(?i)(Z|UTC|GMT|[+-]00(:?00)?)\s*$"
+
+# A number without an exponent, and one that is not zero.
+_PLAIN, _NOT_ZERO = r"^\s*[+-]?[0-9]*[.]?[0-9]*\s*$", r"^[^eE]*[1-9]"
+
+# A number that begins with a zero of its own, as postal codes do.
+_PADDED = r"^\s*[+-]?0[0-9]"
+
+# Digits of a fraction that a binary type gives back, and the number from which on it skips whole numbers.
+_BINARY = {"float": (9, 2.0**24), "double": (17, 2.0**53)}
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A value in its type.
+
+    Attributes:
+        value: the value exactly; NULL where the type does not hold it, inside of a nested value for the part alone.
+        lost: whether the type does not hold all of the value, never NULL; None if it always does.
+    """
+
+    value: Expression
+    lost: Expression | None
+
+
+def fitted(raw: Expression, target: DataType, options: Mapping[str, str]) -> Fitted:
+    """Fits a text, whose numbers may begin with zeros.
+
+    Args:
+        raw: the text.
+        target: an atomic type.
+        options: reader options by lower-case name.
+    """
+    from pyspark.sql.types import StringType
+
+    if isinstance(target, StringType):
+        return Fitted(raw, None)
+    value = _value(raw, target, options)
+    return Fitted(value, raw.isNotNull() & value.isNull())
+
+
+def unpadded(raw: Expression, target: DataType, options: Mapping[str, str]) -> Fitted:
+    """Fits a text as ``fitted`` does, but 007 is no number: it is text of a format that has numbers of its own."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import NumericType
+
+    if not isinstance(target, NumericType):
+        return fitted(raw, target, options)
+    # The comparison spares nearly all texts the search.
+    padded = (raw < "1") & raw.rlike(_PADDED)
+    value = fitted(F.when(~padded, raw), target, options).value
+    return Fitted(value, raw.isNotNull() & value.isNull())
+
+
+def _value(raw: Expression, target: DataType, options: Mapping[str, str]) -> Expression:
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import (
+        BooleanType,
+        DateType,
+        DecimalType,
+        DoubleType,
+        FloatType,
+        TimestampNTZType,
+        TimestampType,
+        VariantType,
+    )  # fmt: skip
+
+    pattern = options.get(FORMATS.get(target.typeName(), ""))
+    if pattern is not None:
+        return _by_pattern(raw, target, pattern)
+    value = raw.try_cast(target)
+    match target:
+        case BooleanType():  # as for Spark's readers, a digit is a number
+            return F.when(~F.trim(raw).isin("0", "1"), value)
+        case DecimalType():
+            return F.when(~_has_digits_behind(raw, value, target.scale), value)
+        case FloatType() | DoubleType():
+            return F.when(~_differs(raw, value, target), value)
+        case DateType():
+            return F.when(raw.rlike(_DAY) | _is_midnight(raw, value), value)
+        case TimestampType():  # a time of day alone would become one of today
+            return F.when(raw.rlike(_BEGINS_WITH_DAY) & ~_has_nanoseconds(raw), value)
+        case TimestampNTZType():  # the session's zone is UTC; another one would be dropped
+            instant = raw.try_cast("timestamp").try_cast("timestamp_ntz")
+            return F.when(raw.rlike(_BEGINS_WITH_DAY) & (instant == value) & ~_has_nanoseconds(raw), value)
+        case VariantType():
+            return F.try_parse_json(raw)
+    return value
+
+
+def _by_pattern(raw: Expression, target: DataType, pattern: str) -> Expression:
+    """Value of a text in a format that the definition gives: what that leaves out is the definition's word."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import DateType, TimestampNTZType
+
+    instant = F.try_to_timestamp(raw, F.lit(pattern))
+    value = instant.try_cast(target)
+    if isinstance(target, DateType):
+        return F.when(value.try_cast("timestamp") == instant, value)
+    if isinstance(target, TimestampNTZType) and _ZONES & set(pattern):
+        value = F.when(raw.rlike(_UTC), value)
+    return F.when(~_has_nanoseconds(raw), value) if "SSSSSSS" in pattern else value
+
+
+def _has_nanoseconds(raw: Expression) -> Expression:
+    from pyspark.sql import functions as F
+
+    return (F.length(raw) > _SHORT) & raw.rlike(r"[.][0-9]{6}[0-9]*[1-9]")
+
+
+def _is_midnight(raw: Expression, day: Expression) -> Expression:
+    """Whether a text is the first instant of a day, with no other zone than UTC."""
+    local, instant = raw.try_cast("timestamp_ntz"), raw.try_cast("timestamp").try_cast("timestamp_ntz")
+    midnight = day.try_cast("timestamp_ntz")
+    return (local == midnight) & (instant == midnight) & ~_has_nanoseconds(raw)
+
+
+def _has_digits_behind(raw: Expression, value: Expression, scale: int) -> Expression:
+    """Whether a number has non-zero digits beyond ``scale`` decimal places."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import DecimalType
+
+    finer = DecimalType(38, min(scale + 10, 38))
+    written_out = ~raw.try_cast(finer).eqNullSafe(value.try_cast(finer))
+    return F.when(raw.rlike("[eE]"), written_out).otherwise(raw.rlike(rf"[.][0-9]{{{scale}}}[0-9]*[1-9]"))
+
+
+def _differs(raw: Expression, value: Expression, target: DataType) -> Expression:
+    """Whether a FLOAT or DOUBLE is another number than a text says, beyond what a printed one leaves out."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import DecimalType
+
+    digits, skips = _BINARY[target.simpleString()]
+    infinite = (F.abs(value) == F.lit(float("inf"))) & raw.rlike("[0-9]")
+    vanished = (value == 0) & raw.rlike(_NOT_ZERO)
+    longer = (F.length(raw) > digits) & raw.rlike(rf"^[^1-9eE]*[1-9](?:[.]?[0-9]){{{digits - 1}}}[0-9.]*[1-9]")
+    # With two decimal places, which no binary number of that size has.
+    exact = DecimalType(38, 2)
+    number = raw.try_cast(exact)
+    printed = F.coalesce(number == value.try_cast(exact), F.lit(False))
+    great = (F.abs(value) >= F.lit(skips)) & ~infinite & raw.rlike(_PLAIN)
+    whole = great & ~(printed | same_number(value, number))
+    return infinite | vanished | F.when(great, whole).otherwise(longer)

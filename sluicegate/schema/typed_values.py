@@ -1,0 +1,192 @@
+"""Fit of a typed value to another type: the one comparison of what landed with what a table holds.
+
+A value fits if the other type gives it back: whole numbers and decimals digit by digit, a DOUBLE as a decimal by the
+digits that are printed of it, times in UTC. Numbers, truth values and times are of different kinds, and none becomes
+another. Structs are compared field by field, by name; of a nested value the parts that fit stay in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from sluicegate.schema import text_values
+from sluicegate.schema.same_numbers import same_number
+from sluicegate.schema.text_values import Fitted
+from sluicegate.sql.types import common
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as Expression
+    from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+
+# Fits a text to a type that is no STRING.
+OfText = Callable[["Expression", "DataType"], Fitted]
+
+# Bits of the whole numbers of a type, without that of the sign.
+_BITS = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}
+
+
+def of_typed_text(raw: Expression, target: DataType) -> Fitted:
+    """Fits a text among typed values; it is no struct, array or map, whatever it looks like."""
+    from pyspark.sql.types import AtomicType
+
+    return text_values.unpadded(raw, target, {}) if isinstance(target, AtomicType) else nothing(raw, target)
+
+
+def fitted(raw: Expression, source: DataType, target: DataType, of_text: OfText = of_typed_text) -> Fitted:
+    """Fits a value of one type to another.
+
+    Args:
+        raw: the value.
+        source: its type.
+        target: the type that it is to have.
+        of_text: what becomes of a text, inside of a nested value too.
+    """
+    from pyspark.sql.types import ArrayType, AtomicType, MapType, NullType, StringType, StructType, VariantType
+
+    if source.simpleString() == target.simpleString():
+        return Fitted(raw, None)
+    if isinstance(source, NullType):
+        return Fitted(_null(target), None)
+    if isinstance(source, StringType):
+        return of_text(raw, target)
+    if isinstance(source, StructType) and isinstance(target, StructType):
+        return _struct(raw, source, target, of_text)
+    if isinstance(source, ArrayType) and isinstance(target, ArrayType):
+        return _array(raw, source, target, of_text)
+    if isinstance(source, MapType) and isinstance(target, MapType):
+        return _map(raw, source, target, of_text)
+    variants = VariantType in (type(source), type(target))
+    if variants or not (isinstance(source, AtomicType) and isinstance(target, AtomicType)):
+        return _variant(raw, source, target)
+    return _atomic(raw, source, target)
+
+
+def nothing(raw: Expression, target: DataType) -> Fitted:
+    """What becomes of a value of another kind."""
+    return Fitted(_null(target), raw.isNotNull())
+
+
+def _null(target: DataType) -> Expression:
+    from pyspark.sql import functions as F
+
+    return F.lit(None).cast(target)
+
+
+def _atomic(raw: Expression, source: DataType, target: DataType) -> Fitted:
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import BinaryType, BooleanType, DateType, NumericType, StringType, TimestampNTZType
+
+    times = ("date", "timestamp", "timestamp_ntz")
+    numbers = isinstance(source, NumericType) and isinstance(target, NumericType)
+    if not (numbers or isinstance(target, StringType) or {source.typeName(), target.typeName()} <= {*times}):
+        return nothing(raw, target)
+    value = raw.try_cast(target)
+    if numbers:
+        return _number(raw, value, source, target)
+    if isinstance(source, BooleanType) or (isinstance(source, DateType) and isinstance(target, TimestampNTZType)):
+        return Fitted(value, None)
+    fits = value.try_cast(source).eqNullSafe(raw)
+    if isinstance(source, BinaryType):
+        fits &= F.coalesce(F.is_valid_utf8(value), F.lit(True))
+    return Fitted(F.when(fits, value), ~fits)
+
+
+def _number(raw: Expression, value: Expression, source: DataType, target: DataType) -> Fitted:
+    """Fits a number; a cast saturates at the ends of a type, and a cast back may hide it."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import DecimalType, FractionalType
+
+    if common(target, source) == target:
+        return Fitted(value, None)
+    binary = isinstance(target, FractionalType) and not isinstance(target, DecimalType)
+    if isinstance(source, DecimalType) and binary:
+        fits = raw.isNull() | same_number(value, raw)
+        return Fitted(F.when(fits, value), ~fits)
+    fits = value.try_cast(source).eqNullSafe(raw)
+    if binary and source.simpleString() in _BITS:
+        fits &= F.coalesce(value < F.lit(2.0 ** _BITS[source.simpleString()]), F.lit(True))
+    elif target.simpleString() in _BITS:
+        fits &= F.coalesce(raw.cast("double") < F.lit(2.0 ** _BITS[target.simpleString()]), F.lit(True))
+    return Fitted(F.when(fits, value), ~fits)
+
+
+def _variant(raw: Expression, source: DataType, target: DataType) -> Fitted:
+    """Fits any value to a VARIANT; none of another kind fits, and no VARIANT a type of its own."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import AtomicType, VariantType
+
+    if not isinstance(target, VariantType):
+        return nothing(raw, target)
+    if isinstance(source, AtomicType):
+        value = raw.try_cast(target)
+        return Fitted(value, raw.isNotNull() & value.isNull())
+    return Fitted(F.to_variant_object(raw), None)
+
+
+def _struct(raw: Expression, source: StructType, target: StructType, of_text: OfText) -> Fitted:
+    from pyspark.sql import functions as F
+
+    landed = {field.name: field.dataType for field in source}
+    values, losses = [], []
+    for field in target:
+        kind = landed.pop(field.name, None)
+        if kind is None:
+            values.append(_null(field.dataType).alias(field.name))
+            continue
+        part = fitted(raw.getField(field.name), kind, field.dataType, of_text)
+        values.append(part.value.alias(field.name))
+        losses.append(part.lost)
+    losses += [raw.getField(name).isNotNull() for name in landed]
+    return Fitted(F.when(raw.isNotNull(), F.struct(*values)), any_of(losses))
+
+
+def _array(raw: Expression, source: ArrayType, target: ArrayType, of_text: OfText) -> Fitted:
+    from pyspark.sql import functions as F
+
+    def element(one: Expression) -> Fitted:
+        return fitted(one, source.elementType, target.elementType, of_text)
+
+    value = F.transform(raw, lambda one: element(one).value)
+    return Fitted(value, _exists(raw, element))
+
+
+def _map(raw: Expression, source: MapType, target: MapType, of_text: OfText) -> Fitted:
+    """Fits a map; one with a key that does not fit, which cannot be NULL, is lost as a whole."""
+    from pyspark.sql import functions as F
+
+    def key(one: Expression) -> Fitted:
+        return fitted(one, source.keyType, target.keyType, of_text)
+
+    def item(one: Expression) -> Fitted:
+        return fitted(one, source.valueType, target.valueType, of_text)
+
+    value = F.transform_values(raw, lambda _, one: item(one).value)
+    lost_keys, lost = _exists(F.map_keys(raw), key), _exists(F.map_values(raw), item)
+    if source.keyType.simpleString() != target.keyType.simpleString():
+        value = F.transform_keys(value, lambda one, _: key(one).value)
+    if lost_keys is not None:
+        value = F.when(~lost_keys, value)
+    return Fitted(value, any_of([lost_keys, lost]))
+
+
+def _exists(parts: Expression, fit: Callable[[Expression], Fitted]) -> Expression | None:
+    """Whether a part of an array does not fit; None if each always does."""
+    from pyspark.sql import functions as F
+
+    if fit(F.lit(None)).lost is None:
+        return None
+    return F.coalesce(F.exists(parts, lambda one: _some(fit(one).lost)), F.lit(False))
+
+
+def _some(lost: Expression | None) -> Expression:
+    from pyspark.sql import functions as F
+
+    return F.lit(False) if lost is None else lost
+
+
+def any_of(losses: list[Expression | None]) -> Expression | None:
+    """Whether one of some parts is lost; None if none can be."""
+    some = [lost for lost in losses if lost is not None]
+    return reduce(lambda a, b: a | b, some) if some else None

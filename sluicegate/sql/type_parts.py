@@ -1,0 +1,42 @@
+"""Parts of Spark data types: their names, and what there is among them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType, StructField
+
+
+def is_text(kind: DataType) -> bool:
+    """Whether it is STRING."""
+    return kind.typeName() == "string"
+
+
+def is_void(kind: DataType) -> bool:
+    """Whether it is the type of a NULL, which is none."""
+    return kind.typeName() == "void"
+
+
+def _inner(kind: DataType) -> list[StructField]:
+    """Fields inside of a type, at any depth; an element or a value has no name."""
+    from pyspark.sql.types import ArrayType, MapType, StructField, StructType
+
+    match kind:
+        case StructType():
+            return [inner for field in kind for inner in (field, *_inner(field.dataType))]
+        case ArrayType():
+            return [StructField("", kind.elementType), *_inner(kind.elementType)]
+        case MapType():
+            return [StructField("", kind.valueType), *_inner(kind.valueType)]
+    return []
+
+
+def inner_names(kind: DataType) -> list[str]:
+    """Names of the fields inside of a type that are not text, at any depth."""
+    return [field.name for field in _inner(kind) if field.name and not is_text(field.dataType)]
+
+
+def has_double(kind: DataType) -> bool:
+    """Whether a type is DOUBLE, or has such a part."""
+    return "double" in {kind.typeName(), *(field.dataType.typeName() for field in _inner(kind))}
