@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+
+_DAYS_OF_400_YEARS, _MILLIS_OF_DAY = 146_097, 86_400_000
 
 
 def values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
@@ -42,10 +47,26 @@ def _value(scalar: Any) -> Any:
 
 
 def _text(scalar: Any) -> str:
+    """Text of a date or time. Arrow's own casts are wrong beyond the year 32767."""
     import pyarrow as pa
 
-    if not pa.types.is_timestamp(scalar.type) or scalar.type.tz:
+    kind = scalar.type
+    if not (pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
         return str(scalar.cast(pa.string()).as_py())
-    # Arrow writes such times out only if they have a zone.
-    zoned = pa.array([scalar.value]).cast(pa.timestamp(scalar.type.unit, "UTC"))
-    return str(zoned.cast(pa.string())[0].as_py()).removesuffix("Z")
+    if pa.types.is_date32(kind):
+        return _day(scalar.value)
+    if pa.types.is_date64(kind):
+        return _day(scalar.value // _MILLIS_OF_DAY)
+    digits = _DIGITS[kind.unit]
+    seconds, fraction = divmod(scalar.value, 10**digits)
+    days, second = divmod(seconds, 24 * 60 * 60)
+    behind = f".{fraction:0{digits}}" if digits else ""
+    zone = "Z" if kind.tz else ""
+    return f"{_day(days)} {second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}{behind}{zone}"
+
+
+def _day(days: int) -> str:
+    """Date so many days after 1970, of any year: the calendar repeats after 400 years."""
+    cycles, rest = divmod(days, _DAYS_OF_400_YEARS)
+    day = date(1970, 1, 1) + timedelta(days=rest)
+    return f"{day.year + 400 * cycles:04}-{day:%m-%d}"
