@@ -107,14 +107,17 @@ EXPLANATIONS = {
         "A query, a condition or a rule was refused, by Spark in a pipeline or by `sluicegate sql`.",
         (
             "A table, column or function does not exist.",
-            "A value that a conversion without CAST cannot convert.",
+            "A value that Spark cannot convert by itself, or at which a function or an operator of the query raises.",
             "A value at which a function of a rule's condition raises.",
             "A key or a rule `unique` over a map or a variant, whose values Spark does not compare.",
             "`sluicegate sql` takes one SELECT, and not everything that Spark can do.",
         ),
         (
             "Correct the query at the line that is shown.",
-            "Write conversions as `CAST(… AS …)`: in silver a value that does not fit is then quarantined.",
+            "Write conversions as `CAST(… AS …)`, or by a function as `to_date`: in silver a record whose value one of "
+            "them cannot convert is quarantined. `try_to_date` and its like give NULL instead, and quarantine nothing.",
+            "Before what else raises, as `a / b`, test the value: `CASE WHEN b <> 0 THEN a / b END`. Select `b`, too, "
+            "and quarantine the other rows by a rule: `expect_or_quarantine: b <> 0`.",
             "In a rule, write a function that gives NULL, as `try_parse_json` or `get`, or test the value before.",
         ),
         "from-databricks.md",

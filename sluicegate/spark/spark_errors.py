@@ -37,7 +37,11 @@ OF_BYTES = {"EOFException", "FileNotFoundException", "NoSuchFileException", "Zip
 
 NOT_SHOWN = "its text is not shown, since it may quote personal data"
 
-_IN_SILVER = "write CAST, or try_divide and its like, where the query converts: then the row is quarantined"
+_IN_SILVER = (
+    "a CAST or a function such as to_date that does not convert a value quarantines its record: write one where Spark "
+    "converts by itself; before anything else that raises, as a division by zero, test the value in a CASE, select it, "
+    "and quarantine the rows that fail the test by a rule, as in `expect_or_quarantine: divisor <> 0`"
+)
 _IN_GOLD = (
     "gold quarantines no rows: write try_cast, try_divide and their like, which give NULL, or convert in silver, where "
     "CAST quarantines the row; the table is as its last run left it"

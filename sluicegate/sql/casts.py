@@ -1,5 +1,7 @@
 """Rewriting of ``CAST`` to ``TRY_CAST``, with a hidden flag column for each cast that fails.
 
+The same goes for other conversions, which ``conversions`` knows; what is said of casts here is meant of both.
+
 Under ANSI rules one text that is not a number fails a whole batch with ``CAST_INVALID_INPUT``. ``TRY_CAST`` gives NULL
 instead; a NULL made from a value is a data error that must not be lost, so each cast in the outermost SELECT list gets
 a column that is true exactly when the cast was evaluated, its value was not NULL, and its result is.
@@ -12,6 +14,8 @@ from dataclasses import dataclass, field
 
 from sqlglot.tokenizer_core import TokenType
 
+from sluicegate.sql import conversions
+from sluicegate.sql.conversions import Conversion
 from sluicegate.sql.tokens import QuerySyntax, Span, Tokens
 
 _Text = Callable[[int, int], str]
@@ -34,6 +38,18 @@ class Cast:
     index: int
     as_: int
     close: int
+
+    def failed(self, text: _Text) -> str:
+        """Boolean expression of a value that is not NULL and does not cast.
+
+        Args:
+            text: gives the text of tokens, with replacements.
+        """
+        value, kind = text(self.index + 2, self.as_), text(self.as_ + 1, self.close)
+        return f"(({value}) IS NOT NULL AND TRY_CAST(({value}) AS {kind}) IS NULL)"
+
+
+Watched = Cast | Conversion
 
 
 @dataclass
@@ -64,6 +80,22 @@ def find(tokens: Tokens) -> list[Cast]:
     return found
 
 
+def find_all(tokens: Tokens, generators: Collection[str]) -> list[Watched]:
+    """All casts and other conversions of a text in order, without conversions in generators.
+
+    Where one fails there, it may be that no row is made that could tell of it.
+
+    Args:
+        tokens: the query.
+        generators: names of the functions that make several rows of one, in capitals.
+    """
+    groups = _groups(tokens, 0, len(tokens))
+    others = [
+        one for one in conversions.find(tokens) if not any(group.head in generators for group in _around(groups, one))
+    ]
+    return sorted([*find(tokens), *others], key=lambda cast: cast.index)
+
+
 def refused(tokens: Tokens) -> list[QuerySyntax]:
     """Objections to unsupported spellings of casts, each with the one to use."""
     found = []
@@ -90,35 +122,48 @@ def tried(casts: Sequence[Cast]) -> list[Span]:
     return [Span(cast.index, cast.index, "TRY_CAST") for cast in casts]
 
 
-def watched(tokens: Tokens, casts: Sequence[Cast], first: int, end: int) -> list[Cast]:
+def replaced(tokens: Tokens, flagged: Sequence[Watched], spans: Sequence[Span]) -> list[Span]:
+    """Replacements in a query, with those of all its casts, and of its other conversions that are flagged."""
+    return conversions.with_spans(tokens, flagged, [*spans, *tried(find(tokens))])
+
+
+def watched(tokens: Tokens, casts: Sequence[Watched], first: int, end: int) -> list[Watched]:
     """Casts of the SELECT list ``[first, end)`` whose failure a flag column of that list can report.
 
-    Casts in a subquery are left out: their values are out of scope.
+    Casts in a subquery are left out: their values are out of scope. So are conversions in a lambda whose values are not
+    known, which are no objection, as casts there are.
     """
     groups = _groups(tokens, first, end)
-    return [
-        cast
-        for cast in casts
-        if first <= cast.index < end and not any(_is_subquery(tokens, group) for group in _around(groups, cast))
-    ]
+    return [cast for cast in casts if first <= cast.index < end and _is_reportable(tokens, _around(groups, cast), cast)]
 
 
-def items(tokens: Tokens, casts: Sequence[Cast], first: int, end: int) -> list[int]:
+def _is_reportable(tokens: Tokens, around: Sequence[_Group], cast: Watched) -> bool:
+    if any(_is_subquery(tokens, group) for group in around):
+        return False
+    return isinstance(cast, Cast) or not _is_unknown(around, cast)
+
+
+def _is_unknown(around: Sequence[_Group], cast: Watched) -> bool:
+    """Whether a cast is in a lambda whose values are not known outside of it."""
+    return any((at := _arrow(group, cast)) and not _is_followed(group, cast, at) for group in around)
+
+
+def items(tokens: Tokens, casts: Sequence[Watched], first: int, end: int) -> list[int]:
     """Number of the item of the SELECT list ``[first, end)`` that each of some casts in it is in, from 0."""
     commas = [index for index in tokens.top_level(first, end) if tokens.is_type(index, TokenType.COMMA)]
     return [sum(comma < cast.index for comma in commas) for cast in casts]
 
 
-def untold(tokens: Tokens, casts: Sequence[Cast], first: int, end: int) -> list[QuerySyntax]:
+def untold(tokens: Tokens, casts: Sequence[Watched], first: int, end: int) -> list[QuerySyntax]:
     """Objections to casts that give NULL inside of a value, where no flag column can report it."""
     found = []
     groups = _groups(tokens, first, end)
-    for cast in casts:
+    for cast in (one for one in casts if isinstance(one, Cast)):
         kind = tokens.word(cast.as_ + 1)
         what = ""
         if kind in _NESTED:
             what = f"a CAST to {kind} hides which of its values did not cast: cast its values one by one"
-        elif any((at := _arrow(group, cast)) and not _is_followed(group, cast, at) for group in _around(groups, cast)):
+        elif _is_unknown(_around(groups, cast), cast):
             what = "a CAST that fails in this lambda cannot be detected: CAST in transform(…)"
         if what:
             message = f"{what}, or write TRY_CAST if NULL is right for it"
@@ -150,7 +195,7 @@ def in_generators(tokens: Tokens, generators: Collection[str], first: int, end: 
     return found
 
 
-def failure(tokens: Tokens, cast: Cast, spans: Sequence[Span], first: int, end: int) -> str:
+def failure(tokens: Tokens, cast: Watched, spans: Sequence[Span], first: int, end: int) -> str:
     """Boolean expression of a failed cast: it is evaluated, its value is not NULL, and its result is.
 
     Args:
@@ -164,15 +209,14 @@ def failure(tokens: Tokens, cast: Cast, spans: Sequence[Span], first: int, end: 
     def text(start: int, stop: int) -> str:
         return tokens.compose(spans, start, stop, compact=True)
 
-    value, kind = text(cast.index + 2, cast.as_), text(cast.as_ + 1, cast.close)
-    failed = f"(({value}) IS NOT NULL AND TRY_CAST(({value}) AS {kind}) IS NULL)"
+    failed = cast.failed(text)
     # From the inside out: a cast in a branch that is not taken has not failed.
     for group in _around(_groups(tokens, first, end), cast):
         failed = _guarded(tokens, group, cast, failed, text)
     return failed
 
 
-def _around(groups: Sequence[_Group], cast: Cast) -> list[_Group]:
+def _around(groups: Sequence[_Group], cast: Watched) -> list[_Group]:
     around = [group for group in groups if group.open < cast.index < group.close]
     return sorted(around, key=lambda group: -group.open)
 
@@ -181,13 +225,13 @@ def _is_subquery(tokens: Tokens, group: _Group) -> bool:
     return group.head != "CASE" and tokens.word(group.open + 1) in ("SELECT", "WITH", "FROM")
 
 
-def _arrow(group: _Group, cast: Cast) -> int:
+def _arrow(group: _Group, cast: Watched) -> int:
     """Arrow of the lambda whose body has the cast; 0 if there is none in this group."""
     start = max((boundary for boundary in group.boundaries if boundary < cast.index), default=group.open)
     return next((arrow for arrow in group.arrows if start < arrow < cast.index), 0)
 
 
-def _is_followed(group: _Group, cast: Cast, arrow: int) -> bool:
+def _is_followed(group: _Group, cast: Watched, arrow: int) -> bool:
     """Whether the lambda's values are known: those of the function's first argument."""
     return group.head in _EACH_ELEMENT | _EACH_ENTRY and group.part(cast.index) == 1 and arrow > group.boundaries[0]
 
@@ -219,7 +263,7 @@ def _ends(tokens: Tokens, index: int, group: _Group) -> bool:
     return tokens.word(index) == "END"
 
 
-def _guarded(tokens: Tokens, group: _Group, cast: Cast, failed: str, text: _Text) -> str:
+def _guarded(tokens: Tokens, group: _Group, cast: Watched, failed: str, text: _Text) -> str:
     """``failed``, but false when the group does not evaluate the part with the cast."""
     part = group.part(cast.index)
     if group.head == "CASE":

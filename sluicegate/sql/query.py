@@ -72,7 +72,7 @@ class Query:
     _tokens: Tokens = field(repr=False, compare=False)
     _tree: exp.Query = field(repr=False, compare=False)
     _read: list[_Table] = field(repr=False, compare=False)
-    _casts: list[sql_casts.Cast] = field(repr=False, compare=False)
+    _casts: list[sql_casts.Watched] = field(repr=False, compare=False)
     _where: list[where_casts.Part] = field(repr=False, compare=False)
 
     @classmethod
@@ -87,14 +87,14 @@ class Query:
         tree = _tree(tokens)
         read = _tables(tree, tokens)
         stream = _stream(tree, read, tokens)
-        casts = sql_casts.find(tokens)
-        watched: list[sql_casts.Cast] = []
+        casts = sql_casts.find_all(tokens, query_shape.GENERATORS)
+        watched: list[sql_casts.Watched] = []
         where: list[where_casts.Part] = []
         select = query_shape.first_select(tree)
         if stream:
             watched = sql_casts.watched(tokens, casts, *select_list(tokens))
             where = where_casts.parts(tokens, casts, select.args.get("where"))
-        flagged = [*watched, *(cast for part in where for cast in part.casts)]
+        flagged = [*watched, *where_casts.casts(where)]
         names = query_shape.output_names(select)
         return cls(
             text=tokens.compose([]),
@@ -284,7 +284,7 @@ class Query:
 
     def _with_identity(self, views: Mapping[str, str], identity: Sequence[str]) -> str:
         first, end = select_list(self._tokens)
-        spans = self._views(views) + sql_casts.tried(sql_casts.find(self._tokens))
+        spans = sql_casts.replaced(self._tokens, [*self._casts, *where_casts.casts(self._where)], self._views(views))
         added = [
             f"{_name(self.stream_alias or '')}.{_name(column)} AS {_name(column)}" for column in self._missing(identity)
         ]

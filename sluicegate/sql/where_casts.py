@@ -15,7 +15,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from sluicegate.sql import casts as sql_casts
-from sluicegate.sql.casts import Cast
+from sluicegate.sql.casts import Cast, Watched
 from sluicegate.sql.clauses import from_end
 from sluicegate.sql.tokens import QuerySyntax, Span, Tokens, parsed
 
@@ -35,10 +35,10 @@ class Part:
 
     first: int
     end: int
-    casts: tuple[Cast, ...]
+    casts: tuple[Watched, ...]
 
 
-def parts(tokens: Tokens, casts: Sequence[Cast], where: exp.Where | None) -> list[Part]:
+def parts(tokens: Tokens, casts: Sequence[Watched], where: exp.Where | None) -> list[Part]:
     """Conjuncts of the outermost WHERE that have casts.
 
     Conjuncts with a subquery, which Spark allows in few places only, and casts inside of values are left out.
@@ -50,17 +50,27 @@ def parts(tokens: Tokens, casts: Sequence[Cast], where: exp.Where | None) -> lis
     """
     if where is None:
         return []
-    first = from_end(tokens) + 1
-    end = next((i for i in tokens.top_level(first, len(tokens)) if tokens.is_type(i, *_ENDS)), len(tokens))
     found = []
-    for start, stop in _split(tokens, first, end, where.this):
+    for start, stop in conjuncts(tokens, *extent(tokens), where.this):
         if any(tokens.word(index) == "SELECT" for index in range(start, stop)):
             continue
         its = [cast for cast in casts if start <= cast.index < stop]
-        flagged = [cast for cast in its if not sql_casts.untold(tokens, [cast], start, stop)]
+        reportable = sql_casts.watched(tokens, its, start, stop)
+        flagged = [c for c in reportable if not (isinstance(c, Cast) and sql_casts.untold(tokens, [c], start, stop))]
         if flagged:
             found.append(Part(start, stop, tuple(flagged)))
     return found
+
+
+def casts(found: Sequence[Part]) -> list[Watched]:
+    """Flagged casts of all conjuncts."""
+    return [cast for part in found for cast in part.casts]
+
+
+def extent(tokens: Tokens) -> tuple[int, int]:
+    """First token of the outermost WHERE, and the one after it."""
+    first = from_end(tokens) + 1
+    return first, next((i for i in tokens.top_level(first, len(tokens)) if tokens.is_type(i, *_ENDS)), len(tokens))
 
 
 def rewritten(tokens: Tokens, found: Sequence[Part], spans: Sequence[Span]) -> list[Span]:
@@ -84,20 +94,21 @@ def failures(tokens: Tokens, part: Part, spans: Sequence[Span]) -> list[str]:
 def _let_through(tokens: Tokens, part: Part, spans: Sequence[Span]) -> str:
     text = tokens.compose(spans, part.first, part.end, compact=True)
     failures = [_failure(tokens, part, cast, spans) for cast in part.casts]
-    hidden = _hides(tokens, part)
+    hidden = hides(tokens, part.first, part.end)
     failed = " OR ".join(failures)
     return f"(({text}) OR ({failed}))" if hidden else f"(({text}) OR (({text}) IS NULL AND ({failed})))"
 
 
-def _failure(tokens: Tokens, part: Part, cast: Cast, spans: Sequence[Span]) -> str:
+def _failure(tokens: Tokens, part: Part, cast: Watched, spans: Sequence[Span]) -> str:
     return sql_casts.failure(tokens, cast, spans, part.first, part.end)
 
 
-def _hides(tokens: Tokens, part: Part) -> bool:
-    return any(tokens.word(index) in _HIDING or tokens.raw(index) == "<=>" for index in range(part.first, part.end))
+def hides(tokens: Tokens, first: int, end: int) -> bool:
+    """Whether a condition may turn a NULL into something else."""
+    return any(tokens.word(index) in _HIDING or tokens.raw(index) == "<=>" for index in range(first, end))
 
 
-def _split(tokens: Tokens, first: int, end: int, condition: exp.Expr) -> list[tuple[int, int]]:
+def conjuncts(tokens: Tokens, first: int, end: int, condition: exp.Expr) -> list[tuple[int, int]]:
     """Split a condition into conjuncts, parenthesised ones too, if sqlglot finds the same; else the whole."""
     while _is_in_parentheses(tokens, first, end):
         first, end = first + 1, end - 1
@@ -123,7 +134,7 @@ def _split(tokens: Tokens, first: int, end: int, condition: exp.Expr) -> list[tu
     if ours != theirs or len(found) == 1:
         return [(first, end)]
     inner = zip(found, theirs, strict=True)
-    return [part for (start, stop), one in inner for part in _split(tokens, start, stop, one)]
+    return [part for (start, stop), one in inner for part in conjuncts(tokens, start, stop, one)]
 
 
 def _is_in_parentheses(tokens: Tokens, first: int, end: int) -> bool:
