@@ -107,7 +107,7 @@ def _value(raw: Expression, target: DataType, options: Mapping[str, str]) -> Exp
         case FloatType() | DoubleType():
             return F.when(~_differs(raw, value, target), value)
         case DateType():
-            return F.when(raw.rlike(_DAY) | _is_midnight(raw, value), value)
+            return F.when(raw.rlike(_DAY) | (raw.rlike(_BEGINS_WITH_DAY) & _is_midnight(raw, value)), value)
         case TimestampType():  # a time of day alone would become one of today
             return F.when(raw.rlike(_BEGINS_WITH_DAY) & ~_has_nanoseconds(raw), value)
         case TimestampNTZType():  # the session's zone is UTC; another one would be dropped

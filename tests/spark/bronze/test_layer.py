@@ -206,7 +206,7 @@ def test_any_header(spark: SparkSession, workspace: Workspace) -> None:
     assert rescued(workspace) == [
         {"NAME": "z"},
         {"at": "2024-12-24", "id": "three"},
-        {"first name": "c", "name": "b"},
+        {"name_2": "b", "first name": "c"},
     ]
     assert status.verify(workspace.definition, workspace.settings) == []
 
@@ -250,8 +250,7 @@ def test_nested_columns_grow_and_keep_what_conflicts(spark: SparkSession, worksp
     assert (rows[3], rows[4], rows[6]) == (None, None, None)
     assert rows[5]["a"] == "y"
     texts = [entry["o"] for entry in rescued(workspace)]
-    assert "none" in texts
-    assert [json.loads(text) for text in texts if text != "none"] == [{"a": "y"}]
+    assert texts == ["none"]
     assert status.verify(workspace.definition, workspace.settings) == []
 
 

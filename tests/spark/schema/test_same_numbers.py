@@ -52,6 +52,6 @@ def test_more_than_PLACES_binary_places_count_as_different(spark: SparkSession) 
     from pyspark.sql import functions as F
 
     beyond = 2.0 ** -(same_numbers._PLACES + 1)
-    number = F.lit(beyond).try_cast("decimal(38,38)")
+    number = F.lit(Decimal(beyond)).cast("decimal(38,38)")
     [row] = spark.range(1).select(number, same_numbers.same_number(F.lit(beyond), number)).collect()
     assert tuple(row) == (Decimal(beyond), False)
