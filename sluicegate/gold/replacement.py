@@ -47,8 +47,12 @@ def keeps_columns(batch: Batch, made: StructType, there: DeltaTable | None = Non
         made: the expected columns.
         there: the target, if it was opened before.
     """
-    target = table_reader.read(batch.session, batch.flow.target, opened=there)
-    return columns_of(target.schema) == columns_of(made)
+    there = there or batch.opened[batch.flow.target].delta
+    if there is not None and table_reader.is_plain(there):
+        held = table_reader.schema(there)
+    else:
+        held = table_reader.read(batch.session, batch.flow.target, opened=there).schema
+    return columns_of(held) == columns_of(made)
 
 
 def changes(batch: Batch, made: DataFrame, keys: Sequence[str], *, few: bool) -> TableChanges | None:

@@ -189,7 +189,7 @@ def test_what_was_rescued_and_where_it_came_from_is_left_out(spark: SparkSession
 
 
 LATER = """
-  people: {from: raw, pii: [name], deidentified: {name: hmac}}
+  people: {sql: "SELECT * FROM STREAM(raw)", pii: [name], deidentified: {name: hmac}}
 """
 # The others are in unit/lake/test_former_versions.py.
 STOPS = ("silver.after_commit", "copy.after_commit", "copy.after_data")
