@@ -32,7 +32,7 @@ def with_deletes(frame: DataFrame, changes: ApplyChanges | None, flags: Mapping[
     """
     if changes is None or not changes.deletes:
         return frame
-    unparsed = [F.col(flag) for flag, told in flags.items() if told == PARSED]
+    unparsed = [F.col(flag) for flag, meaning in flags.items() if meaning == PARSED]
     return frame.withColumn(DELETES, reduce(lambda a, b: a & ~b, unparsed, F.expr(changes.deletes)))
 
 
@@ -57,7 +57,7 @@ def of_values(table: SilverTable, maker: SilverTable | SilverFlow, flags: Mappin
     made = {f"{CAST_PREFIX}{number}": name for number, name in enumerate(outputs)}
     declared = {f"{name} as {kind}": name for name, kind in (table.declared or {}).items()}
     decides = identity(table) | {name.lower() for name in table.apply_changes.delete_columns}
-    for flag, told in flags.items():
-        name = made.get(flag) or declared.get(told)
+    for flag, meaning in flags.items():
+        name = made.get(flag) or declared.get(meaning)
         if name is not None and name.lower() not in decides:
             yield flag

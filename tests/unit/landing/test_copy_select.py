@@ -87,10 +87,10 @@ def test_anything_else_is_refused(text: str, why: str) -> None:
         (CopyOptions(columns=("a",)), "CSV files without a header"),
         (CopyOptions(columns=("a",), format="csv", options={"HEADER": "true"}), "CSV files without a header"),
         (CopyOptions(columns=("a", "A"), format="csv"), "two columns have the name"),
-        (CopyOptions(columns=("_chunk",), format="csv"), "every bronze table has"),
+        (CopyOptions(columns=("_chunk",), format="csv"), "the engine's own"),
         (CopyOptions(select="SELECT a b, c FROM source", columns=("x",)), "makes 2 columns, and --columns names 1"),
         (CopyOptions(select="SELECT a + 1 FROM source"), "no name"),
-        (CopyOptions(select="SELECT a AS source_file FROM source"), "every bronze table has"),
+        (CopyOptions(select="SELECT a AS source_file FROM source"), "the engine's own"),
         (CopyOptions(select="SELECT a AS `b c` FROM source"), "Delta allows no blanks"),
     ],
 )
