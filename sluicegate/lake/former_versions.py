@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from sluicegate import _faults
 from sluicegate.lake import layout, log, tables
-from sluicegate.storage import filesystems, listings
 
 if TYPE_CHECKING:
     from sluicegate.lake.table import Table
@@ -43,7 +42,11 @@ def are_left(uri: str, last: log.Commit | None) -> bool:
     begins = (last.ours or {}).get(NEW_TABLE) if last is not None else None
     if begins is None or last is None:
         return False
-    return not begins or filesystems.file(_entry(uri, last.version - 1)) is not None
+    if not begins:
+        return True
+    from sluicegate.storage import filesystems  # a run with nothing to do does without Arrow
+
+    return filesystems.file(_entry(uri, last.version - 1)) is not None
 
 
 def of_others(table: Table, definition: Mapping[str, Any]) -> bool:
@@ -103,10 +106,14 @@ def _entry(uri: str, version: int) -> str:
 
 
 def _files(uri: str) -> Iterator[str]:
+    from sluicegate.storage import listings
+
     yield from listings.files(layout.address(uri))["path"].to_pylist()
 
 
 def _remove(paths: Iterable[str]) -> None:
+    from sluicegate.storage import filesystems
+
     for address in paths:
         fs, path = filesystems.opened(address)
         fs.rm_file(path)

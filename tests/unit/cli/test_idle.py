@@ -15,7 +15,7 @@ from deltalake import CommitProperties, Transaction, write_deltalake
 from sluicegate.flow import flows
 from sluicegate.flow.progress import progress
 from sluicegate.lake import log
-from sluicegate.landing import file_status, intake
+from sluicegate.landing import file_status, former_dialect, intake
 from tests.conftest import ROOT, Workspace, beat
 
 pytestmark = pytest.mark.unit
@@ -79,7 +79,15 @@ def commit(workspace: Workspace, name: str, rows: dict[str, list[Any]], **ours: 
     layer, _ = workspace.definition.table(name)
     flow = flows.flows(workspace.definition, workspace.lake, layer)[name]
     now = progress(flow)
-    facts = {"until": now.until, "inputs": dict(now.stamps), "fingerprint": flow.fingerprint, "seen": now.seen, **ours}
+    dialect = former_dialect.facts(workspace.definition.bronze[name]) if layer == "bronze" else {}
+    facts = {
+        **dialect,
+        "until": now.until,
+        "inputs": dict(now.stamps),
+        "fingerprint": flow.fingerprint,
+        "seen": now.seen,
+        **ours,
+    }
     properties = CommitProperties(
         custom_metadata={"userMetadata": json.dumps({log.METADATA: facts})},
         app_transactions=[Transaction(now.app_id, now.until)],
