@@ -1,18 +1,20 @@
-"""Makes tests/spark/data/former_lake.tar.gz: a lake as the commit before the move of the modules left it.
+"""Makes the archives of lakes that former versions left, which tests read and continue.
 
-tests/spark/test_former_lake.py reads and continues it. Tables are never made again by today's code there, so the
-archive is made once, by the code of that time:
+An archive is made once, by the code of its time; today's code never makes its tables again:
 
     git clone . ../former && git -C ../former checkout a59db4a && make -C ../former setup
     .venv/bin/python -m scripts.former_lake ../former tests/spark/data/former_lake.tar.gz
 
-It has a table of every kind: ledgers with files that were ingested, replaced, failed, skipped and archived; bronze
-whose columns grew; silver with quarantine, set-aside records, a lookup, both types of slowly changing dimensions and a
-de-identified copy; gold kept up to date by aggregate state, by affected groups, along a join, whole, and as a
-streaming aggregation; the event log. Each of three runs takes in a step of ``STEPS``.
+former_lake.tar.gz is a lake as the commit before the move of the modules left it. It has a table of every kind: ledgers
+with files that were ingested, replaced, failed, skipped and archived; bronze whose columns grew; silver with
+quarantine, set-aside records, a lookup, both types of slowly changing dimensions and a de-identified copy; gold kept up
+to date by aggregate state, by affected groups, along a join, whole, and as a streaming aggregation; the event log. Each
+of three runs takes in a step of ``STEPS``.
 
 Paths of landed files stand in the ledger and in bronze as they were when the lake was made. The test unpacks the
 archive elsewhere, so to the pipeline its landing folder has been moved, which is a thing that it follows.
+
+``scripts.former_values`` describes another lake, with values that its version stored otherwise than today's.
 """
 
 from __future__ import annotations
@@ -27,16 +29,34 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-NAME = "former"
 
 # No folder of anybody's: it stands in the tables for ever.
 HOME = Path(tempfile.gettempdir()) / "sluicegate-former"
 
 # When the first file landed: the start of 2025. Each file is a minute younger than the one before.
 FIRST = 1735689600
+
+
+@dataclass(frozen=True)
+class FormerLake:
+    """A lake that a former version is to make.
+
+    Attributes:
+        name: of its pipeline.
+        definition: text of pipeline.yaml.
+        queries: texts of the SQL files, by name.
+        steps: for each run what lands before it, in the order of modification times; a file that comes again is
+            another one.
+    """
+
+    name: str
+    definition: str
+    queries: Mapping[str, str]
+    steps: Sequence[Mapping[str, bytes]]
+
 
 DEFINITION = """\
 name: former
@@ -128,7 +148,6 @@ def lines(*records: Mapping[str, Any]) -> bytes:
 # A record of a file that is cut off in the middle of its gzip.
 TRUNCATED = gzip.compress(lines(*(reading(3, 1, n, 60.0 + n / 7) for n in range(40))), mtime=0)[:-30]
 
-# Of each run, what lands before it, in the order of modification times. A file that comes again is another one.
 STEPS: Sequence[Mapping[str, bytes]] = (
     {
         "patients/first.csv": b"mrn,name,ward\n1,Ada,North\n2,Bo,South\n",
@@ -154,18 +173,21 @@ STEPS: Sequence[Mapping[str, bytes]] = (
 )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Makes the archive; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m scripts.former_lake", description=main.__doc__)
+READINGS = FormerLake("former", DEFINITION, QUERIES, STEPS)
+
+
+def main(argv: Sequence[str] | None = None, *, lake: FormerLake = READINGS) -> int:
+    """Makes the archive of a lake; returns the exit code."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("former", type=Path, help="a clone with the former commit checked out, after `make setup`")
     parser.add_argument("archive", type=Path, help="the file to write")
     arguments = parser.parse_args(argv)
     shutil.rmtree(HOME, ignore_errors=True)
-    define()
-    for number, files in enumerate(STEPS):
+    define(lake)
+    for number, files in enumerate(lake.steps):
         for place, (name, content) in enumerate(files.items()):
             land(name, content, FIRST + 3600 * number + 60 * place)
-        code = run(arguments.former.resolve())
+        code = run(arguments.former.resolve(), lake.name)
         if code:
             print(f"run {number + 1} of the former version failed: see what it says above", file=sys.stderr)
             return code
@@ -174,27 +196,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def define() -> None:
-    """Writes the pipeline's folder, and the landing folders."""
-    folder = HOME / "pipelines" / NAME
+def define(lake: FormerLake) -> None:
+    """Writes the pipeline's folder."""
+    folder = HOME / "pipelines" / lake.name
     folder.mkdir(parents=True)
-    for name, text in {"pipeline.yaml": DEFINITION, **QUERIES}.items():
+    for name, text in {"pipeline.yaml": lake.definition, **lake.queries}.items():
         (folder / name).write_text(text)
-    for name in ("readings", "patients", "alarms"):
-        (HOME / "landing" / name).mkdir(parents=True)
 
 
 def land(name: str, content: bytes, modified: int) -> None:
     """Writes a file as if it had been modified at that time, in seconds since 1970."""
     path = HOME / "landing" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     os.utime(path, (modified, modified))
 
 
-def run(former: Path) -> int:
-    """Runs the pipeline by the code of a clone; its exit code."""
-    where = {f"SLUICEGATE_{name.upper()}": str(HOME / name) for name in ("lake", "landing", "pipelines")}
-    command = [str(former / ".venv" / "bin" / "python"), "-m", "sluicegate.cli", "run", NAME]
+def run(former: Path, name: str) -> int:
+    """Runs a pipeline by the code of a clone; its exit code."""
+    where = {f"SLUICEGATE_{folder.upper()}": str(HOME / folder) for folder in ("lake", "landing", "pipelines")}
+    command = [str(former / ".venv" / "bin" / "python"), "-m", "sluicegate.cli", "run", name]
     environment = os.environ | where | {"SLUICEGATE_MASTER": "local[2]", "PYTHONPATH": str(former)}
     return subprocess.run(command, cwd=former, env=environment, check=False).returncode
 
@@ -209,8 +230,9 @@ def pack(archive: Path) -> None:
 
     archive.parent.mkdir(parents=True, exist_ok=True)
     with tarfile.open(archive, "w:gz", format=tarfile.PAX_FORMAT, compresslevel=9) as packed:
-        for name in ("pipelines", "landing", "landing_archive", "lake"):
-            packed.add(HOME / name, name, filter=nameless)
+        for folder in ("pipelines", "landing", "landing_archive", "lake"):
+            if (HOME / folder).exists():
+                packed.add(HOME / folder, folder, filter=nameless)
 
 
 if __name__ == "__main__":

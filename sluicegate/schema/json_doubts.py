@@ -8,11 +8,13 @@ pass, and the fields of its ledger batch are then read as texts and converted va
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sluicegate.schema.evolution import DOUBTFUL, Schema
+from sluicegate.sql.engine_columns import working
 from sluicegate.sql.identifiers import literal
 from sluicegate.sql.type_parts import has_double, inner_names, is_text
 
@@ -20,7 +22,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField
 
 # Fields of a text for schema inference.
-LONG, EMPTY = "_sluicegate_long", "_sluicegate_empty"
+# Names of another process than this are others, so that no field of a file can have one.
+_ONCE = secrets.token_hex(4)
+LONG, EMPTY = working(f"long_{_ONCE}"), working(f"empty_{_ONCE}")
 ALL = frozenset({LONG, EMPTY})
 
 # Signs of a number that a DOUBLE may not hold: more than 17 digits, whole ones of 16, an exponent of hundreds. The

@@ -7,6 +7,7 @@ one. Where the records of a ledger batch disagree about a part, it is parsed onc
 
 from __future__ import annotations
 
+import secrets
 from typing import TYPE_CHECKING
 
 from sluicegate.schema import text_values, typed_values
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as Expression
     from pyspark.sql.types import DataType
 
-# Marker of a number that is written as a text.
-NUMBER = "_sluicegate_number:"
+# Marker of a number that is written as a text: another one in each process, so that no text that lands can have it.
+NUMBER = f"_sluicegate_number_{secrets.token_hex(8)}:"
 
 # What lies before a number (texts as a whole, and all else), and the number. Possessive, as a text may be long.
 _NUMBERS = r'\G((?:[^"0-9-]++|-(?![0-9])|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+)(-?[0-9][0-9.eE+-]*+)'

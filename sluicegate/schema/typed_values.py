@@ -45,7 +45,7 @@ def fitted(raw: Expression, source: DataType, target: DataType, of_text: OfText 
     """
     from pyspark.sql.types import ArrayType, AtomicType, MapType, NullType, StringType, StructType, VariantType
 
-    if source.simpleString() == target.simpleString():
+    if of_text is of_typed_text and source.simpleString() == target.simpleString():
         return Fitted(raw, None)
     if isinstance(source, NullType):
         return Fitted(_null(target), None)

@@ -72,7 +72,7 @@ silver:
     spark.sql(f"ALTER TABLE {bronze} SET TBLPROPERTIES ({MAPPED})")
     spark.sql(f"ALTER TABLE {bronze} RENAME COLUMN other TO another")
     report = workspace.run(spark)["s"]
-    assert (report.state, workspace.rows("s", "id", "v")) == ("rebuilt", [(1, 2)])
+    assert (report.state, workspace.rows("s", "id", "v")) == ("rebuilt", [("1", "2")])
     assert "columns of raw were changed by RENAME COLUMN" in report.why
     spark.sql(f"ALTER TABLE {bronze} RENAME COLUMN v TO w")
     with pytest.raises(QueryError) as refused:
