@@ -67,13 +67,9 @@ def _of_struct(kind: pa.StructType, value: dict[str, Any]) -> tuple[Any, bool]:
 
 
 def _of_map(kind: pa.MapType, value: Any) -> tuple[Any, bool]:
-    if not isinstance(value, (dict, list)) or (
-        isinstance(value, list) and not all(isinstance(e, tuple) for e in value)
-    ):
+    if not isinstance(value, dict):
         return LOST
-    entries = list(value.items()) if isinstance(value, dict) else value
-    if isinstance(value, list) and not value and not pa.types.is_string(kind.key_type):
-        return LOST
+    entries = list(value.items())
     parts = [(key, of(kind.item_type, item)) for key, item in entries]
     return [(key, stored) for key, (stored, _) in parts], any(lost for _, (_, lost) in parts)
 

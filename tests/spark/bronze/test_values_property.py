@@ -139,7 +139,7 @@ class Cells:
         """Python's own reading of the file."""
         data = self.file(second)
         if self.form == "parquet":
-            return list(pq.read_table(io.BytesIO(data)).to_pylist())
+            return list(pq.read_table(io.BytesIO(data)).to_pylist(maps_as_pydicts="strict"))
         if self.form == "csv":
             kind = Padded if self.way == "hint" else Token
             rows = csv.DictReader(io.StringIO(data.decode()), quotechar="'")

@@ -54,7 +54,7 @@ CONVERSIONS: list[tuple[str, list[str], list[str]]] = [
     ("year(to_date(concat(to_number(s, '9999'), '-01-01')))", ["2024"], ["x"]),
     ("try_to_date(s, 'dd/MM/yyyy')", ["31/12/2024", "never"], []),
     ("try_to_number(s, '999')", ["12", "never"], []),
-    ("CASE WHEN s IS NULL THEN to_date('never') END", ["x"], []),
+    ("CASE WHEN s = 'y' THEN to_date('never') END", ["x"], []),
 ]
 
 
