@@ -21,7 +21,7 @@ from sluicegate.bronze.reread_rows import as_spark_names
 from sluicegate.bronze.text_decoder import UNSURE_OF_BYTES, Decoding
 from sluicegate.console import say
 from sluicegate.definition import encodings
-from sluicegate.errors import SluicegateError, SourceError, Where
+from sluicegate.errors import SourceError, Where
 from sluicegate.lake import layout
 from sluicegate.spark import executors
 from sluicegate.sql.identifiers import quoted
@@ -77,7 +77,10 @@ class DecodedFiles:
         One that cannot be read at all may have ended the job before it came across such bytes in another. Spark's
         parser of XML stops at them in words of its own, as its types do at JSON that is nested too deep.
         """
-        of_spark = table.format in ("xml", "json") and not isinstance(error, SluicegateError)
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        of_spark = table.format in ("xml", "json") and isinstance(error, (PySparkException, Py4JError))
         doubted = not self.thorough and (of_spark or UNSURE_OF_BYTES in str(error))
         self.thorough = True
         return doubted

@@ -40,7 +40,6 @@ silver:
   failing: {sql: "SELECT k, name FROM STREAM(raw)", pii: [name], expectations: {s: {expect_or_fail: name IS NULL}}}
   raising: {sql: "SELECT k, raise_error(concat('no ', name)) AS name FROM STREAM(raw)", pii: [name]}
   misfit: {sql: "SELECT k, name, name + 1 AS more FROM STREAM(raw)", pii: [name]}
-  no_date: {sql: "SELECT k, name, to_date(name, 'yyyy') AS born FROM STREAM(raw)", pii: [name]}
   lookup: {sql: "SELECT r.k, n.name FROM STREAM(raw) AS r LEFT JOIN names_raw AS n ON r.k = n.name", pii: [name]}
   unmarked: {sql: "SELECT k, name + 2 AS e FROM STREAM(raw)"}
 gold:
@@ -60,7 +59,6 @@ REFUSED: dict[str, tuple[type[SluicegateError], str]] = {
     "failing": (ExpectationFailed, "broke s (2 rows)"),
     "raising": (QueryError, "a value stops the query of raising"),
     "misfit": (QueryError, "a value stops the query of misfit"),
-    "no_date": (QueryError, "a value stops the query of no_date"),
     "lookup": (QueryError, "a value stops the query of lookup"),
     "unmarked": (QueryError, "a value stops the query of unmarked"),
     "summed": (QueryError, "a value stops the query of summed"),
