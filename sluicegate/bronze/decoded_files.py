@@ -77,7 +77,7 @@ class DecodedFiles:
         One that cannot be read at all may have ended the job before it came across such bytes in another. Spark's
         parser of XML stops at them in words of its own, as its types do at JSON that is nested too deep.
         """
-        from py4j.protocol import Py4JError
+        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
 
         of_spark = table.format in ("xml", "json") and isinstance(error, (PySparkException, Py4JError))
