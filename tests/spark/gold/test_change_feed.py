@@ -117,7 +117,11 @@ def test_many_rows_are_compared_until_most_of_them_differ(
     few = changes(other)
     assert few is not None
     few.write(None)
-    assert feed_of(spark, uri, 0) == [Counter(map(comparable, rows)) for rows in ([held[0], held[-1]], [other[0]])]
+    # No one of two equal rows can be told from the other: both are deleted, and the one that stays is inserted.
+    twin = [] if keys else [held[1]]
+    assert feed_of(spark, uri, 0) == [
+        Counter(map(comparable, rows)) for rows in ([held[0], held[-1], *twin], [other[0], *twin])
+    ]
     assert changes([(i + 100, k, x) for i, k, x in other]) is None
 
 
