@@ -115,7 +115,7 @@ class KafkaChunk(Chunk):
             begins=self._begins(), parts=self._parts(paths, damaged),
         )  # fmt: skip
         frame = with_landed(reader.read(paths), schema.landed)
-        self.collisions = schema.collisions
+        self.collisions, self.padded = schema.collisions, schema.padded
         return frame.withColumn("_chunk", F.lit(self.number).cast("bigint"))
 
     def _begins(self) -> dict[str, int]:

@@ -15,10 +15,13 @@ from sluicegate.frames.merge import OP, bring, difference, exchange, merge_by, m
 from sluicegate.frames.record_ids import materialize
 from sluicegate.frames.same_rows import keys_of_differing_rows, rows_with_keys
 from sluicegate.frames.value_equality import is_plain
+from sluicegate.sql.engine_columns import working
 from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+
+_ROWS = working("rows")
 
 
 @dataclass(frozen=True)
@@ -135,4 +138,6 @@ class TableChanges:
 
 
 def _are_unique(rows: DataFrame, keys: Sequence[str]) -> bool:
-    return rows.groupBy(*map(quoted, keys)).count().where("count > 1").isEmpty()
+    """Whether no two rows have the same key, whatever the names of the key columns."""
+    grouped = rows.groupBy(*map(quoted, keys)).agg(F.count(F.lit(1)).alias(_ROWS))
+    return grouped.where(F.col(_ROWS) > 1).isEmpty()

@@ -156,7 +156,7 @@ def test_a_file_that_is_gone_is_said_to_be(spark: SparkSession, five: Workspace)
     things(five).restore(1)
     report = five.run(spark, "bronze")["things"]
     assert (report.read, [path.rsplit("/", 1)[-1] for path in report.failed]) == (2, ["4.json"])
-    assert "does not exist" in next(iter(report.failed.values()))
+    assert "FileNotFoundError" in next(iter(report.failed.values()))
     assert ids(five) == [1, 2, 3, 5]
     assert Counter(states(five))["4.json", "failed"] == 1
     assert "1 file could not be read" in plan.pending(five.definition, five.settings).sentence()

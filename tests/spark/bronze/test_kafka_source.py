@@ -26,7 +26,7 @@ silver:
 @pytest.mark.more
 def test_each_record_lands_once_with_what_came_with_it(topic: Topic) -> None:
     client = topic.client
-    client.create(topic.name, 2)
+    client.create(topic.name, 2, retention_ms="-1")  # one record is of 2020, which a retention by time deletes
     headers = {"trace": b"\x01\xff", "empty": None}
     value = b'{"id": 1, "price": 1.10, "in": {"a": [1, 2]}}'
     client.send(topic.name, [(b"k1", value)], timestamp=1577836800123, headers=headers)
