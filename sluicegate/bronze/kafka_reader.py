@@ -13,7 +13,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from sluicegate.bronze.file_groups import Group
-from sluicegate.bronze.json_reader import (
+from sluicegate.bronze.reader import COMPANY, Reader
+from sluicegate.bronze.text.json_reader import (
     ABOUT,
     ARRAY,
     CORRUPT_AS,
@@ -25,7 +26,6 @@ from sluicegate.bronze.json_reader import (
     JsonFiles,
     named_back,
 )
-from sluicegate.bronze.reader import COMPANY, Reader
 from sluicegate.definition.kafka import COLUMNS
 from sluicegate.landing.kafka_ledger import Partition, Range
 from sluicegate.schema import json_doubts

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from sluicegate import _faults
-from sluicegate.bronze import copy_reader, csv_files, decoded_files, record_rules, reread_rows, xml_content
-from sluicegate.bronze.decoded_files import DecodedFiles
+from sluicegate.bronze import copy_reader, record_rules, reread_rows
 from sluicegate.bronze.ledger_batches import Entry, Left, chunks, newest_redone, read_of
 from sluicegate.bronze.reader import Reader
+from sluicegate.bronze.text import csv_files, decoded_files, xml_content
+from sluicegate.bronze.text.decoded_files import DecodedFiles
 from sluicegate.bronze.unreadable_files import Failure, unreadable
 from sluicegate.console import files, say, time_left
 from sluicegate.definition.kafka import COLUMNS

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.bronze import copy_reader, decoded_files
+from sluicegate.bronze import copy_reader
 from sluicegate.bronze.layer import AS_DEFINED, READING, _frame, _schema
 from sluicegate.bronze.reader import Reader
+from sluicegate.bronze.text import decoded_files
 from sluicegate.bronze.unreadable_files import Failure, unreadable
 from sluicegate.console import say
 from sluicegate.errors import QueryError, SchemaMismatch

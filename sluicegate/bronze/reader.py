@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.bronze import avro_header, decoded_files, landed_paths
-from sluicegate.bronze.csv_files import CsvFiles, with_distinct_fields
-from sluicegate.bronze.decoded_files import DecodedFiles, demanding
+from sluicegate.bronze import avro_header, landed_paths
 from sluicegate.bronze.file_groups import Group, alike
 from sluicegate.bronze.file_sizes import too_large
-from sluicegate.bronze.json_reader import ABOUT, CORRUPT_AS, JsonFiles
 from sluicegate.bronze.parquet.stored import unread, value_of
+from sluicegate.bronze.text import decoded_files
+from sluicegate.bronze.text.csv_files import CsvFiles, with_distinct_fields
+from sluicegate.bronze.text.decoded_files import DecodedFiles, demanding
+from sluicegate.bronze.text.json_reader import ABOUT, CORRUPT_AS, JsonFiles
 from sluicegate.bronze.typed_files import TypedFiles, demand_whole
 from sluicegate.definition.column_names import normalized
 from sluicegate.schema import column_inference, json_doubts

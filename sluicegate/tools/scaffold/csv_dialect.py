@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from sluicegate.bronze import csv_check
-from sluicegate.bronze.csv_records import Grammar, Records
+from sluicegate.bronze.text import csv_check
+from sluicegate.bronze.text.csv_records import Grammar, Records
 from sluicegate.tools.scaffold import csv_header
 
 SEPARATORS = (",", ";", "\t", "|")

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal, cast
 
-from sluicegate.bronze import csv_check, csv_records
-from sluicegate.bronze.csv_records import Grammar
+from sluicegate.bronze.text import csv_check, csv_records
+from sluicegate.bronze.text.csv_records import Grammar
 from sluicegate.errors import SourceError, Where
 from sluicegate.sql.types import MOST_DIGITS
 from sluicegate.tools import arrow_values

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicegate.bronze.json_reader import FLAT, JsonFiles
+from sluicegate.bronze.text.json_reader import FLAT, JsonFiles
 from tests.conftest import Workspace
 from tests.support.properties import in_spark
 

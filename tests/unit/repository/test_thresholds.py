@@ -29,11 +29,11 @@ LOOKS = "how much people are shown; nothing is decided by it"
 SAMPLE = "of made-up data"
 
 CROSSED: dict[str, str] = {
-    "bronze.decoded_files.LEFT_OVER": "tests/unit/bronze/test_decoded_files.py::"
+    "bronze.text.decoded_files.LEFT_OVER": "tests/unit/bronze/text/test_decoded_files.py::"
     "test_copies_of_a_killed_run_are_removed_after_LEFT_OVER",
-    "bronze.decoded_files.SMALL": "tests/unit/bronze/test_decoded_files.py::"
+    "bronze.text.decoded_files.SMALL": "tests/unit/bronze/text/test_decoded_files.py::"
     "test_files_of_more_than_SMALL_bytes_are_decoded_by_executors",
-    "bronze.text_decoder.DEEPEST": "tests/unit/bronze/test_text_decoder.py::"
+    "bronze.text.text_decoder.DEEPEST": "tests/unit/bronze/text/test_text_decoder.py::"
     "test_json_of_more_than_DEEPEST_levels_is_corrupt",
     "airflow.page.forms.LONGEST": "tests/unit/airflow/page/test_app.py::test_what_is_no_form_of_the_page_is_refused",
     "lake.discards.ATTEMPTS": "tests/unit/lake/test_discards.py::test_a_race_that_is_lost_ATTEMPTS_times_is_reported",
@@ -88,10 +88,10 @@ CROSSED: dict[str, str] = {
     "monitor.verify.SHOWN": "tests/unit/monitor/test_status.py::test_so_many_records_are_named_and_all_are_counted",
     "definition.bronze.LARGEST_RECORD": "tests/unit/bronze/test_file_sizes.py::"
     "test_no_record_may_be_longer_than_an_array_of_java",
-    "bronze.csv_check.BLOCK": "tests/unit/bronze/test_csv_records.py::test_a_quote_is_seen_in_any_BLOCK",
-    "bronze.csv_check.SAMPLE": "tests/unit/bronze/test_csv_records.py::"
+    "bronze.text.csv_check.BLOCK": "tests/unit/bronze/text/test_csv_records.py::test_a_quote_is_seen_in_any_BLOCK",
+    "bronze.text.csv_check.SAMPLE": "tests/unit/bronze/text/test_csv_records.py::"
     "test_the_usual_number_of_values_is_that_of_SAMPLE_lines",
-    "bronze.csv_files.MOST_BYTES": "tests/unit/bronze/test_csv_records.py::"
+    "bronze.text.csv_files.MOST_BYTES": "tests/unit/bronze/text/test_csv_records.py::"
     "test_a_file_of_more_than_MOST_BYTES_fails_with_its_line",
     "tools.scaffold.sniff.CHECKED": "tests/unit/tools/test_scaffold.py::"
     "test_all_lines_of_files_of_up_to_CHECKED_bytes_are_looked_at",
@@ -264,7 +264,7 @@ EXEMPT = {
     "gold.exact_sum.COUNT": SHAPE,
     "gold.exact_sum.PLACES": SHAPE,
     "gold.exact_sum._NINES": SHAPE,
-    "bronze.csv_files.MUCH": "who looks at the files, the driver or the executors: each is looked at all the same",
+    "bronze.text.csv_files.MUCH": "who looks at the files, the driver or the executors: each is looked at all the same",
     "spark.executors.AT_ONCE": "how many threads share the files: each is looked at all the same",
     "spark.executors.TASKS": "how many tasks share the files: each is looked at all the same",
     "lake.lease.RENEWED_AFTER": TIME,
@@ -294,9 +294,9 @@ EXEMPT = {
     "monitor.streams.BEAT": TIME,
     "cli.options.WATCHED_EVERY": TIME,
     "lake.compaction.ROW_GROUP": SHAPE,
-    "bronze.text_decoder.FIRST": SHAPE,
-    "bronze.text_decoder.HEAD": SHAPE,
-    "bronze.xml_content.SHOWN": LOOKS,
+    "bronze.text.text_decoder.FIRST": SHAPE,
+    "bronze.text.text_decoder.HEAD": SHAPE,
+    "bronze.text.xml_content.SHOWN": LOOKS,
     "tools.scaffold.text_encoding.LONGEST": SHAPE,
     "bronze.parquet.texts._SECOND": SHAPE,
     "schema.column_inference._FIRST": "the others are looked at if these have no value",

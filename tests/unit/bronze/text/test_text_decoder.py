@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sluicegate.bronze import text_decoder
+from sluicegate.bronze.text import text_decoder
 from sluicegate.definition import encodings
 
 pytestmark = pytest.mark.unit

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sluicegate.bronze import csv_check, csv_files
-from sluicegate.bronze.csv_records import Grammar, Records
+from sluicegate.bronze.text import csv_check, csv_files
+from sluicegate.bronze.text.csv_records import Grammar, Records
 from sluicegate.definition import BronzeTable
 
 pytestmark = pytest.mark.unit

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.bronze import csv_check, csv_records, landed_paths
-from sluicegate.bronze.csv_records import Grammar, records
-from sluicegate.bronze.json_reader import ABOUT, CORRUPT_AS
+from sluicegate.bronze import landed_paths
+from sluicegate.bronze.text import csv_check, csv_records
+from sluicegate.bronze.text.csv_records import Grammar, records
+from sluicegate.bronze.text.json_reader import ABOUT, CORRUPT_AS
 from sluicegate.console import human_bytes
 from sluicegate.spark import executors
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from sluicegate.bronze import decoded_files
-from sluicegate.bronze.decoded_files import LEFT_OVER, STARTED
+from sluicegate.bronze.text import decoded_files
+from sluicegate.bronze.text.decoded_files import LEFT_OVER, STARTED
 from sluicegate.definition import BronzeTable
 from sluicegate.errors import SourceError
 from sluicegate.spark import executors

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.bronze import text_decoder
-from sluicegate.bronze.json_reader import ABOUT, CORRUPT_AS
 from sluicegate.bronze.landed_paths import is_odd
 from sluicegate.bronze.reread_rows import as_spark_names
-from sluicegate.bronze.text_decoder import UNSURE_OF_BYTES, Decoding
+from sluicegate.bronze.text import text_decoder
+from sluicegate.bronze.text.json_reader import ABOUT, CORRUPT_AS
+from sluicegate.bronze.text.text_decoder import UNSURE_OF_BYTES, Decoding
 from sluicegate.console import say
 from sluicegate.definition import encodings
 from sluicegate.errors import SourceError, Where

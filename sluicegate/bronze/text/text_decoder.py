@@ -19,8 +19,8 @@ from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
 from sluicegate.bronze.file_sizes import blocks_of
-from sluicegate.bronze.json_elements import elements
 from sluicegate.bronze.landed_paths import is_odd
+from sluicegate.bronze.text.json_elements import elements
 from sluicegate.definition import encodings
 from sluicegate.storage import filesystems
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sluicegate.bronze import file_headers
-from sluicegate.bronze.csv_records import Grammar, extent
+from sluicegate.bronze.text.csv_records import Grammar, extent
 from sluicegate.storage import filesystems
 
 BLOCK = 1 << 20

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from sluicegate.bronze import landed_paths
 from sluicegate.bronze.file_groups import Group
-from sluicegate.bronze.json_elements import damage, elements
 from sluicegate.bronze.landed_paths import is_odd
-from sluicegate.bronze.text_decoder import UNSURE_OF_BYTES
+from sluicegate.bronze.text.json_elements import damage, elements
+from sluicegate.bronze.text.text_decoder import UNSURE_OF_BYTES
 from sluicegate.console import say
 from sluicegate.lake.layout import canonical
 from sluicegate.schema import json_doubts, json_values
@@ -332,7 +332,7 @@ def _on_executors(function: Callable[[str], Any], kind: str) -> Callable[[str], 
     from pyspark import cloudpickle
     from pyspark.sql import functions as F
 
-    from sluicegate.bronze import json_elements as here
+    from sluicegate.bronze.text import json_elements as here
 
     def applied(column: str) -> Expression:
         cloudpickle.register_pickle_by_value(here)  # type: ignore[no-untyped-call]
