@@ -20,7 +20,7 @@ from sluicegate.definition.column_names import normalized
 from sluicegate.schema import column_inference, json_doubts
 from sluicegate.schema.columns import CORRUPT, PROVENANCE, RESCUED
 from sluicegate.schema.evolution import Column, Schema
-from sluicegate.schema.values import Value, exact_digits, from_path, rescued
+from sluicegate.schema.values import Value, exact_digits, from_path, rescued, with_fits
 from sluicegate.sql.identifiers import quoted
 from sluicegate.sql.type_parts import is_text
 
@@ -323,6 +323,7 @@ class Reader:
             for column, name in zip(own, names, strict=True)
         ]
         values += [unread(name, why) for name, why in group.unreadable.items()]
+        raw, values = with_fits(raw, values)
         return raw.select(
             *[value.typed.alias(value.column.name) for value in values if value.column.name],
             (rescued(values, about) if self._table.rescues else F.lit(None).cast("string")).alias(RESCUED),

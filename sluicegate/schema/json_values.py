@@ -49,8 +49,8 @@ def shape(target: DataType, shown: DataType) -> DataType:
     return StringType()
 
 
-def fitted(raw: Expression, target: DataType, shape: DataType) -> Fitted:
-    """Fits a JSON text to a nested type.
+def fit(raw: Expression, target: DataType, shape: DataType) -> Expression:
+    """Fit a JSON text to a nested type: STRUCT<value, lost BOOLEAN>, for ``of_fit``.
 
     Args:
         raw: the text.
@@ -65,8 +65,12 @@ def fitted(raw: Expression, target: DataType, shape: DataType) -> Fitted:
         return F.struct(part.value.alias("value"), lost.alias("lost"))
 
     # By way of an array, so that the text is tagged and parsed once and not for each leaf.
-    pair = F.transform(F.array(tagged(raw)), both)[0]
-    return Fitted(pair["value"], pair["lost"])
+    return F.transform(F.array(tagged(raw)), both)[0]
+
+
+def of_fit(fit: Expression) -> Fitted:
+    """Value and loss of a text that ``fit`` fitted."""
+    return Fitted(fit["value"], fit["lost"])
 
 
 def tagged(text: Expression) -> Expression:
@@ -97,8 +101,7 @@ def _of_text(text: Expression, target: DataType, shape: DataType) -> Fitted:
         lost = lost if part.lost is None else lost | part.lost
         return F.struct(part.value.alias("value"), F.coalesce(lost, F.lit(False)).alias("lost"))
 
-    pair = F.transform(F.array(_parsed(text, shape)), both)[0]
-    return Fitted(pair["value"], pair["lost"])
+    return of_fit(F.transform(F.array(_parsed(text, shape)), both)[0])
 
 
 def _leaf(text: Expression, target: DataType) -> Fitted:
@@ -119,7 +122,15 @@ def _leaf(text: Expression, target: DataType) -> Fitted:
             return _of_text(text, target, ArrayType(StringType()))
         case MapType():
             return _of_text(text, target, MapType(StringType(), StringType()))
-    return text_values.unpadded(without_tags(text), target, {})
+    if isinstance(target, StringType):
+        return text_values.unpadded(without_tags(text), target, {})
+
+    def own(text: Expression) -> Expression:
+        return text_values.unpadded(text, target, {}).value
+
+    # By way of an array, too: the fit of a number asks for its text a dozen times.
+    value = F.transform(F.array(without_tags(text)), own)[0]
+    return Fitted(value, text.isNotNull() & value.isNull())
 
 
 def _parsed(text: Expression, shape: DataType) -> Expression:

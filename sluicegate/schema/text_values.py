@@ -103,7 +103,7 @@ def _value(raw: Expression, target: DataType, options: Mapping[str, str]) -> Exp
         case BooleanType():  # as for Spark's readers, a digit is a number
             return F.when(~F.trim(raw).isin("0", "1"), value)
         case DecimalType():
-            return F.when(~_has_digits_behind(raw, value, target.scale), value)
+            return F.when(~_has_digits_behind(raw, target.scale), value)
         case FloatType() | DoubleType():
             return F.when(~_differs(raw, value, target), value)
         case DateType():
@@ -145,14 +145,24 @@ def _is_midnight(raw: Expression, day: Expression) -> Expression:
     return (local == midnight) & (instant == midnight) & ~_has_nanoseconds(raw)
 
 
-def _has_digits_behind(raw: Expression, value: Expression, scale: int) -> Expression:
+def _has_digits_behind(raw: Expression, scale: int) -> Expression:
     """Whether a number has non-zero digits beyond ``scale`` decimal places."""
     from pyspark.sql import functions as F
-    from pyspark.sql.types import DecimalType
 
-    finer = DecimalType(38, min(scale + 10, 38))
-    written_out = ~raw.try_cast(finer).eqNullSafe(value.try_cast(finer))
-    return F.when(raw.rlike("[eE]"), written_out).otherwise(raw.rlike(rf"[.][0-9]{{{scale}}}[0-9]*[1-9]"))
+    written_out = raw.rlike(rf"[.][0-9]{{{scale}}}[0-9]*[1-9]")
+    return F.when(raw.rlike("[eE]"), F.coalesce(_decimal_places(raw) > scale, F.lit(True))).otherwise(written_out)
+
+
+def _decimal_places(raw: Expression) -> Expression:
+    """Decimal places of a number with an exponent, without zeros at the end; NULL of an exponent beyond any type."""
+    from pyspark.sql import functions as F
+
+    exponent = F.regexp_extract(raw, "[eE]([+-]?[0-9]+)", 1).try_cast("int")
+    whole = F.regexp_extract(raw, "([0-9]*)[.eE]", 1)
+    fraction = F.regexp_extract(raw, "[.]([0-9]*?)0*[eE]", 1)
+    zeros = F.length(F.regexp_extract(whole, "(0*)$", 1))
+    places = F.when(fraction != "", F.length(fraction)).otherwise(-zeros)
+    return F.when(raw.rlike(_NOT_ZERO), places - exponent).otherwise(0)
 
 
 def _differs(raw: Expression, value: Expression, target: DataType) -> Expression:

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 from sluicegate.schema import json_values, text_values, typed_values
 from sluicegate.schema.text_values import Fitted
+from sluicegate.sql.engine_columns import working
 from sluicegate.sql.types import UNNAMED
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression
+    from pyspark.sql import DataFrame
 
     from sluicegate.schema.evolution import Column
 
@@ -62,10 +64,46 @@ class Value:
             case "token":
                 return text_values.unpadded(self.raw, column.type, self.options)
             case "json":
-                return json_values.fitted(self.raw, column.type, column.shape or column.read)
+                return json_values.of_fit(json_values.fit(self.raw, column.type, column.shape or column.read))
             case "typed":
                 return typed_values.fitted(self.raw, column.read, column.type)
         return Fitted(self.raw, None)
+
+
+@dataclass(frozen=True)
+class FittedValue(Value):
+    """A nested value of JSON whose conversion is a column of its frame, as ``json_values.fit`` makes it."""
+
+    fit: Expression
+
+    @cached_property
+    def _fitted(self) -> Fitted:
+        return json_values.of_fit(self.fit)
+
+
+def with_fits(frame: DataFrame, values: Sequence[Value]) -> tuple[DataFrame, list[Value]]:
+    """Convert nested values of JSON in columns of their own.
+
+    Their conversion is long, and is asked for three times: by the column and by the rescued data twice. Spark does not
+    put it in the place of a column that is used more than once.
+
+    Args:
+        frame: records as they are read.
+        values: the values of their fields.
+    """
+    from pyspark.sql import functions as F
+
+    fits: list[Expression] = []
+    prepared: list[Value] = []
+    for value in values:
+        column = value.column
+        if column.name is None or column.conversion != "json":
+            prepared.append(value)
+            continue
+        name = working(f"fit_{len(fits)}")
+        fits.append(json_values.fit(value.raw, column.type, column.shape or column.read).alias(name))
+        prepared.append(FittedValue(column, value.raw, value.options, F.col(name)))
+    return (frame.select("*", *fits) if fits else frame), prepared
 
 
 def rescued(values: Sequence[Value], about: Expression) -> Expression:

@@ -32,6 +32,10 @@ class Array(list[Any]):
     """Array of JSON, whose text a STRING holds."""
 
 
+class Entries(dict[str, Any]):
+    """Map of a format that has maps, which no struct holds."""
+
+
 class Padded(Token):
     """Text of a format without types, in a column whose type the definition names: zeros in front say nothing."""
 
@@ -44,7 +48,8 @@ def of(kind: pa.DataType, value: Any) -> tuple[Any, bool]:
     if value is None:
         return None, False
     if pa.types.is_struct(kind):
-        return _of_struct(kind, value) if isinstance(value, dict) else LOST
+        has_fields = isinstance(value, dict) and not isinstance(value, Entries)
+        return _of_struct(kind, value) if has_fields else LOST
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         if not isinstance(value, list):
             return LOST

@@ -18,7 +18,7 @@ import pytest
 
 from sluicegate.lake import tables as lakes
 from tests.support import exact_values
-from tests.support.exact_values import Padded, Token
+from tests.support.exact_values import Entries, Padded, Token
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -139,11 +139,15 @@ class Cells:
         """Python's own reading of the file."""
         data = self.file(second)
         if self.form == "parquet":
-            return list(pq.read_table(io.BytesIO(data)).to_pylist(maps_as_pydicts="strict"))
+            table = pq.read_table(io.BytesIO(data))
+            maps = {field.name for field in table.schema if pa.types.is_map(field.type)}
+            rows = table.to_pylist(maps_as_pydicts="strict")
+            return [{name: Entries(cell) if name in maps and cell is not None else cell
+                     for name, cell in row.items()} for row in rows]  # fmt: skip
         if self.form == "csv":
             kind = Padded if self.way == "hint" else Token
-            rows = csv.DictReader(io.StringIO(data.decode()), quotechar="'")
-            return [{name: kind(cell) if cell else None for name, cell in row.items()} for row in rows]
+            lines = csv.DictReader(io.StringIO(data.decode()), quotechar="'")
+            return [{name: kind(cell) if cell else None for name, cell in row.items()} for row in lines]
         if self.form == "array":
             return list(exact_values.of_json(data.decode()))
         return [exact_values.of_json(line) for line in data.decode().splitlines()]
