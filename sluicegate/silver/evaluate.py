@@ -140,11 +140,12 @@ class RowEvaluator:
     def rows(self, records: DataFrame | Mapping[str, DataFrame]) -> DataFrame:
         """Evaluated rows of records, each with its identity, disposition and provenance; see ``transformed``."""
         frame = self.transformed(records)
-        required = [*self.keys, *filter(None, [self.table.event_time]), *([SEQUENCE] if self.sequence_by else [])]
+        required = {column: column for column in (*self.keys, *filter(None, [self.table.event_time]))}
+        required |= {SEQUENCE: self.sequence_by} if self.sequence_by else {}
         self.rules = Rules(
             self.table, self._casts, required, self._of_values, deletes.identity(self.table), self._unfit
         )
-        self.unruled = frame = self._with_awaited(frame, required)
+        self.unruled = frame = self._with_awaited(frame, [*required])
         self._demand_comparable(frame)
         with configured(self.batch.session, LENIENT):
             frame = deletes.with_deletes(frame, self.table.apply_changes)

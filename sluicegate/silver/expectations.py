@@ -43,7 +43,7 @@ class Rules:
     Args:
         table: the silver table's definition.
         casts: for each hidden boolean column that says "this value did not cast", the cast's source text.
-        required: columns that must not be NULL.
+        required: columns that must not be NULL, each with its name in the definition.
         of_values: those of the boolean columns that a delete is not held to.
         identity: columns of a delete that it is held to, in lower case.
         unfit: whether a delete is held to it, for each rule on rescued values; ``UNFIT`` has those that a row breaks.
@@ -53,7 +53,7 @@ class Rules:
         self,
         table: SilverTable,
         casts: Mapping[str, str],
-        required: list[str],
+        required: Mapping[str, str],
         of_values: Collection[str] = (),
         identity: Collection[str] = (),
         unfit: Mapping[str, bool] | None = None,
@@ -63,8 +63,11 @@ class Rules:
         for column, text in casts.items():  # one text may stand at several places of the query
             flags.setdefault(f"{text} fits", []).append(quoted(column))
         self.conditions: dict[str, str] = {name: f"NOT ({' OR '.join(its)})" for name, its in flags.items()}
+        present: dict[str, list[str]] = {}
+        for column, name in required.items():  # the sequence may be a key, too
+            present.setdefault(f"{name} is not null", []).append(column)
         self.conditions |= {
-            f"{column} is not null": f"{quoted(column)} IS NOT NULL" for column in dict.fromkeys(required)
+            name: " AND ".join(f"{quoted(column)} IS NOT NULL" for column in its) for name, its in present.items()
         }
         self.actions: dict[str, Action] = dict.fromkeys(self.conditions, "quarantine")
         self.actions |= dict.fromkeys(self.unfit, "fail" if table.rescued == "fail" else "quarantine")
@@ -73,7 +76,7 @@ class Rules:
             self.actions[name] = expectation.action
         self.unique = unique(table)
         self._not_of_deletes = {name for name, its in flags.items() if {*its} <= {*map(quoted, of_values)}}
-        self._not_of_deletes |= {f"{column} is not null" for column in required if column.lower() not in identity}
+        self._not_of_deletes |= {name for name, its in present.items() if not any(c.lower() in identity for c in its)}
         for name, expectation in table.expectations.items():
             if table.apply_changes and not table.apply_changes.binds_deletes(expectation.columns):
                 self._not_of_deletes.add(name)

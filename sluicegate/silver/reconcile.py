@@ -241,7 +241,8 @@ def _sample(evaluator: RowEvaluator, row: Row | None) -> dict[str, Any] | None:
     """
     if row is None:
         return None
-    spoken = " ".join(evaluator.rules.conditions.get(rule, rule) for rule in row[BROKEN])
+    conditions = evaluator.rules.conditions
+    spoken = " ".join(rule if " " in rule else conditions.get(rule, rule) for rule in row[BROKEN])
     personal = {column.lower() for column in evaluator.table.pii}
     shown = {c: ("***" if c.lower() in personal else row[c]) for c in evaluator.outputs if c in spoken}
     landed = rescued.landed_values(row[RECORD], row[BROKEN]) if RECORD in row else {}
