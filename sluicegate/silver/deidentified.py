@@ -26,7 +26,8 @@ from sluicegate.schema.columns import RECORD_STRUCT, SEQUENCE, data_columns
 from sluicegate.silver import layer as silver_layer
 from sluicegate.silver import pseudonyms
 from sluicegate.silver.evaluate import RowEvaluator
-from sluicegate.silver.transform import Transform
+from sluicegate.silver.rescued import Source, Watched
+from sluicegate.silver.transform import Made, Transform
 from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ class _Treated(Transform):
 
     treatments: Mapping[str, Treatment]
 
-    def rows(self, records: DataFrame) -> tuple[DataFrame, dict[str, bool]]:
+    def rows(self, records: DataFrame) -> Made:
         """Rows with each column treated as defined; columns of the engine's own, such as rescued data, are left out."""
         records = self._with_record(records)
         own = [c for c in data_columns(records.columns) if c not in (RECORD_STRUCT, SEQUENCE)]
@@ -113,7 +114,8 @@ class _Treated(Transform):
             for name in own
             if (column := self._treated(name, records.schema[name].dataType)) is not None
         ]  # fmt: skip
-        return records.select(*treated, *self.record_id, RECORD_STRUCT), {}
+        rows = records.select(*treated, *self.record_id, RECORD_STRUCT)
+        return Made(self, rows, Watched(Source(records, self.batch.flow.source, any_case=False), (), parsed=False), ())
 
     def _demand(self, columns: list[str]) -> None:
         """Raises if a treated column is missing: a misspelt name must not leave the intended one as it is.

@@ -34,7 +34,7 @@ from sluicegate.silver.declared_columns import cast_to_declared
 from sluicegate.silver.deduplicate import PLACE, Keyed, arrival
 from sluicegate.silver.expectations import DISPOSITION, Rules, unique
 from sluicegate.silver.scd import History
-from sluicegate.silver.transform import Transform
+from sluicegate.silver.transform import Made, Transform
 from sluicegate.spark import connect, table_reader
 from sluicegate.spark.session import configured
 from sluicegate.sql.engine_columns import is_working
@@ -59,6 +59,7 @@ class RowEvaluator:
         table: its definition.
         outputs: the columns that the transform makes; filled in by ``rows``.
         rules: all expectations of the table; filled in by ``rows``.
+        made: what the transform of each flow, or under an empty name that of the table, last made of records.
         unruled: the rows that the rules were last evaluated on; None before.
         renewed: whether the batch evaluates all records that the table and its side tables have rows of.
         many: whether a record may give many rows.
@@ -78,6 +79,7 @@ class RowEvaluator:
     def __post_init__(self) -> None:
         self._casts: dict[str, str] = {}
         self._unfit: dict[str, bool] = {}
+        self.made: dict[str, Made] = {}
         self.remarks: dict[str, None] = {}
         self._of_values: set[str] = set()
         changes = self.table.changes
@@ -232,7 +234,7 @@ class RowEvaluator:
         Raises:
             ColumnsChanged: stored rows have a column of another type, and are not to be replaced.
         """
-        self._unfit = {}
+        self._unfit, self.made = {}, {}
         if self.table.several:
             frame = self._of_flows(records)
         elif isinstance(records, Mapping):
@@ -277,8 +279,9 @@ class RowEvaluator:
             flow: its name among several.
         """
         landed, records = records.columns, reserved_names.without_working(records)
-        frame, unfit = self.transform(maker, flow).rows(records)
-        self._unfit |= {name: binds or self._unfit.get(name, False) for name, binds in unfit.items()}
+        made = self.made[flow] = self.transform(maker, flow).rows(records)
+        self._unfit |= {name: binds or self._unfit.get(name, False) for name, binds in made.rules.items()}
+        frame = made.rows
         frame = reserved_names.without_reserved(frame, landed, self, maker, flow)
         frame, casts = self._declared(frame, maker)
         self._of_values |= {f"{f}_of_{flow}" if flow else f for f in deletes.of_values(self.table, maker, casts)}

@@ -65,8 +65,6 @@ class Reconciliation:
             FanOut: the query makes several rows of one record.
             SluicegateError: the table has several rows of the key of a record.
             AccountingError: records are missing, or there are more than were read.
-            ExpectationFailed: rows break an ``expect_or_fail``, or too many another expectation; those that did are
-                in ``{table}_rejected``.
         """
         sums = {disposition: f"count_if({DISPOSITION} = '{disposition}')" for disposition in DISPOSITIONS}
         sums["rows"] = "count(1)"
@@ -100,8 +98,11 @@ class Reconciliation:
                 one._demand_sums(rows.where(of_flow == name), evaluator.table.several[name])
         if found.sums["unfit"]:
             found = replace(found, failed=found.failed | rescued.counts(rows, [*broken]))
-        found._demand_rules(rows)
         return found
+
+    def of_more(self, rows: DataFrame) -> Reconciliation:
+        """The reconciliation of the same records with more rows, of such that had none."""
+        return self.of(self.evaluator, rows, self.read, {name: one.read for name, one in self.flows.items()})
 
     @property
     def filtered(self) -> int:
@@ -201,7 +202,16 @@ class Reconciliation:
         rules, tally = self._expected
         return [*self.evaluator.remarks, *rules.warnings(tally)]
 
-    def _demand_rules(self, rows: DataFrame) -> None:
+    def demand_rules(self, rows: DataFrame) -> None:
+        """Refuses a batch for the rules that its rows break.
+
+        Args:
+            rows: the rows that are reconciled.
+
+        Raises:
+            ExpectationFailed: rows break an ``expect_or_fail``, or too many another expectation; those that did are
+                in ``{table}_rejected``.
+        """
         rules, tally = self._expected
         batch, evaluator = self.evaluator.batch, self.evaluator
 

@@ -30,6 +30,28 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Made:
+    """What a transform makes of records.
+
+    Attributes:
+        transform: the transform.
+        rows: its rows.
+        watched: what the records are held to.
+        binding: names of the rules on rescued values that a delete is held to, too.
+    """
+
+    transform: Transform
+    rows: DataFrame
+    watched: Watched
+    binding: Collection[str]
+
+    @property
+    def rules(self) -> dict[str, bool]:
+        """Whether a delete is held to it, for each rule on rescued values."""
+        return {name: name in self.binding for name in self.watched.rules}
+
+
+@dataclass(frozen=True)
 class Transform:
     """Transform of a silver table, or of one of its flows.
 
@@ -51,25 +73,20 @@ class Transform:
     record_id: Sequence[str]
     sequence_by: str | None
 
-    def rows(self, records: DataFrame) -> tuple[DataFrame, dict[str, bool]]:
-        """Rows of records, and whether a delete is held to it for each rule on rescued values.
-
-        Where there are any, ``UNFIT`` has those that a row's record breaks.
-        """
+    def rows(self, records: DataFrame) -> Made:
+        """Rows of records. Where there are rules on rescued values, ``UNFIT`` has those that a row's record breaks."""
         uri = self.batch.flow.streams[self.flow] if self.flow else self.batch.flow.source
         source = Source(records, uri, uri in self.batch.flow.any_case)
         if self.table.many and self.maker.is_python:  # whose function runs once only
-            return self._called_with(rescued.of_all(self.table, source), records)
+            return self._of_many(rescued.of_all(self.table, source), records)
         frame = self._made(records)
-        watched = rescued.watched(self.table, self.maker, source, self._made, frame, self._view(self.maker.stream))
+        watched = rescued.watched(self.table, self.maker, source, self._made, frame, self.view(self.maker.stream))
         if not watched.rules:
-            return frame, {}
+            return Made(self, frame, watched, ())
         if self.table.many:  # where the whole record does not stand beside its rows
-            frame = self._made(records, watched.broken().alias(UNFIT))
-            return frame.withColumn(UNFIT, F.col(f"{RECORD_STRUCT}.{UNFIT}")), dict.fromkeys(watched.rules, True)
+            return self._of_many(watched, records)
         binding = self._binding(frame, watched)
-        rules = {name: name in binding for name in watched.rules}
-        return frame.withColumn(UNFIT, watched.broken(f"{RECORD_STRUCT}.")), rules
+        return Made(self, frame.withColumn(UNFIT, watched.broken(f"{RECORD_STRUCT}.")), watched, binding)
 
     def _binding(self, frame: DataFrame, watched: Watched) -> Collection[str]:
         """Names of the rules that a delete is held to, too: what tells its key, its sequence, or that it is a delete.
@@ -83,7 +100,7 @@ class Transform:
             columns = {column for column in watched.columns if column.lower() in decides}
         elif not connect.is_remote(self.batch.session):
             named = [quoted(column) for column in frame.columns if column.lower() in decides]
-            columns = columns_read.by_plan(frame.select(*named), self._view(self.maker.stream), watched.columns)
+            columns = columns_read.by_plan(frame.select(*named), self.view(self.maker.stream), watched.columns)
         elif isinstance(self.maker, SilverFlow) or None in (untouched := [*map(query.streamed, decides)]):
             return watched.rules
         else:
@@ -93,12 +110,12 @@ class Transform:
             columns |= {column for column in watched.columns if column.lower() == (self.sequence_by or "").lower()}
         return {rescued.PARSED, *map(rescued.rule, columns)}
 
-    def _called_with(self, watched: Watched, records: DataFrame) -> tuple[DataFrame, dict[str, bool]]:
-        """Rows that a function makes of records that may give many, and the names of the rules."""
+    def _of_many(self, watched: Watched, records: DataFrame) -> Made:
+        """Rows of records that may give many."""
         if not watched.rules:
-            return self._made(records), {}
+            return Made(self, self._made(records), watched, ())
         frame = self._made(records, watched.broken().alias(UNFIT))
-        return frame.withColumn(UNFIT, F.col(f"{RECORD_STRUCT}.{UNFIT}")), dict.fromkeys(watched.rules, True)
+        return Made(self, frame.withColumn(UNFIT, F.col(f"{RECORD_STRUCT}.{UNFIT}")), watched, watched.rules)
 
     def _made(self, records: DataFrame, *more: Column) -> DataFrame:
         """Rows of records, each with its record, and in that further values."""
@@ -134,7 +151,7 @@ class Transform:
             return records.select(*[quoted(c) for c in data_columns(columns)], *self.record_id, RECORD_STRUCT)
         views = {}
         for table in query.tables:
-            views[table] = self._view(table)
+            views[table] = self.view(table)
             (records if table == query.stream else self.batch.pinned(table)).createOrReplaceTempView(views[table])
         first = self.maker.named_as if isinstance(self.maker, SilverFlow) else None
         text = query.with_identity(
@@ -145,6 +162,13 @@ class Transform:
             frame = frame.toDF(*first.outputs, *frame.columns[len(first.outputs) :])
         return connect.frozen(frame)
 
-    def _view(self, table: str) -> str:
+    def handed_on(self, output: str) -> str | None:
+        """Column of a record that an output is, untouched; None where it is made, or may be of a lookup."""
+        if self.maker.is_python or (isinstance(self.maker, SilverFlow) and self.maker.named_as is not None):
+            return None
+        return output if self.maker.query is None else self.maker.query.streamed(output)
+
+    def view(self, table: str) -> str:
+        """Name of the view by which the query reads a table."""
         label = f"{self.name}_{self.flow}" if self.flow else self.name
         return f"_sluicegate_{label}_{table}"

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sluicegate.errors import ExpectationFailed
+from sluicegate.flow.selection import Replay
+from sluicegate.jobs.layer import Job
+from sluicegate.monitor import status
 from tests.conftest import Workspace
 
 if TYPE_CHECKING:
@@ -190,3 +193,93 @@ def test_a_delete_is_held_back_only_by_what_tells_its_key_its_sequence_or_that_i
         ]
         wanted = ["amount fits its type", "id fits its type", "n fits its type", "record is parsed"]
         assert sorted(map(sorted, broken)) == [[rule] for rule in wanted], table
+
+
+LEFT_OUT = """
+name: heart_rate
+bronze:
+  raw: {path: "${landing}/raw", format: json, schemaHints: "id BIGINT, kind STRING, amount INT, tags ARRAY<INT>"}
+  names: {path: "${landing}/names", format: json, schemaHints: "id BIGINT, name STRING"}
+silver:
+  compared: {sql: "SELECT id, kind, amount FROM STREAM(raw) WHERE kind = 'a' AND amount > 0"}
+  present: {sql: "SELECT id FROM STREAM(raw) AS r WHERE (r.kind <> 'b') AND r.amount IS NOT NULL"}
+  either: {sql: "SELECT id FROM STREAM(raw) WHERE kind = 'c' OR amount > 0"}
+  joined: {sql: "SELECT r.id FROM STREAM(raw) AS r JOIN names AS n ON n.id = r.id WHERE n.name > '' AND r.kind = 'a'"}
+  tags: {rows: many, sql: "SELECT id, t FROM STREAM(raw) LATERAL VIEW explode(tags) AS t"}
+  made: {from: raw, python: "t.py:some"}
+  kept: {rescued: keep, sql: "SELECT id FROM STREAM(raw) WHERE amount > 0"}
+  flows:
+    flows:
+      a: {sql: "SELECT id, amount FROM STREAM(raw) WHERE kind = 'a' AND amount > 0"}
+      b: {sql: "SELECT id, amount FROM STREAM(raw) WHERE kind = 'b' AND amount > 0"}
+"""
+FUNCTION = "def some(batch, tables):\n    return batch.where('amount > 0').select('_chunk', '_pos', 'id', 'amount')\n"
+FIRST = [
+    '{"id":1,"kind":"a","amount":5,"tags":[1]}',
+    '{"id":2,"kind":"a","amount":"x","tags":[2]}',
+    '{"id":3,"kind":"b","amount":"x","tags":[3]}',
+    '{"id":4,"kind":"a","amount":-5,"new":4}',
+    '{"id":5,"kind":"a","amount":null,"tags":[]}',
+    '{"id":"six","kind":"a","amount":6}',
+    '{"id":7,"kind":"a","amount":7,"tags":"none"}',
+    '{"id":8,"kind":"b","amount":8}',
+    '{"id":9,"kind":"a",',
+]
+AMOUNT, ID, TAGS, PARSED = "amount fits its type", "id fits its type", "tags fits its type", "record is parsed"
+# What each table has, and what is quarantined of it: by the text of the record's id, with the rules.
+OF_TABLES: dict[str, tuple[set[Any], list[tuple[str, list[str]]]]] = {
+    "compared": ({1, 7}, [("2", [AMOUNT]), ("six", [ID]), ("", [PARSED])]),
+    "present": ({1, 4, 7}, [("2", [AMOUNT]), ("six", [ID]), ("", [PARSED])]),
+    "either": ({1, 7, 8}, [("2", [AMOUNT]), ("3", [AMOUNT]), ("six", [ID]), ("", [PARSED])]),
+    "joined": ({1, 2, 7}, [("six", [ID]), ("", [PARSED])]),
+    "tags": ({1, 2, 3}, [("7", [TAGS]), ("", [PARSED])]),
+    "made": ({1, 8}, [("2", [AMOUNT]), ("3", [AMOUNT]), ("six", [ID]), ("7", [TAGS]), ("", [PARSED])]),
+    "kept": ({1, 7, 8, None}, []),
+    "flows": ({1, 7, 8}, [("2", [AMOUNT]), ("3", [AMOUNT]), ("six", [ID]), ("", [PARSED]), ("", [PARSED])]),
+}
+
+
+def left_out(workspace: Workspace, table: str) -> list[tuple[str, list[str]]]:
+    """Landed id of each quarantined record, with its rules."""
+    broken = []
+    for text, rules in workspace.rows(f"{table}_quarantine", "_record", "_failed_expectations"):
+        record = json.loads(text)
+        rescued = json.loads(record.get("_rescued_data", "{}"))
+        broken.append((str(record.get("id", rescued.get("id", ""))), rules))
+    return sorted(broken)
+
+
+def test_a_record_that_is_left_out_for_a_rescued_value_is_quarantined(
+    spark: SparkSession, workspace: Workspace
+) -> None:
+    """By a WHERE, an inner join, an explode or a function; not one that another condition leaves out."""
+    workspace.define(LEFT_OUT, t__py=FUNCTION)
+    workspace.land("raw/a.json", "\n".join(FIRST) + "\n", age=90)
+    workspace.land("names/a.json", "".join(f'{{"id":{key},"name":"n"}}\n' for key in (1, 2, 7)), age=90)
+    reports = workspace.run(spark, "bronze", "silver")
+    for table, (good, broken) in OF_TABLES.items():
+        assert {key for (key,) in workspace.rows(table, "id")} == good, table
+        assert left_out(workspace, table) == sorted(broken), table
+        assert reports[table].quarantined == len(broken), table
+    assert status.verify(workspace.definition, workspace.settings) == []
+    assert (2, "a") in workspace.rows("compared_quarantine", "id", "kind")  # what the query hands on
+
+    workspace.land("raw/b.json", '{"id":12,"kind":"a","amount":"y"}\n{"id":13,"kind":"b","amount":3}\n', age=80)
+    workspace.run(spark, "bronze", "silver")
+    for table in ("compared", "flows", "made"):
+        assert left_out(workspace, table) == sorted([*OF_TABLES[table][1], ("12", [AMOUNT])]), table
+    assert Counter(workspace.rows("compared_set_aside", "reason")) == {("filtered",): 5}
+    assert status.verify(workspace.definition, workspace.settings) == []
+
+    before = workspace.content()
+    for table in ("compared", "tags", "flows"):
+        choice = Replay(table, everything=True)
+        job = Job(workspace.definition, workspace.lake, "silver", {"run_id": "r"}, spark, only=table, choice=choice)
+        [report] = job.run().tables
+        assert report.unchanged, table
+    assert workspace.content() == before
+
+    workspace.edit("pipeline.yaml", "rescued: keep, sql", "rescued: fail, sql")
+    job = Job(workspace.definition, workspace.lake, "silver", {"run_id": "f"}, spark, only="kept", full_refresh=True)
+    with pytest.raises(ExpectationFailed, match="amount fits its type"):
+        job.run()
