@@ -185,14 +185,21 @@ def _described(definition: Pipeline, layer: str, name: str, strategy: RefreshStr
         rows = f"{'each version' if changes.history else 'latest row'} for each {', '.join(changes.keys)}"
         how = [f"{rows} by {changes.sequence_by}", *_of_deletes(table), *of_flows]
         how += _joined(table) if table.several else []
-        return reads if table.several else str(table.from_), "; ".join(how)
+        return reads if table.several else str(table.from_), "; ".join([*how, *_rescued(table)])
     of_a_record = "many rows of a record" if table.many else "a row for each record"
     how = [*([f"one row for each {', '.join(table.keys)}"] if table.keys else [])]
     how += [of_a_record] if table.many or not table.keys else []
     if table.keys and table.event_time not in table.keys:
         how.append("each batch reads the keys of the whole table, as no event_time among them says where to look")
     how += [f"by the Python function {maker.python}" for maker in table.makers.values() if maker.is_python]
-    return reads, "; ".join([*how, *of_flows, *_joined(table)])
+    return reads, "; ".join([*how, *of_flows, *_joined(table), *_rescued(table)])
+
+
+def _rescued(table: SilverTable) -> list[str]:
+    """What the definition says of values that bronze rescued, where it is not what holds for every table."""
+    if table.rescued == "keep":
+        return ["a value that bronze rescued is NULL in a good row"]
+    return ["a value that bronze rescued fails the run"] if table.rescued == "fail" else []
 
 
 def _of_deletes(table: SilverTable) -> list[str]:

@@ -23,7 +23,7 @@ LookupMode = Literal["follow", "as_of_run"]
 Treatment = Literal["hmac", "mask", "drop"]
 
 # Fields that came later than tables: where they say what always was, the fingerprint is the one of before.
-_LATER = {"rows": "one", "quarantine": "row"}
+_LATER = {"rows": "one", "quarantine": "row", "rescued": "quarantine"}
 
 # Bytes of files of its source that a batch takes in, if the definition does not say how many.
 BATCH_BYTES = 1 << 30
@@ -59,6 +59,11 @@ class SilverTable(MadeTable, Ruled):
             its number within the record in ``_record_row``. A record that gives none is set aside.
         quarantine: what goes to the quarantine table for a row that breaks a rule, with ``rows: many``. ``row``, the
             default: that row. ``record``: all rows of its record.
+        rescued: what happens to a record of which bronze rescued a value that does not fit a column that the transform
+            reads, or which bronze could not parse. ``quarantine``, the default: it goes to the quarantine table, by a
+            rule such as ``amount fits its type`` or ``record is parsed``. ``keep``: it becomes a row with NULL in its
+            place. ``fail``: it fails the run. A query that names ``_rescued_data`` or ``_corrupt_record`` itself
+            decides about these records.
         maxBytesPerTrigger: bytes of the source's files that one batch takes in, as 4096 or ``512m``; 1 GiB by default.
             What waits beyond that is taken in by further batches of the same run, each a commit, so that a run which
             is stopped continues after the last one. A commit of the source that has more is one batch. A full refresh
@@ -97,6 +102,7 @@ class SilverTable(MadeTable, Ruled):
     event_time: str | None = None
     rows: Literal["one", "many"] = "one"
     quarantine: Literal["row", "record"] = "row"
+    rescued: Literal["quarantine", "keep", "fail"] = "quarantine"
     maxBytesPerTrigger: Annotated[Bytes, Field(ge=1)] = BATCH_BYTES
     schema_: Ddl | None = Field(None, alias="schema")
     schemaEvolutionMode: Literal["addNewColumns", "none", "failOnNewColumns"] = "addNewColumns"

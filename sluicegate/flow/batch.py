@@ -100,6 +100,11 @@ class Batch:
         """Number of the rows of each flow; none where only one fills the table."""
         return {}
 
+    @property
+    def may_have_rescued(self) -> bool:
+        """Whether records with rescued data, or such that were not parsed, may be among the rows."""
+        return self.delivery.may_have_rescued
+
     def prove(self) -> None:
         """Checks that the rows are all that the log of their source has; see ``Delivery.prove``."""
         self.delivery.prove()

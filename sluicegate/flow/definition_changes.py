@@ -68,7 +68,7 @@ CHANGES = (
     Change("silver", "`flows`: one that is new, or taken out", "reprocesses", "plan"),
     Change("silver", "`flows`: several in place of one query, or one in place of several", "full refresh", "plan"),
     Change("silver", "`rows`: `many` in place of `one`, or `one` in place of `many`", "full refresh", "plan"),
-    Change("silver", "`event_time`, `quarantine`, rules (`unique` and rules of the table too)", "goes on", "plan"),
+    Change("silver", "`event_time`, `quarantine`, `rescued`, rules (`unique`, those of the table)", "goes on", "plan"),
     Change("silver", "WHERE, joins, or an expression that keeps its type; the Python function", "goes on", "plan"),
     Change("silver", "`deidentified`: another treatment of a column (the copy)", "full refresh", "plan"),
     Change("gold", "the query, types of its columns, its keys, `mode`", "full refresh", "plan"),

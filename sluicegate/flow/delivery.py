@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 from sluicegate.errors import AccountingError, Where
 from sluicegate.lake import layout, log, tables
+from sluicegate.schema.columns import CORRUPT, RESCUED
 from sluicegate.spark import connect
 from sluicegate.storage import filesystems
 
@@ -204,7 +205,11 @@ class Delivery:
         self.frame, self._flow, self._logged = frame, flow, expected
         self._taken, self._proven = False, expected is None
         self._seen = Observation()
-        self._observed = frame if expected is None else frame.observe(self._seen, F.count(F.lit(1)).alias("rows"))
+        self._observed = frame
+        if expected is not None:
+            doubtful = [F.col(column) for column in (RESCUED, CORRUPT) if column in frame.columns]
+            counted = F.count(F.coalesce(*doubtful)) if doubtful else F.lit(0).cast("bigint")
+            self._observed = frame.observe(self._seen, F.count(F.lit(1)).alias("rows"), counted.alias("rescued"))
 
     @property
     def rows(self) -> DataFrame:
@@ -216,6 +221,15 @@ class Delivery:
     def read(self) -> int:
         """Their number by the log; 0 where it was not read."""
         return self._expected if self._logged is not None else 0
+
+    @property
+    def may_have_rescued(self) -> bool:
+        """Whether records with rescued data, or such that were not parsed, may be among the rows.
+
+        It is not known, and true, before all of them have been read.
+        """
+        seen = self._of_the_first_job()
+        return seen is None or seen["rows"] != self._expected or seen["rescued"] > 0
 
     @cached_property
     def _expected(self) -> int:
@@ -237,19 +251,25 @@ class Delivery:
         """
         if self._proven or not self._taken:  # rows that nobody read are in no table
             return
-        came = self._count_of_the_first_job()
-        if came != self._expected:
+        seen = self._of_the_first_job()
+        came = None if seen is None else seen["rows"]
+        if came is None or came != self._expected:
             # A first job may have looked at some rows only, or have counted those of a lost executor twice.
             came = self.frame.count()
         demand_same(self._flow, came, self._expected)
         self._proven = True
 
-    def _count_of_the_first_job(self) -> int | None:
-        """Row count of the first job that read them; None if there was none yet."""
+    def _of_the_first_job(self) -> dict[str, int] | None:
+        """Counts of the first job that read them; None if there was none yet, or if Spark does not tell them."""
+        if self._logged is None:
+            return None
         if connect.is_remote(self.frame.sparkSession):
-            return self._seen.get.get("rows")  # empty until a job of this client has ended that read them
+            return self._seen.get or None  # empty until a job of this client has ended that read them
         jvm = self._seen._jo
-        return int(self._seen.get["rows"]) if jvm is not None and jvm.future().isCompleted() else None
+        if jvm is None or not jvm.future().isCompleted():
+            return None
+        # Adaptive execution drops what is below a stage without rows, and these counts with it.
+        return self._seen.get if jvm.getRow().length() else None
 
 
 def demand_same(flow: Flow, came: int, expected: int) -> None:

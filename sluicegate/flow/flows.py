@@ -112,13 +112,21 @@ def _flows(pipeline: Pipeline, at: layout.Lake, layer: str, opened: Tables) -> d
         return {name: _gold_flow(name, table, at, address, opened) for name, table in in_order.items()}
     found = {}
     for name in pipeline.in_order("silver"):
-        found[name] = _silver_flow(name, pipeline.silver[name], at, address)
+        found[name] = _silver_flow(name, pipeline.silver[name], at, address, _any_case(pipeline, at))
         for copy in (copy for copy, of in pipeline.deidentified_tables.items() if of == name):
             found[copy] = _deidentified_flow(copy, pipeline.silver[name], address[name], at)
     return found
 
 
-def _silver_flow(name: str, table: SilverTable, at: layout.Lake, address: Mapping[str, str]) -> Flow:
+def _any_case(pipeline: Pipeline, at: layout.Lake) -> frozenset[str]:
+    """Addresses of the bronze tables whose fields go by their names in any case."""
+    its = (name for name, table in pipeline.bronze.items() if not table.readerCaseSensitive)
+    return frozenset(at.table("bronze", name) for name in its)
+
+
+def _silver_flow(
+    name: str, table: SilverTable, at: layout.Lake, address: Mapping[str, str], any_case: frozenset[str]
+) -> Flow:
     others = [read for read in table.joined if table.several or read != table.stream]
     as_of_run = frozenset(read for read in others if table.lookup_mode(read) == "as_of_run")
     return Flow(
@@ -132,6 +140,7 @@ def _silver_flow(name: str, table: SilverTable, at: layout.Lake, address: Mappin
         by_record=True,
         many=table.many,
         batch_bytes=table.batch_bytes,
+        any_case=any_case,
     )  # fmt: skip
 
 

@@ -52,6 +52,7 @@ class Flow:
         makes: columns that each flow of that source makes, in lower case; None where its data tells.
         batch_bytes: bytes of the source's files that one batch takes in; None: all that waits.
         stored: what the definition says of the rows that it stores, if it is a silver table.
+        any_case: URIs of the sources whose fields go by their names in any case; see ``readerCaseSensitive``.
     """
 
     layer: str
@@ -83,6 +84,7 @@ class Flow:
     makes: Mapping[str, frozenset[str] | None] = field(default_factory=dict)
     batch_bytes: int | None = None
     stored: StoredRows | None = None
+    any_case: frozenset[str] = frozenset()
 
     @property
     def sources(self) -> tuple[str, ...]:

@@ -99,6 +99,11 @@ class StreamsBatch(Batch):
         """The same batch over all rows of all sources, to replace the target."""
         return _of_everything(self)
 
+    @property
+    def may_have_rescued(self) -> bool:
+        """Whether any flow may have records with rescued data, or such that were not parsed."""
+        return any(one.may_have_rescued for name, one in self.deliveries.items() if self.counts[name])
+
     def prove(self) -> None:
         """Checks the rows of each flow against the log of its source; see ``Delivery.prove``."""
         for one in self.deliveries.values():

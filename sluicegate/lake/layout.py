@@ -115,6 +115,11 @@ def rejected(target: str) -> str:
     return f"{target}_rejected"
 
 
+def layer_of(uri: str) -> str:
+    """Layer of a table by its address."""
+    return uri.rstrip("/").split("/")[-2]
+
+
 def is_local(uri: str) -> bool:
     """Whether a path or URI is on a file system of this machine."""
     return urlparse(uri).scheme in ("", "file")

@@ -19,9 +19,6 @@ IDENTITY = ("_chunk", "_pos")
 RECORD = "_record"
 RECORD_STRUCT = working("record")
 
-# Flag of a record that could not be parsed.
-UNPARSED = working("unparsed")
-
 # Whether a record is a delete, of a table with ``apply_as_deletes``; NULL means false.
 DELETES = working("deletes")
 

@@ -10,6 +10,8 @@ later does so since its values must not be read. The copy becomes a new table (l
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -24,6 +26,8 @@ from sluicegate.schema.columns import RECORD_STRUCT, SEQUENCE, data_columns
 from sluicegate.silver import layer as silver_layer
 from sluicegate.silver import pseudonyms
 from sluicegate.silver.evaluate import RowEvaluator
+from sluicegate.silver.rescued import Source, Watched
+from sluicegate.silver.transform import Made, Transform
 from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
@@ -84,8 +88,25 @@ class _Deidentifying(RowEvaluator):
         its = (c for c in self.batch.rows.columns if self.treatments.get(c.lower()) == "mask")
         return next((column for column in its if column.lower() not in held), "")
 
-    def _queried(self, records: DataFrame, maker: SilverTable | SilverFlow, label: str) -> DataFrame:
+    def transform(self, maker: SilverTable | SilverFlow, flow: str) -> Transform:
+        """The treatment of the columns, in place of a query."""
+        made = super().transform(maker, flow)
+        return _Treated(**{one.name: getattr(made, one.name) for one in fields(Transform)}, treatments=self.treatments)
+
+
+@dataclass(frozen=True)
+class _Treated(Transform):
+    """Treatment of the columns of a silver table.
+
+    Attributes:
+        treatments: what happens to a column, by its name in lower case.
+    """
+
+    treatments: Mapping[str, Treatment]
+
+    def rows(self, records: DataFrame) -> Made:
         """Rows with each column treated as defined; columns of the engine's own, such as rescued data, are left out."""
+        records = self._with_record(records)
         own = [c for c in data_columns(records.columns) if c not in (RECORD_STRUCT, SEQUENCE)]
         self._demand(own)
         treated = [
@@ -93,7 +114,8 @@ class _Deidentifying(RowEvaluator):
             for name in own
             if (column := self._treated(name, records.schema[name].dataType)) is not None
         ]  # fmt: skip
-        return records.select(*treated, *self.record_id, RECORD_STRUCT)
+        rows = records.select(*treated, *self.record_id, RECORD_STRUCT)
+        return Made(self, rows, Watched(Source(records, self.batch.flow.source, any_case=False), (), parsed=False), ())
 
     def _demand(self, columns: list[str]) -> None:
         """Raises if a treated column is missing: a misspelt name must not leave the intended one as it is.

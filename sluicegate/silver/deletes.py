@@ -7,7 +7,6 @@ its sequence alone: by a rule on a value, or by a value that does not cast, a ke
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import reduce
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -15,31 +14,38 @@ from pyspark.sql import functions as F
 from sluicegate.definition import ApplyChanges, SilverTable
 from sluicegate.definition.silver_flow import SilverFlow
 from sluicegate.schema.columns import DELETES, SEQUENCE
-from sluicegate.silver.expectations import PARSED
+from sluicegate.silver.rescued import PARSED, UNFIT
 from sluicegate.sql.query import CAST_PREFIX
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def with_deletes(frame: DataFrame, changes: ApplyChanges | None, flags: Mapping[str, str]) -> DataFrame:
+def with_deletes(frame: DataFrame, changes: ApplyChanges | None) -> DataFrame:
     """Rows with whether each is a delete, where a table has such. A record that was not parsed is none.
 
     Args:
         frame: the rows.
         changes: how the table takes in changes; None of one that takes in none.
-        flags: what each hidden boolean column of the rows tells of a record.
     """
     if changes is None or not changes.deletes:
         return frame
-    unparsed = [F.col(flag) for flag, meaning in flags.items() if meaning == PARSED]
-    return frame.withColumn(DELETES, reduce(lambda a, b: a & ~b, unparsed, F.expr(changes.deletes)))
+    deletes = F.expr(changes.deletes)
+    if UNFIT in frame.columns:
+        deletes &= ~F.coalesce(F.array_contains(UNFIT, PARSED), F.lit(False))
+    return frame.withColumn(DELETES, deletes)
 
 
 def identity(table: SilverTable) -> set[str]:
     """Columns of a delete that are its key and its sequence, in lower case; empty without ``apply_changes``."""
     changes = table.apply_changes
     return {SEQUENCE, *(name.lower() for name in [*changes.keys, changes.sequence_by])} if changes else set()
+
+
+def deciding(table: SilverTable) -> set[str]:
+    """Columns that tell the key and the sequence of a record, and whether it is a delete, in lower case."""
+    changes = table.apply_changes
+    return identity(table) | {name.lower() for name in changes.delete_columns} if changes else set()
 
 
 def of_values(table: SilverTable, maker: SilverTable | SilverFlow, flags: Mapping[str, str]) -> Iterator[str]:
@@ -56,7 +62,7 @@ def of_values(table: SilverTable, maker: SilverTable | SilverFlow, flags: Mappin
     outputs = maker.query.cast_outputs if maker.query and not by_place else []
     made = {f"{CAST_PREFIX}{number}": name for number, name in enumerate(outputs)}
     declared = {f"{name} as {kind}": name for name, kind in (table.declared or {}).items()}
-    decides = identity(table) | {name.lower() for name in table.apply_changes.delete_columns}
+    decides = deciding(table)
     for flag, meaning in flags.items():
         name = made.get(flag) or declared.get(meaning)
         if name is not None and name.lower() not in decides:

@@ -15,23 +15,12 @@ from sluicegate.definition.silver_flow import SilverFlow
 from sluicegate.errors import QueryError, UserError, Where
 from sluicegate.flow import former_definition, stream_batch
 from sluicegate.flow.definition_changes import STORED
-from sluicegate.frames import column_types, python_function
+from sluicegate.frames import column_types
 from sluicegate.frames.rejected import BROKEN
 from sluicegate.frames.row_rules import LENIENT
 from sluicegate.lake import log
 from sluicegate.lake import tables as lake_tables
-from sluicegate.schema.columns import (
-    CORRUPT,
-    DELETES,
-    FLOW,
-    IDENTITY,
-    RECORD,
-    RECORD_STRUCT,
-    ROW,
-    SEQUENCE,
-    UNPARSED,
-    data_columns,
-)
+from sluicegate.schema.columns import DELETES, FLOW, IDENTITY, RECORD, RECORD_STRUCT, ROW, SEQUENCE
 from sluicegate.silver import (
     absent_columns,
     changed_columns,
@@ -43,8 +32,9 @@ from sluicegate.silver import (
 )
 from sluicegate.silver.declared_columns import cast_to_declared
 from sluicegate.silver.deduplicate import PLACE, Keyed, arrival
-from sluicegate.silver.expectations import DISPOSITION, PARSED, Rules, unique
+from sluicegate.silver.expectations import DISPOSITION, Rules, unique
 from sluicegate.silver.scd import History
+from sluicegate.silver.transform import Made, Transform
 from sluicegate.spark import connect, table_reader
 from sluicegate.spark.session import configured
 from sluicegate.sql.engine_columns import is_working
@@ -56,7 +46,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from sluicegate.definition import SilverTable
-    from sluicegate.definition.python_function import PythonTransform
     from sluicegate.flow.batch import Batch
 
 
@@ -70,6 +59,7 @@ class RowEvaluator:
         table: its definition.
         outputs: the columns that the transform makes; filled in by ``rows``.
         rules: all expectations of the table; filled in by ``rows``.
+        made: what the transform of each flow, or under an empty name that of the table, last made of records.
         unruled: the rows that the rules were last evaluated on; None before.
         renewed: whether the batch evaluates all records that the table and its side tables have rows of.
         many: whether a record may give many rows.
@@ -88,6 +78,8 @@ class RowEvaluator:
 
     def __post_init__(self) -> None:
         self._casts: dict[str, str] = {}
+        self._unfit: dict[str, bool] = {}
+        self.made: dict[str, Made] = {}
         self.remarks: dict[str, None] = {}
         self._of_values: set[str] = set()
         changes = self.table.changes
@@ -150,12 +142,15 @@ class RowEvaluator:
     def rows(self, records: DataFrame | Mapping[str, DataFrame]) -> DataFrame:
         """Evaluated rows of records, each with its identity, disposition and provenance; see ``transformed``."""
         frame = self.transformed(records)
-        required = [*self.keys, *filter(None, [self.table.event_time]), *([SEQUENCE] if self.sequence_by else [])]
-        self.rules = Rules(self.table, self._casts, required, self._of_values, deletes.identity(self.table))
-        self.unruled = frame = self._with_awaited(frame, required)
+        required = {column: column for column in (*self.keys, *filter(None, [self.table.event_time]))}
+        required |= {SEQUENCE: self.sequence_by} if self.sequence_by else {}
+        self.rules = Rules(
+            self.table, self._casts, required, self._of_values, deletes.identity(self.table), self._unfit
+        )
+        self.unruled = frame = self._with_awaited(frame, [*required])
         self._demand_comparable(frame)
         with configured(self.batch.session, LENIENT):
-            frame = deletes.with_deletes(frame, self.table.apply_changes, self._casts)
+            frame = deletes.with_deletes(frame, self.table.apply_changes)
             frame = connect.frozen(self.rules.evaluate(frame))
         ours = (*self.record_id, SEQUENCE, DELETES, BROKEN, DISPOSITION)
         columns = [column for column in (*self.outputs, *ours) if column in frame.columns]
@@ -239,12 +234,13 @@ class RowEvaluator:
         Raises:
             ColumnsChanged: stored rows have a column of another type, and are not to be replaced.
         """
+        self._unfit, self.made = {}, {}
         if self.table.several:
             frame = self._of_flows(records)
         elif isinstance(records, Mapping):
             raise TypeError(f"{self.name} has one flow")
         else:
-            frame, self._casts = self._made(self.table, records, self.name)
+            frame, self._casts = self._made(self.table, records)
         self.outputs = [c for c in frame.columns if c not in (*self.record_id, SEQUENCE) and not is_working(c)]
         makes = "python" if self.table.is_python else "flows" if self.table.flows else "sql"
         column_types.demand_typed(frame, self.outputs, self.name, makes, self.table.sql_file)
@@ -265,7 +261,7 @@ class RowEvaluator:
             records = {name: stream_batch.unpacked(packed, name) for name in self.batch.progress.streams}
         made = {}
         for name, frame in records.items():
-            rows, casts = self._made(self.table.several[name], frame, f"{self.name}_{name}", flow=name)
+            rows, casts = self._made(self.table.several[name], frame, flow=name)
             made[name] = several_flows.OfFlow(rows, casts)
         held = None if self.batch.whole or self.target is None else table_reader.schema(self.target)
         frame, self._casts = several_flows.united(made, self.record_id, self.name, held, self._named)
@@ -273,21 +269,19 @@ class RowEvaluator:
         return several_flows.with_declared(frame, self.table.declared or {}, self.name, awaited=awaited)
 
     def _made(
-        self, maker: SilverTable | SilverFlow, records: DataFrame, label: str, *, flow: str = ""
+        self, maker: SilverTable | SilverFlow, records: DataFrame, *, flow: str = ""
     ) -> tuple[DataFrame, dict[str, str]]:
         """Result of one transform, and its casts by the flag of each that failed.
 
         Args:
             maker: whose transform it is.
             records: its records.
-            label: name for its views.
             flow: its name among several.
         """
         landed, records = records.columns, reserved_names.without_working(records)
-        if maker.transform is not None:
-            frame = self._called(records, maker.transform, flow)
-        else:
-            frame = self._queried(self._with_record(records), maker, label)
+        made = self.made[flow] = self.transform(maker, flow).rows(records)
+        self._unfit |= {name: binds or self._unfit.get(name, False) for name, binds in made.rules.items()}
+        frame = made.rows
         frame = reserved_names.without_reserved(frame, landed, self, maker, flow)
         frame, casts = self._declared(frame, maker)
         self._of_values |= {f"{f}_of_{flow}" if flow else f for f in deletes.of_values(self.table, maker, casts)}
@@ -298,31 +292,18 @@ class RowEvaluator:
         column = quoted(self.sequence_by)
         return frame.withColumn(SEQUENCE, F.col(column if own else f"{RECORD_STRUCT}.{column}")), casts
 
-    def _called(self, records: DataFrame, transform: PythonTransform, flow: str) -> DataFrame:
-        """Result of the user's function over records."""
-        tables = {name: self.batch.pinned(name) for name in self.table.lookups}
-        function, private = python_function.loaded(transform), self.batch.flow.private
-        # What only tells flows apart the function need not keep.
-        there = self.batch.opened[self.batch.flow.streams[flow]].delta if flow else None
-        own = None if there is None else {field.name for field in there.schema().fields}
-        ours = [c for c in self.record_id if own is not None and c not in own]
-        identity = [c for c in self.record_id if c not in ours]
-        made = python_function.run(function, records.drop(*ours), tables, self.name, identity=identity, private=private)
-        return made.join(self._with_record(records).select(*self.record_id, RECORD_STRUCT), identity)
+    def transform(self, maker: SilverTable | SilverFlow, flow: str) -> Transform:
+        """A transform of the table.
 
-    def _with_record(self, records: DataFrame) -> DataFrame:
-        """Records, each with itself as a struct.
-
-        With the rows of a record that gives many the whole record would stand in each of them, and Spark holds all that
-        it makes of one: of those it is only what is read of it.
+        Args:
+            maker: whose it is.
+            flow: its name among several.
         """
-        read = {*IDENTITY, *provenance.STAMPS, (self.sequence_by or "").lower()}
-        return provenance.with_record(records, read if self.many else None)
+        return Transform(self.batch, self.name, self.table, maker, flow, self.record_id, self.sequence_by)
 
     def _declared(self, frame: DataFrame, maker: SilverTable | SilverFlow) -> tuple[DataFrame, dict[str, str]]:
         """Casts rows to the declared columns, each with a flag for values that do not fit it."""
         casts = {f"{CAST_PREFIX}{n}": text for n, text in enumerate(maker.query.casts if maker.query else [])}
-        casts |= {UNPARSED: PARSED} if UNPARSED in frame.columns else {}
         evolution = self.table.schemaEvolutionMode
         declared = self.table.declared
         if declared is None and evolution == "addNewColumns":
@@ -334,23 +315,6 @@ class RowEvaluator:
         known = None if self.target is None else [n for n in self.held_columns if n not in ours]
         frame, flags = cast_to_declared(frame, declared, known, evolution, self.name)
         return frame, casts | flags
-
-    def _queried(self, records: DataFrame, maker: SilverTable | SilverFlow, label: str) -> DataFrame:
-        query = maker.query
-        if query is None:
-            columns = [column for column in records.columns if column != RECORD_STRUCT]
-            corrupt = [F.col(CORRUPT).isNotNull().alias(UNPARSED)] if CORRUPT in columns else []
-            return records.select(*[quoted(c) for c in data_columns(columns)], *self.record_id, RECORD_STRUCT, *corrupt)
-        views = {}
-        for table in query.tables:
-            views[table] = f"_sluicegate_{label}_{table}"
-            (records if table == query.stream else self.batch.pinned(table)).createOrReplaceTempView(views[table])
-        first = maker.named_as if isinstance(maker, SilverFlow) else None
-        text = query.with_identity(views, (*self.record_id, RECORD_STRUCT), many=self.many, by_place=first is not None)
-        frame = self.batch.session.sql(text)
-        if first is not None and first.outputs is not None:  # as many as its own, none of which is a star
-            frame = frame.toDF(*first.outputs, *frame.columns[len(first.outputs) :])
-        return connect.frozen(frame)
 
     def _provenance(self, frame: DataFrame) -> list[Any]:
         """Provenance of a record; its text only where it may go to quarantine, since texts are large."""

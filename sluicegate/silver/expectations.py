@@ -17,10 +17,11 @@ from pyspark.sql import functions as F
 from sluicegate.frames.rejected import BROKEN
 from sluicegate.frames.row_rules import broken, failures
 from sluicegate.schema.columns import DELETES, working
+from sluicegate.silver.rescued import UNFIT
 from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from sluicegate.definition import SilverTable
     from sluicegate.definition.expectations import Action
@@ -31,48 +32,51 @@ DISPOSITION = working("disposition")
 # What a row breaks that is right itself, if `quarantine: record` sends it to quarantine with another of its record.
 WHOLE = "record is whole"
 
-# What a record breaks whose text could not be parsed, where its columns come as they are.
-PARSED = "record is parsed"
-
 
 class Rules:
     """All expectations of a silver table: those of the definition, and those that every table has.
 
     A key that is NULL and a value that does not cast are quarantined by rule: the one could never be matched again,
-    the other would silently be NULL. So would all columns of a record that could not be parsed, where no query sees its
-    text; to ``apply_as_deletes`` it could look like a delete.
+    the other would silently be NULL. So would a value that bronze rescued, and all columns of a record that could not
+    be parsed; to ``apply_as_deletes`` it could look like a delete.
 
     Args:
         table: the silver table's definition.
-        casts: for each hidden boolean column that says "this value did not cast", the cast's source text; or
-            ``PARSED``, for one that says "this record was not parsed".
-        required: columns that must not be NULL.
+        casts: for each hidden boolean column that says "this value did not cast", the cast's source text.
+        required: columns that must not be NULL, each with its name in the definition.
         of_values: those of the boolean columns that a delete is not held to.
         identity: columns of a delete that it is held to, in lower case.
+        unfit: whether a delete is held to it, for each rule on rescued values; ``UNFIT`` has those that a row breaks.
     """
 
     def __init__(
         self,
         table: SilverTable,
         casts: Mapping[str, str],
-        required: list[str],
+        required: Mapping[str, str],
         of_values: Collection[str] = (),
         identity: Collection[str] = (),
+        unfit: Mapping[str, bool] | None = None,
     ) -> None:
+        self.unfit = unfit or {}
         flags: dict[str, list[str]] = {}
         for column, text in casts.items():  # one text may stand at several places of the query
-            flags.setdefault(text if text == PARSED else f"{text} fits", []).append(quoted(column))
+            flags.setdefault(f"{text} fits", []).append(quoted(column))
         self.conditions: dict[str, str] = {name: f"NOT ({' OR '.join(its)})" for name, its in flags.items()}
+        present: dict[str, list[str]] = {}
+        for column, name in required.items():  # the sequence may be a key, too
+            present.setdefault(f"{name} is not null", []).append(column)
         self.conditions |= {
-            f"{column} is not null": f"{quoted(column)} IS NOT NULL" for column in dict.fromkeys(required)
+            name: " AND ".join(f"{quoted(column)} IS NOT NULL" for column in its) for name, its in present.items()
         }
         self.actions: dict[str, Action] = dict.fromkeys(self.conditions, "quarantine")
+        self.actions |= dict.fromkeys(self.unfit, "fail" if table.rescued == "fail" else "quarantine")
         for name, expectation in table.expectations.items():
             self.conditions[name] = expectation.condition
             self.actions[name] = expectation.action
         self.unique = unique(table)
         self._not_of_deletes = {name for name, its in flags.items() if {*its} <= {*map(quoted, of_values)}}
-        self._not_of_deletes |= {f"{column} is not null" for column in required if column.lower() not in identity}
+        self._not_of_deletes |= {name for name, its in present.items() if not any(c.lower() in identity for c in its)}
         for name, expectation in table.expectations.items():
             if table.apply_changes and not table.apply_changes.binds_deletes(expectation.columns):
                 self._not_of_deletes.add(name)
@@ -88,16 +92,27 @@ class Rules:
         """
         later = {*self.unique, WHOLE}
         alone = {name: condition for name, condition in self.conditions.items() if name not in later}
-        if not alone:
+        if not (alone or self.unfit):
             return frame.withColumns({BROKEN: broken({}), DISPOSITION: F.lit("good")})
         if DELETES in frame.columns:
             spared = self._not_of_deletes & alone.keys()
             alone |= {name: f"({DELETES} OR ({alone[name]}))" for name in alone if name in spared}
-        evaluated = frame.withColumn(BROKEN, broken(alone))
+        names = broken(alone)
+        if self.unfit:
+            names = F.concat(self._unfit(deletes=DELETES in frame.columns), names)
+        evaluated = frame.withColumn(BROKEN, names)
         disposition = (
             F.when(self._broke("quarantine"), "quarantine").when(self._broke("drop"), "drop").otherwise("good")
         )
         return evaluated.withColumn(DISPOSITION, disposition)
+
+    def _unfit(self, *, deletes: bool) -> Column:
+        """Names of the rules on rescued values that a row breaks; of a delete only those that bind it."""
+        if not deletes:
+            return F.coalesce(F.col(UNFIT), broken({}))
+        binding = [F.lit(name) for name, binds in self.unfit.items() if binds]
+        of_delete = F.array_intersect(UNFIT, F.array(*binding)) if binding else broken({})
+        return F.coalesce(F.when(F.col(DELETES), of_delete).otherwise(F.col(UNFIT)), broken({}))
 
     def evaluate_unique(self, rows: DataFrame, order: Sequence[str]) -> DataFrame:
         """Marks breaches by good rows: all but the first that share what should be unique, and any with a NULL in it.

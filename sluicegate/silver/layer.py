@@ -26,7 +26,7 @@ from sluicegate.frames.merge import OP, merge
 from sluicegate.frames.record_ids import Identities, materialize
 from sluicegate.frames.table_rules import WouldBe
 from sluicegate.lake import former_versions, layout, tables
-from sluicegate.silver import changed_columns, new_table, quarantine, reprocess, table_rules
+from sluicegate.silver import changed_columns, left_out, new_table, quarantine, reprocess, table_rules
 from sluicegate.silver.changed_columns import ColumnsChanged
 from sluicegate.silver.deduplicate import REPLACED, replaced
 from sluicegate.silver.evaluate import RowEvaluator
@@ -97,7 +97,11 @@ def _put(evaluator: RowEvaluator, at: layout.Lake) -> None:
     with ExitStack() as persisted:
         work = _New(batch, evaluator, at, persisted)
         rows = work.keep(work.settled())
-        work.write(rows, Reconciliation.of(evaluator, rows, batch.read, batch.read_by_flow))
+        reconciliation = Reconciliation.of(evaluator, rows, batch.read, batch.read_by_flow)
+        if batch.may_have_rescued:
+            rows, reconciliation = left_out.with_left_out(evaluator, rows, batch.rows, reconciliation, work.keep)
+        reconciliation.demand_rules(rows)
+        work.write(rows, reconciliation)
 
 
 @dataclass

@@ -25,15 +25,16 @@ SOURCE, ARRIVED = working("source_file"), working("arrived")
 STAMPS = {"_file_modification_time": "timestamp", "source_file": "string"}
 
 
-def with_record(records: DataFrame, names: Collection[str] | None = None) -> DataFrame:
+def with_record(records: DataFrame, names: Collection[str] | None = None, *more: Column) -> DataFrame:
     """Records, each with itself as a struct.
 
     Args:
         records: the records.
         names: lower-case names of the columns that the struct has; by default it has all.
+        more: values that the struct has besides, under their names.
     """
     its = [column for column in records.columns if names is None or column.lower() in names]
-    return records.withColumn(RECORD_STRUCT, F.struct(*map(quoted, its)))
+    return records.withColumn(RECORD_STRUCT, F.struct(*[F.col(quoted(column)) for column in its], *more))
 
 
 def file_of(frame: DataFrame, records: Sequence[str]) -> tuple[Column, Column]:

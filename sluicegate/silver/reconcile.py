@@ -12,8 +12,8 @@ from sluicegate.errors import AccountingError, FanOut, SluicegateError, Where
 from sluicegate.frames import rejected
 from sluicegate.frames.rejected import BROKEN
 from sluicegate.frames.row_rules import RowRules, Tally
-from sluicegate.schema.columns import FLOW
-from sluicegate.silver import several_flows
+from sluicegate.schema.columns import FLOW, RECORD
+from sluicegate.silver import rescued, several_flows
 from sluicegate.silver.deduplicate import REPLACED, replaced
 from sluicegate.silver.evaluate import RowEvaluator
 from sluicegate.silver.expectations import DISPOSITION
@@ -65,8 +65,6 @@ class Reconciliation:
             FanOut: the query makes several rows of one record.
             SluicegateError: the table has several rows of the key of a record.
             AccountingError: records are missing, or there are more than were read.
-            ExpectationFailed: rows break an ``expect_or_fail``, or too many another expectation; those that did are
-                in ``{table}_rejected``.
         """
         sums = {disposition: f"count_if({DISPOSITION} = '{disposition}')" for disposition in DISPOSITIONS}
         sums["rows"] = "count(1)"
@@ -75,7 +73,9 @@ class Reconciliation:
         replaces = f"count_if({DISPOSITION} = 'good' AND {REPLACED[0]} IS NOT NULL)"
         sums["replaced"] = replaces if REPLACED[0] in rows.columns else "0L"
         broken = evaluator.rules.counts()
-        shown = ", ".join(quoted(column) for column in (*evaluator.outputs, SOURCE, BROKEN))
+        sums["unfit"] = rescued.unexpected([*broken]) if evaluator.rules.unfit else "0L"
+        text = [RECORD] if RECORD in rows.columns else []
+        shown = ", ".join(quoted(column) for column in (*evaluator.outputs, SOURCE, BROKEN, *text))
         sample = f"any_value(struct({shown})) FILTER (WHERE {DISPOSITION} = 'quarantine')"
         expressions = [*sums.values(), *broken.values(), sample]
 
@@ -96,8 +96,13 @@ class Reconciliation:
             found = replace(_together(counted(nothing, read), its.values()), flows=its)
             for name, one in its.items():
                 one._demand_sums(rows.where(of_flow == name), evaluator.table.several[name])
-        found._demand_rules(rows)
+        if found.sums["unfit"]:
+            found = replace(found, failed=found.failed | rescued.counts(rows, [*broken]))
         return found
+
+    def of_more(self, rows: DataFrame) -> Reconciliation:
+        """The reconciliation of the same records with more rows, of such that had none."""
+        return self.of(self.evaluator, rows, self.read, {name: one.read for name, one in self.flows.items()})
 
     @property
     def filtered(self) -> int:
@@ -197,7 +202,16 @@ class Reconciliation:
         rules, tally = self._expected
         return [*self.evaluator.remarks, *rules.warnings(tally)]
 
-    def _demand_rules(self, rows: DataFrame) -> None:
+    def demand_rules(self, rows: DataFrame) -> None:
+        """Refuses a batch for the rules that its rows break.
+
+        Args:
+            rows: the rows that are reconciled.
+
+        Raises:
+            ExpectationFailed: rows break an ``expect_or_fail``, or too many another expectation; those that did are
+                in ``{table}_rejected``.
+        """
         rules, tally = self._expected
         batch, evaluator = self.evaluator.batch, self.evaluator
 
@@ -206,9 +220,12 @@ class Reconciliation:
             provenance = [] if "source_file" in own else [F.col(SOURCE).alias("source_file")]
             return rows.select(*map(quoted, own), *provenance, BROKEN)
 
-        if refusal := rules.refusal(tally, failing):
+        found = rules.refusal(tally, failing)
+        unfit = {name: self.failed[name] for name in evaluator.rules.unfit if self.failed.get(name)}
+        of_values = rescued.refusal(unfit, failing, found) if evaluator.table.rescued == "fail" else None
+        if refusals := [*filter(None, (found, of_values))]:
             writes = batch.choice is None or not batch.choice.validate
-            rejected.refuse(batch, [refusal], {"expectations": tally.facts()}, writes=writes)
+            rejected.refuse(batch, refusals, {"expectations": tally.facts()}, writes=writes)
 
 
 def _exact(maker: SilverTable | SilverFlow) -> bool:
@@ -227,10 +244,18 @@ def _together(nothing: Reconciliation, parts: Iterable[Reconciliation]) -> Recon
 
 
 def _sample(evaluator: RowEvaluator, row: Row | None) -> dict[str, Any] | None:
-    """Quarantined row for the report: only the columns that its broken expectations name, personal ones masked."""
+    """Quarantined row for the report: only the columns that its broken expectations name, personal ones masked.
+
+    A value that did not convert is shown as it landed, and masked if any column of the table is personal: which of them
+    is made of it is not known.
+    """
     if row is None:
         return None
-    spoken = " ".join(evaluator.rules.conditions[rule] for rule in row[BROKEN])
+    conditions = evaluator.rules.conditions
+    spoken = " ".join(rule if " " in rule else conditions.get(rule, rule) for rule in row[BROKEN])
     personal = {column.lower() for column in evaluator.table.pii}
     shown = {c: ("***" if c.lower() in personal else row[c]) for c in evaluator.outputs if c in spoken}
+    landed = rescued.landed_values(row[RECORD], row[BROKEN]) if RECORD in row else {}
+    others = {name: value for name, value in landed.items() if shown.get(name) is None}
+    shown |= dict.fromkeys(others, "***") if personal else others
     return {"row": shown, "file": row[SOURCE], "rules": list(row[BROKEN])}

@@ -27,6 +27,7 @@ from sluicegate.schema.columns import ENGINE_COLUMNS, FLOW
 from sluicegate.silver import many_rows, quarantine, several_flows, table_rules
 from sluicegate.silver.evaluate import RowEvaluator
 from sluicegate.silver.expectations import DISPOSITION
+from sluicegate.silver.left_out import with_left_out
 from sluicegate.silver.reconcile import Reconciliation
 from sluicegate.silver.selected_records import selected
 from sluicegate.sql.identifiers import quoted
@@ -88,6 +89,10 @@ class _Reprocessing:
             self._add_others()
         rows = self.chosen.materialize(self.evaluator.settled(self.rows, None))
         reconciliation = Reconciliation.of(self.evaluator, rows, *self._counted())
+        rows, reconciliation = with_left_out(
+            self.evaluator, rows, self.records, reconciliation, self.chosen.materialize
+        )
+        reconciliation.demand_rules(rows)
         left_out = self.records.join(rows, [*self.record_id], "left_anti") if reconciliation.filtered else None
         makes = {
             self.table: quarantine.good(self.evaluator, rows),

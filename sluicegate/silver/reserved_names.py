@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sluicegate.errors import QueryError, Where
-from sluicegate.schema.columns import RECORD_STRUCT, SEQUENCE, UNPARSED
+from sluicegate.schema.columns import RECORD_STRUCT, SEQUENCE
+from sluicegate.silver.rescued import UNFIT
 from sluicegate.sql.engine_columns import OF_SILVER, is_working
 from sluicegate.sql.query import CAST_PREFIX
 
@@ -66,6 +67,6 @@ def without_reserved(
 
 def _is_reserved(column: str, evaluator: RowEvaluator) -> bool:
     """Whether a result has a column under a name of the engine's own that evaluation has not put there."""
-    if column in (*evaluator.record_id, RECORD_STRUCT, UNPARSED) or column.startswith(CAST_PREFIX):
+    if column in (*evaluator.record_id, RECORD_STRUCT, UNFIT) or column.startswith(CAST_PREFIX):
         return False
     return column.lower() in OF_SILVER or is_working(column)

@@ -108,6 +108,30 @@ def hides(tokens: Tokens, first: int, end: int) -> bool:
     return any(tokens.word(index) in _HIDING or tokens.raw(index) == "<=>" for index in range(first, end))
 
 
+def conditions(text: str, stream: str) -> list[str]:
+    """Conjuncts of the outermost WHERE of a query, with ``TRY_CAST`` for ``CAST``.
+
+    Those with a subquery are left out, and those over columns that are qualified by another table than the stream.
+
+    Args:
+        text: the query.
+        stream: name of the stream's table in it.
+    """
+    tokens = Tokens(text)
+    tree = parsed(tokens.compose([]))
+    where = tree.args.get("where")
+    if where is None:
+        return []
+    others = {table.alias_or_name.lower() for table in tree.find_all(exp.Table)} - {stream.lower()}
+    spans, found = sql_casts.tried(sql_casts.find(tokens)), []
+    for start, stop in conjuncts(tokens, *extent(tokens), where.this):
+        condition = _read(tokens.compose([], start, stop, compact=True))
+        qualifiers = {column.parts[0].name.lower() for column in condition.find_all(exp.Column) if column.table}
+        if not condition.find(exp.Query) and not qualifiers & others:
+            found.append(tokens.compose(spans, start, stop, compact=True))
+    return found
+
+
 def conjuncts(tokens: Tokens, first: int, end: int, condition: exp.Expr) -> list[tuple[int, int]]:
     """Split a condition into conjuncts, parenthesised ones too, if sqlglot finds the same; else the whole."""
     while _is_in_parentheses(tokens, first, end):

@@ -241,7 +241,7 @@ def _row(flow: str, arrival: Arrival, record: dict[str, Any], tags: dict[Any, An
     holds = {
         "k is not null": values["k"] is not None or order == "every",
         "at is not null": values["at"] is not None,
-        "_sequence is not null": values["u"] is not None or order != "latest",
+        "u is not null": values["u"] is not None or order != "latest",
         "big": value is not None and value > 0,
         "small": value is not None and value < 100,
         "known": values.get("tag") is not None or values.get("x") is not None,

@@ -102,7 +102,7 @@ def _broken(record: dict[str, Any], row: dict[str, Any], today: Today) -> set[st
         "CAST(r.v AS INT) fits": record.get("v") is None or value is not None,
         "k is not null": row["k"] is not None or today.order == "every",
         "at is not null": row["at"] is not None,
-        "_sequence is not null": record.get("seq") is not None or today.order != "latest",
+        "seq is not null": record.get("seq") is not None or today.order != "latest",
         "big": value is not None and value > today.least,
         "small": value is not None and value < 100,
         "known": row["name"] is not None,

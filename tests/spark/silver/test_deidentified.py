@@ -169,7 +169,7 @@ def test_it_follows_corrections_deletions_and_rebuilds(spark: SparkSession, work
 def test_what_was_rescued_and_where_it_came_from_is_left_out(spark: SparkSession, workspace: Workspace) -> None:
     """A query that takes all columns has personal data in columns that nobody can mark."""
     define(workspace, """
-  people: {sql: "SELECT * FROM STREAM(raw)", pii: [name], deidentified: {name: drop}}
+  people: {rescued: keep, sql: "SELECT * FROM STREAM(raw)", pii: [name], deidentified: {name: drop}}
 """)  # fmt: skip
     land(workspace, "ada-of-1980", person(1, "Ada", mrn="not a number of Ada"))
     workspace.run(spark)

@@ -72,6 +72,7 @@ CASES = [
     ("changes in place of keys", SEQUENCED, FIRST, ""),
     ("a deleting condition", FIRST,
      FIRST.replace("keys:", "apply_as_deletes: \"v = 1\", keys:"), ""),
+    ("rescued values that are kept", KEYED, f"{KEYED}    rescued: keep\n", ""),
     ("the type of a cast", KEYED, BY_QUERY.format(kind="DECIMAL(10, 2)", where="") + "    keys: [id]\n",
      "v changes from INT to DECIMAL(10,2)"),
     ("another word for the type", KEYED, BY_QUERY.format(kind="INTEGER", where="") + "    keys: [id]\n", ""),

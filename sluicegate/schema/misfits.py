@@ -1,0 +1,163 @@
+"""Columns of a bronze row whose landed value was rescued as it does not fit, and not as its field is new.
+
+``_rescued_data`` has both under their landed names. A field is a misfit if its column lacks its value: an atomic column
+is NULL, or differs from it as rows of former versions do; of a nested one some leaf that was landed is NULL or absent.
+A new field inside of a nested one is rescued with the whole landed value, while all leaves that fit are in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+
+from pyspark.sql import Column as Expression
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, AtomicType, DataType, MapType, StringType, StructType
+
+from sluicegate.schema.evolution import Column
+from sluicegate.schema.values import Value
+from sluicegate.sql.identifiers import literal
+from sluicegate.sql.types import as_ddl
+
+# A JSON object by its names, and an array, with each value as text: a text as it is, anything else as JSON.
+_MEMBERS = "MAP<STRING, STRING>"
+_ELEMENTS = "ARRAY<STRING>"
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A column of bronze.
+
+    Attributes:
+        type: its type.
+        value: its value in a row, as SQL.
+        landed: landed name of its field.
+    """
+
+    type: DataType
+    value: str
+    landed: str
+
+
+def misfits(columns: Mapping[str, Stored], rescued: Expression, *, any_case: bool) -> Expression:
+    """Array of the texts whose columns lack their landed value, in the order of the rescued fields.
+
+    It is NULL, and nothing else is evaluated, for a row without rescued data.
+
+    Args:
+        columns: columns by the text that the array has for them.
+        rescued: ``_rescued_data``.
+        any_case: whether a field's name in another case is the same name; see ``readerCaseSensitive``.
+    """
+    members = F.map_entries(F.from_json(rescued, _MEMBERS))
+    of_each = F.transform(members, lambda member: _misfit(columns, member["key"], member["value"], any_case=any_case))
+    return F.when(rescued.isNotNull(), F.array_distinct(F.filter(of_each, lambda text: text.isNotNull())))
+
+
+def _misfit(columns: Mapping[str, Stored], name: Expression, text: Expression, *, any_case: bool) -> Expression:
+    """Text of the column that a rescued member belongs to and whose value does not fit; NULL if there is none."""
+    by_type: dict[str, dict[str, Stored]] = {}
+    for of_column, column in columns.items():
+        by_type.setdefault(column.type.json(), {})[of_column] = column
+    # One CASE over maps of the columns of a type: expressions for each column of a wide table would take seconds.
+    case = F.when(F.lit(False), F.lit(None).cast("string"))
+    for its in by_type.values():
+        kind = next(iter(its.values())).type
+        landed = {column.landed: of_column for of_column, column in its.items()}
+        fields = _map(landed)
+        value = F.try_element_at(_values(its, lower=False), name)
+        case = case.when(_has(fields, name) & _lacks(text, value, kind), F.try_element_at(fields, name))
+        if any_case:
+            # The same name in another case may be a field of its own beside this one: then its value fits.
+            fields = _map({field.lower(): of_column for field, of_column in landed.items()})
+            named = F.try_element_at(_map({field.lower(): field for field in landed}), F.lower(name)) == name
+            value = F.try_element_at(_values(its, lower=True), F.lower(name))
+            unfit = value.isNull() & _unfit(text, value, kind)
+            case = case.when(_has(fields, F.lower(name)) & ~named & unfit, F.try_element_at(fields, F.lower(name)))
+    return case
+
+
+def _has(fields: Expression, name: Expression) -> Expression:
+    return F.map_contains_key(fields, name)
+
+
+def _map(texts: Mapping[str, str]) -> Expression:
+    return F.expr(f"map({', '.join(f'{literal(key)}, {literal(text)}' for key, text in texts.items())})")
+
+
+def _values(columns: Mapping[str, Stored], *, lower: bool) -> Expression:
+    """Map of the stored values of columns of one type, by the names of their fields."""
+    values = {column.landed.lower() if lower else column.landed: column.value for column in columns.values()}
+    return F.expr(f"map({', '.join(f'{literal(field)}, {value}' for field, value in values.items())})")
+
+
+def _lacks(text: Expression, value: Expression, kind: DataType) -> Expression:
+    """Whether a top-level column lacks a landed value, given as text."""
+    if isinstance(kind, (ArrayType, MapType, StructType)):
+        return _lacks_leaf(text, value, kind)
+    return value.isNull() | _differs(text, value, kind)
+
+
+def _differs(text: Expression, value: Expression, kind: DataType) -> Expression:
+    """Whether a stored value differs from the landed one, which former versions cut or rounded."""
+    if not _is_comparable(kind):
+        return F.lit(False)
+    landed = Value(Column("", StringType(), "value", kind, "cast"), text, {})
+    lost = F.lit(False) if landed.lost is None else F.coalesce(landed.lost, F.lit(False))
+    return lost | ~landed.typed.eqNullSafe(value)
+
+
+def _unfit(text: Expression, value: Expression, kind: DataType) -> Expression:
+    """Whether the column's type does not hold a landed value."""
+    if isinstance(kind, (ArrayType, MapType, StructType)):
+        return _lacks_leaf(text, value, kind)
+    if not _is_comparable(kind):
+        return F.lit(False)
+    lost = Value(Column("", StringType(), "value", kind, "cast"), text, {}).lost
+    return F.lit(False) if lost is None else F.coalesce(lost, F.lit(False))
+
+
+def _is_comparable(kind: DataType) -> bool:
+    """Whether the text of a landed value tells what the type makes of it; that of bytes is an encoding of them."""
+    return isinstance(kind, AtomicType) and kind.typeName() not in ("binary", "variant", "string")
+
+
+def _lacks_leaf(text: Expression, value: Expression, kind: DataType) -> Expression:
+    """Whether a leaf that was landed, in a value given as JSON text, is NULL or absent in the stored one."""
+    match kind:
+        case StructType():
+            return _in_struct(text, value, kind)
+        case ArrayType():
+            inner = kind.elementType
+            elements = F.from_json(text, _ELEMENTS)
+            stored = F.coalesce(value, F.array().cast(as_ddl(kind)))
+            pairs = F.zip_with(elements, stored, lambda one, own: _lacks_leaf(one, own, inner))
+            return _lacks_part(text, elements, F.exists(pairs, lambda lacks: lacks))
+        case MapType():
+            return _in_map(text, value, kind)
+    return text.isNotNull() & value.isNull()
+
+
+def _in_struct(text: Expression, value: Expression, kind: StructType) -> Expression:
+    members = F.from_json(text, _MEMBERS)
+    parts = [_lacks_leaf(members[field.name], value.getField(field.name), field.dataType) for field in kind]
+    return _lacks_part(text, members, reduce(or_, parts, F.lit(False)))
+
+
+def _in_map(text: Expression, value: Expression, kind: MapType) -> Expression:
+    members = F.from_json(text, _MEMBERS)
+
+    def lacks(member: Expression) -> Expression:
+        key = member["key"].try_cast(kind.keyType)
+        return _lacks_leaf(member["value"], F.try_element_at(value, key), kind.valueType)
+
+    return _lacks_part(text, members, F.exists(F.map_entries(members), lacks))
+
+
+def _lacks_part(text: Expression, parts: Expression, lacks: Expression) -> Expression:
+    """``lacks``; true of a text that is none of the column's kind, false where nothing was landed."""
+    return (
+        F.when(text.isNull(), F.lit(False)).when(parts.isNull(), F.lit(True)).otherwise(F.coalesce(lacks, F.lit(False)))
+    )

@@ -1,0 +1,174 @@
+"""What a transform makes of records: its rows, each with its record beside it, and which rules that record breaks.
+
+A query runs over a view of the records, and a function gets them. Where there is neither, a row is its record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from sluicegate.definition.silver_flow import SilverFlow
+from sluicegate.frames import python_function
+from sluicegate.schema.columns import IDENTITY, RECORD_STRUCT, data_columns
+from sluicegate.silver import columns_read, deletes, provenance, rescued
+from sluicegate.silver.rescued import UNFIT, Source, Watched
+from sluicegate.spark import connect
+from sluicegate.sql.identifiers import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from pyspark.sql import Column, DataFrame
+
+    from sluicegate.definition import SilverTable
+    from sluicegate.definition.python_function import PythonTransform
+    from sluicegate.flow.batch import Batch
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a transform makes of records.
+
+    Attributes:
+        transform: the transform.
+        rows: its rows.
+        watched: what the records are held to.
+        binding: names of the rules on rescued values that a delete is held to, too.
+    """
+
+    transform: Transform
+    rows: DataFrame
+    watched: Watched
+    binding: Collection[str]
+
+    @property
+    def rules(self) -> dict[str, bool]:
+        """Whether a delete is held to it, for each rule on rescued values."""
+        return {name: name in self.binding for name in self.watched.rules}
+
+
+@dataclass(frozen=True)
+class Transform:
+    """Transform of a silver table, or of one of its flows.
+
+    Attributes:
+        batch: the batch, for its session and its pinned lookups.
+        name: the silver table.
+        table: its definition.
+        maker: whose transform it is: the table's own, or that of a flow.
+        flow: name of the flow, where several fill the table.
+        record_id: columns by which a record is known.
+        sequence_by: column by which the latest of several records wins.
+    """
+
+    batch: Batch
+    name: str
+    table: SilverTable
+    maker: SilverTable | SilverFlow
+    flow: str
+    record_id: Sequence[str]
+    sequence_by: str | None
+
+    def rows(self, records: DataFrame) -> Made:
+        """Rows of records. Where there are rules on rescued values, ``UNFIT`` has those that a row's record breaks."""
+        uri = self.batch.flow.streams[self.flow] if self.flow else self.batch.flow.source
+        source = Source(records, uri, uri in self.batch.flow.any_case)
+        if self.table.many and self.maker.is_python:  # whose function runs once only
+            return self._of_many(rescued.of_all(self.table, source), records)
+        frame = self._made(records)
+        watched = rescued.watched(self.table, self.maker, source, self._made, frame, self.view(self.maker.stream))
+        if not watched.rules:
+            return Made(self, frame, watched, ())
+        if self.table.many:  # where the whole record does not stand beside its rows
+            return self._of_many(watched, records)
+        binding = self._binding(frame, watched)
+        return Made(self, frame.withColumn(UNFIT, watched.broken(f"{RECORD_STRUCT}.")), watched, binding)
+
+    def _binding(self, frame: DataFrame, watched: Watched) -> Collection[str]:
+        """Names of the rules that a delete is held to, too: what tells its key, its sequence, or that it is a delete.
+
+        These are all where it is not known what a column is made of, as by a function.
+        """
+        decides, query = deletes.deciding(self.table), self.maker.query
+        if not decides or self.maker.is_python:
+            return watched.rules
+        if query is None:
+            columns = {column for column in watched.columns if column.lower() in decides}
+        elif not connect.is_remote(self.batch.session):
+            named = [quoted(column) for column in frame.columns if column.lower() in decides]
+            columns = columns_read.by_plan(frame.select(*named), self.view(self.maker.stream), watched.columns)
+        elif isinstance(self.maker, SilverFlow) or None in (untouched := [*map(query.streamed, decides)]):
+            return watched.rules
+        else:
+            of_records = {str(column).lower() for column in untouched}
+            columns = {column for column in watched.columns if column.lower() in of_records}
+        if (self.sequence_by or "").lower() not in {column.lower() for column in frame.columns}:
+            columns |= {column for column in watched.columns if column.lower() == (self.sequence_by or "").lower()}
+        return {rescued.PARSED, *map(rescued.rule, columns)}
+
+    def _of_many(self, watched: Watched, records: DataFrame) -> Made:
+        """Rows of records that may give many."""
+        if not watched.rules:
+            return Made(self, self._made(records), watched, ())
+        frame = self._made(records, watched.broken().alias(UNFIT))
+        return Made(self, frame.withColumn(UNFIT, F.col(f"{RECORD_STRUCT}.{UNFIT}")), watched, watched.rules)
+
+    def _made(self, records: DataFrame, *more: Column) -> DataFrame:
+        """Rows of records, each with its record, and in that further values."""
+        if self.maker.transform is not None:
+            return self._called(records, self.maker.transform, *more)
+        return self._queried(self._with_record(records, *more))
+
+    def _called(self, records: DataFrame, transform: PythonTransform, *more: Column) -> DataFrame:
+        """Result of the user's function over records."""
+        tables = {name: self.batch.pinned(name) for name in self.table.lookups}
+        function, private = python_function.loaded(transform), self.batch.flow.private
+        # What only tells flows apart the function need not keep.
+        there = self.batch.opened[self.batch.flow.streams[self.flow]].delta if self.flow else None
+        own = None if there is None else {field.name for field in there.schema().fields}
+        ours = [c for c in self.record_id if own is not None and c not in own]
+        identity = [c for c in self.record_id if c not in ours]
+        made = python_function.run(function, records.drop(*ours), tables, self.name, identity=identity, private=private)
+        return made.join(self._with_record(records, *more).select(*self.record_id, RECORD_STRUCT), identity)
+
+    def _with_record(self, records: DataFrame, *more: Column) -> DataFrame:
+        """Records, each with itself as a struct, and in that further values.
+
+        With the rows of a record that gives many the whole record would stand in each of them, and Spark holds all that
+        it makes of one: of those it is only what is read of it.
+        """
+        read = {*IDENTITY, *provenance.STAMPS, (self.sequence_by or "").lower()}
+        return provenance.with_record(records, read if self.table.many else None, *more)
+
+    def _queried(self, records: DataFrame) -> DataFrame:
+        query = self.maker.query
+        if query is None:
+            columns = [column for column in records.columns if column != RECORD_STRUCT]
+            return records.select(*[quoted(c) for c in data_columns(columns)], *self.record_id, RECORD_STRUCT)
+        views = {}
+        for table in query.tables:
+            views[table] = self.view(table)
+            (records if table == query.stream else self.batch.pinned(table)).createOrReplaceTempView(views[table])
+        first = self.maker.named_as if isinstance(self.maker, SilverFlow) else None
+        text = query.with_identity(
+            views, (*self.record_id, RECORD_STRUCT), many=self.table.many, by_place=first is not None
+        )
+        frame = self.batch.session.sql(text)
+        if first is not None and first.outputs is not None:  # as many as its own, none of which is a star
+            frame = frame.toDF(*first.outputs, *frame.columns[len(first.outputs) :])
+        return connect.frozen(frame)
+
+    def handed_on(self, output: str) -> str | None:
+        """Column of a record that an output is, untouched; None where it is made, or may be of a lookup."""
+        if self.maker.is_python or (isinstance(self.maker, SilverFlow) and self.maker.named_as is not None):
+            return None
+        return output if self.maker.query is None else self.maker.query.streamed(output)
+
+    def view(self, table: str) -> str:
+        """Name of the view by which the query reads a table."""
+        label = f"{self.name}_{self.flow}" if self.flow else self.name
+        return f"_sluicegate_{label}_{table}"
