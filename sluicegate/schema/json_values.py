@@ -125,11 +125,11 @@ def _leaf(text: Expression, target: DataType) -> Fitted:
     if isinstance(target, StringType):
         return text_values.unpadded(without_tags(text), target, {})
 
-    def own(text: Expression) -> Expression:
-        return text_values.unpadded(text, target, {}).value
+    def typed(untagged: Expression) -> Expression:
+        return text_values.unpadded(untagged, target, {}).value
 
     # By way of an array, too: the fit of a number asks for its text a dozen times.
-    value = F.transform(F.array(without_tags(text)), own)[0]
+    value = F.transform(F.array(without_tags(text)), typed)[0]
     return Fitted(value, text.isNotNull() & value.isNull())
 
 
