@@ -22,6 +22,11 @@ OURS = {
 }  # fmt: skip
 
 
+# Size of a thread's stack. Types are nested as deep as the landed records, of JSON up to the 1,000 levels of Jackson's
+# parser, and Java serializes them by recursion. With the usual 1 MB a driver ended at 600 levels, or its job never did.
+DEEP_STACKS = "-Xss8m"
+
+
 def conf(jars: Sequence[Path]) -> dict[str, str]:
     """Additional settings of a job on a cluster.
 
@@ -32,7 +37,7 @@ def conf(jars: Sequence[Path]) -> dict[str, str]:
     sent = {} if jars and _is_installed(jars[0].parent) else {"spark.jars": ",".join(map(str, jars))}
     return {
         **sent,
-        "spark.executor.extraJavaOptions": "-Duser.timezone=UTC",
+        "spark.executor.extraJavaOptions": f"-Duser.timezone=UTC {DEEP_STACKS}",
         # A user's spark.pyspark.python for the executors must not change the driver's Python.
         "spark.pyspark.driver.python": sys.executable,
         # Adaptive execution starts with many partitions and coalesces small ones. Without it (few rows, see

@@ -89,6 +89,7 @@ def _jvm_options(*, archived: bool) -> list[str]:
     options = [
         "-Duser.timezone=UTC",
         f"-Dlog4j2.configurationFile={PACKAGE}/spark/log4j2.properties",
+        cluster.DEEP_STACKS,
         *class_archive.SHORT_LIVED_JVM,
     ]
     if archived:

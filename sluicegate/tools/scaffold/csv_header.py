@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from sluicegate.tools.scaffold.infer_types import NOTHING, kind_of_text, words
+from sluicegate.tools.scaffold.infer_types import NOTHING, is_other_date, kind_of_text, words
 
 # Words that are column names far more often than values. One of them makes a line of texts over texts a header.
 _NAMES = {
@@ -21,6 +21,9 @@ _NAMES = {
 _MISSING = {word.lower() for word in NOTHING if word} | {
     "missing", "unknown", "n.a.", "nan", "nil", "not available", "not applicable", "tbd",
 }  # fmt: skip
+
+# A number as people write it: with a decimal comma, or with its thousands apart.
+_WRITTEN_NUMBER = re.compile(r"[+-]?[0-9]{1,3}(?:[., '\u00a0\u202f][0-9]{3})+(?:[.,][0-9]+)?|[+-]?[0-9]+,[0-9]+")
 
 _DOUBT = "in doubt, see --header and --no-header"
 
@@ -41,7 +44,7 @@ def guess(rows: Sequence[Sequence[str]]) -> tuple[bool, bool, str]:
     columns = [[row[n].strip() for row in rows[1:] if n < len(row)] for n in range(len(first))]
     if sum(re.fullmatch(r"(19|20)[0-9][0-9]", cell) is not None for cell in first) > 1:
         return False, True, f"there is no header, and the first line is a row ({_DOUBT})"  # years name columns, too
-    if not any(first) or any(kind_of_text(cell) != "STRING" for cell in first if cell):
+    if not any(first) or any(_is_figure(cell) for cell in first if cell):
         return False, False, "there is no header"
     if any(cell.lower() in _MISSING for cell in first) or _recurs(first, columns):
         return False, False, "there is no header"
@@ -63,7 +66,12 @@ def _recurs(first: Sequence[str], columns: Sequence[Sequence[str]]) -> bool:
 def _is_typed(values: Sequence[str]) -> bool:
     """Whether all values are numbers, times or the like."""
     there = [value for value in values if value and value.lower() not in _MISSING]
-    return bool(there) and all(kind_of_text(value) != "STRING" for value in there)
+    return bool(there) and all(_is_figure(value) for value in there)
+
+
+def _is_figure(text: str) -> bool:
+    """Whether a text is a number, a time or the like, also as only people write them."""
+    return kind_of_text(text) != "STRING" or is_other_date(text) or _WRITTEN_NUMBER.fullmatch(text) is not None
 
 
 def _is_name(cell: str) -> bool:

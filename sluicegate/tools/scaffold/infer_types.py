@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from typing import Any, Literal
 
 from sluicegate.tools.scaffold.nearly import ENOUGH
@@ -99,10 +101,22 @@ def kind_of_text(text: str) -> Kind:
 
 
 def _kind_of_fraction(text: str) -> Kind:
-    digits = len(re.sub(r"[eE].*|\D", "", text).strip("0"))
-    if digits <= _EXACT:
+    if _is_of_a_double(text):
         return "DOUBLE"
     return "STRING" if "e" in text.lower() or len(text) > _MOST else "DECIMAL"
+
+
+def _is_of_a_double(text: str) -> bool:
+    """Whether a DOUBLE keeps the number: its digits are few, or are what programs write for that DOUBLE.
+
+    Python, Java and JavaScript write the shortest digits that give the DOUBLE back, and C's ``%.17g`` writes 17.
+    """
+    number, double = Decimal(text), float(text)
+    if not math.isfinite(double):
+        return False
+    if len("".join(map(str, number.as_tuple().digits)).strip("0")) <= _EXACT:
+        return True
+    return number in (Decimal(repr(double)), Decimal(f"{double:.17g}"))
 
 
 def _kind_of_time(text: str) -> Kind:
@@ -151,6 +165,11 @@ def has_decimal_comma(text: str) -> bool:
     return bool(_COMMA.fullmatch(text) or _WHOLE.fullmatch(text))
 
 
+def is_other_date(text: str) -> bool:
+    """Whether a text looks like a date that is not written as CAST reads it."""
+    return _OTHER_DATE.fullmatch(text) is not None
+
+
 def _listed(found: set[str]) -> str:
     return " or ".join(repr(word) for word in sorted(found))
 
@@ -167,7 +186,7 @@ def _of_texts(name: str, texts: Sequence[str], *, commas: bool) -> Found:
         return Found("BOOLEAN", "CAST({} AS BOOLEAN)")
     if all(has_decimal_comma(text) for text in texts):
         return _with_commas(texts, commas=commas)
-    if all(_OTHER_DATE.fullmatch(text) for text in texts) and not kinds <= set(NUMBERS):
+    if all(is_other_date(text) for text in texts) and not kinds <= set(NUMBERS):
         return Found("STRING", remark="looks like a date, but not as year-month-day: CAST does not read it")
     if any(re.fullmatch(r"0[0-9]+", text) for text in texts) and all(text.isdigit() for text in texts):
         return Found("STRING", remark="text, as a number would lose the zeros in front")

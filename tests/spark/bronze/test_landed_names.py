@@ -134,7 +134,7 @@ def test_files_that_programs_lay_beside_others_are_passed_over_and_told(
 
 def test_json_that_is_nested_too_deep_costs_its_record(spark: SparkSession, workspace: Workspace) -> None:
     define(workspace, {"json": TABLES["json"], "whole": TABLES["whole"]})
-    deep = '{"a":' * 600 + "1" + "}" * 600
+    deep = '{"a":' * 990 + "1" + "}" * 990
     workspace.land("json/a.json", f'{deep}\n{{"v":"1"}}\n')
     workspace.land("whole/a.json", '{"a":' * 1100 + "1" + "}" * 1100)
     workspace.land("whole/b.json", '{"v":"1"}')

@@ -84,6 +84,22 @@ def test_readings_and_patients_reach_gold(spark: SparkSession, tmp_path: Path) -
 
 
 @pytest.mark.more
+def test_numbers_as_programs_write_them_are_those_numbers(spark: SparkSession, tmp_path: Path) -> None:
+    """Of files with a header over decimal commas, too; later files have other digits than those looked at."""
+    first, later = [n / 7 for n in range(1, 40)], [1.2345678901234568e-15, 1.7976931348623157e308, 0.1 + 0.2]
+    (tmp_path / "a.csv").write_text("Ort;Wert;Menge\n" + "".join(f"p{n};{v!r};{n},5\n" for n, v in enumerate(first)))
+
+    workspace = made(tmp_path, "numbers", str(tmp_path / "a.csv"))
+    run(spark, workspace)
+    workspace.land("numbers/a/b.csv", "Ort;Wert;Menge\n" + "".join(f"q{n};{v!r};1,25\n" for n, v in enumerate(later)))
+    workspace.run(spark)
+
+    expected = [(value, number + 0.5) for number, value in enumerate(first)] + [(value, 1.25) for value in later]
+    assert sorted(workspace.rows("a", "wert", "menge")) == sorted(expected)
+    assert workspace.rows("a_quarantine") == []
+
+
+@pytest.mark.more
 def test_names_quotes_and_separators_come_through(spark: SparkSession, tmp_path: Path) -> None:
     """Names that Delta refuses, values with all that CSV quotes, a byte-order mark, decimal commas, words for none."""
     header = [
