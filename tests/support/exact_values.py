@@ -64,6 +64,22 @@ def of(kind: pa.DataType, value: Any) -> tuple[Any, bool]:
     return LOST if stored is None else (stored, False)
 
 
+def lacks(kind: pa.DataType, value: Any) -> bool:
+    """Whether a column of a type lacks a part of a landed value for which it has a place."""
+    types = pa.types
+    if value is None:
+        return False
+    if types.is_struct(kind):
+        if not isinstance(value, dict) or isinstance(value, Entries):
+            return True
+        return any(lacks(kind[n].type, value.get(kind[n].name)) for n in range(kind.num_fields))
+    if types.is_list(kind) or types.is_large_list(kind):
+        return not isinstance(value, list) or any(lacks(kind.value_type, part) for part in value)
+    if types.is_map(kind):
+        return not isinstance(value, dict) or any(lacks(kind.item_type, item) for item in value.values())
+    return of(kind, value)[1]
+
+
 def _of_struct(kind: pa.StructType, value: dict[str, Any]) -> tuple[Any, bool]:
     names = {kind[n].name for n in range(kind.num_fields)}
     parts = {kind[n].name: of(kind[n].type, value.get(kind[n].name)) for n in range(kind.num_fields)}

@@ -1,4 +1,7 @@
-"""Columns hold the landed value or nothing: types × second types × formats × ways of typing, judged by Python."""
+"""Columns hold the landed value or nothing: types × second types × formats × ways of typing, judged by Python.
+
+A record of which a column lacks a landed value is in silver's quarantine, and any other in silver with all its values.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import csv
 import io
 import json
 import random
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -170,7 +174,7 @@ CHEAP = [("csv", "hint", True), ("json", "hint", False), ("array", "inferred", T
 
 def test_a_column_has_the_landed_value_or_nothing(spark: SparkSession, workspace: Workspace) -> None:
     drawn = random.Random(37)
-    hold(spark, workspace, [cells(f"t{n}", *shape, drawn, 8) for n, shape in enumerate(CHEAP)])
+    hold(spark, workspace, [cells(f"t{n}", *shape, drawn, 8) for n, shape in enumerate(CHEAP)], in_silver=3)
 
 
 @pytest.mark.release
@@ -181,11 +185,16 @@ def test_a_column_has_the_landed_value_or_nothing_whatever_the_types(
     drawn = random.Random(seed)
     shapes = [(form, way, together) for form in ("csv", "json", "array", "parquet")
               for way in ("hint", "inferred", "widening") for together in (True, False)]  # fmt: skip
-    hold(spark, workspace, [cells(f"t{n}", *shape, drawn, 24) for n, shape in enumerate(shapes)])
+    every = [cells(f"t{n}", *shape, drawn, 24) for n, shape in enumerate(shapes)]
+    hold(spark, workspace, every, in_silver=len(every))
 
 
-def hold(spark: SparkSession, workspace: Workspace, every: Sequence[Cells]) -> None:
-    workspace.define("name: heart_rate\nbronze:\n" + "".join(one.definition() for one in every))
+def hold(spark: SparkSession, workspace: Workspace, every: Sequence[Cells], in_silver: int) -> None:
+    """Land both files of each table, and compare bronze, and silver of the first few, with Python's reading."""
+    followed = every[:in_silver]
+    silver = "".join(f'  s_{one.name}: {{sql: "SELECT * FROM STREAM({one.name})"}}\n' for one in followed)
+    bronze = "".join(one.definition() for one in every)
+    workspace.define(f"name: heart_rate\nbronze:\n{bronze}silver:\n{silver}")
     for second in (False, True):
         for one in every:
             suffix = "parquet" if one.form == "parquet" else "csv" if one.form == "csv" else "json"
@@ -193,10 +202,32 @@ def hold(spark: SparkSession, workspace: Workspace, every: Sequence[Cells]) -> N
                 workspace.land(f"{one.name}/a.{suffix}", one.file(False), age=100)
             if second != one.together:
                 workspace.land(f"{one.name}/b.{suffix}", one.file(True), age=90)
-        reports = workspace.run(spark, "bronze")
+        reports = workspace.run(spark, "bronze", "silver")
         assert {name: report.failed for name, report in reports.items() if report.failed} == {}
     wrong = [fault for one in every for fault in faults(workspace, one)]
+    wrong += [fault for one in followed for fault in silver_faults(workspace, one)]
     assert wrong == [], "\n".join([f"{len(wrong)} wrong", *wrong[:40]])
+
+
+def silver_faults(workspace: Workspace, one: Cells) -> list[str]:
+    """Records that silver neither has with all of their landed values nor quarantined."""
+    silver = lakes.dataset(lakes.table_at(workspace.uri(f"s_{one.name}"))).to_table()
+    held = lakes.delta_table(workspace.uri(f"s_{one.name}_quarantine"))
+    rows = {int(row["row"]): row for row in silver.to_pylist()}
+    quarantined = {int(row["row"]) for row in lakes.dataset(held).to_table().to_pylist()} if held else set()
+    landed = {int(row["row"]): row for second in (False, True) for row in one.landed(second)}
+    kinds = {field.name: field.type for field in silver.schema if re.fullmatch(r"c\d+", field.name)}
+    wrong = []
+    for number, record in landed.items():
+        lacking = [name for name, kind in kinds.items() if exact_values.lacks(kind, record[name])]
+        if (number in quarantined, number in rows) != (bool(lacking), not lacking):
+            about = {name: (str(kinds[name]), record[name]) for name in lacking}
+            wrong.append(f"silver of {one.faults}: row {number} is good {number in rows}, lacking {about}")
+        elif not lacking:
+            wrong += [f"silver of {one.faults}: {name} row {number} landed {record[name]!r}, is {rows[number][name]!r}"
+                      for name, kind in kinds.items()
+                      if not exact_values.same(rows[number][name], exact_values.of(kind, record[name])[0])]  # fmt: skip
+    return wrong
 
 
 def faults(workspace: Workspace, one: Cells) -> list[str]:
