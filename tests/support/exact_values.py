@@ -76,7 +76,8 @@ def lacks(kind: pa.DataType, value: Any) -> bool:
     if types.is_list(kind) or types.is_large_list(kind):
         return not isinstance(value, list) or any(lacks(kind.value_type, part) for part in value)
     if types.is_map(kind):
-        return not isinstance(value, dict) or any(lacks(kind.item_type, item) for item in value.values())
+        has_entries = isinstance(value, (Entries, Object))
+        return not has_entries or any(lacks(kind.item_type, item) for item in value.values())
     return of(kind, value)[1]
 
 
@@ -88,7 +89,7 @@ def _of_struct(kind: pa.StructType, value: dict[str, Any]) -> tuple[Any, bool]:
 
 
 def _of_map(kind: pa.MapType, value: Any) -> tuple[Any, bool]:
-    if not isinstance(value, dict):
+    if not isinstance(value, (Entries, Object)):  # a struct of a format that has maps besides is another kind
         return LOST
     entries = list(value.items())
     parts = [(key, of(kind.item_type, item)) for key, item in entries]
