@@ -111,6 +111,33 @@ def test_a_nested_value_that_does_not_fit_rescues_itself(spark: SparkSession, wo
     assert [row["a"] for row in rows][:4] == [[("k1", "x")], [], None, [("k2", "y")]]
 
 
+def test_a_decimal_at_the_end_of_a_whole_type_fits(spark: SparkSession) -> None:
+    """As of unsigned numbers of Parquet, which Spark reads as decimals."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import DecimalType, LongType
+
+    from sluicegate.schema import typed_values
+
+    numbers = [2**63 - 1, 2**63 - 512, -(2**63), 2**63, 2**64 - 1]
+    frame = spark.createDataFrame([(Decimal(number),) for number in numbers], "v DECIMAL(20,0)")
+    fit = typed_values.fitted(F.col("v"), DecimalType(20, 0), LongType())
+    assert fit.lost is not None
+    rows = frame.select(fit.value, fit.lost).collect()
+    assert [tuple(row) for row in rows] == [(n, False) if n < 2**63 else (None, True) for n in numbers]
+
+
+def test_keys_of_a_map_that_become_one_cost_their_map(spark: SparkSession, workspace: Workspace) -> None:
+    hints = "schemaHints: 'm MAP<DOUBLE, STRING>'"
+    workspace.define(f"name: heart_rate\nbronze:\n  things: {{path: '${{landing}}/things', format: json, {hints}}}\n")
+    workspace.land("things/a.json", '{"id":1,"m":{"1.0":"a","2":"b"}}\n{"id":2,"m":{"1.0":"a","1.00":"b"}}')
+    workspace.run(spark, "bronze")
+    _, rows = held(workspace, "things")
+    assert [(row["m"], row["rescued"]) for row in rows] == [
+        ([(1.0, "a"), (2.0, "b")], {}),
+        (None, {"m": '{"1.0":"a","1.00":"b"}'}),
+    ]
+
+
 def test_a_column_has_no_type_before_its_first_value(spark: SparkSession, workspace: Workspace) -> None:
     workspace.define(
         "name: heart_rate\nbronze:\n"
@@ -157,11 +184,14 @@ def test_a_type_is_inferred_only_if_it_gives_back_every_text(spark: SparkSession
         "name: heart_rate\nbronze:\n  things: {path: '${landing}/things', format: csv, inferColumnTypes: true, "
         "options: {header: true}}\n"
     )
-    cells = "id,zip,code,phone,long,n,d\n1,01234,1E5,+49301,0.1234567890123456789,1.50,2024-01-02\n2,5,7,8,1,1e-3,\n"
+    cells = (
+        "id,zip,code,phone,long,n,d,period\n1,01234,1E5,+49301,0.1234567890123456789,1.50,2024-01-02,7d\n"
+        "2,5,7,8,1,1e-3,,1d\n"
+    )
     workspace.land("things/a.csv", cells)
     workspace.run(spark, "bronze")
     kinds, rows = held(workspace, "things")
-    assert {name for name, kind in kinds.items() if kind == "string"} >= {"zip", "code", "phone", "long"}
+    assert {name for name, kind in kinds.items() if kind == "string"} >= {"zip", "code", "phone", "long", "period"}
     assert (kinds["id"], kinds["n"], kinds["d"]) == ("int32", "double", "date32[day]")
     assert (rows[0]["zip"], rows[0]["code"], rows[0]["n"], rows[1]["n"]) == ("01234", "1E5", 1.5, 0.001)
     workspace.land("things/b.csv", "id,zip,code,phone,long,n,d\n003,x,x,x,x,007,2024\n")
