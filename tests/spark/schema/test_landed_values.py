@@ -111,6 +111,27 @@ def test_a_nested_value_that_does_not_fit_rescues_itself(spark: SparkSession, wo
     assert [row["a"] for row in rows][:4] == [[("k1", "x")], [], None, [("k2", "y")]]
 
 
+def test_names_and_texts_without_double_quotes_keep_their_digits(spark: SparkSession, workspace: Workspace) -> None:
+    """Beside a line by which the lines of a file are read one by one."""
+    options = "{allowUnquotedFieldNames: true, allowComments: true}"
+    workspace.define(
+        f"name: heart_rate\nbronze:\n  things: {{path: '${{landing}}/things', format: json, options: {options}}}\n"
+    )
+    lines = [
+        "{'id': '1', 'a1': 'it is 5', 'n': 12345678901234567890.123}",
+        "{id: '2', a1: \"don't 6\", n: 7 /* it's 8 */}",
+        '{"id": "3", "a1": "x\'9", "n": -1.50, "o": {}}',
+    ]
+    workspace.land("things/a.json", "\n".join(lines))
+    workspace.run(spark, "bronze")
+    _, rows = held(workspace, "things")
+    assert [(row["a1"], row["n"]) for row in rows] == [
+        ("it is 5", "12345678901234567890.123"),
+        ("don't 6", "7"),
+        ("x'9", "-1.50"),
+    ]
+
+
 def test_a_decimal_at_the_end_of_a_whole_type_fits(spark: SparkSession) -> None:
     """As of unsigned numbers of Parquet, which Spark reads as decimals."""
     from pyspark.sql import functions as F
