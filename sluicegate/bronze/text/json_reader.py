@@ -121,7 +121,7 @@ class JsonFiles:
         found = self._fields(flat.selectExpr(f"{shown} AS value"))
         names = {field.name for field in found}
         if ODD not in names and UNNAMED not in names:
-            yield Group(json_doubts.on_record(found, names), list(paths))
+            yield Group(json_doubts.on_record(found, self.doubts.of_signs(found, names)), list(paths))
             return
         # Of all together: a column's type is that of all its values in the ledger batch, however its files are grouped.
         fields = json_doubts.on_record(
@@ -163,7 +163,8 @@ class JsonFiles:
         whole = [path for path in paths if path in odd or path not in kinds]
         if whole:
             # Of all together, as above.
-            yield Group(json_doubts.on_record(self._fields_of_files(whole, odd), doubts), whole)
+            fields = self._fields_of_files(whole, odd)
+            yield Group(json_doubts.on_record(fields, self.doubts.of_signs(fields, doubts)), whole)
         if of["text"]:
             texts = self._texts(of["text"], whole=True).selectExpr(f"{SHOWN} AS value")
             yield Group(json_doubts.on_record(self._fields(texts), json_doubts.ALL), of["text"], "lines", whole=True)

@@ -111,6 +111,29 @@ def test_a_nested_value_that_does_not_fit_rescues_itself(spark: SparkSession, wo
     assert [row["a"] for row in rows][:4] == [[("k1", "x")], [], None, [("k2", "y")]]
 
 
+# More of a table's definition, fields of a record, those of one with an empty text, and what is rescued of it.
+EMPTY_TEXTS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, str]]] = [
+    ("inferColumnTypes: true", {"n": 5}, {"n": ""}, {"n": ""}),
+    ("inferColumnTypes: true", {"o": {"n": 5}}, {"o": {"n": ""}}, {"o": '{"n":""}'}),
+    ("inferColumnTypes: false", {"o": {"n": 5}}, {"o": ""}, {"o": ""}),
+    ("schemaHints: 'm MAP<STRING, BIGINT>'", {"m": {"k": 5}}, {"m": {"k": ""}}, {"m": '{"k":""}'}),
+    ("schemaHints: 'l ARRAY<ARRAY<BIGINT>>'", {"l": [[5]]}, {"l": [[1], [""]]}, {"l": '[[1],[""]]'}),
+]
+
+
+def test_an_empty_text_takes_nothing_from_its_neighbours(spark: SparkSession, workspace: Workspace) -> None:
+    tables = [f"  t{n}: {{path: '${{landing}}/t{n}', format: json, {case[0]}}}\n" for n, case in enumerate(EMPTY_TEXTS)]
+    workspace.define(f"name: heart_rate\nbronze:\n{''.join(tables)}")
+    for n, (_, filled, empty, _) in enumerate(EMPTY_TEXTS):
+        lines = [{"id": 1, "t": "", **filled}, {"id": 2, "t": "x", **empty}]
+        workspace.land(f"t{n}/a.json", "\n".join(json.dumps(line, separators=(",", ":")) for line in lines))
+    reports = workspace.run(spark, "bronze")
+    for n, (*_, rescued) in enumerate(EMPTY_TEXTS):
+        assert reports[f"t{n}"].corrupt == 0
+        _, rows = held(workspace, f"t{n}")
+        assert [(row["t"], row["rescued"]) for row in rows] == [("", {}), ("x", rescued)]
+
+
 def test_names_and_texts_without_double_quotes_keep_their_digits(spark: SparkSession, workspace: Workspace) -> None:
     """Beside a line by which the lines of a file are read one by one."""
     options = "{allowUnquotedFieldNames: true, allowComments: true}"
