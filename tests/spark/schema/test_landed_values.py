@@ -135,7 +135,7 @@ def test_an_empty_text_takes_nothing_from_its_neighbours(spark: SparkSession, wo
 
 
 def test_names_and_texts_without_double_quotes_keep_their_digits(spark: SparkSession, workspace: Workspace) -> None:
-    """Beside a line by which the lines of a file are read one by one."""
+    """Beside an array, by which the lines of a file are read one by one."""
     options = "{allowUnquotedFieldNames: true, allowComments: true}"
     workspace.define(
         f"name: heart_rate\nbronze:\n  things: {{path: '${{landing}}/things', format: json, options: {options}}}\n"
@@ -143,7 +143,7 @@ def test_names_and_texts_without_double_quotes_keep_their_digits(spark: SparkSes
     lines = [
         "{'id': '1', 'a1': 'it is 5', 'n': 12345678901234567890.123}",
         "{id: '2', a1: \"don't 6\", n: 7 /* it's 8 */}",
-        '{"id": "3", "a1": "x\'9", "n": -1.50, "o": {}}',
+        '[{"id": "3", "a1": "x\'9", "n": -1.50}]',
     ]
     workspace.land("things/a.json", "\n".join(lines))
     workspace.run(spark, "bronze")
@@ -152,6 +152,26 @@ def test_names_and_texts_without_double_quotes_keep_their_digits(spark: SparkSes
         ("it is 5", "12345678901234567890.123"),
         ("don't 6", "7"),
         ("x'9", "-1.50"),
+    ]
+
+
+def test_texts_beside_a_variant_keep_their_digits(spark: SparkSession, workspace: Workspace) -> None:
+    table = "format: json, schemaHints: 'v VARIANT'"
+    workspace.define(f"name: heart_rate\nbronze:\n  things: {{path: '${{landing}}/things', {table}}}\n")
+    lines = [
+        '{"id":1,"n":12345678901234567890.123,"v":{"a":1.10}}',
+        '[{"id":2,"n":1.50,"v":"x7"},{"id":3,"n":"y"}]',
+        '{"id":4,"n":2.0} {}',
+    ]
+    workspace.land("things/a.json", "\n".join(lines))
+    assert workspace.run(spark, "bronze")["things"].corrupt == 1
+    found = spark.read.format("delta").load(workspace.uri("things"))
+    rows = found.selectExpr("id", "n", "to_json(v)", "_corrupt_record").orderBy("id").collect()
+    assert [tuple(row) for row in rows] == [
+        (None, None, None, lines[2]),
+        ("1", "12345678901234567890.123", '{"a":1.1}', None),
+        ("2", "1.50", '"x7"', None),
+        ("3", "y", None, None),
     ]
 
 
