@@ -57,7 +57,7 @@ class JsonValues(JsonFiles):
     def fields(self, values: DataFrame) -> list[StructField]:
         """Fields that occur anywhere in some values."""
         found = self._fields(values.where(self._object).selectExpr(f"{self.doubts.shown(SHOWN)} AS value"))
-        return json_doubts.on_record(found, {field.name for field in found})
+        return json_doubts.on_record(found, self.doubts.of_signs(found, {field.name for field in found}))
 
     def rows(self, values: DataFrame, schema: Sequence[StructField]) -> DataFrame:
         """One row for each value, read with a schema that ends with the field of the corrupt record."""

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from sluicegate.schema.evolution import DOUBTFUL, Schema
 from sluicegate.sql.engine_columns import working
 from sluicegate.sql.identifiers import literal
-from sluicegate.sql.type_parts import has_double, inner_names, is_text
+from sluicegate.sql.type_parts import has_double, has_typed_map, inner_names, is_text
+from sluicegate.sql.types import as_text
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructField
@@ -25,15 +26,21 @@ if TYPE_CHECKING:
 # Names of another process than this are others, so that no field of a file can have one.
 _ONCE = secrets.token_hex(4)
 LONG, EMPTY = working(f"long_{_ONCE}"), working(f"empty_{_ONCE}")
+# An empty text anywhere: a doubt about fields that only inference tells.
+ANY_EMPTY = working(f"any_empty_{_ONCE}")
 ALL = frozenset({LONG, EMPTY})
+_OURS = ALL | {ANY_EMPTY}
 
 # Signs of a number that a DOUBLE may not hold: more than 17 digits, whole ones of 16, an exponent of hundreds. The
 # first search is all that most texts need.
 _PERHAPS_LONG = r"[0-9.]{16}|[0-9][eE][+-]?[0-9]{3}"
 _LONG = r"(?<![0-9.])[1-9][0-9]{15}|[1-9](?:[0-9]{17}|[0-9.]{18})|[0-9.][eE][+-]?[0-9]{3}"
 
-# An empty text as the value of a field with one of some names, or in its array.
-_EMPTY = r'"(?:NAMES)"\s*:\s*(?:\[[^\[\]{}]*)?""'
+# An empty text as the value of a field with one of some names, or in its array, or in an array within that.
+_EMPTY = r'"(?:NAMES)"\s*:\s*(?:\[(?:[^\[\]{}]*|[^{}"]*))?""'
+
+# An empty text as a value of any field.
+_ANY_EMPTY = r'[:,\[]\s*""\s*[,}\]]'
 
 # Beginning of an object with a field that has a name.
 _OBJECT = r'^\s*[{](?=\s*"[^"])'
@@ -45,19 +52,29 @@ class Doubts:
 
     Attributes:
         typed: names of fields, inner ones too, whose columns are not text.
+        texts: names of fields whose columns are text.
         doubles: whether there may be a DOUBLE column.
+        infers: whether new columns are given the types of their values.
+        maps: whether values that are not text may have any name, as in a map.
     """
 
     typed: frozenset[str] = frozenset()
+    texts: frozenset[str] = frozenset()
     doubles: bool = False
+    infers: bool = False
+    maps: bool = False
 
     @classmethod
     def of(cls, schema: Schema) -> Doubts:
         """Those about the values of a table's files."""
         kinds = {**schema.wanted, **schema.known}
-        typed = [name for name, kind in kinds.items() if not is_text(kind)]
-        typed += [name for kind in kinds.values() for name in inner_names(kind)]
-        return cls(frozenset(typed), schema.definition.inferColumnTypes or any(map(has_double, kinds.values())))
+        landed = {schema.landed.get(name, name): kind for name, kind in kinds.items()}
+        texts = frozenset(field for field, kind in landed.items() if is_text(kind))
+        inner = {name for kind in kinds.values() for name in inner_names(kind)}
+        infers = schema.definition.inferColumnTypes
+        doubles = infers or any(map(has_double, kinds.values()))
+        maps = any(map(has_typed_map, kinds.values()))
+        return cls(frozenset(landed.keys() - texts | inner), texts, doubles, infers, maps)
 
     @property
     def signs(self) -> dict[str, str]:
@@ -68,23 +85,42 @@ class Doubts:
         if self.typed:
             empty = _EMPTY.replace("NAMES", "|".join(re.escape(name) for name in sorted(self.typed)))
             conditions[EMPTY] = f"""contains(value, '""') AND value RLIKE {literal(empty)}"""
+        conditions[ANY_EMPTY] = f"""contains(value, '""') AND value RLIKE {literal(_ANY_EMPTY)}"""
         return conditions
 
     def shown(self, text: str) -> str:
         """SQL of a text for schema inference, with a field for each sign in it."""
         signs = self.signs
-        if not signs:
-            return text
         fields = ", ".join(f"if({sign}, '\"{name}\":0,', '')" for name, sign in signs.items())
         any_of = " OR ".join(f"({sign})" for sign in signs.values())
         return f"if({any_of}, regexp_replace({text}, {literal(_OBJECT)}, concat('{{', {fields})), {text})"
+
+    def of_signs(self, fields: Sequence[StructField], signs: Set[str]) -> Set[str]:
+        """Doubts about fields of files, by the signs in their texts.
+
+        Args:
+            fields: the fields as they are inferred, with or without ours.
+            signs: signs that their texts have.
+        """
+        if ANY_EMPTY not in signs:
+            return signs & ALL
+        return signs & ALL | ({EMPTY} if self.maps or self._has_new_types(fields) else set())
+
+    def _has_new_types(self, fields: Sequence[StructField]) -> bool:
+        """Whether fields, or parts of them, that are not known as such come to have columns that are not text."""
+        names: set[str] = set()
+        for field in fields:
+            kind = field.dataType if self.infers else as_text(field.dataType)
+            if not is_text(kind) and field.name not in self.texts | _OURS:
+                names.update([field.name], inner_names(kind))
+        return not names <= self.typed
 
 
 def on_record(fields: Sequence[StructField], doubts: Set[str]) -> list[StructField]:
     """Fields of files without ours, with the doubts about their values in their metadata."""
     from pyspark.sql.types import StructField
 
-    own = [field for field in fields if field.name not in ALL]
+    own = [field for field in fields if field.name not in _OURS]
     about = {DOUBTFUL: sorted(doubts & ALL)}
     return [StructField(field.name, field.dataType, metadata=about) for field in own] if about[DOUBTFUL] else own
 

@@ -21,8 +21,13 @@ if TYPE_CHECKING:
 # Marker of a number that is written as a text: another one in each process, so that no text that lands can have it.
 NUMBER = f"_sluicegate_number_{secrets.token_hex(8)}:"
 
-# What lies before a number (texts as a whole, and all else), and the number. Possessive, as a text may be long.
-_NUMBERS = r'\G((?:[^"0-9-]++|-(?![0-9])|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+)(-?[0-9][0-9.eE+-]*+)'
+# What lies before a number, and the number. Texts are passed over as a whole, and so are names without quotes and
+# comments, as the reader's options allow them. Possessive, as a text may be long.
+_TEXTS = r""""[^"\\]*+(?:\\.[^"\\]*+)*+"|'[^'\\]*+(?:\\.[^'\\]*+)*+\'"""
+_NAMES = r"[A-Za-z_$\x{80}-\x{10FFFF}][A-Za-z0-9_$\x{80}-\x{10FFFF}]*+"
+_COMMENTS = r"/\*(?:[^*]++|\*(?!/))*+\*/|//[^\r\n]*+"
+_OTHERS = r"""[^"'/0-9A-Za-z_$\x{80}-\x{10FFFF}-]++|-(?![0-9])"""
+_NUMBERS = rf"(?s)\G((?:{_OTHERS}|{_TEXTS}|{_NAMES}|{_COMMENTS})*+)(-?[0-9][0-9.eE+-]*+)"
 _TAGGED = rf'"{NUMBER}([^"]*)"|{NUMBER}'
 
 # Corrupt-record column of from_json, for texts of another shape.

@@ -28,7 +28,8 @@ def same_number(binary: Expression, decimal: Expression) -> Expression:
 
     number = binary.cast("double")
     scaled = number * F.lit(2.0**_PLACES)
-    fraction = scaled % F.lit(2.0**_PLACES)
+    # NULL of a number near the end of the type, which scaling makes infinite: the cast of a NaN would raise.
+    fraction = F.nanvl(scaled % F.lit(2.0**_PLACES), F.lit(None).cast("double"))
     step = F.lit(Decimal(1) / 2**_PLACES)
     same = [
         fraction == fraction.cast("bigint").cast("double"),

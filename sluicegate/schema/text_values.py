@@ -30,6 +30,10 @@ _BEGINS_WITH_DAY = r"^\s*[+-]?[0-9]+-[0-9]{1,2}-[0-9]{1,2}"
 # Characters of a time format that stand for a zone, and the zone that the lake has.
 _ZONES, _UTC = frozenset("VzOXxZ"), r"(?i)(Z|UTC|GMT|[+-]00(:?00)?)\s*$"
 
+# What makes a number of a text for Java alone: 7d and 5F are periods and codes, and 0x1p3 is hexadecimal. The first
+# search is all that most texts need.
+_JAVA_LETTERS, _OF_JAVA = "[dDfFxX]", r"[xX]|[0-9.][dDfF][\x00-\x20]*$"
+
 # A number without an exponent, and one that is not zero.
 _PLAIN, _NOT_ZERO = r"^\s*[+-]?[0-9]*[.]?[0-9]*\s*$", r"^[^eE]*[1-9]"
 
@@ -103,7 +107,7 @@ def _value(raw: Expression, target: DataType, options: Mapping[str, str]) -> Exp
         case BooleanType():  # as for Spark's readers, a digit is a number
             return F.when(~F.trim(raw).isin("0", "1"), value)
         case DecimalType():
-            return F.when(~_has_digits_behind(raw, target.scale), value)
+            return F.when(_is_ascii(raw) & ~_has_digits_behind(raw, target.scale), value)
         case FloatType() | DoubleType():
             return F.when(~_differs(raw, value, target), value)
         case DateType():
@@ -145,6 +149,13 @@ def _is_midnight(raw: Expression, day: Expression) -> Expression:
     return (local == midnight) & (instant == midnight) & ~_has_nanoseconds(raw)
 
 
+def _is_ascii(raw: Expression) -> Expression:
+    """Whether a text has ASCII characters alone; Java reads the digits of all scripts as those of a decimal."""
+    from pyspark.sql import functions as F
+
+    return F.octet_length(raw) == F.length(raw)
+
+
 def _has_digits_behind(raw: Expression, scale: int) -> Expression:
     """Whether a number has non-zero digits beyond ``scale`` decimal places."""
     from pyspark.sql import functions as F
@@ -179,5 +190,6 @@ def _differs(raw: Expression, value: Expression, target: DataType) -> Expression
     number = raw.try_cast(exact)
     printed = F.coalesce(number == value.try_cast(exact), F.lit(False))
     great = (F.abs(value) >= F.lit(skips)) & ~infinite & raw.rlike(_PLAIN)
-    whole = great & ~(printed | same_number(value, number))
-    return infinite | vanished | F.when(great, whole).otherwise(longer)
+    whole = ~(printed | same_number(value, number)) | _has_digits_behind(raw, exact.scale)
+    of_java = raw.rlike(_JAVA_LETTERS) & raw.rlike(_OF_JAVA)
+    return of_java | infinite | vanished | F.when(great, whole).otherwise(longer)

@@ -96,20 +96,23 @@ def _atomic(raw: Expression, source: DataType, target: DataType) -> Fitted:
 def _number(raw: Expression, value: Expression, source: DataType, target: DataType) -> Fitted:
     """Fits a number; a cast saturates at the ends of a type, and a cast back may hide it."""
     from pyspark.sql import functions as F
-    from pyspark.sql.types import DecimalType, FractionalType
+    from pyspark.sql.types import DecimalType
 
     if common(target, source) == target:
         return Fitted(value, None)
-    binary = isinstance(target, FractionalType) and not isinstance(target, DecimalType)
-    if isinstance(source, DecimalType) and binary:
+    if isinstance(source, DecimalType) and _is_binary(target):
         fits = raw.isNull() | same_number(value, raw)
         return Fitted(F.when(fits, value), ~fits)
     fits = value.try_cast(source).eqNullSafe(raw)
-    if binary and source.simpleString() in _BITS:
+    if _is_binary(target) and source.simpleString() in _BITS:
         fits &= F.coalesce(value < F.lit(2.0 ** _BITS[source.simpleString()]), F.lit(True))
-    elif target.simpleString() in _BITS:
+    elif _is_binary(source) and target.simpleString() in _BITS:
         fits &= F.coalesce(raw.cast("double") < F.lit(2.0 ** _BITS[target.simpleString()]), F.lit(True))
     return Fitted(F.when(fits, value), ~fits)
+
+
+def _is_binary(kind: DataType) -> bool:
+    return kind.simpleString() in ("float", "double")
 
 
 def _variant(raw: Expression, source: DataType, target: DataType) -> Fitted:
@@ -153,8 +156,9 @@ def _array(raw: Expression, source: ArrayType, target: ArrayType, of_text: OfTex
 
 
 def _map(raw: Expression, source: MapType, target: MapType, of_text: OfText) -> Fitted:
-    """Fits a map; one with a key that does not fit, which cannot be NULL, is lost as a whole."""
+    """Fits a map; one with a key that does not fit, which cannot be NULL, or with two that become one is lost whole."""
     from pyspark.sql import functions as F
+    from pyspark.sql.types import StringType
 
     def key(one: Expression) -> Fitted:
         return fitted(one, source.keyType, target.keyType, of_text)
@@ -166,18 +170,33 @@ def _map(raw: Expression, source: MapType, target: MapType, of_text: OfText) -> 
     lost_keys, lost = _exists(F.map_keys(raw), key), _exists(F.map_values(raw), item)
     if source.keyType.simpleString() != target.keyType.simpleString():
         value = F.transform_keys(value, lambda one, _: key(one).value)
+    if isinstance(source.keyType, StringType) and not isinstance(target.keyType, StringType):
+        lost_keys = any_of([lost_keys, _collide(F.transform(F.map_keys(raw), lambda one: key(one).value))])
     if lost_keys is not None:
         value = F.when(~lost_keys, value)
     return Fitted(value, any_of([lost_keys, lost]))
+
+
+def _collide(keys: Expression) -> Expression:
+    """Whether texts that are the keys of a map become one key, as ``1.0`` and ``1.00`` do; Spark refuses such a map."""
+    from pyspark.sql import functions as F
+
+    return F.coalesce(F.size(F.array_distinct(keys)) < F.size(keys), F.lit(False))
 
 
 def _exists(parts: Expression, fit: Callable[[Expression], Fitted]) -> Expression | None:
     """Whether a part of an array does not fit; None if each always does."""
     from pyspark.sql import functions as F
 
-    if fit(F.lit(None)).lost is None:
-        return None
-    return F.coalesce(F.exists(parts, lambda one: _some(fit(one).lost)), F.lit(False))
+    losses: list[Expression | None] = []
+
+    def is_lost(part: Expression) -> Expression:
+        losses.append(fit(part).lost)
+        return _some(losses[-1])
+
+    # The function is called at once, and just once: a type of many levels would be gone through again at each.
+    condition = F.coalesce(F.exists(parts, is_lost), F.lit(False))
+    return None if losses[-1] is None else condition
 
 
 def _some(lost: Expression | None) -> Expression:

@@ -8,6 +8,7 @@ https://spark.apache.org/docs/latest/sql-ref-ansi-compliance.html#useful-functio
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -20,6 +21,9 @@ _Failed = Callable[[list[str]], str]
 
 # Column of a text that from_json and its like could not read, or of which a value does not fit.
 _MISFIT = "_sluicegate_misfit"
+
+# Beginning of a schema that is one type, and no list of columns.
+_NESTED = re.compile(r"(STRUCT|ARRAY|MAP)\s*<", re.IGNORECASE)
 
 _DAYS = "'SU','SUN','SUNDAY','MO','MON','MONDAY','TU','TUE','TUESDAY','WE','WED','WEDNESDAY','TH','THU','THURSDAY',\
 'FR','FRI','FRIDAY','SA','SAT','SATURDAY'"
@@ -48,7 +52,8 @@ def _make_date(arguments: list[str]) -> str:
 def _outside(arguments: list[str]) -> str:
     """No element of an array; a key that a map does not have is none that fails."""
     of, at = arguments
-    size = f"abs(TRY_CAST(({at}) AS BIGINT)) > size({of})"
+    # By way of a text: Spark casts no day, which may be the key of a map, to a number.
+    size = f"abs(TRY_CAST(CAST(({at}) AS STRING) AS BIGINT)) > size({of})"
     return f"typeof({of}) LIKE 'array<%' AND {size}"
 
 
@@ -87,15 +92,15 @@ def _unread(function: str) -> _Failed:
         if written[:1] not in "'\"" or not inner.lower().startswith("map(") or not inner.endswith(")"):
             return no_text
         fields = written[1:-1].strip()
-        if fields.startswith(("{", "[")):
+        if fields.startswith(("{", "[")) or fields.upper() == "VARIANT":
             return no_text
-        nested = fields.upper().startswith(("STRUCT<", "ARRAY<", "MAP<"))
+        nested = _NESTED.match(fields)
         wanted = f"'columnNameOfCorruptRecord', '{_MISFIT}'"
         own = inner[4:-1].strip()
         named = f"map({own}, {wanted})" if own else f"map({wanted})"
         quote = written[0]
         if function != "from_json":
-            fields = fields[7:-1] if fields.upper().startswith("STRUCT<") else fields
+            fields = fields[nested.end() : -1] if nested else fields
             whole = f"{quote}{fields}, {_MISFIT} STRING{quote}"
             return f"{function}({text}, {whole}, {named}).{_MISFIT} IS NOT NULL"
         kind = fields if nested else f"STRUCT<{fields}>"

@@ -40,3 +40,11 @@ def inner_names(kind: DataType) -> list[str]:
 def has_double(kind: DataType) -> bool:
     """Whether a type is DOUBLE, or has such a part."""
     return "double" in {kind.typeName(), *(field.dataType.typeName() for field in _inner(kind))}
+
+
+def has_typed_map(kind: DataType) -> bool:
+    """Whether a type is a map of values that are not text, or has such a part."""
+    from pyspark.sql.types import MapType
+
+    parts = [kind, *(field.dataType for field in _inner(kind))]
+    return any(isinstance(part, MapType) and not is_text(part.valueType) for part in parts)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sluicegate.sql.identifiers import quoted
+from sluicegate.sql.type_parts import is_text
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
@@ -79,7 +80,8 @@ def _within(target: DataType, found: DataType, leaf: Callable[[DataType, DataTyp
     if isinstance(target, ArrayType) and isinstance(found, ArrayType):
         return _within(target.elementType, found.elementType, leaf)
     if isinstance(target, MapType) and isinstance(found, StructType):
-        return all(_within(target.valueType, field.dataType, leaf) for field in found)
+        # Spark's readers make texts of the keys, whatever type they are to have.
+        return is_text(target.keyType) and all(_within(target.valueType, field.dataType, leaf) for field in found)
     return leaf(target, found)
 
 

@@ -54,6 +54,9 @@ _WITHOUT_ARGUMENTS = {"unix_timestamp": "write unix_timestamp(receipt_time), of 
 # (SpecialDatetimeValues).
 _MOMENT = re.compile(r"\s*(now|today|tomorrow|yesterday)(\s+\S+)?\s*", re.IGNORECASE)
 
+# Functions of one text that cast it.
+_CASTING = {"to_date", "try_to_date", "to_timestamp", "try_to_timestamp", "to_timestamp_ntz", "to_timestamp_ltz"}
+
 _MOMENTS = (exp.DataType.Type.DATE, exp.DataType.Type.TIMESTAMP, exp.DataType.Type.TIMESTAMPLTZ,
             exp.DataType.Type.TIMESTAMPNTZ, exp.DataType.Type.TIMESTAMPTZ)  # fmt: skip
 
@@ -70,12 +73,26 @@ def objections(tokens: Tokens, tree: exp.Query) -> Iterator[QuerySyntax]:
         if instead := _instead(tokens, index, name):
             message = f"{name} gives a record another value each time that it is evaluated: {instead}"
             yield QuerySyntax(message, tokens.line(index))
+        if moment := _moment_in_call(tokens, index, name):
+            yield QuerySyntax(_of_run(moment), tokens.line(index))
     for cast in tree.find_all(exp.Cast):
         text = cast.this
         constant = isinstance(text, exp.Literal) and text.is_string and _MOMENT.fullmatch(text.this)
         if constant and cast.to.this in _MOMENTS:
-            message = f"'{text.this}' is a time of the run, another one each time that a record is evaluated: {_DAY}"
-            yield QuerySyntax(message, _line(tokens, text.this))
+            yield QuerySyntax(_of_run(text.this), _line(tokens, text.this))
+
+
+def _of_run(moment: str) -> str:
+    return f"'{moment}' is a time of the run, another one each time that a record is evaluated: {_DAY}"
+
+
+def _moment_in_call(tokens: Tokens, index: int, name: str) -> str:
+    """Text that is a time of the run, of which a call makes a date or a timestamp; empty if it is no such call."""
+    if name not in _CASTING or not tokens.is_type(index + 2, TokenType.STRING):
+        return ""
+    text = tokens.raw(index + 2)[1:-1]
+    alone = tokens.is_type(index + 1, TokenType.L_PAREN) and tokens.closing(index + 1) == index + 3
+    return text if alone and _MOMENT.fullmatch(text) else ""
 
 
 def by_arrival(text: str) -> str:

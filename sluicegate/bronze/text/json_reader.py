@@ -121,7 +121,7 @@ class JsonFiles:
         found = self._fields(flat.selectExpr(f"{shown} AS value"))
         names = {field.name for field in found}
         if ODD not in names and UNNAMED not in names:
-            yield Group(json_doubts.on_record(found, names), list(paths))
+            yield Group(json_doubts.on_record(found, self.doubts.of_signs(found, names)), list(paths))
             return
         # Of all together: a column's type is that of all its values in the ledger batch, however its files are grouped.
         fields = json_doubts.on_record(
@@ -163,7 +163,8 @@ class JsonFiles:
         whole = [path for path in paths if path in odd or path not in kinds]
         if whole:
             # Of all together, as above.
-            yield Group(json_doubts.on_record(self._fields_of_files(whole, odd), doubts), whole)
+            fields = self._fields_of_files(whole, odd)
+            yield Group(json_doubts.on_record(fields, self.doubts.of_signs(fields, doubts)), whole)
         if of["text"]:
             texts = self._texts(of["text"], whole=True).selectExpr(f"{SHOWN} AS value")
             yield Group(json_doubts.on_record(self._fields(texts), json_doubts.ALL), of["text"], "lines", whole=True)
@@ -205,23 +206,42 @@ class JsonFiles:
         return texts.where(FILLED).selectExpr("value", f"{self._one} AS sound", f"_metadata AS {ABOUT}")
 
     def parsed(self, group: Group, schema: StructType) -> DataFrame:
-        """The records of a group's texts, read with a schema that ends with the field of the corrupt record."""
+        """The records of a group's texts, read with a schema that ends with the field of the corrupt record.
+
+        Fields that are text, and all others, such as a VARIANT, are parsed apart: the numbers of the former are tagged.
+        """
         from pyspark.sql import functions as F
-        from pyspark.sql.types import ArrayType
+
+        of_parts = {
+            "texts": [field for field in schema if is_text(field.dataType) and field.name != CORRUPT_AS],
+            "typed": [field for field in schema if not is_text(field.dataType)],
+        }
+        parts = [part for part, fields in of_parts.items() if fields]
+        # from_json would make doubles of the numbers before it makes texts of them.
+        named = self.texts(group).withColumn("typed", F.expr(NAMED))
+        texts = named.withColumn("texts", json_values.tagged(F.col("typed")))
+        arrays = [self._records(part, [*of_parts[part], schema[CORRUPT_AS]]).alias(part) for part in parts]
+        both = texts.select(F.when(F.col("sound"), F.arrays_zip(*arrays)).alias("all"), "value", ABOUT)
+        each = both.where("all IS NULL OR size(all) > 0").select(F.explode_outer("all").alias("j"), "value", ABOUT)
+        part_of = {field.name: part for part in parts for field in of_parts[part]}
+        fields = [named_back(F.col(f"j.{part_of[f.name]}").getField(f.name), f) for f in schema if f.name in part_of]
+        damaged = " OR ".join(f"j.{part} IS NULL OR j.{part}.{CORRUPT_AS} IS NOT NULL" for part in parts)
+        # The text as it is in the file, not as it was given to the parser.
+        return each.select(*fields, F.expr(f"if({damaged}, value, NULL)").alias(CORRUPT_AS), ABOUT)
+
+    def _records(self, text: str, fields: Sequence[StructField]) -> Expression:
+        """Array of the records of a text, each with some fields; NULL of an array that cannot be parsed.
+
+        Args:
+            text: column with the text.
+            fields: the fields, and that of the corrupt record.
+        """
+        from pyspark.sql import functions as F
+        from pyspark.sql.types import ArrayType, StructType
 
         options = {**self.options, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_AS}
-        # from_json would make doubles of the numbers before it makes texts of them.
-        texts_alone = all(is_text(field.dataType) for field in schema)
-        named = json_values.tagged(F.expr(NAMED)) if texts_alone else F.expr(NAMED)
-        texts = self.texts(group).withColumn("named", named)
-        one = F.array(F.from_json("named", schema, options))
-        parsed = F.when(F.expr(ARRAY), F.from_json("named", ArrayType(schema), options)).otherwise(one)
-        both = texts.select(F.when(F.col("sound"), parsed).alias("all"), "value", ABOUT)
-        each = both.where("all IS NULL OR size(all) > 0").select(F.explode_outer("all").alias("j"), "value", ABOUT)
-        fields = [named_back(F.col("j").getField(f.name), f) for f in schema if f.name != CORRUPT_AS]
-        # The text as it is in the file, not as it was given to the parser.
-        corrupt = f"if(j IS NULL OR j.{CORRUPT_AS} IS NOT NULL, value, NULL)"
-        return each.select(*fields, F.expr(corrupt).alias(CORRUPT_AS), ABOUT)
+        one = F.array(F.from_json(text, StructType([*fields]), options))
+        return F.when(F.expr(ARRAY), F.from_json(text, ArrayType(StructType([*fields])), options)).otherwise(one)
 
     def variants(self, group: Group, name: str) -> DataFrame:
         """Each line, or each file, as one VARIANT in the column ``name``."""

@@ -111,6 +111,97 @@ def test_a_nested_value_that_does_not_fit_rescues_itself(spark: SparkSession, wo
     assert [row["a"] for row in rows][:4] == [[("k1", "x")], [], None, [("k2", "y")]]
 
 
+# More of a table's definition, fields of a record, those of one with an empty text, and what is rescued of it.
+EMPTY_TEXTS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, str]]] = [
+    ("inferColumnTypes: true", {"n": 5}, {"n": ""}, {"n": ""}),
+    ("inferColumnTypes: true", {"o": {"n": 5}}, {"o": {"n": ""}}, {"o": '{"n":""}'}),
+    ("inferColumnTypes: false", {"o": {"n": 5}}, {"o": ""}, {"o": ""}),
+    ("schemaHints: 'm MAP<STRING, BIGINT>'", {"m": {"k": 5}}, {"m": {"k": ""}}, {"m": '{"k":""}'}),
+    ("schemaHints: 'l ARRAY<ARRAY<BIGINT>>'", {"l": [[5]]}, {"l": [[1], [""]]}, {"l": '[[1],[""]]'}),
+]
+
+
+def test_an_empty_text_takes_nothing_from_its_neighbours(spark: SparkSession, workspace: Workspace) -> None:
+    tables = [f"  t{n}: {{path: '${{landing}}/t{n}', format: json, {case[0]}}}\n" for n, case in enumerate(EMPTY_TEXTS)]
+    workspace.define(f"name: heart_rate\nbronze:\n{''.join(tables)}")
+    for n, (_, filled, empty, _) in enumerate(EMPTY_TEXTS):
+        lines = [{"id": 1, "t": "", **filled}, {"id": 2, "t": "x", **empty}]
+        workspace.land(f"t{n}/a.json", "\n".join(json.dumps(line, separators=(",", ":")) for line in lines))
+    reports = workspace.run(spark, "bronze")
+    for n, (*_, rescued) in enumerate(EMPTY_TEXTS):
+        assert reports[f"t{n}"].corrupt == 0
+        _, rows = held(workspace, f"t{n}")
+        assert [(row["t"], row["rescued"]) for row in rows] == [("", {}), ("x", rescued)]
+
+
+def test_names_and_texts_without_double_quotes_keep_their_digits(spark: SparkSession, workspace: Workspace) -> None:
+    """Beside an array, by which the lines of a file are read one by one."""
+    options = "{allowUnquotedFieldNames: true, allowComments: true}"
+    workspace.define(
+        f"name: heart_rate\nbronze:\n  things: {{path: '${{landing}}/things', format: json, options: {options}}}\n"
+    )
+    lines = [
+        "{'id': '1', 'a1': 'it is 5', 'n': 12345678901234567890.123}",
+        "{id: '2', a1: \"don't 6\", n: 7 /* it's 8 */}",
+        '[{"id": "3", "a1": "x\'9", "n": -1.50}]',
+    ]
+    workspace.land("things/a.json", "\n".join(lines))
+    workspace.run(spark, "bronze")
+    _, rows = held(workspace, "things")
+    assert [(row["a1"], row["n"]) for row in rows] == [
+        ("it is 5", "12345678901234567890.123"),
+        ("don't 6", "7"),
+        ("x'9", "-1.50"),
+    ]
+
+
+def test_texts_beside_a_variant_keep_their_digits(spark: SparkSession, workspace: Workspace) -> None:
+    table = "format: json, schemaHints: 'v VARIANT'"
+    workspace.define(f"name: heart_rate\nbronze:\n  things: {{path: '${{landing}}/things', {table}}}\n")
+    lines = [
+        '{"id":1,"n":12345678901234567890.123,"v":{"a":1.10}}',
+        '[{"id":2,"n":1.50,"v":"x7"},{"id":3,"n":"y"}]',
+        '{"id":4,"n":2.0} {}',
+    ]
+    workspace.land("things/a.json", "\n".join(lines))
+    assert workspace.run(spark, "bronze")["things"].corrupt == 1
+    found = spark.read.format("delta").load(workspace.uri("things"))
+    rows = found.selectExpr("id", "n", "to_json(v)", "_corrupt_record").orderBy("id").collect()
+    assert [tuple(row) for row in rows] == [
+        (None, None, None, lines[2]),
+        ("1", "12345678901234567890.123", '{"a":1.1}', None),
+        ("2", "1.50", '"x7"', None),
+        ("3", "y", None, None),
+    ]
+
+
+def test_a_decimal_at_the_end_of_a_whole_type_fits(spark: SparkSession) -> None:
+    """As of unsigned numbers of Parquet, which Spark reads as decimals."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import DecimalType, LongType
+
+    from sluicegate.schema import typed_values
+
+    numbers = [2**63 - 1, 2**63 - 512, -(2**63), 2**63, 2**64 - 1]
+    frame = spark.createDataFrame([(Decimal(number),) for number in numbers], "v DECIMAL(20,0)")
+    fit = typed_values.fitted(F.col("v"), DecimalType(20, 0), LongType())
+    assert fit.lost is not None
+    rows = frame.select(fit.value, fit.lost).collect()
+    assert [tuple(row) for row in rows] == [(n, False) if n < 2**63 else (None, True) for n in numbers]
+
+
+def test_keys_of_a_map_that_become_one_cost_their_map(spark: SparkSession, workspace: Workspace) -> None:
+    hints = "schemaHints: 'm MAP<DOUBLE, STRING>'"
+    workspace.define(f"name: heart_rate\nbronze:\n  things: {{path: '${{landing}}/things', format: json, {hints}}}\n")
+    workspace.land("things/a.json", '{"id":1,"m":{"1.0":"a","2":"b"}}\n{"id":2,"m":{"1.0":"a","1.00":"b"}}')
+    workspace.run(spark, "bronze")
+    _, rows = held(workspace, "things")
+    assert [(row["m"], row["rescued"]) for row in rows] == [
+        ([(1.0, "a"), (2.0, "b")], {}),
+        (None, {"m": '{"1.0":"a","1.00":"b"}'}),
+    ]
+
+
 def test_a_column_has_no_type_before_its_first_value(spark: SparkSession, workspace: Workspace) -> None:
     workspace.define(
         "name: heart_rate\nbronze:\n"
@@ -157,11 +248,14 @@ def test_a_type_is_inferred_only_if_it_gives_back_every_text(spark: SparkSession
         "name: heart_rate\nbronze:\n  things: {path: '${landing}/things', format: csv, inferColumnTypes: true, "
         "options: {header: true}}\n"
     )
-    cells = "id,zip,code,phone,long,n,d\n1,01234,1E5,+49301,0.1234567890123456789,1.50,2024-01-02\n2,5,7,8,1,1e-3,\n"
+    cells = (
+        "id,zip,code,phone,long,n,d,period\n1,01234,1E5,+49301,0.1234567890123456789,1.50,2024-01-02,7d\n"
+        "2,5,7,8,1,1e-3,,1d\n"
+    )
     workspace.land("things/a.csv", cells)
     workspace.run(spark, "bronze")
     kinds, rows = held(workspace, "things")
-    assert {name for name, kind in kinds.items() if kind == "string"} >= {"zip", "code", "phone", "long"}
+    assert {name for name, kind in kinds.items() if kind == "string"} >= {"zip", "code", "phone", "long", "period"}
     assert (kinds["id"], kinds["n"], kinds["d"]) == ("int32", "double", "date32[day]")
     assert (rows[0]["zip"], rows[0]["code"], rows[0]["n"], rows[1]["n"]) == ("01234", "1E5", 1.5, 0.001)
     workspace.land("things/b.csv", "id,zip,code,phone,long,n,d\n003,x,x,x,x,007,2024\n")

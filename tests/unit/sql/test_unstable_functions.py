@@ -39,6 +39,8 @@ def test_a_function_of_the_run_is_refused_with_what_to_write(name: str) -> None:
         ("CAST('now' AS TIMESTAMP) AS t", "", "'now'"),
         ("DATE 'today' AS t", "", "'today'"),
         ("TIMESTAMP 'Tomorrow UTC' AS t", "", "'Tomorrow UTC'"),
+        ("to_date('today') AS t", "", "'today'"),
+        ("Try_To_Timestamp( 'now' ) AS t", "", "'now'"),
     ],
 )
 def test_other_spellings(items: str, rest: str, told: str) -> None:
@@ -52,6 +54,7 @@ def test_other_spellings(items: str, rest: str, told: str) -> None:
         "user", "s.current_date", "s.`uuid`", "`now`", "v AS current_date", "current_date.year AS y", "'now()' AS t",
         "unix_timestamp(at) AS t", "'today' AS word", "CAST('epoch' AS DATE) AS d", "uuid", "shuffle AS s2 -- rand()",
         "CAST(now AS DATE) AS d", "details.rand",
+        "to_date('today', 'yyyy') AS d", "to_date('2024-01-01') AS d", "to_date",
     ],
 )  # fmt: skip
 def test_columns_and_texts_of_these_names_are_none(items: str) -> None:
