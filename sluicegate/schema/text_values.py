@@ -36,6 +36,9 @@ _PLAIN, _NOT_ZERO = r"^\s*[+-]?[0-9]*[.]?[0-9]*\s*$", r"^[^eE]*[1-9]"
 # A number that begins with a zero of its own, as postal codes do.
 _PADDED = r"^\s*[+-]?0[0-9]"
 
+# What Java takes for a binary number, and nobody who writes data: 12D, 7.5f and 0x1p3.
+_LITERAL = r"[0-9.][dDfF][\x00-\x20]*$|[xX]"
+
 # Digits of a fraction that a binary type gives back, and the number from which on it skips whole numbers.
 _BINARY = {"float": (9, 2.0**24), "double": (17, 2.0**53)}
 
@@ -103,9 +106,11 @@ def _value(raw: Expression, target: DataType, options: Mapping[str, str]) -> Exp
         case BooleanType():  # as for Spark's readers, a digit is a number
             return F.when(~F.trim(raw).isin("0", "1"), value)
         case DecimalType():
-            return F.when(~_has_digits_behind(raw, target.scale), value)
+            # Java knows the digits of all scripts, and the search for digits that are cut only those of this one.
+            ascii = F.octet_length(raw) == F.length(raw)
+            return F.when(ascii & ~_has_digits_behind(raw, target.scale), value)
         case FloatType() | DoubleType():
-            return F.when(~_differs(raw, value, target), value)
+            return F.when(~(_differs(raw, value, target) | raw.rlike(_LITERAL)), value)
         case DateType():
             return F.when(raw.rlike(_DAY) | (raw.rlike(_BEGINS_WITH_DAY) & _is_midnight(raw, value)), value)
         case TimestampType():  # a time of day alone would become one of today
