@@ -182,7 +182,7 @@ def union(new: DataFrame, retained: DataFrame) -> DataFrame:
         part = typed_values.fitted(column, old.dataType, kind)
         columns.append(part.value.alias(name))
         if part.lost is not None:
-            misfits.append(F.when(part.lost, column).alias(old.name))
+            misfits.append(F.when(part.lost, typed_values.printable(column, old.dataType)).alias(old.name))
     ours = [F.col(name) for name in PROVENANCE if name in retained.columns and name != RESCUED]
     rescued = _rescued(misfits) if misfits else F.col(RESCUED)
     both = new.unionByName(retained.select(*columns, rescued.alias(RESCUED), *ours), allowMissingColumns=True)

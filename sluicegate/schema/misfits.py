@@ -14,7 +14,7 @@ from operator import or_
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, AtomicType, DataType, MapType, StringType, StructType
+from pyspark.sql.types import ArrayType, AtomicType, BinaryType, DataType, MapType, StringType, StructType
 
 from sluicegate.schema.evolution import Column
 from sluicegate.schema.values import Value
@@ -24,6 +24,12 @@ from sluicegate.sql.types import as_ddl
 # A JSON object by its names, and an array, with each value as text: a text as it is, anything else as JSON.
 _MEMBERS = "MAP<STRING, STRING>"
 _ELEMENTS = "ARRAY<STRING>"
+
+# Member of every rescued data with the path of the record's file, which a field may be called, too.
+_FILE_PATH = "_file_path"
+
+# A map as ``typed_values.printable`` writes one whose keys no JSON object can have; keys come in their order.
+_ENTRIES = "ARRAY<STRUCT<value: STRING>>"
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,9 @@ def misfits(columns: Mapping[str, Stored], rescued: Expression, *, any_case: boo
         any_case: whether a field's name in another case is the same name; see ``readerCaseSensitive``.
     """
     members = F.map_entries(F.from_json(rescued, _MEMBERS))
+    if any(column.landed.lower() == _FILE_PATH for column in columns.values()):
+        paths = F.size(F.filter(members, lambda member: member["key"] == _FILE_PATH))
+        members = F.filter(members, lambda member: (member["key"] != _FILE_PATH) | (paths > 1))
     of_each = F.transform(members, lambda member: _misfit(columns, member["key"], member["value"], any_case=any_case))
     return F.when(rescued.isNotNull(), F.array_distinct(F.filter(of_each, lambda text: text.isNotNull())))
 
@@ -70,12 +79,13 @@ def _misfit(columns: Mapping[str, Stored], name: Expression, text: Expression, *
         value = F.try_element_at(_values(its, lower=False), name)
         case = case.when(_has(fields, name) & _lacks(text, value, kind), F.try_element_at(fields, name))
         if any_case:
-            # The same name in another case may be a field of its own beside this one: then its value fits.
+            # Beside a field of the very name the same name in another case is a field of its own, whatever its value;
+            # in a record that has only the latter, it is the value that the column lacks.
             fields = _map({field.lower(): of_column for field, of_column in landed.items()})
             named = F.try_element_at(_map({field.lower(): field for field in landed}), F.lower(name)) == name
             value = F.try_element_at(_values(its, lower=True), F.lower(name))
-            unfit = value.isNull() & _unfit(text, value, kind)
-            case = case.when(_has(fields, F.lower(name)) & ~named & unfit, F.try_element_at(fields, F.lower(name)))
+            lacks = _has(fields, F.lower(name)) & ~named & value.isNull()
+            case = case.when(lacks, F.try_element_at(fields, F.lower(name)))
     return case
 
 
@@ -109,16 +119,6 @@ def _differs(text: Expression, value: Expression, kind: DataType) -> Expression:
     return lost | ~landed.typed.eqNullSafe(value)
 
 
-def _unfit(text: Expression, value: Expression, kind: DataType) -> Expression:
-    """Whether the column's type does not hold a landed value."""
-    if isinstance(kind, (ArrayType, MapType, StructType)):
-        return _lacks_leaf(text, value, kind)
-    if not _is_comparable(kind):
-        return F.lit(False)
-    lost = Value(Column("", StringType(), "value", kind, "cast"), text, {}).lost
-    return F.lit(False) if lost is None else F.coalesce(lost, F.lit(False))
-
-
 def _is_comparable(kind: DataType) -> bool:
     """Whether the text of a landed value tells what the type makes of it; that of bytes is an encoding of them."""
     return isinstance(kind, AtomicType) and kind.typeName() not in ("binary", "variant", "string")
@@ -147,13 +147,29 @@ def _in_struct(text: Expression, value: Expression, kind: StructType) -> Express
 
 
 def _in_map(text: Expression, value: Expression, kind: MapType) -> Expression:
+    if not isinstance(kind.keyType, AtomicType):
+        return _in_entries(text, value, kind)
     members = F.from_json(text, _MEMBERS)
 
     def lacks(member: Expression) -> Expression:
-        key = member["key"].try_cast(kind.keyType)
-        return _lacks_leaf(member["value"], F.try_element_at(value, key), kind.valueType)
+        key = member["key"]
+        if isinstance(kind.keyType, BinaryType):
+            key = F.try_to_binary(key, F.lit("base64"))
+        return _lacks_leaf(member["value"], F.try_element_at(value, key.try_cast(kind.keyType)), kind.valueType)
 
-    return _lacks_part(text, members, F.exists(F.map_entries(members), lacks))
+    whole = value.isNull() & (F.size(members) > 0)
+    return _lacks_part(text, members, whole | F.exists(F.map_entries(members), lacks))
+
+
+def _in_entries(text: Expression, value: Expression, kind: MapType) -> Expression:
+    """``_in_map`` of keys that are no texts in JSON."""
+    entries = F.from_json(text, _ENTRIES)
+    items = F.coalesce(F.map_values(value), F.array().cast(as_ddl(ArrayType(kind.valueType))))
+    landed = F.transform(entries, lambda entry: entry["value"])
+    pairs = F.zip_with(landed, items, lambda one, own: _lacks_leaf(one, own, kind.valueType))
+    # An object, as former versions wrote such a map, does not say which keys it had.
+    whole = text.startswith("{") | (value.isNull() & (F.size(entries) > 0))
+    return _lacks_part(text, entries, whole | F.exists(pairs, lambda lacks: lacks))
 
 
 def _lacks_part(text: Expression, parts: Expression, lacks: Expression) -> Expression:

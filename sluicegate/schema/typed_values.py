@@ -209,3 +209,56 @@ def any_of(losses: list[Expression | None]) -> Expression | None:
     """Whether one of some parts is lost; None if none can be."""
     some = [lost for lost in losses if lost is not None]
     return reduce(lambda a, b: a | b, some) if some else None
+
+
+def printable(value: Expression, kind: DataType) -> Expression:
+    """A value in a form of which JSON has all.
+
+    Spark's JSON has of a key what Java prints of it: the number of a day, and of an array or bytes an address. Here
+    days and times are texts, bytes are in Base64, and a map by structs or arrays is a list of its entries.
+
+    Args:
+        value: the value.
+        kind: its type.
+    """
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import ArrayType, AtomicType, BinaryType, MapType, StructType
+
+    if not has_odd_keys(kind):
+        return value
+    if isinstance(kind, StructType):
+        fields = [printable(value.getField(field.name), field.dataType).alias(field.name) for field in kind]
+        return F.when(value.isNotNull(), F.struct(*fields))
+    if isinstance(kind, ArrayType):
+        return F.transform(value, lambda one: printable(one, kind.elementType))
+    if not isinstance(kind, MapType):
+        return value
+    if not isinstance(kind.keyType, AtomicType):
+        return F.transform(
+            F.map_entries(value),
+            lambda entry: F.struct(
+                printable(entry["key"], kind.keyType).alias("key"),
+                printable(entry["value"], kind.valueType).alias("value"),
+            ),
+        )
+    items = F.transform_values(value, lambda _, one: printable(one, kind.valueType))
+    if isinstance(kind.keyType, BinaryType):
+        return F.transform_keys(items, lambda key, _: F.base64(key))
+    return F.transform_keys(items, lambda key, _: key.cast("string")) if _is_odd_key(kind.keyType) else items
+
+
+def has_odd_keys(kind: DataType) -> bool:
+    """Whether a type has a map of whose keys JSON would not have all."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(kind, StructType):
+        return any(has_odd_keys(field.dataType) for field in kind)
+    if isinstance(kind, ArrayType):
+        return has_odd_keys(kind.elementType)
+    return isinstance(kind, MapType) and (_is_odd_key(kind.keyType) or has_odd_keys(kind.valueType))
+
+
+def _is_odd_key(kind: DataType) -> bool:
+    from pyspark.sql.types import AtomicType
+
+    return not isinstance(kind, AtomicType) or kind.typeName() in ("binary", "date", "timestamp", "timestamp_ntz")

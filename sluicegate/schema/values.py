@@ -48,7 +48,7 @@ class Value:
     @property
     def shown(self) -> Expression:
         """The value as it is rescued."""
-        return self.raw
+        return typed_values.printable(self.raw, self.column.read)
 
     @property
     def lost(self) -> Expression | None:

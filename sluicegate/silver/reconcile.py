@@ -13,6 +13,7 @@ from sluicegate.frames import rejected
 from sluicegate.frames.rejected import BROKEN
 from sluicegate.frames.row_rules import RowRules, Tally
 from sluicegate.schema.columns import FLOW, RECORD
+from sluicegate.schema.typed_values import has_odd_keys
 from sluicegate.silver import rescued, several_flows
 from sluicegate.silver.deduplicate import REPLACED, replaced
 from sluicegate.silver.evaluate import RowEvaluator
@@ -22,6 +23,7 @@ from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
+    from pyspark.sql.types import DataType
 
     from sluicegate.definition import SilverTable
     from sluicegate.definition.silver_flow import SilverFlow
@@ -75,7 +77,9 @@ class Reconciliation:
         broken = evaluator.rules.counts()
         sums["unfit"] = rescued.unexpected([*broken]) if evaluator.rules.unfit else "0L"
         text = [RECORD] if RECORD in rows.columns else []
-        shown = ", ".join(quoted(column) for column in (*evaluator.outputs, SOURCE, BROKEN, *text))
+        kinds = {field.name: field.dataType for field in rows.schema}
+        values = [_shown(column, kinds[column]) for column in evaluator.outputs]
+        shown = ", ".join([*values, *map(quoted, (SOURCE, BROKEN, *text))])
         sample = f"any_value(struct({shown})) FILTER (WHERE {DISPOSITION} = 'quarantine')"
         expressions = [*sums.values(), *broken.values(), sample]
 
@@ -241,6 +245,16 @@ def _together(nothing: Reconciliation, parts: Iterable[Reconciliation]) -> Recon
         failed = {name: count + one.failed[name] for name, count in failed.items()}
         sample = sample or one.sample
     return replace(nothing, sums=sums, failed=failed, sample=sample)
+
+
+def _shown(column: str, kind: DataType) -> str:
+    """A column of a sample, as Spark's text where Python may not have the value.
+
+    It has no times before the year 1 and after 9999, and no map whose keys are lists.
+    """
+    if has_odd_keys(kind) or any(word in kind.simpleString() for word in ("date", "timestamp")):
+        return f"CAST({quoted(column)} AS STRING) AS {quoted(column)}"
+    return quoted(column)
 
 
 def _sample(evaluator: RowEvaluator, row: Row | None) -> dict[str, Any] | None:

@@ -269,3 +269,43 @@ def test_a_type_is_inferred_only_if_it_gives_back_every_text(spark: SparkSession
         None,
         {"id": "003", "n": "007", "d": "2024"},
     )
+
+
+def test_keys_of_a_map_are_rescued_with_all_that_they_are(spark: SparkSession, workspace: Workspace) -> None:
+    """Spark's JSON has of a struct, an array or bytes as a key only what Java prints of it."""
+    workspace.define(
+        "name: heart_rate\nbronze:\n  things: {path: '${landing}/things', format: parquet}\n"
+        "silver:\n  good: {sql: 'SELECT * FROM STREAM(things)'}\n"
+    )
+    keys: list[tuple[str, pa.DataType, Any, Any]] = [
+        ("a", pa.struct([("k", pa.int32())]), {"k": 1}, [{"key": {"k": 1}, "value": 2.5}]),
+        ("b", pa.list_(pa.int32()), [1, 2], [{"key": [1, 2], "value": 2.5}]),
+        ("c", pa.binary(), b"\x00\xff", {"AP8=": 2.5}),
+        ("d", pa.date32(), date(2024, 1, 2), {"2024-01-02": 2.5}),
+    ]
+
+    def maps(kind: pa.DataType, item: Any) -> dict[str, pa.Array]:
+        return {name: pa.array([[(key, item)]], pa.map_(of, kind)) for name, of, key, _ in keys}
+
+    workspace.land("things/a.parquet", parquet(id=pa.array([1]), **maps(pa.int64(), 5)), age=90)
+    workspace.land("things/b.parquet", parquet(id=pa.array([2]), **maps(pa.float64(), 2.5)), age=80)
+    workspace.land("things/c.parquet", parquet(id=pa.array([3]), **maps(pa.float64(), 3.0)), age=70)
+    workspace.run(spark, "bronze", "silver")
+    _, rows = held(workspace, "things")
+    assert [row["rescued"] for row in rows] == [{}, {name: shown for name, _, _, shown in keys}, {}]
+    assert [row[name] for row in (rows[0], rows[2]) for name in "abcd"] == [
+        [(key, item)] for item in (5, 3) for _, _, key, _ in keys
+    ]
+    assert sorted(workspace.rows("good", "id")) == [(1,), (3,)]
+    rules = [f"{name} fits its type" for name in "abcd"]
+    assert workspace.rows("good_quarantine", "id", "_failed_expectations") == [(2, rules)]
+
+
+def test_a_seat_is_no_number(spark: SparkSession, workspace: Workspace) -> None:
+    workspace.define(
+        "name: heart_rate\nbronze:\n"
+        "  things: {path: '${landing}/things', format: csv, options: {header: true}, inferColumnTypes: true}\n"
+    )
+    workspace.land("things/a.csv", "id,seat\n1,12D\n2,14F\n3,3D\n")
+    workspace.run(spark, "bronze")
+    assert sorted(workspace.rows("things", "id", "seat")) == [(1, "12D"), (2, "14F"), (3, "3D")]

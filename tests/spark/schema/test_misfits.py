@@ -54,6 +54,26 @@ CASES: list[tuple[str, str, Any, bool]] = [
     ("MAP<STRING, INT>", "map('a', 1, 'b', CAST(NULL AS INT))", {"a": 1, "b": None}, False),
     ("MAP<INT, STRUCT<a: INT>>", "map(1, named_struct('a', 1))", {"1": {"a": 1, "z": 1}}, False),
     ("MAP<INT, STRUCT<a: INT>>", "map(1, named_struct('a', 1))", {"1": {"a": 1}, "x": {"a": 1}}, True),
+    ("MAP<INT, INT>", "NULL", {"x": None}, True),
+    ("MAP<INT, INT>", "NULL", {}, False),
+    (
+        "MAP<DATE, STRUCT<a: INT>>",
+        "map(DATE '2024-01-01', named_struct('a', 1))",
+        {"2024-01-01": {"a": 1, "z": 1}},
+        False,
+    ),
+    ("MAP<BINARY, STRUCT<a: INT>>", "map(X'00FF', named_struct('a', 1))", {"AP8=": {"a": 1, "z": 1}}, False),
+    ("MAP<BINARY, STRUCT<a: INT>>", "map(X'00FF', named_struct('a', 1))", {"AP8=": {"a": 1}, "AA==": {"a": 1}}, True),
+    ("MAP<STRUCT<k: INT>, INT>", "map(struct(1), 1)", [{"key": {"k": 1}, "value": 1}], False),
+    ("MAP<STRUCT<k: INT>, INT>", "map(struct(1), CAST(NULL AS INT))", [{"key": {"k": 1}, "value": 2.5}], True),
+    ("MAP<STRUCT<k: INT>, INT>", "NULL", [{"key": {"k": 1}}], True),
+    (
+        "MAP<ARRAY<INT>, STRUCT<a: INT>>",
+        "map(array(1), named_struct('a', 1))",
+        [{"key": [1], "value": {"a": 1, "z": 2}}],
+        False,
+    ),
+    ("MAP<ARRAY<INT>, INT>", "map(array(1), CAST(NULL AS INT))", {"address@1": 1}, True),  # as former versions wrote it
 ]
 
 
@@ -81,4 +101,13 @@ def test_names_in_another_case_and_rows_without_rescued_data(spark: SparkSession
     stored = {c: misfits.Stored(rows.schema[c].dataType, c, c) for c in ("amount", "day")}
     both = [misfits.misfits(stored, F.col("rescued"), any_case=any_case) for any_case in (False, True)]
     found = [tuple(row) for row in rows.orderBy("n").select(*both).collect()]
-    assert found == [(None, None), ([], ["amount"]), ([], []), ([], []), (["amount", "day"], ["amount", "day"])]
+    assert found == [(None, None), ([], ["amount"]), ([], ["amount"]), ([], []), (["amount", "day"], ["amount", "day"])]
+
+
+def test_the_path_of_the_file_is_no_field_of_that_name(spark: SparkSession) -> None:
+    texts = ['{"new": 1, "_file_path": "f"}', '{"_file_path": "x", "_file_path": "f"}']
+    rows = spark.createDataFrame([(n, text) for n, text in enumerate(texts)], "n INT, rescued STRING")
+    rows = rows.selectExpr("*", "CAST(NULL AS INT) AS _file_path")
+    stored = {"path": misfits.Stored(rows.schema["_file_path"].dataType, "_file_path", "_file_path")}
+    found = rows.orderBy("n").select(misfits.misfits(stored, F.col("rescued"), any_case=False)).collect()
+    assert [names for (names,) in found] == [[], ["path"]]

@@ -283,3 +283,17 @@ def test_a_record_that_is_left_out_for_a_rescued_value_is_quarantined(
     job = Job(workspace.definition, workspace.lake, "silver", {"run_id": "f"}, spark, only="kept", full_refresh=True)
     with pytest.raises(ExpectationFailed, match="amount fits its type"):
         job.run()
+
+
+def test_a_sample_may_have_what_python_has_not(spark: SparkSession, workspace: Workspace) -> None:
+    """A day after the year 9999 would stop every run of the table from then on."""
+    workspace.define(
+        'name: heart_rate\nbronze:\n  raw: {path: "${landing}/raw", format: json, '
+        'schemaHints: "id INT, day DATE, times ARRAY<TIMESTAMP>, amount INT"}\n'
+        'silver:\n  s: {sql: "SELECT * FROM STREAM(raw)", expect_all_or_quarantine: {near: "year(day) < 3000"}}\n'
+    )
+    far = '{"id":2,"day":"10000-01-01","times":["-0044-03-15 10:00:00"],"amount":"x"}'
+    workspace.land("raw/a.json", '{"id":1,"day":"2024-01-01"}\n' + far + "\n")
+    report = workspace.run(spark, "bronze", "silver")["s"]
+    assert (report.written, report.quarantined) == (1, 1)
+    assert report.samples[0]["row"] == {"day": "+10000-01-01", "amount": "x"}
