@@ -55,6 +55,11 @@ class Value:
         """Condition that the column loses a part of the value; None if it never does."""
         return self._fitted.lost if self.column.name is not None else self.raw.isNotNull()
 
+    @property
+    def json_fit(self) -> Expression:
+        """A nested value's conversion from its JSON text, for ``json_values.of_fit``."""
+        return json_values.fit(self.raw, self.column.type, self.column.shape or self.column.read)
+
     @cached_property
     def _fitted(self) -> Fitted:
         column = self.column
@@ -64,7 +69,7 @@ class Value:
             case "token":
                 return text_values.unpadded(self.raw, column.type, self.options)
             case "json":
-                return json_values.of_fit(json_values.fit(self.raw, column.type, column.shape or column.read))
+                return json_values.of_fit(self.json_fit)
             case "typed":
                 return typed_values.fitted(self.raw, column.read, column.type)
         return Fitted(self.raw, None)
@@ -96,13 +101,12 @@ def with_fits(frame: DataFrame, values: Sequence[Value]) -> tuple[DataFrame, lis
     fits: list[Expression] = []
     prepared: list[Value] = []
     for value in values:
-        column = value.column
-        if column.name is None or column.conversion != "json":
+        if value.column.name is None or value.column.conversion != "json":
             prepared.append(value)
             continue
         name = working(f"fit_{len(fits)}")
-        fits.append(json_values.fit(value.raw, column.type, column.shape or column.read).alias(name))
-        prepared.append(FittedValue(column, value.raw, value.options, F.col(name)))
+        fits.append(value.json_fit.alias(name))
+        prepared.append(FittedValue(value.column, value.raw, value.options, F.col(name)))
     return (frame.select("*", *fits) if fits else frame), prepared
 
 
