@@ -11,21 +11,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from sluicegate.errors import AccountingError, Where
-from sluicegate.lake import layout, log, tables
+from sluicegate.lake import footers, log, tables
 from sluicegate.schema.columns import CORRUPT, RESCUED
 from sluicegate.spark import connect
-from sluicegate.storage import filesystems
+from sluicegate.storage.concurrent import each
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -36,8 +33,8 @@ if TYPE_CHECKING:
 # Our error condition for a log, or a change file, that is needed to count rows and is no longer there.
 GONE = "SLUICEGATE_HISTORY_GONE"
 
-# Commits, or footers of data files, that are read at a time: on an object store each takes some 40 ms.
-AT_ONCE = 16
+# Data files of a batch whose footers are read to know of rescued values before Spark reads the rows.
+FEW_FILES = 64
 
 # A MERGE with 0 in all three rewrote files without a change in them: Delta leaves them out of its change feed.
 UNMOVED = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
@@ -52,10 +49,12 @@ class ExpectedRows:
     Attributes:
         rows: rows that each version gives to a follower of the table; None where the log alone cannot tell.
         files: data files that each version gives them in.
+        paths: paths of these files.
     """
 
     rows: dict[int, int | None] = field(default_factory=dict)
     files: dict[int, int] = field(default_factory=dict)
+    paths: Sequence[str] = ()
 
     @property
     def count(self) -> int | None:
@@ -86,13 +85,15 @@ def expected_rows(uri: str, since: int, until: int, *, feed: bool) -> ExpectedRo
         return _followed(log.actions(uri, version), feed=feed)
 
     try:
-        found = dict(zip(versions, _side_by_side(of, versions), strict=True))
-        footers = _footers(uri, [file.path for files, _ in found.values() for file in files if file.rows is None])
+        found = dict(zip(versions, each(of, versions), strict=True))
+        every = [file for files, _ in found.values() for file in files]
+        counts = footers.row_counts(uri, [file.path for file in every if file.rows is None])
     except FileNotFoundError as error:
         raise RuntimeError(f"{GONE}: {error}") from error
     return ExpectedRows(
-        {version: _rows(files, footers, restored=restored) for version, (files, restored) in found.items()},
+        {version: _rows(files, counts, restored=restored) for version, (files, restored) in found.items()},
         {version: len(files) for version, (files, _) in found.items()},
+        [file.path for file in every],
     )
 
 
@@ -101,8 +102,8 @@ def rows_at(uri: str, version: int) -> int:
     table = tables.table_at(uri, version=version)
     counts = tables.statistics(table, "path", "num_records")
     known = list(zip(*(column.to_pylist() for column in counts.columns), strict=True))
-    footers = _footers(uri, [path for path, rows in known if rows is None])
-    return sum(footers[path] if rows is None else rows for path, rows in known) - _deleted(table)
+    uncounted = footers.row_counts(uri, [path for path, rows in known if rows is None])
+    return sum(uncounted[path] if rows is None else rows for path, rows in known) - _deleted(table)
 
 
 def _deleted(table: DeltaTable) -> int:
@@ -150,7 +151,7 @@ def _followed(actions: Iterable[Action], *, feed: bool) -> tuple[list[_File], bo
     return found["cdc"] or [*found["add"], *found["remove"]], info.get("operation") == "RESTORE"
 
 
-def _rows(files: Sequence[_File], footers: dict[str, int], *, restored: bool) -> int | None:
+def _rows(files: Sequence[_File], counts: dict[str, int], *, restored: bool) -> int | None:
     """Rows of the files of a commit; None where deletions came and went in one file, and only Spark knows which."""
     changed = {file.path for file in files if file.comes} & {file.path for file in files if not file.comes}
     if changed and restored:
@@ -158,34 +159,10 @@ def _rows(files: Sequence[_File], footers: dict[str, int], *, restored: bool) ->
     total = 0
     for file in files:
         if file.path not in changed:
-            total += (footers[file.path] if file.rows is None else file.rows) - file.deleted
+            total += (counts[file.path] if file.rows is None else file.rows) - file.deleted
         else:  # the same file with more deletions than before: these rows are what the commit changed
             total += file.deleted if file.comes else -file.deleted
     return total
-
-
-def _footers(uri: str, files: Sequence[str]) -> dict[str, int]:
-    """Rows of files of a table, by the footers of these files."""
-    if not files:
-        return {}
-    fs, folder = filesystems.opened(uri)
-
-    def count(path: str) -> int:
-        there, place = (fs, f"{folder}/{unquote(path)}")
-        if urlparse(path).scheme or path.startswith("/"):  # of a table that was cloned from another
-            there, place = filesystems.opened(layout.local_path(path) if path.startswith("file:") else unquote(path))
-        with there.open(place, "rb") as file:
-            return int(pq.read_metadata(file).num_rows)
-
-    paths = sorted({*files})
-    return dict(zip(paths, _side_by_side(count, paths), strict=True))
-
-
-def _side_by_side(call: Any, at: Sequence[Any]) -> list[Any]:
-    if len(at) <= 1:
-        return [call(one) for one in at]
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        return list(pool.map(call, at))
 
 
 class Delivery:
@@ -207,8 +184,7 @@ class Delivery:
         self._seen = Observation()
         self._observed = frame
         if expected is not None:
-            doubtful = [F.col(column) for column in (RESCUED, CORRUPT) if column in frame.columns]
-            counted = F.count(F.coalesce(*doubtful)) if doubtful else F.lit(0).cast("bigint")
+            counted = F.count(F.coalesce(*self._doubtful)) if self._doubtful else F.lit(0).cast("bigint")
             self._observed = frame.observe(self._seen, F.count(F.lit(1)).alias("rows"), counted.alias("rescued"))
 
     @property
@@ -226,10 +202,27 @@ class Delivery:
     def may_have_rescued(self) -> bool:
         """Whether records with rescued data, or such that were not parsed, may be among the rows.
 
-        It is not known, and true, before all of them have been read.
+        Before all of them have been read it is known by the footers of few data files, and true of many.
         """
         seen = self._of_the_first_job()
-        return seen is None or seen["rows"] != self._expected or seen["rescued"] > 0
+        if seen is None or seen["rows"] != self._expected:
+            return self._doubted_by_footers
+        return seen["rescued"] > 0
+
+    @cached_property
+    def _doubtful(self) -> list[str]:
+        """Columns that have a value in a record with rescued data, or in one that was not parsed."""
+        return [column for column in (RESCUED, CORRUPT) if column in self.frame.columns]
+
+    @cached_property
+    def _doubted_by_footers(self) -> bool:
+        paths = self._logged.paths if self._logged is not None else ()
+        if not 0 < len(paths) <= FEW_FILES:
+            return True
+        try:
+            return footers.may_have_values(self._flow.source, paths, self._doubtful)
+        except FileNotFoundError:  # a data file that an OPTIMIZE has replaced
+            return True
 
     @cached_property
     def _expected(self) -> int:

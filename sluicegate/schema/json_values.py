@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from sluicegate.schema import text_values, typed_values
 from sluicegate.schema.text_values import Fitted
 from sluicegate.schema.typed_values import any_of
+from sluicegate.sql.types import as_ddl
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression
@@ -63,6 +64,7 @@ def fit(raw: Expression, target: DataType, shape: DataType) -> Expression:
         shape: as ``shape`` gives it.
     """
     from pyspark.sql import functions as F
+    from pyspark.sql.types import AtomicType
 
     def both(text: Expression) -> Expression:
         part = _of_text(text, target, shape)
@@ -70,7 +72,43 @@ def fit(raw: Expression, target: DataType, shape: DataType) -> Expression:
         return F.struct(part.value.alias("value"), lost.alias("lost"))
 
     # By way of an array, so that the text is tagged and parsed once and not for each leaf.
-    return F.transform(F.array(tagged(raw)), both)[0]
+    by_leaf = F.transform(F.array(tagged(raw)), both)[0]
+    if isinstance(target, AtomicType) or not _is_printed_exactly(target):
+        return by_leaf
+
+    def printed(value: Expression) -> Expression:
+        whole = F.struct(value.alias("value"), F.lit(False).alias("lost"))
+        return F.when(F.to_json(value) == raw, whole).otherwise(by_leaf)
+
+    return F.transform(F.array(F.from_json(raw, as_ddl(target))), printed)[0]
+
+
+def _is_printed_exactly(target: DataType) -> bool:
+    """Whether a value of a nested type whose JSON is its landed text is sure to be the landed value.
+
+    Such a value needs no look at its leaves. Leaves of other types have several values for a text, by the time zone or
+    their precision.
+    """
+    from pyspark.sql.types import (
+        ArrayType,
+        BooleanType,
+        DecimalType,
+        DoubleType,
+        IntegralType,
+        MapType,
+        StringType,
+        StructType,
+    )
+
+    match target:
+        case StructType():
+            return all(_is_printed_exactly(field.dataType) for field in target)
+        case ArrayType():
+            return _is_printed_exactly(target.elementType)
+        case MapType():
+            return target.keyType == StringType() and _is_printed_exactly(target.valueType)
+    is_number = isinstance(target, (IntegralType, DecimalType, DoubleType))
+    return is_number or isinstance(target, BooleanType) or target == StringType()
 
 
 def of_fit(fit: Expression) -> Fitted:

@@ -62,6 +62,7 @@ class RowEvaluator:
         made: what the transform of each flow, or under an empty name that of the table, last made of records.
         unruled: the rows that the rules were last evaluated on; None before.
         renewed: whether the batch evaluates all records that the table and its side tables have rows of.
+        rescues: whether its records may have rescued values, or may not have been parsed.
         many: whether a record may give many rows.
         record_id: columns by which a record is known, with the flow that brought it where there are several. A record
             that is a row of a table with ``rows: many`` has its number there.
@@ -75,6 +76,7 @@ class RowEvaluator:
     rules: Rules = field(init=False)
     unruled: DataFrame | None = field(init=False, default=None)
     renewed: bool = field(init=False, default=False)
+    rescues: bool = field(init=False, default=True)
 
     def __post_init__(self) -> None:
         self._casts: dict[str, str] = {}
@@ -299,7 +301,9 @@ class RowEvaluator:
             maker: whose it is.
             flow: its name among several.
         """
-        return Transform(self.batch, self.name, self.table, maker, flow, self.record_id, self.sequence_by)
+        return Transform(
+            self.batch, self.name, self.table, maker, flow, self.record_id, self.sequence_by, rescues=self.rescues
+        )
 
     def _declared(self, frame: DataFrame, maker: SilverTable | SilverFlow) -> tuple[DataFrame, dict[str, str]]:
         """Casts rows to the declared columns, each with a flag for values that do not fit it."""

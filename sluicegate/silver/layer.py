@@ -134,6 +134,7 @@ class _New:
 
     def settled(self) -> DataFrame:
         """Evaluated rows, deduplicated by key."""
+        self.evaluator.rescues = self.batch.may_have_rescued
         rows, keys, there = (
             self.evaluator.rows(self.batch.by_flow or self.batch.rows),
             self.evaluator.keys,

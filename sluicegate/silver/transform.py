@@ -63,6 +63,7 @@ class Transform:
         flow: name of the flow, where several fill the table.
         record_id: columns by which a record is known.
         sequence_by: column by which the latest of several records wins.
+        rescues: whether its records may have rescued values, or may not have been parsed.
     """
 
     batch: Batch
@@ -72,11 +73,14 @@ class Transform:
     flow: str
     record_id: Sequence[str]
     sequence_by: str | None
+    rescues: bool
 
     def rows(self, records: DataFrame) -> Made:
         """Rows of records. Where there are rules on rescued values, ``UNFIT`` has those that a row's record breaks."""
         uri = self.batch.flow.streams[self.flow] if self.flow else self.batch.flow.source
         source = Source(records, uri, uri in self.batch.flow.any_case)
+        if not self.rescues:
+            return Made(self, self._made(records), Watched(source, (), parsed=False), ())
         if self.table.many and self.maker.is_python:  # whose function runs once only
             return self._of_many(rescued.of_all(self.table, source), records)
         frame = self._made(records)

@@ -1,0 +1,141 @@
+"""Nested values by their JSON text: each leaf that its type holds is in its place, whatever is beside it."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DecimalType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from sluicegate.schema import json_values
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+INNER = StructType([StructField("x", IntegerType()), StructField("y", StringType())])
+TARGET = StructType(
+    [
+        StructField("a", IntegerType()),
+        StructField("b", ArrayType(LongType())),
+        StructField("c", INNER),
+        StructField("d", DecimalType(5, 2)),
+        StructField("e", MapType(StringType(), IntegerType())),
+        StructField("f", BooleanType()),
+        StructField("g", DoubleType()),
+        StructField("h", ArrayType(INNER)),
+        StructField("i", StringType()),
+    ]
+)
+LEAVES: dict[type[DataType], list[Any]] = {
+    IntegerType: [0, 7, -3, 2**31 - 1, 2**31, "no number", True, Decimal("1.5")],
+    LongType: [0, 2**63 - 1, 2**63, "no number", None],
+    DecimalType: [Decimal("12.50"), Decimal("12.5"), Decimal("1.005"), 1000, 999, "no number"],
+    BooleanType: [True, False, "no", "maybe"],
+    DoubleType: [Decimal("0.1"), 5, Decimal("-2.5"), "no number"],
+    StringType: ["", "é\n\"'\\", "null", "5"],
+}
+HELD: dict[type[DataType], Callable[[Any], bool]] = {
+    IntegerType: lambda leaf: type(leaf) is int and -(2**31) <= leaf < 2**31,
+    LongType: lambda leaf: type(leaf) is int and -(2**63) <= leaf < 2**63,
+    DecimalType: lambda leaf: type(leaf) in (int, Decimal) and abs(leaf) < 1000 and leaf * 100 == int(leaf * 100),
+    BooleanType: lambda leaf: isinstance(leaf, bool) or leaf == "no",
+    DoubleType: lambda leaf: type(leaf) in (int, Decimal),
+    StringType: lambda leaf: isinstance(leaf, str),
+}
+
+
+def value_of(kind: DataType, draw: random.Random, good: bool) -> Any:
+    """A value as it may land; one that fits if it has to be good."""
+    match kind:
+        case StructType():
+            fields = [field for field in kind if draw.random() < 0.8]
+            draw.shuffle(fields)
+            return {field.name: value_of(field.dataType, draw, good) for field in fields}
+        case ArrayType():
+            return [value_of(kind.elementType, draw, good) for _ in range(draw.randrange(3))]
+        case MapType():
+            return {key: value_of(kind.valueType, draw, good) for key in draw.sample(["k", "é", ""], draw.randrange(3))}
+    leaves = [leaf for leaf in LEAVES[type(kind)] if not good or held(kind, leaf)]
+    return draw.choice(leaves)
+
+
+def held(kind: DataType, leaf: Any) -> bool:
+    return leaf is None or HELD[type(kind)](leaf)
+
+
+def stored(kind: DataType, value: Any) -> tuple[Any, bool]:
+    """What the type has of a value, by plain Python, and whether a part of it is lost."""
+    if value is None:
+        return None, False
+    match kind:
+        case StructType():
+            parts = {field.name: stored(field.dataType, value.get(field.name)) for field in kind}
+            return {name: part for name, (part, _) in parts.items()}, any(lost for _, lost in parts.values())
+        case ArrayType():
+            items = [stored(kind.elementType, item) for item in value]
+            return [item for item, _ in items], any(lost for _, lost in items)
+        case MapType():
+            entries = {key: stored(kind.valueType, item) for key, item in value.items()}
+            return {key: item for key, (item, _) in entries.items()}, any(lost for _, lost in entries.values())
+    if not held(kind, value):
+        return None, True
+    if isinstance(kind, BooleanType):
+        return value is True, False
+    return (float(value) if isinstance(kind, DoubleType) else value), False
+
+
+def text_of(value: Any) -> str:
+    """JSON text as Spark's reader hands it on."""
+    match value:
+        case dict():
+            return "{" + ",".join(f"{json.dumps(k, ensure_ascii=False)}:{text_of(v)}" for k, v in value.items()) + "}"
+        case list():
+            return "[" + ",".join(map(text_of, value)) + "]"
+        case Decimal():
+            return str(value)
+    return json.dumps(value, ensure_ascii=False)
+
+
+def texts() -> Iterator[tuple[str, Any, bool]]:
+    draw = random.Random(7)
+    for number in range(600):
+        value = value_of(TARGET, draw, good=number % 3 > 0)
+        yield (text_of(value), *stored(TARGET, value))
+
+
+def plain(value: Any) -> Any:
+    if hasattr(value, "asDict"):
+        return {name: plain(part) for name, part in value.asDict().items()}
+    if isinstance(value, list):
+        return [plain(part) for part in value]
+    return value
+
+
+def test_each_leaf_that_its_type_holds_is_in_its_place(spark: SparkSession) -> None:
+    landed = list(texts())
+    frame = spark.createDataFrame([(n, text) for n, (text, _, _) in enumerate(landed)], "n INT, raw STRING")
+    shape = json_values.shape(TARGET, TARGET)
+    rows = frame.select("n", json_values.fit(F.col("raw"), TARGET, shape).alias("fit")).collect()
+    assert len(rows) == len(landed)
+    for row in rows:
+        text, value, lost = landed[row["n"]]
+        assert (plain(row["fit"]["value"]), row["fit"]["lost"]) == (value, lost), text
