@@ -112,7 +112,7 @@ class Batch:
     def of_everything(self) -> Batch:
         """The same batch over all rows of the source, to replace the target."""
         count = self.opened.rows_at(self.flow.source, self.progress.until)
-        everything = Delivery(self.records(), self.flow)
+        everything = Delivery(self.records(), self.flow, table=self.opened.at(self.flow.source, self.progress.until))
         return replace(self, delivery=everything, read=count, whole=True, reprocesses=False, choice=None)
 
     def changes_of(self, name: str, since: int | None = None) -> DataFrame:

@@ -173,13 +173,16 @@ class Delivery:
         flow: their flow.
         expected: the expected rows; None where no stream delivered them, but all rows of one version are read, or
             none.
+        table: the source as of the version of which all rows are read; None where others are.
     """
 
-    def __init__(self, frame: DataFrame, flow: Flow, expected: ExpectedRows | None = None) -> None:
+    def __init__(
+        self, frame: DataFrame, flow: Flow, expected: ExpectedRows | None = None, *, table: DeltaTable | None = None
+    ) -> None:
         from pyspark.sql import Observation
         from pyspark.sql import functions as F
 
-        self.frame, self._flow, self._logged = frame, flow, expected
+        self.frame, self._flow, self._logged, self._table = frame, flow, expected, table
         self._taken, self._proven = False, expected is None
         self._seen = Observation()
         self._observed = frame
@@ -216,7 +219,7 @@ class Delivery:
 
     @cached_property
     def _doubted_by_footers(self) -> bool:
-        paths = self._logged.paths if self._logged is not None else ()
+        paths = self._paths
         if not 0 < len(paths) <= FEW_FILES:
             return True
         try:
@@ -235,6 +238,13 @@ class Delivery:
         reader = self.frame.sparkSession.read.format("delta").option("readChangeFeed", "true")
         reader = reader.option("startingVersion", versions[0]).option("endingVersion", versions[-1])
         return reader.load(self._flow.source).count()
+
+    @property
+    def _paths(self) -> Sequence[str]:
+        """Data files that have all of the rows; none where they are not known."""
+        if self._logged is not None:
+            return self._logged.paths
+        return [] if self._table is None else [path for (path,) in tables.statistics_rows(self._table, "path")]
 
     def prove(self) -> None:
         """Checks that these are all rows, and no others; to be called before anything is written of them.

@@ -29,6 +29,7 @@ from sluicegate.flow.model import Flow, Progress, name_of
 from sluicegate.flow.progress import progress
 from sluicegate.flow.report import TableReport
 from sluicegate.flow.stream_checkpoint import covered
+from sluicegate.lake import tables
 from sluicegate.lake.table import Tables
 from sluicegate.schema import columns
 from sluicegate.spark import connect, table_reader
@@ -310,10 +311,11 @@ class _Loop:
         whole = now.kind == "whole"
         choice = None if whole else self.choice
         reprocesses = not whole and (now.reprocesses or choice is not None)
-        given = Delivery(rows, self.flow, expected)
+        table = self.opened.at(self.flow.source, now.until) if whole and not self.flow.streams else None
+        given = Delivery(rows, self.flow, expected, table=table)
         # Row counts of other programs' commits may be wrong, and are not in every commit.
         counted = whole and not (self.flow.foreign or self.flow.streams)
-        read = self.opened.rows_at(self.flow.source, now.until) if counted else given.read
+        read = tables.rows(table) if counted else given.read
         made = Batch(given, read, whole, reprocesses, now, self.flow, self.report, self.facts, choice, self.opened)
         self.apply(stream_batch.batch_of(self.session, made) if self.flow.streams else made)
 

@@ -16,6 +16,7 @@ from sluicegate.flow import delivery
 from sluicegate.flow.batch import Batch
 from sluicegate.flow.delivery import Delivery
 from sluicegate.flow.model import StreamProgress, name_of
+from sluicegate.lake import tables
 from sluicegate.schema import columns
 from sluicegate.schema.columns import FLOW, IDENTITY, ROW
 from sluicegate.spark import table_reader
@@ -149,7 +150,10 @@ def batch_of(session: SparkSession, made: Batch) -> StreamsBatch:
 
 def _of_everything(batch: StreamsBatch) -> StreamsBatch:
     at = {name: (batch.flow.streams[name], one.until) for name, one in batch.progress.streams.items()}
-    deliveries = {name: Delivery(batch._records_at(*place), batch.flow) for name, place in at.items()}
+    deliveries = {
+        name: Delivery(batch._records_at(*place), replace(batch.flow, source=place[0]), table=batch.opened.at(*place))
+        for name, place in at.items()
+    }
     counts = {name: batch.opened.rows_at(*place) for name, place in at.items()}
     return replace(
         batch, delivery=_first(deliveries), deliveries=deliveries, counts=counts, read=sum(counts.values()),
@@ -168,9 +172,10 @@ def _delivery(session: SparkSession, batch: Batch, name: str, now: StreamProgres
         found = Delivery(rows, source, expected)
         return found, found.read
     rows = batch._records_at(uri, now.until)
-    return (Delivery(rows, source), batch.opened.rows_at(uri, now.until)) if now.whole else (
-        Delivery(rows.limit(0), source), 0
-    )  # fmt: skip
+    if not now.whole:
+        return Delivery(rows.limit(0), source), 0
+    table = batch.opened.at(uri, now.until)
+    return Delivery(rows, source, table=table), tables.rows(table)
 
 
 def _first(deliveries: Mapping[str, Delivery]) -> Delivery:

@@ -97,10 +97,14 @@ class Tables:
     def __getitem__(self, uri: str) -> Table:
         return self._handles.setdefault(uri, Table(uri))
 
-    def rows_at(self, uri: str, version: int) -> int:
-        """Number of rows of a table as of a version; it is only opened for that if its handle has another one."""
+    def at(self, uri: str, version: int) -> DeltaTable | None:
+        """A table as of a version; it is only opened for that if its handle has another one."""
         table = self[uri]
-        return table.rows if table.version == version else tables.rows(tables.delta_table(uri, version))
+        return table.delta if table.version == version else tables.delta_table(uri, version)
+
+    def rows_at(self, uri: str, version: int) -> int:
+        """Number of rows of a table as of a version."""
+        return tables.rows(self.at(uri, version))
 
     def refresh(self, *uris: str) -> None:
         """Forgets what was read of the tables at some addresses, or of all tables if none is named."""

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sluicegate.errors import ExpectationFailed
+from sluicegate.flow import delivery
 from sluicegate.flow.selection import Replay
 from sluicegate.jobs.layer import Job
+from sluicegate.lake import footers, log, tables
 from sluicegate.monitor import status
 from tests.conftest import Workspace
 
@@ -140,6 +142,37 @@ def test_what_is_kept_and_what_fails(spark: SparkSession, workspace: Workspace) 
     with pytest.raises(ExpectationFailed, match="amount fits its type"):
         workspace.run(spark, "silver")
     assert {key for (key,) in workspace.rows("strict_rejected", "id")} == {2, 4, None}
+
+
+@pytest.mark.parametrize(
+    "files", [delivery.FEW_FILES, pytest.param(0, marks=pytest.mark.more)], ids=["footers are read", "too many footers"]
+)
+def test_batches_with_and_without_misfits_in_turn(
+    spark: SparkSession, workspace: Workspace, monkeypatch: pytest.MonkeyPatch, files: int
+) -> None:
+    """What a batch is held to depends on its own records: those before and after it had nothing that was rescued."""
+    monkeypatch.setattr(delivery, "FEW_FILES", files)
+    bodies = {"star": TABLES["star"][0], "left_out": "sql: SELECT id, amount FROM STREAM(raw) WHERE amount > 0"}
+    define(workspace, bodies)
+    fitting = [line for line, misfits in LINES if misfits == set()]
+    others = [line for line, misfits in LINES if misfits != set()]
+    workspace.land("names/a.json", '{"id":1,"amount":100}\n')
+    doubts = []
+    for number, lines in enumerate((fitting[:2], others, fitting[2:3])):
+        workspace.land(f"raw/{number}.json", "\n".join(lines) + "\n", age=90 - number)
+        workspace.run(spark, "bronze", "silver")
+        source = workspace.lake.table("bronze", "raw")
+        doubts.append(footers.may_have_values(source, _added(source), ("_rescued_data", "_corrupt_record")))
+    assert doubts[:2] == [False, True]
+    broken = {key: set(rules) for key, rules in workspace.rows("star_quarantine", "id", "_failed_expectations")}
+    assert broken == expected(ALL)
+    assert {key for (key,) in workspace.rows("left_out_quarantine", "id")} == {2, 4, None}
+
+
+def _added(source: str) -> list[str]:
+    """Data files of a table's last commit."""
+    table = tables.table_at(source)
+    return [action["add"]["path"] for action in log.actions(source, table.version()) if "add" in action]
 
 
 def test_normalized_names_in_any_case(spark: SparkSession, workspace: Workspace) -> None:
