@@ -115,13 +115,13 @@ STEPS = (
     Step("monitor.event_log.copy_events", "Copies what the commits of all tables say of themselves.", ("_events",)),
     Step(
         "flow.report.end_with_report",
-        "Ends the output of each layer with one line for programs.",
+        "Sends the report of each layer on the job's channel.",
         ("SLUICEGATE_REPORT {…}",),
     ),
     Step("run.pipeline.run", "Collects the reports, and fails if a table is behind (monitor.backlog.overdue)."),
     Step(
         "api.run",
-        "Gives them to the command line or a notebook. In Airflow the operator reads that line itself.",
+        "Gives them to the command line or a notebook. In Airflow the operator reads the channel itself.",
         ("what a run says",),
     ),
 )

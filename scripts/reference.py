@@ -155,13 +155,16 @@ def _jobs() -> Iterator[str]:
     yield "## Jobs"
     yield "```\n" + "".join(f"spark-submit spark_jobs/{name}.py --pipeline NAME [OPTIONS]\n" for name in layers) + "```"
     last = f"`{report.REPORT} {{json}}` or `{report.ERROR} {{json}}`"
-    yield f"Each runs one layer of one pipeline, by itself. Its last line is {last}."
+    yield (
+        f"Each runs one layer of one pipeline, by itself. Started by hand, its last line is {last}; a command or a task"
+        " that starts it is told the same on [a channel of its own](../design.md#what-a-run-says)."
+    )
     yield from dict.fromkeys(_table(headings, _job_rows(layer_job.layer_parser(layer))) for layer in layers)
     others = {
         "run": (
             "",
-            "What `sluicegate run` submits. Each layer that has ended well has a report line of its own; an error is"
-            " the last line, behind those of the layers before it.",
+            "What `sluicegate run` submits. Each layer that has ended well has a report of its own; an error is"
+            " the last message, behind those of the layers before it.",
             of_layers.parser(),
         ),
         "continuous": ("--every TIME", "What `sluicegate run --continuous` submits.", of_runs.parser()),
@@ -171,14 +174,14 @@ def _jobs() -> Iterator[str]:
         "maintain": ("", "What `sluicegate maintain` submits.", maintain.parser()),
         "verify": (
             "",
-            f"What `sluicegate status --verify` submits for gold, and the DAG `NAME_verify` for all. A line"
+            f"What `sluicegate status --verify` submits for gold, and the DAG `NAME_verify` for all. A message"
             f" `{report.FINDING} {{json}}` reports each finding. Exit code 3 if something is not right.",
             verify.parser(),
         ),
         "catalog": ("", "What `sluicegate catalog` submits.", catalog.parser()),
         "cases": (
             "",
-            f"What `sluicegate test` submits. A line `{report.CASE} {{json}}` reports each case."
+            f"What `sluicegate test` submits. A message `{report.CASE} {{json}}` reports each case."
             " Lake and landing are not touched.",
             of_cases.parser(),
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
@@ -10,13 +11,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sluicegate import channel
+
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
 
-# Beginnings of the lines from which a task in Airflow links to Spark's UI and event log.
-PAGE = "Spark's page:"
-LOGGED = "in Spark's event log:"
+# Kinds of the messages from which a task in Airflow links to Spark's UI and event log (see ``channel``).
+PAGE = "SLUICEGATE_SPARK_PAGE"
+LOGGED = "SLUICEGATE_EVENT_LOG"
 
 # Files that Docker and Podman put into each container.
 _OF_CONTAINERS = (Path("/.dockerenv"), Path("/run/.containerenv"))
@@ -58,9 +61,16 @@ def silent(_line: str) -> None:
 def say_where(context: SparkContext) -> None:
     """Print the address of Spark's UI and the id in its event log, whichever is on; by default both are off."""
     if page := ui_address(context.uiWebUrl, context.master or "", context.applicationId):
-        say(f"{PAGE} {page}")
+        say_and_send(PAGE, "Spark's page: ", page)
     if context.getConf().get("spark.eventLog.enabled") == "true":
-        say(f"{LOGGED} {context.applicationId}")
+        say_and_send(LOGGED, "in Spark's event log: ", context.applicationId)
+
+
+def say_and_send(kind: str, words: str, fact: str) -> None:
+    """Print words and a fact for people, and send the fact to the parent, if the job has one that listens."""
+    if channel.attached():
+        channel.send(kind, json.dumps(fact))
+    say(f"{words}{fact}")
 
 
 def ui_address(own: str | None, master: str, application: str) -> str:

@@ -104,8 +104,8 @@ class Client:
             text=True, errors="backslashreplace", start_new_session=True,
         )  # fmt: skip
 
-    def lines(self) -> Iterable[str]:
-        """What it says, as it comes."""
+    def output(self) -> Iterable[str]:
+        """What it prints, as it comes."""
         yield from self._job.stdout or ()
 
     def ended(self) -> int:

@@ -6,13 +6,12 @@ needs is imported when it is called: to ask for a plan takes neither DuckDB nor 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from sluicegate.api.chosen import copy_into, discard, reload, replay, reset
 from sluicegate.console import silent
-from sluicegate.errors import QueryError, UserError
+from sluicegate.errors import JobFailed, QueryError, UserError
 from sluicegate.settings import Settings
 from sluicegate.storage import aws
 from sluicegate.storage.store_errors import translated
@@ -195,7 +194,7 @@ def verify(
         SluicegateError: the job failed.
     """
     from sluicegate.flow.finding import Finding
-    from sluicegate.flow.report import FINDING
+    from sluicegate.flow.report import FINDING, facts_of
     from sluicegate.gold import verify as gold_verify
     from sluicegate.lake.layout import Lake
     from sluicegate.monitor import backlog
@@ -214,13 +213,14 @@ def verify(
     if not names:
         return found + gold_verify.unprovable(pipeline)
 
-    def take(line: str) -> None:
-        if line.startswith(FINDING):
-            found.append(Finding(**json.loads(line.removeprefix(FINDING))))
-        else:
-            tell(line)
+    def take(message: str) -> None:
+        if (facts := facts_of(FINDING, message)) is not None:
+            found.append(Finding(**facts))
 
-    submit.submit("verify", pipeline.name, settings, submit.run_info(), take, ["--gold", f"--sample={percent:g}"])
+    arguments = ["--gold", f"--sample={percent:g}"]
+    done = submit.submit("verify", pipeline.name, settings, submit.run_info(), tell, arguments, take)
+    if done.unreported:  # a finding may be missing
+        raise JobFailed("the verification of gold has not reported what it found", hint="verify it again")
     return found
 
 

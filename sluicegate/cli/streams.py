@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict
@@ -12,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sluicegate import api
-from sluicegate.cli.options import JsonOption, show_json, show_table, with_settings
-from sluicegate.errors import PipelineMissing, UserError
+from sluicegate.cli.options import JsonOption, printer, show_json, show_table, with_settings
+from sluicegate.errors import JobFailed, PipelineMissing, UserError
 from sluicegate.flow import report
 from sluicegate.settings import Settings
 
@@ -48,25 +47,28 @@ def run_continuously(
     definition = api.load(pipeline, settings)
     registry = Registry()
     with metrics_server.serving(registry, metrics[1], metrics[0]) if metrics else nullcontext() as port:
-        tell = _teller(as_json, registry)
+        tell = printer(as_json)
         if metrics:
             tell(f"metrics at http://{metrics[0]}:{port}/metrics")
-        continuous.start(definition, definition.settings, layer, every or EVERY, tell)
+        continuous.start(definition, definition.settings, layer, every or EVERY, tell, _taker(as_json, registry))
 
 
-def _teller(as_json: bool, registry: Registry) -> Callable[[str], None]:
+def _taker(as_json: bool, registry: Registry) -> Callable[[str], None]:
+    """What counts the batches of a run by their messages, and prints them for programs."""
     from sluicegate.monitor.metrics import of_batch
 
-    def tell(line: str) -> None:
-        batch = line.startswith(report.BATCH)
-        if batch:
-            registry.add(of_batch(json.loads(line.removeprefix(report.BATCH))))
-        if batch and as_json:
-            print(line.removeprefix(report.BATCH).strip(), flush=True)
-        elif not batch:
-            print(line, file=sys.stderr if as_json else sys.stdout, flush=True)
+    def take(message: str) -> None:
+        try:
+            facts = report.facts_of(report.BATCH, message)
+        except JobFailed:  # the next one is none the worse for it
+            return
+        if facts is None:
+            return
+        registry.add(of_batch(facts))
+        if as_json:
+            print(json.dumps(facts), flush=True)
 
-    return tell
+    return take
 
 
 @with_settings("lake")

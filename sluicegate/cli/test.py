@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
@@ -17,11 +16,12 @@ import typer
 
 from sluicegate import api
 from sluicegate.cli.options import JsonOption, PipelineName, show_json, with_settings
-from sluicegate.errors import CaseError, CasesFailed, SluicegateError
+from sluicegate.errors import CaseError, CasesFailed, JobFailed, SluicegateError
 from sluicegate.flow import report
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
+    from sluicegate.flow.report import RunReport
     from sluicegate.tools.testing.run import CaseResult
 
 
@@ -59,7 +59,9 @@ def run_cases(
     )
     ended: SluicegateError | None = None
     try:
-        _submit(pipeline, own, results.take, extra)
+        done = _submit(pipeline, own, _to_stderr, extra, results.take)
+        if done.unreported:
+            raise JobFailed("the job has not reported on all cases", hint="run it again")
     except SluicegateError as error:
         if error.code not in (CasesFailed.code, CaseError.code):  # those say what each case has said already
             raise
@@ -78,10 +80,21 @@ def _local() -> str:
     return master if master.startswith("local") else "local[*]"
 
 
-def _submit(pipeline: str, settings: Settings, tell: Callable[[str], None], extra: Sequence[str]) -> None:
+def _submit(
+    pipeline: str,
+    settings: Settings,
+    tell: Callable[[str], None],
+    extra: Sequence[str],
+    take: Callable[[str], None],
+) -> RunReport:
     from sluicegate.run import submit
 
-    submit.submit("cases", pipeline, settings, submit.run_info(), tell, extra)
+    return submit.submit("cases", pipeline, settings, submit.run_info(), tell, extra, take)
+
+
+def _to_stderr(line: str) -> None:
+    """Prints a line of the job, which Spark or a function of the user's says."""
+    print(line, file=sys.stderr, flush=True)
 
 
 @dataclass
@@ -94,15 +107,15 @@ class _Results:
     began: float = field(default_factory=time.monotonic)
     done: list[CaseResult] = field(default_factory=list)
 
-    def take(self, line: str) -> None:
-        """Takes a line of the job: a case, or what Spark or a function of the user's says."""
+    def take(self, message: str) -> None:
+        """Takes a message of the job: the result of a case."""
         from sluicegate.tools.testing.run import CaseResult
         from sluicegate.tools.testing.show import console, show
 
-        if not line.startswith(report.CASE):
-            print(line, file=sys.stderr, flush=True)
+        facts = report.facts_of(report.CASE, message)
+        if facts is None:
             return
-        result = CaseResult.from_dict(json.loads(line.removeprefix(report.CASE)))
+        result = CaseResult.from_dict(facts)
         result.folder = result.folder if self.keep else None
         self.done.append(result)
         if not self.as_json:

@@ -1,29 +1,33 @@
-"""Report of a run: lines for people while it works, and one JSON line for programs at its end."""
+"""Report of a run: lines for people while it works, and a message for programs at its end."""
 
 from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from sluicegate import errors
-from sluicegate.console import files, human_bytes, say
+from sluicegate import channel, errors
+from sluicegate.console import files, human_bytes
 from sluicegate.errors import DefinitionError, JobFailed, Mistake, SluicegateError, Where
 
-# The last line of a job's output begins with one of these words, so that Airflow and `sluicegate run` find it. A run of
-# several layers has a report line for each, and an error behind those of the layers that ended well.
+# Kinds of a job's last message (see ``channel``). A run of several layers sends a report for each, and an error behind
+# those of the layers that ended well.
 REPORT = "SLUICEGATE_REPORT"
 ERROR = "SLUICEGATE_ERROR"
 
-# First word of a continuous run's line about each batch, for programs.
+# Kind of a continuous run's message about each batch.
 BATCH = "SLUICEGATE_BATCH"
 
-# First word of a test job's line about each case, for programs.
+# Kind of a test job's message about each case.
 CASE = "SLUICEGATE_CASE"
 
-# First word of a verification job's line about each finding, for programs.
+# Kind of a verification job's message about each finding.
 FINDING = "SLUICEGATE_FINDING"
+
+# Note in place of a report that cannot be read, of a job that ended well.
+UNREPORTED = "the job ended well, and what it reported cannot be read; the tables have it: sluicegate history PIPELINE"
 
 # What run ids of commands begin with; behind it is what tells one command from another.
 COMMAND = "command line"
@@ -130,7 +134,7 @@ class TableReport:
         )  # fmt: skip
 
     def as_dict(self) -> dict[str, Any]:
-        """The report as it stands in a job's last line and in ``--json`` output."""
+        """The report as in a job's message and in ``--json`` output."""
         return asdict(self)
 
     def line(self) -> str:
@@ -256,71 +260,107 @@ class RunReport:
     seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
 
+    @property
+    def unreported(self) -> bool:
+        """Whether this stands for a report that cannot be read."""
+        return UNREPORTED in self.notes
+
     def as_dict(self) -> dict[str, Any]:
-        """The report as it stands in the job's last line and in ``--json`` output."""
+        """The report as in the job's message and in ``--json`` output."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, facts: dict[str, Any]) -> RunReport:
-        """A report read back from a job's last line."""
-        return cls(**{**facts, "tables": [TableReport(**table) for table in facts["tables"]]})
+        """A report read back from a job's message; what only another version knows of is left out."""
+        tables = [TableReport(**_known(TableReport, table)) for table in facts["tables"]]
+        return cls(**{**_known(cls, facts), "tables": tables})
+
+
+def _known(kind: type[TableReport | RunReport], facts: Mapping[str, Any]) -> dict[str, Any]:
+    names = {one.name for one in fields(kind)}
+    return {name: value for name, value in facts.items() if name in names}
+
+
+def send(kind: str, facts: Mapping[str, Any]) -> None:
+    """Sends facts to whoever started the job, as JSON of ASCII characters."""
+    channel.send(kind, json.dumps(facts, default=str))
+
+
+def facts_of(kind: str, message: str) -> dict[str, Any] | None:
+    """Facts of a job's message; None if it is of another kind.
+
+    Raises:
+        JobFailed: it is not whole.
+    """
+    word, _, text = message.partition(" ")
+    if word != kind:
+        return None
+    try:
+        facts: dict[str, Any] = json.loads(text)
+    except ValueError as error:
+        raise JobFailed("a message of the job cannot be read", cause=str(error)) from error
+    return facts
 
 
 def end_with_report(report: RunReport) -> None:
-    """Prints the report as the last line of the job, or of its layer."""
-    say(f"{REPORT} {json.dumps(report.as_dict(), default=str)}")
+    """Sends the report as the last message of the job, or of its layer."""
+    send(REPORT, report.as_dict())
 
 
 def end_with_error(error: SluicegateError) -> None:
-    """Prints the error for people, and then as the job's last line for programs."""
+    """Prints the error for people, and then sends it as the job's last message."""
     print(error.for_people(), file=sys.stderr, flush=True)
-    say(f"{ERROR} {json.dumps(error.as_dict(), default=str)}")
+    send(ERROR, error.as_dict())
 
 
 class ReportLines:
-    """The lines of a job's output that are for programs."""
+    """The messages of a job on how its layers, or the job, ended."""
 
     def __init__(self) -> None:
-        self._reports: list[str] = []
-        self._error = ""
+        self._reports: list[dict[str, Any]] = []
+        self._error: SluicegateError | None = None
+        self.unread = 0
+        """Reports that cannot be read: the job was killed in the middle of one, or the disk was full."""
 
-    def take(self, line: str) -> bool:
-        """Takes a line of the output; returns whether it is one of these."""
-        if line.startswith(REPORT):
-            self._reports.append(line.removeprefix(REPORT))
-            self._error = ""
-        elif line.startswith(ERROR):
-            self._error = line
+    def take(self, message: str) -> bool:
+        """Takes a message; returns whether it is one of these."""
+        kind, _, text = message.partition(" ")
+        if kind == REPORT:
+            self._error = None
+            self._take_report(text)
+        elif kind == ERROR:
+            self._take_error(text)
         else:
             return False
         return True
 
+    def _take_report(self, text: str) -> None:
+        try:
+            facts = json.loads(text)
+            RunReport.from_dict(facts)
+        except (ValueError, LookupError, TypeError, AttributeError):
+            self.unread += 1
+        else:
+            self._reports.append(facts)
+
+    def _take_error(self, text: str) -> None:
+        try:
+            self._error = error_of(text)
+        except (ValueError, LookupError, TypeError, AttributeError):
+            self.unread += 1
+
     @property
     def error(self) -> SluicegateError | None:
         """What the job ended with; None if that is a report, or nothing."""
-        return error_of(self._error) if self._error else None
+        return self._error
 
-    def reports(self, *, failed: bool = False) -> list[dict[str, Any]]:
-        """The reports as they were printed, in their order.
-
-        Args:
-            failed: whether the job failed: it may have been killed in the middle of a line, which is left out.
-
-        Raises:
-            JobFailed: one cannot be read, of a job that ended well.
-        """
-        found = []
-        for line in self._reports:
-            try:
-                found.append(json.loads(line))
-            except ValueError as error:
-                if not failed:
-                    raise JobFailed("a report of the job cannot be read", cause=f"{error}: {line[:200]}") from error
-        return found
+    def reports(self) -> list[dict[str, Any]]:
+        """The reports as they were sent, in their order."""
+        return list(self._reports)
 
 
 def error_of(line: str) -> SluicegateError:
-    """Error in a job's last line, of its own type, so that whoever began the job can catch it by that."""
+    """Error in a job's last message, of its own type, so that whoever began the job can catch it by that."""
     return _error(json.loads(line.removeprefix(ERROR)))
 
 

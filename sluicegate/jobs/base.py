@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from sluicegate import processes
+from sluicegate import channel, processes
 from sluicegate.definition import load
 from sluicegate.errors import SluicegateError, UserError
 from sluicegate.flow import report
@@ -26,15 +26,16 @@ if TYPE_CHECKING:
 
 
 def guarded(work: Callable[[], RunReport]) -> int:
-    """Does a job's work, ends its output with the report or the error, and returns the exit code."""
+    """Does a job's work, ends with the message of its report or error, and returns the exit code."""
     return guarded_all(lambda: [work()])
 
 
 def guarded_all(work: Callable[[], Iterable[RunReport]]) -> int:
-    """Does the work of a job with several reports, each printed when it is there, and returns the exit code.
+    """Does the work of a job with several reports, each sent when it is there, and returns the exit code.
 
-    So the reports before a failure are not lost; the error stands behind them, as the last line.
+    So the reports before a failure are not lost; the error stands behind them, as the last message.
     """
+    channel.attach()
     processes.end_with_parent()
     try:
         for done in work():

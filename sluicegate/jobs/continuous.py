@@ -9,7 +9,6 @@ Source: ProcessingTimeExecutor of Spark, sql/core/src/main/scala/org/apache/spar
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import time
 from collections.abc import Sequence
@@ -187,9 +186,9 @@ class Continuous:
         self.batches += 1
         self.rows += sum(table.read for table in reports[0].tables)
         self.known.tell(batches=self.batches, rows=self.rows, last_batch=utc_now())
+        self._send(batch=self.batches, ended=utc_now(), seconds=round(time.monotonic() - began, 3),
+                   layers=[done.as_dict() for done in reports])  # fmt: skip
         console.say("\n".join(_lines(self.batches, reports, time.monotonic() - began)))
-        self._say_json(batch=self.batches, ended=utc_now(), seconds=round(time.monotonic() - began, 3),
-                       layers=[done.as_dict() for done in reports])  # fmt: skip
 
     def definition(self) -> Pipeline:
         """Current definition, loaded again only if one of its files changed.
@@ -224,13 +223,13 @@ class Continuous:
         if self.failures >= FAILURES:
             raise error from raised
         self.known.tell(failures=self.failures)
+        self._send(failed=error.as_dict(), in_a_row=self.failures)
         console.say(f"{_clock()}  failed, and tried again at the next tick ({self.failures} of {FAILURES}):\n"
                    + error.for_people())  # fmt: skip
-        self._say_json(failed=error.as_dict(), in_a_row=self.failures)
 
-    def _say_json(self, **facts: Any) -> None:
-        facts = {"pipeline": self.at.pipeline, "id": self.stream.id, **facts}
-        console.say(f"{report.BATCH} {json.dumps(facts, default=str)}")
+    def _send(self, **facts: Any) -> None:
+        """Sends a message; a line for people follows it, at which its reader takes it."""
+        report.send(report.BATCH, {"pipeline": self.at.pipeline, "id": self.stream.id, **facts})
 
 
 def _lines(number: int, reports: Sequence[RunReport], seconds: float) -> list[str]:

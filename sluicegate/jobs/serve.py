@@ -40,7 +40,7 @@ def _serve(arguments: argparse.Namespace) -> RunReport:
         signal.signal(number, lambda *_: ended.set())
     opened = session.open_server(arguments.host, arguments.port, connect.token())
     port = session.server_port(opened)
-    console.say(f"{connect.SERVES} {SERVER}{arguments.host}:{port}")
+    console.say_and_send(connect.SERVER_ADDRESS, f"{connect.SERVES} ", f"{SERVER}{arguments.host}:{port}")
     jvm = os.getppid()
     while not ended.wait(1):
         if os.getppid() != jvm:  # it was killed, and the server with it

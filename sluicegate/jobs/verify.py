@@ -6,7 +6,6 @@ The command `sluicegate status --verify` proves files and records itself, withou
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -55,7 +54,7 @@ def _run(arguments: argparse.Namespace) -> RunReport:
             found += gold_verify.prove(spark, pipeline, at, arguments.sample, console.say)
         found += gold_verify.unprovable(pipeline)
     for one in found:
-        console.say(f"{report.FINDING} {json.dumps(one.as_dict(), default=str)}")
+        report.send(report.FINDING, one.as_dict())
     if not arguments.gold:  # else the command tells them
         for one in found:
             console.say("\n".join(one.lines()))

@@ -50,7 +50,12 @@ def next_tick(now: float, every: float) -> float:
 
 
 def start(
-    pipeline: Pipeline, settings: Settings, layer: str | None, every: str, tell: Callable[[str], None]
+    pipeline: Pipeline,
+    settings: Settings,
+    layer: str | None,
+    every: str,
+    tell: Callable[[str], None],
+    take: Callable[[str], None],
 ) -> RunReport:
     """Submits the job and waits for its end. Ctrl-C and SIGTERM let it end its batch; a second one kills it.
 
@@ -59,7 +64,8 @@ def start(
         settings: where things are.
         layer: only this one; None for all.
         every: the interval.
-        tell: takes each line, those that begin with ``flow.report.BATCH`` too.
+        tell: takes each line that is for people.
+        take: takes the message of each batch (see ``flow.report.BATCH``).
 
     Raises:
         PipelineMissing: there is no such layer.
@@ -84,7 +90,7 @@ def start(
     former = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
     extra = ["--every", every, "--id", identity, *(["--layer", layer] if layer else [])]
     try:
-        return submit("continuous", pipeline.name, settings, {"run_id": f"continuous {identity}"}, tell, extra)
+        return submit("continuous", pipeline.name, settings, {"run_id": f"continuous {identity}"}, tell, extra, take)
     finally:
         for number, handler in former.items():
             signal.signal(number, handler)

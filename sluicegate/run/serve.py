@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import shlex
@@ -17,6 +18,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from sluicegate import processes
+from sluicegate.channel import Channel
 from sluicegate.errors import JobFailed, UserError
 from sluicegate.flow.report import ReportLines
 from sluicegate.spark import connect, submit
@@ -93,6 +95,11 @@ def serve(settings: Settings, host: str, port: int, token_file: Path | None, tel
     if make_token(file):
         tell(f"made a token in {file}, for you alone")
     command = submit.serve_command(submit.of_spark_submit(settings), host, port)
+    with Channel() as channel:
+        _serve(command, channel, file, tell)
+
+
+def _serve(command: list[str], channel: Channel, file: Path, tell: Callable[[str], None]) -> None:
     signals: list[int] = []
 
     def on_signal(number: int, _frame: FrameType | None) -> None:
@@ -102,7 +109,7 @@ def serve(settings: Settings, host: str, port: int, token_file: Path | None, tel
         with suppress(ProcessLookupError):
             os.killpg(server.pid, signal.SIGTERM)
 
-    env = {**submit.submit_env(), connect.TOKEN_FILE: str(file), **processes.named_parent()}
+    env = {**submit.submit_env(), connect.TOKEN_FILE: str(file), **processes.named_parent(), **channel.environment()}
     env.pop(connect.TOKEN, None)  # the file is what counts, and no process of the server need have it there
     server = subprocess.Popen(
         command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="backslashreplace",
@@ -112,7 +119,7 @@ def serve(settings: Settings, host: str, port: int, token_file: Path | None, tel
     former = {number: signal.signal(number, on_signal) for number in heeded}
     try:
         with processes.ended_with_us(server):
-            said, tail = _listen(server, file, tell)
+            said, tail = _listen(server, channel, file, tell)
             code = server.wait()
             processes.wait_for_group(server.pid)
     finally:
@@ -148,19 +155,24 @@ def _usage(url: str, file: Path) -> str:
     )
 
 
-def _listen(server: subprocess.Popen[str], file: Path, tell: Callable[[str], None]) -> tuple[ReportLines, list[str]]:
+def _listen(
+    server: subprocess.Popen[str], channel: Channel, file: Path, tell: Callable[[str], None]
+) -> tuple[ReportLines, list[str]]:
     """Passes on what is for people until the server has ended; its error, if it said one, and its last lines."""
-    lines = ReportLines()
+    said = ReportLines()
     tail: list[str] = []
-    for line in server.stdout or ():
-        line = line.rstrip("\n")
-        if lines.take(line):
-            continue
-        if line.startswith(connect.SERVES):
-            tell(line)
-            tell(_usage(line.removeprefix(connect.SERVES).strip(), file))
+
+    def take(message: str) -> None:
+        kind, _, text = message.partition(" ")
+        if kind == connect.SERVER_ADDRESS:
+            url = json.loads(text)
+            tell(f"{connect.SERVES} {url}")
+            tell(_usage(url, file))
         else:
-            if ERROR in line:
-                tell(line)
-            tail = [*tail, line][-LAST_LINES:]
-    return lines, tail
+            said.take(message)
+
+    for line in channel.lines(server.stdout or (), take):
+        if ERROR in line:
+            tell(line)
+        tail = [*tail, line][-LAST_LINES:]
+    return said, tail

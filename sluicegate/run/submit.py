@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import secrets
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sluicegate import processes
+from sluicegate.channel import Channel
+from sluicegate.console import silent
 from sluicegate.errors import JobFailed, SluicegateError
-from sluicegate.flow.report import COMMAND, ReportLines, RunReport
+from sluicegate.flow.report import COMMAND, UNREPORTED, ReportLines, RunReport
 from sluicegate.spark import submit as spark_submit
 
 if TYPE_CHECKING:
@@ -33,9 +36,10 @@ def submit(
     facts: Mapping[str, Any],
     tell: Callable[[str], None],
     extra: Sequence[str] = (),
+    take: Callable[[str], None] = silent,
 ) -> RunReport:
     """Runs a job that gives one report; see ``submit_all``."""
-    return submit_all(layer, pipeline, settings, facts, tell, extra)[-1]
+    return submit_all(layer, pipeline, settings, facts, tell, extra, take)[-1]
 
 
 def submit_all(
@@ -45,6 +49,7 @@ def submit_all(
     facts: Mapping[str, Any],
     tell: Callable[[str], None],
     extra: Sequence[str] = (),
+    take: Callable[[str], None] = silent,
 ) -> list[RunReport]:
     """Runs one job by spark-submit and passes its lines on as they come.
 
@@ -55,6 +60,7 @@ def submit_all(
         facts: who runs this, for the commit info.
         tell: takes each line that is for people.
         extra: arguments of that job alone.
+        take: takes each of its messages that is neither a report nor its error, as ``WORD {json}``.
 
     Returns:
         its reports: one, or that of each layer that it ran.
@@ -65,37 +71,54 @@ def submit_all(
         Stopped: this process was told to end, and the job has ended.
     """
     command = spark_submit.submit_command(layer, pipeline, settings, ["--run-info", json.dumps(dict(facts)), *extra])
-    # A process group of its own, so that Ctrl-C and a kill reach the JVM and its Python alike.
-    job = subprocess.Popen(
-        command,
-        env={**spark_submit.job_env(layer, pipeline, settings), **processes.named_parent()},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="backslashreplace",  # the JVM may write in another encoding: one byte of its log would end the job
-        start_new_session=True,
-    )
     said = ReportLines()
     error: list[str] = []  # the job's own error for people; the command prints it again, so it is not passed on
     tail: list[str] = []
-    with processes.ended_with_us(job):
-        for line in job.stdout or ():
-            line = line.rstrip("\n")
-            if said.take(line):
-                continue
+
+    def message(sent: str) -> None:
+        if not said.take(sent):
+            take(sent)
+
+    with Channel() as channel, _started(command, layer, pipeline, settings, channel) as job:
+        for line in channel.lines(job.stdout or (), message):
             if error or line.startswith("error["):
                 error.append(line)
             elif not line.startswith(JVM_CHATTER):
                 tail = [*tail, line][-20:]
                 tell(line)
         code = job.wait()
-    if code == 0 and said.error is None and (reports := said.reports()):
-        return [RunReport.from_dict(one) for one in reports]
-    raise _error_of(said, code, layer, tail + error)
+    if code or said.error is not None:
+        raise _error_of(said, code, layer, tail + error)
+    done = [RunReport.from_dict(one) for one in said.reports()]
+    if said.unread or not done:
+        # Its tables are committed: to call that a failure would have it run again.
+        tell(f"warning: {UNREPORTED}")
+        done.append(RunReport(pipeline, layer, notes=[UNREPORTED]))
+    return done
+
+
+@contextmanager
+def _started(
+    command: Sequence[str], layer: str, pipeline: str, settings: Settings, channel: Channel
+) -> Iterator[subprocess.Popen[str]]:
+    """A job, in a process group of its own, so that Ctrl-C and a kill reach the JVM and its Python alike."""
+    job = subprocess.Popen(
+        command,
+        env={
+            **spark_submit.job_env(layer, pipeline, settings), **processes.named_parent(), **channel.environment()
+        },
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="backslashreplace",  # the JVM may write in another encoding: one byte of its log would end the job
+        start_new_session=True,
+    )  # fmt: skip
+    with processes.ended_with_us(job):
+        yield job
 
 
 def _error_of(said: ReportLines, code: int, layer: str, tail: list[str]) -> SluicegateError:
-    before = [RunReport.from_dict(one) for one in said.reports(failed=True)]
+    before = [RunReport.from_dict(one) for one in said.reports()]
     error = said.error
     if error is None:
         until = f"after the report of {before[-1].layer}" if before else "and without a report"

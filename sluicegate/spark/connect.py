@@ -61,6 +61,9 @@ ALIVE = [
 SERVES = "Spark Connect serves at"
 """What a server prints before its address once it takes connections."""
 
+SERVER_ADDRESS = "SLUICEGATE_SERVER"
+"""Kind of the message of that address (see ``channel``)."""
+
 # Settings that only a server's start can change.
 _STATIC = {"spark.sql.extensions", "spark.sql.catalog.spark_catalog"}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlsplit
 
 from airflow.sdk import BaseOperatorLink
 
@@ -27,4 +28,15 @@ class SparkUI(BaseOperatorLink):
             ti_key: its task instance.
         """
         server = os.environ.get("SLUICEGATE_HISTORY_SERVER", "").rstrip("/")
-        return f"{server}/history/{operator.logged_as}/" if server and operator.logged_as else ""
+        if not operator.logged_as or not is_address(server):
+            return ""
+        return f"{server}/history/{quote(operator.logged_as, safe='')}/"
+
+
+def is_address(text: str) -> bool:
+    """Whether a text is the address of a page, by HTTP or HTTPS: nothing else becomes a link."""
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and text.isprintable() and " " not in text

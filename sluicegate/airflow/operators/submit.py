@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections import deque
@@ -24,11 +25,12 @@ from sluicegate.airflow import metrics, openlineage
 from sluicegate.airflow.assets import news
 from sluicegate.airflow.connect_server import OWN_JVM, Client, ConnectServer
 from sluicegate.airflow.connections import environment, with_store
-from sluicegate.airflow.operators.links import SparkUI
+from sluicegate.airflow.operators.links import SparkUI, is_address
 from sluicegate.airflow.run_request import failure, request_of, who
+from sluicegate.channel import Channel
 from sluicegate.definition import LAYERS, load
 from sluicegate.errors import SluicegateError, UserError
-from sluicegate.flow.report import ReportLines
+from sluicegate.flow.report import UNREPORTED, ReportLines
 from sluicegate.settings import Settings
 from sluicegate.spark import cluster, connect, java, submit
 
@@ -79,6 +81,7 @@ class SluicegateJob(SparkSubmitOperator):
         self.layers: tuple[Layer, ...] = LAYERS if layer == "run" else (layer,)
         self.settings = settings
         self._said = ReportLines()
+        self._channel = Channel()
         self._tail: deque[str] = deque(maxlen=8)
         self._lineage: OperatorLineage[Any, Any] | None = None
         self._show: Callable[[str], None] = lambda _: None
@@ -146,15 +149,22 @@ class SluicegateJob(SparkSubmitOperator):
 
     def _submit(self, context: Context) -> None:
         self._show = partial(context["ti"].xcom_push, SparkUI().xcom_key)
-        if self._server is not None:
-            self._run_on(self._server, context)
-            return
+        self._channel = Channel()  # of this try
+        with self._channel:
+            if self._server is not None:
+                self._run_on(self._server, context)
+            else:
+                self._spark_submit(context)
+        if self._said.unread or not self._said.reports():
+            self.log.warning(UNREPORTED)
+
+    def _spark_submit(self, context: Context) -> None:
         try:
             # Not by `env_vars`: the provider passes them to pods and to YARN's own process, but not to a local driver.
             # Spark refuses a job with a master where it finds the address of a server as well.
             without = dict.fromkeys({connect.REMOTE, connect.TOKEN, *submit.withheld(self.layer)}, "")
             self._hook = self._get_hook()  # before: it may read the connection from the environment
-            with environment(submit.submit_env(self.layer) | without | self._hidden):
+            with environment(submit.submit_env(self.layer) | without | self._hidden | self._channel.environment()):
                 super().execute(context)
         except AirflowException:
             self._keep_reports(context)
@@ -165,7 +175,7 @@ class SluicegateJob(SparkSubmitOperator):
 
     def _keep_reports(self, context: Context) -> None:
         """Keeps what the layers before did for the run's note, as where each has a task of its own."""
-        if self.layer == "run" and (before := self._said.reports(failed=True)):
+        if self.layer == "run" and (before := self._said.reports()):
             context["ti"].xcom_push(BaseXCom.XCOM_RETURN_KEY, before)
 
     def _run_on(self, server: ConnectServer, context: Context) -> None:
@@ -177,10 +187,9 @@ class SluicegateJob(SparkSubmitOperator):
             if token:
                 env.pop(connect.TOKEN, None)
             env.pop(_variable(self._conn_id), None)  # which has the token where the connection is made by it
-            self._client = Client(command, env | token)
+            self._client = Client(command, env | token | self._channel.environment())
             try:
-                for line in self._listen(self._client.lines()):
-                    self.log.info(line.rstrip())
+                self._log_output(self._client.output())
                 code = self._client.ended()
             finally:
                 self._client.kill()
@@ -291,30 +300,40 @@ class SluicegateJob(SparkSubmitOperator):
 
     def _get_hook(self) -> SparkSubmitHook:
         hook = super()._get_hook()
-        process: Callable[[Iterator[str]], None] = hook._process_spark_submit_log
-        hook._process_spark_submit_log = lambda itr: process(self._listen(itr))  # type: ignore[method-assign]
+        # The provider's own looks in the output for names of pods and drivers, which it would delete when the task is
+        # killed. That is for cluster deploy mode; in client mode landed values could name any.
+        hook._process_spark_submit_log = self._log_output  # type: ignore[method-assign]
+        hook._spark_exit_code = 0
         return hook
 
-    def _listen(self, lines: Iterable[str]) -> Iterator[str]:
-        """Passes the job's output on to the task's log; keeps its reports or error, and its last lines."""
-        for line in lines:
-            if self._said.take(line):
-                pass
-            elif line.startswith(console.PAGE):
-                self._show(line.removeprefix(console.PAGE).strip())
-            elif line.startswith(console.LOGGED):
-                self.logged_as = line.removeprefix(console.LOGGED).strip()
-            else:
-                self._tail.append(line.rstrip())
-            yield line
+    def _log_output(self, itr: Iterable[str]) -> None:
+        """Passes the job's output on to the task's log; keeps its messages, and its last lines."""
+        for line in self._channel.lines(itr, self._take):
+            self._tail.append(line)
+            self.log.info(line)
+
+    def _take(self, message: str) -> None:
+        if self._said.take(message):
+            return
+        kind, _, text = message.partition(" ")
+        try:
+            fact = str(json.loads(text))
+        except ValueError:  # a link less
+            return
+        if kind == console.PAGE and is_address(fact):
+            self._show(fact)
+        elif kind == console.LOGGED:
+            self.logged_as = fact
 
     def _why(self, code: int) -> AirflowException:
-        if (error := self._said.error) is not None:
+        error = self._said.error
+        if error is not None and error.exit_code == code:
             return failure(error)
+        ended = f"the {self.layer} job of {self.pipeline} ended with exit code {code}"
+        if error is not None:  # and was then killed: a retry need not end the same way
+            return AirflowException(f"{ended}, after this:\n{error.for_people()}")
         said = "".join(f"\n    {line}" for line in self._tail)
-        return AirflowException(
-            f"the {self.layer} job of {self.pipeline} ended with exit code {code}; its last output:{said}"
-        )
+        return AirflowException(f"{ended}; its last output:{said}")
 
     def on_kill(self) -> None:
         """Kills the JVM and the Python that it started; the hook would leave the latter at work, holding the lock."""

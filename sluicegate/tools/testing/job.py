@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import tempfile
@@ -12,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
-from sluicegate import console, pii_key
+from sluicegate import pii_key
 from sluicegate.errors import CaseError, CasesFailed
 from sluicegate.flow import report
 from sluicegate.flow.report import RunReport
@@ -55,7 +54,7 @@ def _run(arguments: argparse.Namespace) -> RunReport:
             lambda case, at: run_case(spark, pipeline.folder.parent, pipeline.name, case, at, pipeline.settings.target),
             cases,
             Path(folder),
-            lambda result: console.say(f"{report.CASE} {json.dumps(result.as_dict())}"),
+            lambda result: report.send(report.CASE, result.as_dict()),
         )
     raise_for(pipeline.name, results)
     return RunReport(pipeline.name, "cases", seconds=time.monotonic() - began)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from sluicegate.channel import FILE
 from sluicegate.errors import UserError
 from sluicegate.flow.report import REPORT
 from sluicegate.settings import Settings
@@ -29,12 +30,15 @@ SAYS = f"""
 import json, os, pathlib, sys
 file = pathlib.Path(os.environ["{connect.TOKEN_FILE}"])
 print("a line for people", flush=True)
-print({REPORT!r}, json.dumps({{
+report = json.dumps({{
     "token": file.read_text(), "mode": oct(file.stat().st_mode & 0o777),
     "folder": oct(file.parent.stat().st_mode & 0o777),
     "url": os.environ["{connect.REMOTE}"], "file": str(file),
     "said": " ".join(sys.argv) + pathlib.Path("/proc/self/environ").read_text(),
-}}))
+    "pipeline": "heart_rate", "layer": "bronze", "tables": [],
+}})
+with open(os.environ["{FILE}"], "a") as channel:
+    channel.write({REPORT!r} + " " + report + "\\n")
 """
 
 

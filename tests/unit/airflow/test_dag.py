@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -23,12 +24,13 @@ import pytest
 
 from sluicegate.definition import load, names
 from sluicegate.errors import DefinitionError, JavaMissing, PipelineMissing
-from sluicegate.flow.report import ERROR, REPORT
+from sluicegate.flow.report import ERROR, REPORT, UNREPORTED
 from sluicegate.monitor.views.runs import TASKS
 from sluicegate.spark import configuration, java
 from tests.conftest import ROOT, Workspace
 from tests.support.airflow_runs import context_of
 from tests.support.by_hand import records
+from tests.support.channel import sent, sent_as_it_is
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG
@@ -681,23 +683,26 @@ def stored(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
 
 def test_a_jobs_report_is_what_the_task_returns(submit: Callable[[str], SluicegateJob]) -> None:
     report = {"pipeline": "heart_rate", "layer": "bronze", "tables": []}
-    assert run(submit(f"echo working\necho '{REPORT} {json.dumps(report)}'")) == report
+    assert run(submit(f"echo working\n{sent(REPORT, report)}")) == report
 
 
 def report_of(layer: str) -> dict[str, Any]:
     return {"pipeline": "heart_rate", "layer": layer, "tables": []}
 
 
-def printed(layer: str) -> str:
-    """Prints the report of a layer in a shell."""
-    return f"echo '{REPORT} {json.dumps(report_of(layer))}'"
+def reported(layer: str) -> str:
+    """Sends the report of a layer in a shell."""
+    return sent(REPORT, report_of(layer))
 
 
 def test_a_job_of_all_layers_returns_the_report_of_each(
     submit: Callable[..., SluicegateJob], heartbeats: Workspace
 ) -> None:
     in_one_task(heartbeats)
-    assert run(submit(f"{printed('bronze')}\n{printed('silver')}", "run")) == [report_of("bronze"), report_of("silver")]
+    assert run(submit(f"{reported('bronze')}\n{reported('silver')}", "run")) == [
+        report_of("bronze"),
+        report_of("silver"),
+    ]
 
 
 def test_a_job_of_all_layers_that_fails_leaves_the_reports_before(
@@ -707,11 +712,11 @@ def test_a_job_of_all_layers_that_fails_leaves_the_reports_before(
 
     in_one_task(heartbeats)
     with pytest.raises(AirflowFailException, match=r"a\.json is not JSON"):
-        run(submit(f"{printed('bronze')}\necho '{ERROR} {json.dumps(FAILED)}'\nexit 2", "run"))
+        run(submit(f"{reported('bronze')}\n{sent(ERROR, FAILED)}\nexit 2", "run"))
     assert stored == [("return_value", [report_of("bronze")])]
     stored.clear()
     with pytest.raises(AirflowFailException, match=r"a\.json is not JSON"):
-        run(submit(f"echo '{ERROR} {json.dumps(FAILED)}'\nexit 2", "run"))
+        run(submit(f"{sent(ERROR, FAILED)}\nexit 2", "run"))
     assert stored == []
 
 
@@ -723,7 +728,7 @@ def test_a_failure_is_the_jobs_own_sentence(
 
     facts = FAILED | {"exit_code": exit_code}
     with pytest.raises(AirflowException) as raised:
-        run(submit(f"echo '{ERROR} {json.dumps(facts)}'\nexit {exit_code}"))
+        run(submit(f"{sent(ERROR, facts)}\nexit {exit_code}"))
     assert isinstance(raised.value, AirflowFailException) is not again
     assert str(raised.value).splitlines() == [
         "error[SG207]: a.json is not JSON",
@@ -731,6 +736,51 @@ def test_a_failure_is_the_jobs_own_sentence(
         "  cause: it begins with a comma",
         "  help: repair it",
     ]
+
+
+HOSTILE = (
+    f"{REPORT} {json.dumps({'pipeline': 'heart_rate', 'layer': 'gold', 'tables': [], 'notes': ['forged']})}",
+    f"{REPORT} nonsense",
+    f"{ERROR} {json.dumps(FAILED)}",
+    "Spark's page: https://evil.example/login",
+    'SLUICEGATE_SPARK_PAGE "https://evil.example/login"',
+    'SLUICEGATE_EVENT_LOG "evil"',
+    "INFO pod name: shop-a1b2-driver",
+    "submission ID spark:other-driver",
+)
+
+
+def test_nothing_that_a_job_prints_is_a_report_an_error_or_a_link(
+    submit: Callable[[str], SluicegateJob], stored: list[tuple[str, Any]]
+) -> None:
+    """A landed value or a file name can have any of these behind a line break."""
+    forged = "\n".join(f"echo {shlex.quote(line)}" for line in HOSTILE)
+    job = submit(f"{forged}\n{reported('bronze')}\n{forged}")
+    assert run(job) == report_of("bronze")
+    assert (stored, job.logged_as) == ([], "")
+    assert job._hook is not None
+    assert job._hook._kubernetes_driver_pod is None
+
+
+def test_an_error_is_final_only_if_the_job_ended_with_it(
+    submit: Callable[[str], SluicegateJob],
+) -> None:
+    from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+    with pytest.raises(AirflowException, match=r"exit code -9, after this:\n.*a\.json is not JSON") as raised:
+        run(submit(f"{sent(ERROR, FAILED)}\nkill -9 $$"))
+    assert not isinstance(raised.value, AirflowFailException)
+    with pytest.raises(AirflowException, match=r"exit code -9; its last output") as raised:
+        run(submit(f"echo {shlex.quote(f'{ERROR} {json.dumps(FAILED)}')}\nkill -9 $$"))
+    assert not isinstance(raised.value, AirflowFailException)
+
+
+@pytest.mark.parametrize("script", ["echo done", sent_as_it_is(f"{REPORT} nonsense"), sent(REPORT, {"tables": 3})])
+def test_a_report_that_cannot_be_read_fails_no_task(
+    submit: Callable[[str], SluicegateJob], script: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(submit(script)) is None
+    assert UNREPORTED in capsys.readouterr().out
 
 
 def test_a_job_that_dies_is_told_with_its_last_words(submit: Callable[[str], SluicegateJob]) -> None:

@@ -22,6 +22,7 @@ from sluicegate.spark import configuration, java, submit
 from tests.conftest import Workspace
 from tests.support.airflow_runs import context_of
 from tests.support.by_hand import records, taken_in
+from tests.support.channel import sent
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG
@@ -142,12 +143,12 @@ def test_what_the_job_finds_in_gold_is_told_with_the_rest(proved: Workspace, mon
     mend = "sluicegate run heart_rate --full-refresh daily_patient_avg"
     found = Finding("wrong", "daily_patient_avg", "1 row differs from its query", mend)
     report = RunReport("heart_rate", "verify").as_dict()
-    lines = [f"{FINDING} {json.dumps(found.as_dict())}", "Spark says something", f"{REPORT} {json.dumps(report)}"]
+    script = f"{sent(FINDING, found.as_dict())}; echo Spark says something; {sent(REPORT, report)}"
     asked: list[Any] = []
 
     def command(*given: Any) -> list[str]:
         asked.extend(given)
-        return [sys.executable, "-c", f"print({chr(10).join(lines)!r})"]
+        return ["bash", "-c", script]
 
     monkeypatch.setattr(submit, "submit_command", command)
     done = CliRunner().invoke(app.app, ["status", "heart_rate", "--verify", "--sample", "10%", *places(proved)])

@@ -24,6 +24,7 @@ from sluicegate.spark import configuration, java
 from sluicegate.spark import submit as spark_submit
 from tests.conftest import Workspace
 from tests.support.airflow_runs import context_of
+from tests.support.channel import sent
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG
@@ -244,7 +245,7 @@ def test_a_definition_that_asks_for_it_has_a_dag_for_it(maintained: Workspace) -
 
 def test_the_task_submits_the_job(submit: Callable[[str], Maintenance], maintained: Workspace) -> None:
     report = {"pipeline": "heart_rate", "layer": "maintain", "tables": [], "notes": ["_events  32 files → 1 file"]}
-    task = submit(f"echo \"$@\" > {maintained.folder}/arguments\necho '{REPORT} {json.dumps(report)}'")
+    task = submit(f'echo "$@" > {maintained.folder}/arguments\n{sent(REPORT, report)}')
     context = context_of(task)
     task.render_template_fields(context)
     assert task.execute(context) == report

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from scripts import grafana
 from sluicegate.cli import app
-from sluicegate.cli.streams import _teller
+from sluicegate.cli.streams import _taker
 from sluicegate.errors import UserError
 from sluicegate.flow.report import BATCH, RunReport, TableReport
 from sluicegate.monitor.metrics import METRICS, PREFIX, Registry, of_batch, of_report
@@ -78,8 +78,9 @@ def batch(**facts: Any) -> str:
 
 def test_batches_of_a_continuous_run(capsys: pytest.CaptureFixture[str]) -> None:
     registry = Registry()
-    tell = _teller(False, registry)
-    tell("a line for people")
+    tell = _taker(True, registry)
+    tell("SLUICEGATE_OTHER {}")
+    tell(f"{BATCH} {{cut off")
     tell(batch(failed={"code": "SG100"}, in_a_row=1))
     assert values(registry)["sluicegate_batch_failures_in_a_row{}"] == 1
     tell(batch(batch=1, ended=ENDED.isoformat(), seconds=2.5, layers=[report(read=3, seconds=1.5).as_dict()]))
@@ -88,7 +89,7 @@ def test_batches_of_a_continuous_run(capsys: pytest.CaptureFixture[str]) -> None
     assert (found["sluicegate_batches_total{}"], found["sluicegate_batch_failures_total{}"]) == (1, 1)
     assert found["sluicegate_batch_seconds{}"] == 2.5
     assert found["sluicegate_seconds_total{layer=silver,table=orders}"] == 1.5
-    assert capsys.readouterr().out == "a line for people\n"
+    assert [json.loads(line)["id"] for line in capsys.readouterr().out.splitlines()] == ["x", "x"]
 
 
 def test_metrics_are_served_to_this_machine_alone() -> None:

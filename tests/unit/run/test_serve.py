@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from sluicegate import channel
 from sluicegate.errors import JobFailed
 from sluicegate.run import serve
 from sluicegate.settings import Settings
@@ -16,8 +17,15 @@ from sluicegate.spark import connect, submit
 
 pytestmark = pytest.mark.unit
 
-# Stands for the JVM: it serves, and ends by itself a second later.
-SERVER = f"import time; print({connect.SERVES!r}, 'sc://localhost:1', flush=True); time.sleep(1)"
+# Stands for the JVM: it serves, and ends by itself a second later. What it prints says another address.
+SERVER = f"""
+import os, time
+print({connect.SERVES!r}, "sc://evil.example:1", flush=True)
+with open(os.environ[{channel.FILE!r}], "a") as file:
+    print({connect.SERVER_ADDRESS!r}, '"sc://localhost:1"', file=file)
+print(os.environ[{channel.TOKEN!r}], flush=True)
+time.sleep(1)
+"""
 
 
 @pytest.mark.parametrize("ignored", [True, False])
@@ -42,5 +50,7 @@ def test_a_signal_that_the_command_was_started_to_ignore_does_not_end_it(
         else:
             serve.serve(settings, "localhost", 0, tmp_path / "token", tell)
         assert ("stopped" in said) is not ignored
+        assert next(line for line in said if "sc://" in line) == f"{connect.SERVES} sc://localhost:1"
+        assert not any("evil" in line for line in said)
     finally:
         signal.signal(signal.SIGHUP, former)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -14,13 +13,14 @@ from contextlib import suppress
 import psutil
 import pytest
 
-from sluicegate import processes
+from sluicegate import channel, processes
 from sluicegate.errors import ExpectationFailed, JobFailed
-from sluicegate.flow.report import ERROR, REPORT, RunReport, TableReport
+from sluicegate.flow.report import ERROR, REPORT, UNREPORTED, RunReport, TableReport
 from sluicegate.run import submit as run_submit
 from sluicegate.settings import Settings
 from sluicegate.spark import submit as spark_submit
 from tests.conftest import ROOT
+from tests.support.channel import sent, sent_as_it_is
 
 pytestmark = pytest.mark.unit
 
@@ -144,25 +144,30 @@ def job(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[RunReport]]:
     return submitted
 
 
-def line_of(layer: str) -> str:
-    """A shell command that prints the report line of a layer."""
-    return f"echo '{REPORT} {json.dumps(RunReport('p', layer, [TableReport('t', layer, read=3)]).as_dict())}'"
+def report_of(layer: str) -> RunReport:
+    return RunReport("p", layer, [TableReport("t", layer, read=3)])
 
 
-BROKEN = f"echo '{ERROR} {json.dumps(ExpectationFailed('t broke a rule', hint='mend it').as_dict())}'"
+def reported(layer: str) -> str:
+    """A shell command that sends the report of a layer."""
+    return sent(REPORT, report_of(layer).as_dict())
+
+
+BROKEN = sent(ERROR, ExpectationFailed("t broke a rule", hint="mend it").as_dict())
+CUT_OFF = f'printf \'%s\' \'{REPORT} {{"pipeline": "p", "lay\' >> "${channel.FILE}"'
 
 
 def test_a_job_gives_a_report_for_each_of_its_layers(
     job: Callable[[str], list[RunReport]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    done = job(f"echo one; {line_of('bronze')}; echo two; {line_of('silver')}; echo three")
-    assert done == [RunReport("p", layer, [TableReport("t", layer, read=3)]) for layer in ("bronze", "silver")]
+    done = job(f"echo one; {reported('bronze')}; echo two; {reported('silver')}; echo three")
+    assert done == [report_of(layer) for layer in ("bronze", "silver")]
     assert capsys.readouterr().out.splitlines() == ["one", "two", "three"]
 
 
 def test_an_error_has_the_reports_of_the_layers_before_it(job: Callable[[str], list[RunReport]]) -> None:
     with pytest.raises(ExpectationFailed, match="t broke a rule") as raised:
-        job(f"{line_of('bronze')}; {line_of('silver')}; {BROKEN}; exit 3")
+        job(f"{reported('bronze')}; {reported('silver')}; {BROKEN}; exit 3")
     assert [report.layer for report in raised.value.reports] == ["bronze", "silver"]
     assert raised.value.exit_code == 3
 
@@ -170,14 +175,13 @@ def test_an_error_has_the_reports_of_the_layers_before_it(job: Callable[[str], l
 @pytest.mark.parametrize(
     ("script", "told", "before"),
     [
-        ("echo bye", "the run job ended with exit code 0 and without a report", []),
         ("echo bye; exit 1", "the run job ended with exit code 1 and without a report", []),
-        (f"{line_of('bronze')}; exit 9", "the run job ended with exit code 9 after the report of bronze", ["bronze"]),
+        (f"{reported('bronze')}; exit 9", "the run job ended with exit code 9 after the report of bronze", ["bronze"]),
         # Killed in the middle of a line.
-        (f"{line_of('bronze')}; {line_of('silver')} | head -c 60; exit 9",
+        (f"{reported('bronze')}; {CUT_OFF}; exit 9",
          "the run job ended with exit code 9 after the report of bronze", ["bronze"]),
     ],
-    ids=["none", "none-and-failed", "killed-later", "killed-in-a-line"],
+    ids=["none", "killed-later", "killed-in-a-message"],
 )  # fmt: skip
 def test_a_job_that_does_not_say_how_it_ended_has_failed(
     job: Callable[[str], list[RunReport]], script: str, told: str, before: list[str]
@@ -188,9 +192,32 @@ def test_a_job_that_does_not_say_how_it_ended_has_failed(
     assert [report.layer for report in raised.value.reports] == before
 
 
-def test_a_report_that_cannot_be_read_is_no_good_end(job: Callable[[str], list[RunReport]]) -> None:
-    with pytest.raises(JobFailed, match="cannot be read"):
-        job(f"echo '{REPORT} ...'; {line_of('silver')}")
+@pytest.mark.parametrize(
+    ("script", "before"),
+    [
+        ("echo bye", []),
+        (f"{sent_as_it_is(f'{REPORT} ...')}; {reported('silver')}", ["silver"]),
+        (f"{reported('bronze')}; {sent(REPORT, {'tables': 3})}", ["bronze"]),
+        (f"{reported('bronze')}; {sent(REPORT, ['tables'])}", ["bronze"]),
+        (f"{reported('bronze')}; {CUT_OFF}", ["bronze"]),
+    ],
+    ids=["none", "no-json", "other-facts", "a-list", "cut-off"],
+)
+def test_a_job_that_ended_well_did_so_whatever_becomes_of_its_report(
+    job: Callable[[str], list[RunReport]], script: str, before: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its tables are committed: an error would have a scheduler run it again, and lose what it reported."""
+    done = job(script)
+    assert [one.layer for one in done] == [*before, "run"]
+    assert done[-1].notes == [UNREPORTED]
+    assert done[-1].unreported
+    assert f"warning: {UNREPORTED}" in capsys.readouterr().out
+
+
+def test_a_report_of_another_version_is_read_by_what_is_known_of_it(job: Callable[[str], list[RunReport]]) -> None:
+    facts = report_of("bronze").as_dict() | {"colour": "red"}
+    facts["tables"][0]["shade"] = 3
+    assert job(sent(REPORT, facts)) == [report_of("bronze")]
 
 
 def test_a_byte_that_is_no_text_ends_no_job(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sluicegate import console
+from sluicegate.airflow.operators.links import is_address
 from sluicegate.console import LOGGED, PAGE
 from tests.conftest import Workspace
 from tests.support.airflow_runs import context_of
+from tests.support.channel import sent
 from tests.unit.airflow.test_dag import airflow_home as airflow_home
 from tests.unit.airflow.test_dag import dag_of
 from tests.unit.airflow.test_dag import stored as stored
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.unit, pytest.mark.usefixtures("airflow_home")]
 
 KEY = "_link_SparkUI"
+AT_4040 = sent(PAGE, "http://driver:4040")
 FRONT = "SLUICEGATE_SPARK_UI"
 
 
@@ -46,11 +49,11 @@ def test_sparks_page_and_then_the_history_servers(
     submit: Callable[[str], SluicegateJob], stored: list[tuple[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLUICEGATE_HISTORY_SERVER", "http://history:18080/")
-    ran(submit(f'echo "{PAGE} http://driver:4040"\necho "{LOGGED} local-17"'))
+    ran(submit(f"{AT_4040}\n{sent(LOGGED, 'local-17')}"))
     assert links(stored) == ["http://driver:4040", "http://history:18080/history/local-17/"]
 
 
-@pytest.mark.parametrize("said", [f'echo "{PAGE} http://driver:4040"', "echo nothing", f'echo "{LOGGED} local-17"'])
+@pytest.mark.parametrize("said", [AT_4040, "echo nothing", sent(LOGGED, "local-17")])
 def test_a_page_that_is_gone_is_linked_no_more(
     submit: Callable[[str], SluicegateJob], stored: list[tuple[str, Any]], monkeypatch: pytest.MonkeyPatch, said: str
 ) -> None:
@@ -58,6 +61,40 @@ def test_a_page_that_is_gone_is_linked_no_more(
         monkeypatch.setenv("SLUICEGATE_HISTORY_SERVER", "http://history:18080")
     ran(submit(said))
     assert links(stored)[-1] == ""
+
+
+@pytest.mark.parametrize(
+    ("address", "linked"),
+    [
+        ("http://driver:4040", True),
+        ("https://front.example/proxy/app-1/", True),
+        ("HTTPS://front.example", True),
+        ("javascript:alert(document.domain)", False),
+        ("data:text/html,x", False),
+        ("//evil.example", False),
+        ("https:/evil.example", False),
+        ("http://", False),
+        ("http://[", False),
+        ("http://a\nb", False),
+        (" http://a", False),
+        ("", False),
+    ],
+)
+def test_only_an_address_of_the_web_is_linked(
+    submit: Callable[[str], SluicegateJob], stored: list[tuple[str, Any]], address: str, linked: bool
+) -> None:
+    assert is_address(address) is linked
+    if linked or ":" in address:
+        ran(submit(sent(PAGE, address)))
+        assert links(stored)[:-1] == ([address] if linked else [])
+
+
+def test_an_application_id_is_a_part_of_the_address_of_the_history_server(
+    submit: Callable[[str], SluicegateJob], stored: list[tuple[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLUICEGATE_HISTORY_SERVER", "http://history:18080")
+    ran(submit(sent(LOGGED, "../../x?y#z")))
+    assert links(stored) == ["http://history:18080/history/..%2F..%2Fx%3Fy%23z/"]
 
 
 def test_airflows_server_knows_the_link_without_our_code(workspace: Workspace) -> None:
