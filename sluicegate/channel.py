@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Self
 
+from sluicegate.escapes import escaped
 from sluicegate.private_folders import PrivateFolder
 
 FILE = "SLUICEGATE_CHANNEL"
@@ -131,7 +132,7 @@ class Channel:
         return {FILE: file, TOKEN: self._token}
 
     def lines(self, output: Iterable[str], take: Callable[[str], None]) -> Iterator[str]:
-        """The lines of a job that are for people, as they come.
+        """The lines of a job that are for people, as they come, escaped.
 
         Args:
             output: all that it prints, line by line.
@@ -146,7 +147,7 @@ class Channel:
                 take(f"{word['kind'] if word else ''} {text.lstrip()}")
                 head = head[: word.start()] if word else head
             if head or not token:  # something was printed before it without an end of its line
-                yield head
+                yield escaped(head)
         for message in self._messages():
             take(message)
         if self._rest:  # the job ended in the middle of it

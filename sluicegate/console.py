@@ -1,4 +1,4 @@
-"""Console output: lines for people, counts of files and sizes in words."""
+"""Console output: lines for people, with nothing in them that a terminal obeys, counts of files and sizes in words."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from sluicegate import channel
+from sluicegate.escapes import escaped
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -31,10 +32,19 @@ LONG = 30.0
 _BARS = " ▁▂▃▄▅▆▇█"
 
 
-def say(line: str) -> None:
-    """Print one line and flush it: job output is followed live."""
-    sys.stdout.write(f"{line}\n")  # one write: tables run concurrently
-    sys.stdout.flush()
+def say(*lines: str) -> None:
+    """Print lines and flush them: job output is followed live. A break in a line is escaped as well."""
+    _write(sys.stdout, lines)
+
+
+def warn(*lines: str) -> None:
+    """Print lines to stderr, as ``say`` does."""
+    _write(sys.stderr, lines)
+
+
+def _write(file: TextIO, lines: Iterable[str]) -> None:
+    file.write("".join(f"{escaped(line)}\n" for line in lines))  # one write: tables run concurrently
+    file.flush()
 
 
 def program() -> str:

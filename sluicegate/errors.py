@@ -46,6 +46,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from sluicegate.escapes import escaped, escaped_lines
+
 
 @dataclass(frozen=True)
 class Where:
@@ -104,13 +106,13 @@ class SluicegateError(Exception):
 
     def for_people(self) -> str:
         """Text for a terminal: message, place, cause and help."""
-        lines = [f"error[{self.code}]: {self.message}"]
+        lines = [f"error[{self.code}]: {escaped(self.message)}"]
         if place := str(self.where):
-            lines.append(f"  --> {place}")
+            lines.append(f"  --> {escaped(place)}")
         if self.cause:
-            lines.append(f"  cause: {self.cause}")
+            lines.append(f"  cause: {escaped_lines(self.cause)}")
         if self.hint:
-            lines.append(f"  help: {self.hint}")
+            lines.append(f"  help: {escaped_lines(self.hint)}")
         return "\n".join([*lines, *(one.for_people() for one in self.others)])
 
 
@@ -168,7 +170,8 @@ class DefinitionError(UserError):
     def for_people(self) -> str:
         if len(self.mistakes) < 2:
             return super().for_people()
-        return "\n".join([f"error[{self.code}]: {self.message}", *(f"  {m}" for m in self.mistakes)])
+        mistakes = [f"  {escaped_lines(str(one))}" for one in self.mistakes]
+        return "\n".join([f"error[{self.code}]: {escaped(self.message)}", *mistakes])
 
 
 class CaseError(DefinitionError):

@@ -6,13 +6,14 @@ import os
 import select
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
+
+from sluicegate.console import warn
 
 # Seconds between the signal to a job and SIGKILL.
 GRACE = 20.0
@@ -82,9 +83,7 @@ def ended_with_us(job: subprocess.Popen[str]) -> Iterator[None]:
         _end(job, number if interrupted else signal.SIGKILL)
         if interrupted:
             name = signal.Signals(number).name
-            print(
-                f"stopped by {name}: the job has ended, and a new run continues after its last commit", file=sys.stderr
-            )
+            warn(f"stopped by {name}: the job has ended, and a new run continues after its last commit")
         raise
     finally:
         for number, handler in former.items():

@@ -6,12 +6,14 @@ https://airflow.apache.org/docs/apache-airflow/stable/administration-and-deploym
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from airflow.listeners import hookimpl
 
+from sluicegate.escapes import escaped
 from sluicegate.flow.report import RunReport
 
 UNREPORTED = "unreported"
@@ -66,7 +68,7 @@ def note_of_mistakes(results: Mapping[str, Any], tasks: Iterable[str], mistakes:
     # The operators of the DAG as it was before, by the tasks that it keeps.
     kinds = {task: _KINDS.get(task, "SluicegateJob") for task in tasks}
     until_then = note(results, kinds) or f"{BEGINS}did nothing**"
-    return _short([*until_then.splitlines(), "", f"The definition has mistakes. {mistakes}"])
+    return _short([*until_then.splitlines(), "", f"The definition has mistakes. {_plain(mistakes)}"])
 
 
 def continued(text: str, before: str) -> str:
@@ -109,7 +111,7 @@ def note(results: Mapping[str, Any], kinds: Mapping[str, str]) -> str:
     parts: list[str] = []
     for task, kind in kinds.items():
         if kind == "CheckRequest" and results.get(task):
-            parts.append(f"{BEGINS}{_answered(results[task])}**\n")
+            parts.append(f"{BEGINS}{_plain(_answered(results[task]))}**\n")
         elif kind == "LandedFilesSensor" and (results.get(task) or {}).get(UNREPORTED):
             parts.append("- files waited, and Airflow's **triggerer** did not report them: is it running?")
         elif kind == "SluicegateJob" and results.get(task):
@@ -133,7 +135,7 @@ def _did(report: RunReport) -> Iterator[str]:
     for table in report.tables:
         if table.state != "idle":
             lines = [table.line(), *replace(table, samples=[]).remarks()]
-            yield "- " + "; ".join(" ".join(line.split()) for line in lines)
+            yield "- " + _plain("; ".join(" ".join(line.split()) for line in lines))
 
 
 def _stands(tables: list[dict[str, Any]]) -> Iterator[str]:
@@ -142,12 +144,21 @@ def _stands(tables: list[dict[str, Any]]) -> Iterator[str]:
         if table.get("quarantined"):
             yield f"- {table['table']}: {table['quarantined']:,} rows are in quarantine"
         if table.get("waits"):
-            yield f"- {table['table']} is behind: {table['waits']}"
+            yield f"- {table['table']} is behind: {_plain(table['waits'])}"
+
+
+# What Markdown makes a link, a picture or HTML of, or may: also of addresses of pages and mail as they are.
+_LINKED = re.compile(r"\S*(?:\]\(|[<@]|://|\bwww\.)\S*", re.IGNORECASE)
+
+
+def _plain(text: str) -> str:
+    """A text in which names and values of others are, so that Markdown links nothing in it."""
+    return _LINKED.sub(lambda found: f"`{found[0]}`", text.replace("`", "'"))
 
 
 def _short(parts: list[str]) -> str:
     """As many whole lines as a note can hold, without characters that a database may refuse."""
-    lines = ["".join(c for c in part if c.isprintable() or c == "\n") for part in parts]
+    lines = [escaped(part, keep="\n") for part in parts]
     whole = "\n".join(lines).rstrip()
     if len(whole) <= LONGEST:
         return whole

@@ -6,6 +6,7 @@ from dataclasses import asdict
 
 from sluicegate import api
 from sluicegate.cli.options import JsonOption, PipelineName, show_json, show_table, with_settings
+from sluicegate.console import say
 from sluicegate.settings import Settings
 
 
@@ -24,12 +25,12 @@ def alerts(pipeline: PipelineName, *, settings: Settings, as_json: JsonOption = 
     if as_json:
         show_json({"pipeline": definition.name, "alerts": [{**asdict(one), "sentence": one.sentence} for one in found]})
     elif not found:
-        print(f"{definition.name} has no alerts in its definition")
+        say(f"{definition.name} has no alerts in its definition")
     else:
         rows = [[one.level, one.kind, one.table, one.rule, one.found, one.limit] for one in found]
         show_table(["level", "kind", "table", "rule", "found", "limit"], rows)
     if (error := failed(found)) is not None:
         if as_json:
             raise SystemExit(error.exit_code)
-        print()
+        say("")
         raise error

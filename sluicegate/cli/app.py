@@ -37,6 +37,7 @@ from sluicegate.cli import (
     streams,
     test,
 )
+from sluicegate.console import say, warn
 from sluicegate.errors import SluicegateError
 from sluicegate.storage import store_errors
 
@@ -53,7 +54,7 @@ def _version(wanted: bool) -> None:
     if wanted:
         import sluicegate
 
-        print(f"sluicegate {sluicegate.__version__}")
+        say(f"sluicegate {sluicegate.__version__}")
         raise typer.Exit
 
 
@@ -81,9 +82,9 @@ def main() -> None:
             app()
     except SluicegateError as error:
         if "--json" in sys.argv:
-            print(json.dumps({"error": error.as_dict()}, default=str))
+            say(json.dumps({"error": error.as_dict()}, default=str))
         else:
-            print(error.for_people(), f"  more: sluicegate help {error.code}", sep="\n", file=sys.stderr)
+            warn(*error.for_people().split("\n"), f"  more: sluicegate help {error.code}")
         sys.exit(error.exit_code)
     finally:
         if "duckdb" not in sys.modules:  # which counts what is left of it at the end, and complains of each object

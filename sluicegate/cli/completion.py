@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated, Literal
 
 import typer
@@ -22,7 +23,7 @@ def completion(
     """
     from typer._completion_shared import get_completion_script
 
-    print(get_completion_script(prog_name="sluicegate", complete_var=VARIABLE, shell=shell))
+    sys.stdout.write(get_completion_script(prog_name="sluicegate", complete_var=VARIABLE, shell=shell) + "\n")
 
 
 def prepare() -> None:

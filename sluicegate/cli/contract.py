@@ -11,7 +11,7 @@ import typer
 from sluicegate import api
 from sluicegate.cli.import_ import PARTIAL
 from sluicegate.cli.options import JsonOption, show_json, with_settings
-from sluicegate.console import program
+from sluicegate.console import program, say, warn
 from sluicegate.errors import UserError
 from sluicegate.settings import Settings
 
@@ -52,11 +52,11 @@ def _export(pipeline: str, settings: Settings, version: str, only: list[str], as
     for one in made["schema"]:
         if "properties" not in one:
             said = f"the types of the columns of {one['name']} are not known before its first run"
-            print(f"warning: {said}, so the contract has none of them", file=sys.stderr)
+            warn(f"warning: {said}, so the contract has none of them")
     if as_json:
         show_json(made)
     else:
-        print(yaml.safe_dump(made, sort_keys=False, allow_unicode=True, width=120), end="")
+        sys.stdout.write(yaml.safe_dump(made, sort_keys=False, allow_unicode=True, width=120))
 
 
 def _import(file: Path, settings: Settings, name: str | None, as_json: bool) -> None:
@@ -66,9 +66,9 @@ def _import(file: Path, settings: Settings, name: str | None, as_json: bool) -> 
     if as_json:
         show_json(made.facts())
     else:
-        print(f"wrote {made.folder}, with {', '.join(made.tables)}")
+        say(f"wrote {made.folder}, with {', '.join(made.tables)}")
         for one in made.left:
-            print(f"  left: {one}")
-        print(f"next:\n  {program()} plan {made.name}")
+            say(f"  left: {one}")
+        say("next:", f"  {program()} plan {made.name}")
     if made.left:
         raise typer.Exit(PARTIAL)

@@ -8,6 +8,7 @@ import typer
 
 from sluicegate import api
 from sluicegate.cli.options import JsonOption, PipelineName, printer, show_json, show_table, with_settings
+from sluicegate.console import say
 from sluicegate.settings import Settings
 
 
@@ -66,6 +67,6 @@ def copy_into(
     if as_json:
         show_json(facts)
     elif not reports:
-        print("nothing to copy: the ledger knows every such file; Spark was not started")
+        say("nothing to copy: the ledger knows every such file; Spark was not started")
     elif validate is None:
         show_table(list(facts), [list(facts.values())], right=list(facts))

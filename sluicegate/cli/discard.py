@@ -9,6 +9,7 @@ import typer
 
 from sluicegate import api
 from sluicegate.cli.options import JsonOption, PipelineName, printer, show_json, with_settings
+from sluicegate.console import say, warn
 from sluicegate.errors import UserError
 from sluicegate.settings import Settings
 
@@ -50,9 +51,9 @@ def discard(
         found.append(chosen)
         for line in chosen.sentences():
             if not as_json:
-                print(line)
+                say(line)
             elif not dry_run:
-                print(line, file=sys.stderr)
+                warn(line)
         if dry_run or not (chosen.records or chosen.discards):
             return False
         if not yes and not sys.stdin.isatty():

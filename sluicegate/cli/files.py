@@ -9,6 +9,7 @@ import typer
 
 from sluicegate import api
 from sluicegate.cli.options import JsonOption, PipelineName, loaded, show_json, show_table, with_settings
+from sluicegate.console import say
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
@@ -44,12 +45,12 @@ def files(
         if table is None and not entries:
             continue
         if table is None:
-            print(f"{name}:")
+            say(f"{name}:")
         _show(definition.bronze[name], entries)
         if table is None:
-            print()
+            say("")
     if table is None and not any(listed.values()):
-        print("no files" + (f" in state {' or '.join(states)}" if states else ""))
+        say("no files" + (f" in state {' or '.join(states)}" if states else ""))
 
 
 def _entries(definition: Pipeline, table: str, states: Sequence[str], newest: int | None) -> list[dict[str, Any]]:
@@ -67,11 +68,11 @@ def _show(source: BronzeTable, entries: Sequence[dict[str, Any]]) -> None:
     if source.kafka is not None:
         gaps = sum(entry["size"] - entry["rows"] for entry in entries if entry["state"] == "ingested")
         said = f"; {gaps:,} offsets without a record (compacted, or ends of transactions)" if gaps else ""
-        print(f"\n{len(entries):,} ranges of offsets{said}")
+        say("", f"{len(entries):,} ranges of offsets{said}")
         return
     empty = sum(entry["state"] == "ingested" and entry["rows"] == 0 for entry in entries) if source.of_files else 0
     said = f", {empty:,} of them without records" if empty else ""
-    print(f"\n{len(entries):,} {'files' if source.of_files else 'runs'}{said}")
+    say("", f"{len(entries):,} {'files' if source.of_files else 'runs'}{said}")
 
 
 def _of_versions(entry: dict[str, Any]) -> dict[str, Any]:
@@ -104,4 +105,4 @@ def schema(
         return
     show_table(["version", "since", "changes"], [[row["version"], row["since"], row["changes"]] for row in found])
     for name, kind in (found[-1]["columns"] if found else {}).items():
-        print(f"  {name} {kind}")
+        say(f"  {name} {kind}")

@@ -8,6 +8,7 @@ import typer
 
 from sluicegate.cli import error_help
 from sluicegate.cli.options import JsonOption, show_json, show_table
+from sluicegate.console import say
 from sluicegate.errors import UserError, of_code
 
 
@@ -32,7 +33,7 @@ def help_(
         _explained(code, as_json)
     elif topic in commands:
         with typer.Context(commands[topic], info_name=topic, parent=context.parent) as inner:
-            print(commands[topic].get_help(inner))
+            say(*commands[topic].get_help(inner).split("\n"))
     else:
         from sluicegate.definition.fields import nearest
 
@@ -46,14 +47,14 @@ def _codes(as_json: bool) -> None:
         return
     rows = [[code, of_code(code).__name__, error_help.EXPLANATIONS[code].means] for code in error_help.EXPLANATIONS]
     show_table(["code", "error", "meaning"], rows)
-    print("\nsluicegate help CODE has causes and remedies, sluicegate --help the commands")
+    say("", "sluicegate help CODE has causes and remedies, sluicegate --help the commands")
 
 
 def _explained(code: str, as_json: bool) -> None:
     if as_json:
         show_json(_facts(code))
     else:
-        print(error_help.in_text(code, of_code(code).__name__, of_code(code).exit_code))
+        say(*error_help.in_text(code, of_code(code).__name__, of_code(code).exit_code).split("\n"))
 
 
 def _facts(code: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import typer
 
 from sluicegate import api
 from sluicegate.cli.options import JsonOption, PipelineName, loaded, show_json, show_table, with_settings
-from sluicegate.console import human_bytes, sparkline
+from sluicegate.console import human_bytes, say, sparkline
 from sluicegate.settings import Settings
 
 _NUMBERS = ["version", "read", "written", "quarantined", "dropped", "duplicates"]
@@ -45,10 +45,9 @@ def history(
     of_many = _OF_MANY if any("no_rows" in event["details"] for event in found) else []
     columns = ["time", "layer", "table", *_NUMBERS[:2], *of_many, *_NUMBERS[2:], *of_gold, "mode", "why"]
     show_table(columns, [_row(event, columns) for event in found], right=[*_NUMBERS, *_OF_MANY, *_OF_GOLD, *_SECONDS])
-    print(f"\n{len(found):,} {'commit' if len(found) == 1 else 'commits'}")
+    say("", f"{len(found):,} {'commit' if len(found) == 1 else 'commits'}")
     if trends := _trends(found):
-        print("\nrows written, the latest commit last:")
-        print("\n".join(f"  {line}" for line in trends))
+        say("", "rows written, the latest commit last:", *(f"  {line}" for line in trends))
 
 
 def _trends(events: list[dict[str, Any]]) -> list[str]:

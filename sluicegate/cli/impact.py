@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sluicegate import api
 from sluicegate.cli.options import show_json, show_table
+from sluicegate.console import say
 
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
@@ -26,16 +27,15 @@ def show_impact(definition: Pipeline, column: str, *, as_json: bool) -> None:
         return
     name = f"{found.table}.{found.column}"
     if not found.affected:
-        print(f"{definition.name}: nothing depends on {name}")
+        say(f"{definition.name}: nothing depends on {name}")
     else:
-        print(f"{definition.name}: what depends on {name}\n")
+        say(f"{definition.name}: what depends on {name}", "")
         rows = [
             [one.layer, one.table, one.column, ", ".join(one.how).lower().replace("_", " "), ", ".join(one.of)]
             for one in found.affected
         ]
         show_table(["layer", "table", "column", "how", "of"], rows)
     if found.named_by:
-        print("\nnamed in the definition by:")
-        print("\n".join(f"  {one}" for one in found.named_by))
+        say("", "named in the definition by:", *(f"  {one}" for one in found.named_by))
     for table, why in found.unsure.items():
-        print(f"\n{table}: {why}, so all that it reads may be in it")
+        say("", f"{table}: {why}, so all that it reads may be in it")

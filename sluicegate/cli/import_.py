@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sluicegate.cli.options import JsonOption, show_json, with_settings
-from sluicegate.console import program
+from sluicegate.console import program, say
 from sluicegate.errors import UserError
 from sluicegate.settings import Settings
 
@@ -73,24 +73,24 @@ def _show(made: Imported, source: str) -> None:
     Raises:
         DefinitionError: the definition has mistakes.
     """
-    print(f"wrote {made.folder}")
+    say(f"wrote {made.folder}")
     for layer in ("bronze", "silver", "gold"):
         if tables := getattr(made.made, layer):
-            print(f"  {layer}: {', '.join(tables)}")
+            say(f"  {layer}: {', '.join(tables)}")
     if made.made.missing:
-        print("not imported:")
+        say("not imported:")
         for table, line in made.made.missing.items():
-            print(f"  line {line}: {table}")
+            say(f"  line {line}: {table}")
     if made.left:
-        print(f"not imported from {source}, by line:")
+        say(f"not imported from {source}, by line:")
         for one in made.left:
-            print(f"  {one}")
-    print(made.summary())
+            say(f"  {one}")
+    say(made.summary())
     if made.error:
         raise made.error
     if made.whole:
-        print("pipeline.yaml is valid")
-    print(f"next:\n  {program()} plan {made.name}")
+        say("pipeline.yaml is valid")
+    say("next:", f"  {program()} plan {made.name}")
 
 
 def _exit(made: Imported, strict: bool) -> None:

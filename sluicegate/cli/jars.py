@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from sluicegate.console import say, warn
 from sluicegate.errors import JavaMissing
 
 
@@ -44,15 +44,15 @@ def jars(
     wanted = [jar for lock in (of.LOCK, *more) for jar in of.read(lock)]
     fetched = of.fetch(wanted, of.folder(), program, java.spark_home())
     for jar in fetched:
-        print(f"fetched {jar.file}")
+        say(f"fetched {jar.file}")
     there = of.found(s3=s3)
-    print(f"the {len(wanted)} pinned jars are in {of.folder()}", flush=True)
+    say(f"the {len(wanted)} pinned jars are in {of.folder()}")
     if others := sorted({file.name for file in there} - {jar.file for jar in of.pinned()}):
-        print(f"Spark is given the other jars in that folder, too: {', '.join(others)}")
+        say(f"Spark is given the other jars in that folder, too: {', '.join(others)}")
     if archive:
         _make_archive()
     if of.folder() != Path(os.path.abspath(usual)):
-        print(f"set SLUICEGATE_JARS={of.folder()} wherever jobs are started")
+        say(f"set SLUICEGATE_JARS={of.folder()} wherever jobs are started")
 
 
 def _make_archive() -> None:
@@ -60,6 +60,6 @@ def _make_archive() -> None:
 
     try:
         submit.make_archive()
-        print("the class-data archive of the JVM is there: Spark starts sooner by it")
+        say("the class-data archive of the JVM is there: Spark starts sooner by it")
     except JavaMissing as trouble:  # jobs run without it
-        print(f"warning: each start of Spark takes some seconds more: {trouble} {trouble.cause}", file=sys.stderr)
+        warn(*f"warning: each start of Spark takes some seconds more: {trouble} {trouble.cause}".split("\n"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sluicegate import api
 from sluicegate.cli.options import JsonOption, PipelineName, printer, show_json, show_table, with_settings
+from sluicegate.console import say
 from sluicegate.settings import Settings
 
 
@@ -28,6 +29,6 @@ def maintain(pipeline: PipelineName, *, settings: Settings, as_json: JsonOption 
         show_json(facts)
         return
     if not due:
-        print("there is nothing to gain; Spark was not started")
+        say("there is nothing to gain; Spark was not started")
     columns = ["table", "files_before", "files_after", "bytes_before", "bytes_after", "held"]
     show_table(columns, [[fact[column] for column in columns] for fact in facts], right=columns[1:5])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sluicegate.cli.options import JsonOption, show_json, show_table, with_settings
-from sluicegate.console import program
+from sluicegate.console import program, say
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
@@ -47,22 +47,20 @@ def new(
 def _show(made: NewPipeline) -> None:
     for table in made.tables:
         files = f"{len(table.files):,} {table.samples[0].format} file{'' if len(table.files) == 1 else 's'}"
-        print(f"{table.name}: {files}, {table.rows:,} {'row' if table.rows == 1 else 'rows'} looked at")
+        say(f"{table.name}: {files}, {table.rows:,} {'row' if table.rows == 1 else 'rows'} looked at")
         rows = [[column.field, column.name, column.found.kind.lower(), column.found.remark] for column in table.columns]
         show_table(["  field", "column", "type", "remark"], [[f"  {row[0]}", *row[1:]] for row in rows])
         for text in dict.fromkeys(text for one in table.samples for text in one.guessed):
-            print(f"  {text} (a guess)")
+            say(f"  {text} (a guess)")
         _show_guesses(table)
         if table.left:
-            print(
-                f"  left out: {len(table.left):,} fields whose names cannot be written in SQL, or stand twice and more"
-            )
-    print(f"\nwrote {made.folder}: look at it, change what is wrong")
+            say(f"  left out: {len(table.left):,} fields whose names cannot be written in SQL, or stand twice and more")
+    say("", f"wrote {made.folder}: look at it, change what is wrong")
     if made.landed:
-        print(f"landed {len(made.landed):,} {'file' if len(made.landed) == 1 else 'files'}")
-    print("next:")
+        say(f"landed {len(made.landed):,} {'file' if len(made.landed) == 1 else 'files'}")
+    say("next:")
     for command in made.commands(program()):
-        print(f"  {command}")
+        say(f"  {command}")
 
 
 def _show_guesses(table: NewTable) -> None:
@@ -77,10 +75,10 @@ def _show_guesses(table: NewTable) -> None:
     }
     for what, value in guesses.items():
         if value:
-            print(f"  {what}: {value}{'' if what == 'keys' and not guess.keys else ' (a guess)'}")
+            say(f"  {what}: {value}{'' if what == 'keys' and not guess.keys else ' (a guess)'}")
     missed = tuple(guess.missed.keys) if guess.missed else ()
     for names, why in guess.no_keys.items():
         if names != missed:
-            print(f"  no keys: {', '.join(names)}: {why}")
+            say(f"  no keys: {', '.join(names)}: {why}")
     for sentence in sentences(table, examples=True):
-        print(f"  near miss: {sentence}")
+        say(f"  near miss: {sentence}")

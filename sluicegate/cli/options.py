@@ -6,7 +6,6 @@ import inspect
 import json
 import sys
 import time
-import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -16,8 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from sluicegate import api
-from sluicegate.console import silent
+from sluicegate.console import say, silent, warn
 from sluicegate.errors import UserError
+from sluicegate.escapes import escaped
 from sluicegate.lake import target_owner
 from sluicegate.lake.layout import Lake
 from sluicegate.settings import SERVER, Settings
@@ -44,9 +44,6 @@ PipelineName = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 WATCHED_EVERY = 2.0
 """Seconds after which what is watched is shown once more."""
-
-# Characters that turn the direction of the text behind them.
-_REORDERING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 PLACES: dict[Place, Any] = {
     "lake": typer.Option("--lake", help="Root of the tables, path or URI. [env: SLUICEGATE_LAKE; default: ./lake]"),
@@ -143,23 +140,22 @@ def warn_of_owner(definition: Pipeline) -> None:
     """Warns on stderr if the tables of a pipeline are those of another target."""
     own = definition.settings
     if said := target_owner.warning(Lake(own.lake, definition.name), own.target, definition.targets):
-        print(f"warning: {said}", file=sys.stderr)
+        warn(f"warning: {said}")
 
 
 def printer(as_json: bool, *, quiet: bool = False) -> Callable[[str], None]:
     """What prints the lines of a job as they come: to stderr where stdout is for JSON, or there nowhere (``quiet``)."""
     if as_json and quiet:
         return silent
-    return lambda line: print(line, file=sys.stderr if as_json else sys.stdout, flush=True)
+    return warn if as_json else say
 
 
 def show_json(facts: Any) -> None:
     """Prints facts for programs."""
-    print(
-        json.dumps(
-            facts, default=lambda value: value.isoformat() if isinstance(value, datetime) else str(value), indent=2
-        )
+    text = json.dumps(
+        facts, default=lambda value: value.isoformat() if isinstance(value, datetime) else str(value), indent=2
     )
+    say(*text.split("\n"))
 
 
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], right: Sequence[str] = ()) -> None:
@@ -169,7 +165,7 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], right: Seq
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
-        table.add_column(plain(column), justify="right" if column in right else "left", overflow="fold")
+        table.add_column(escaped(column), justify="right" if column in right else "left", overflow="fold")
     for row in rows:
         table.add_row(*[_text(value) for value in row])
     width = None if sys.stdout.isatty() else 200
@@ -188,17 +184,8 @@ def watched(show: Callable[[], None], every: float = WATCHED_EVERY) -> None:
             if sys.stdout.isatty():
                 sys.stdout.write("\x1b[H\x1b[2J")
             show()
-            print(f"\n{datetime.now(UTC):%H:%M:%S} UTC, Ctrl-C ends it", flush=True)
+            say("", f"{datetime.now(UTC):%H:%M:%S} UTC, Ctrl-C ends it")
             time.sleep(every)
-
-
-def plain(text: str) -> str:
-    """A text without what a terminal would obey or reorder: a name, a comment or a record may have such characters."""
-    return "".join("\N{REPLACEMENT CHARACTER}" if _obeyed(char) else char for char in text)
-
-
-def _obeyed(char: str) -> bool:
-    return (unicodedata.category(char) == "Cc" and char not in "\n\t") or char in _REORDERING
 
 
 def _text(value: Any) -> str:
@@ -206,4 +193,4 @@ def _text(value: Any) -> str:
         return ""
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%d %H:%M:%S")
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else plain(str(value))
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else escaped(str(value))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +10,7 @@ import typer
 from sluicegate import api
 from sluicegate.cli.impact import show_impact
 from sluicegate.cli.options import JsonOption, PipelineName, loaded, show_json, show_table, warn_of_owner, with_settings
+from sluicegate.console import say, warn
 from sluicegate.errors import StoreRefused, StoreUnreachable
 from sluicegate.settings import Settings
 
@@ -60,24 +60,22 @@ def plan(
             "problems": {name: error.as_dict() for name, error in waiting.problems.items()},
         })  # fmt: skip
         return
-    print(f"{definition.name}: {definition.description}".rstrip(": "))
-    print(f"  the definition is valid; schedule: {definition.schedule or 'by hand only'}")
+    say(f"{definition.name}: {definition.description}".rstrip(": "))
+    say(f"  the definition is valid; schedule: {definition.schedule or 'by hand only'}")
     if own.target:
-        print(f"  target: {own.target}, tables in {own.lake}")
+        say(f"  target: {own.target}, tables in {own.lake}")
     if params:
-        print(f"  parameters: {', '.join(f'{name} = {value}' for name, value in params.items())}")
-    print()
-    print("each table with what it reads:")
-    print("\n".join(f"  {line}" for line in graph.drawn(definition)), end="\n\n")
+        say(f"  parameters: {', '.join(f'{name} = {value}' for name, value in params.items())}")
+    say("", "each table with what it reads:", *(f"  {line}" for line in graph.drawn(definition)), "")
     columns = ["layer", "table", "reads", "how", "a run would"]
     show_table(columns, [[fact[column] for column in columns] for fact in facts])
-    print(f"\n{waiting.sentence()}")
+    say("", waiting.sentence())
     for stale in waiting.outdated.values():
-        print(f"former definition: {stale}")
+        say(f"former definition: {stale}")
     for remark in waiting.remarks:
-        print(f"former dialect: {remark}")
+        say(f"former dialect: {remark}")
     for said in dict.fromkeys(error.for_people() for error in waiting.problems.values()):
-        print(f"warning: the plan is not complete: {said}", file=sys.stderr)
+        warn(*f"warning: the plan is not complete: {said}".split("\n"))
 
 
 def _with_news(definition: Pipeline, waiting: Plan) -> set[str]:

@@ -9,6 +9,7 @@ import typer
 
 from sluicegate import api
 from sluicegate.cli.options import JsonOption, PipelineName, printer, show_json, with_settings
+from sluicegate.console import say, warn
 from sluicegate.errors import UserError
 from sluicegate.settings import Settings
 
@@ -36,14 +37,14 @@ def reload(
 
     def confirm(preview: ReloadPreview) -> bool:
         for line in preview.sentences():
-            print(line, file=sys.stderr)
+            warn(line)
         return True
 
     definition = api.load(pipeline, settings)
     tell = printer(as_json, quiet=True)
     reports = api.reload(definition, table, files=files or (), pattern=pattern, confirm=confirm, tell=tell)
     if not reports:
-        show_json({"files": 0}) if as_json else print("no file matches; Spark was not started")
+        show_json({"files": 0}) if as_json else say("no file matches; Spark was not started")
     elif as_json:
         show_json(reports[0].tables[0].as_dict())
 
@@ -67,7 +68,7 @@ def reset(
 
     def confirm(preview: Preview) -> bool:
         for line in preview.sentences(drop_missing):
-            print(line, file=sys.stderr if as_json else sys.stdout)
+            printer(as_json)(line)
         if not yes and not sys.stdin.isatty():
             raise UserError("a reset asks first, and there is no terminal", hint="add --yes")
         return yes or typer.confirm(f"rebuild {table}?", err=as_json)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from sluicegate.cli.options import JsonOption, show_json, with_settings
+from sluicegate.console import say
 from sluicegate.settings import Settings
 
 
@@ -35,6 +36,6 @@ def rename(
         show_json({"former": pipeline, "name": name, **asdict(done)})
         return
     moved = [what for what, yes in (("tables", done.lake), ("definition", done.definition)) if yes]
-    print(f"{pipeline} is {name} now: renamed {' and '.join(moved) or 'nothing that was left'}")
+    say(f"{pipeline} is {name} now: renamed {' and '.join(moved) or 'nothing that was left'}")
     for remark in done.remarks:
-        print(f"  {remark}")
+        say(f"  {remark}")

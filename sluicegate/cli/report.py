@@ -9,6 +9,7 @@ import typer
 
 from sluicegate import api
 from sluicegate.cli.options import JsonOption, PipelineName, with_settings
+from sluicegate.console import say
 from sluicegate.errors import UserError
 from sluicegate.settings import Settings
 
@@ -32,7 +33,7 @@ def report(
 
     found = page_report.report_of(api.load(pipeline, settings), run, rows=rows)
     if as_json:
-        print(views_json.text(found))
+        say(views_json.text(found))
         return
     file = Path(out or f"{pipeline}-report.html")
     try:
@@ -41,4 +42,4 @@ def report(
         raise UserError(
             f"the report cannot be written to {file}", cause=str(error), hint="give another --out"
         ) from None
-    print(file)
+    say(str(file))

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from sluicegate.cli.options import PLACES
+from sluicegate.console import say
 from sluicegate.settings import Settings
 
 
@@ -42,5 +43,5 @@ def serve(
         host,
         port,
         Path(token_file).expanduser() if token_file else None,
-        lambda line: print(line, flush=True),
+        say,
     )

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sluicegate.cli.options import JsonOption, PipelineName, loaded, plain, show_json, show_table, with_settings
-from sluicegate.console import human_bytes
+from sluicegate.cli.options import JsonOption, PipelineName, loaded, show_json, show_table, with_settings
+from sluicegate.console import human_bytes, say
 from sluicegate.errors import UserError
 from sluicegate.settings import Settings
 from sluicegate.storage import aws
@@ -134,7 +134,7 @@ def _home(lines: Sequence[Line]) -> None:
     )
     for one in lines:
         for mistake in one.mistakes:
-            _say(f"{one.name}: {mistake}")
+            say(f"{one.name}: {mistake}")
     _counted(lines, "pipeline")
 
 
@@ -148,15 +148,15 @@ def _graph(view: Graph) -> None:
     show_table(columns, shown, ["rows", "read", *_ENDS, "seconds"])
     for node in view.nodes:
         if node.sentence:
-            _say(f"{node.name}: {node.sentence}")
-    _say(f"\nas of the run {view.run.key}" if view.run is not None else "\nit has not run yet")
-    _say(view.backlog.error or view.backlog.sentence)
+            say(f"{node.name}: {node.sentence}")
+    say("", f"as of the run {view.run.key}" if view.run is not None else "it has not run yet")
+    say(view.backlog.error or view.backlog.sentence)
 
 
 def _table(view: TableView) -> None:
-    _say(f"{view.layer} {view.name}{f': {view.comment}' if view.comment else ''}")
+    say(f"{view.layer} {view.name}{f': {view.comment}' if view.comment else ''}")
     size = f"{view.rows:,} rows, version {view.version}, {human_bytes(view.bytes)} in {view.files:,} files"
-    _say(view.problem or (size if view.exists else "no run has made it yet"))
+    say(view.problem or (size if view.exists else "no run has made it yet"))
     show_table(
         ["column", "type", "computed from", "comment"],
         [[one.name, one.kind, ", ".join(f"{link.table}.{link.column}" for link in one.reads), one.comment]
@@ -176,10 +176,10 @@ def _quarantine(view: QuarantineView) -> None:
     show_table(["rule", "condition", "records", "first (UTC)", "last (UTC)"], shown, ["records"])
     for one in view.examples or ():
         discarded = f"  discarded by {one.by}: {one.note}" if one.discarded is not None else ""
-        _say(f"\n{', '.join(one.rules)}  {one.file}{discarded}\n  {one.record}")
-    _say(f"\n{view.records:,} records in quarantine, {view.discarded:,} discarded")
+        say("", f"{', '.join(one.rules)}  {one.file}{discarded}", f"  {one.record}")
+    say("", f"{view.records:,} records in quarantine, {view.discarded:,} discarded")
     for made in view.discards:
-        _say(f"  discarded by {made.by}, {made.time:%Y-%m-%d %H:%M:%S} UTC, {made.records:,} records: {made.note}")
+        say(f"  discarded by {made.by}, {made.time:%Y-%m-%d %H:%M:%S} UTC, {made.records:,} records: {made.note}")
 
 
 def _runs(found: Sequence[Run]) -> None:
@@ -190,7 +190,7 @@ def _runs(found: Sequence[Run]) -> None:
 
 
 def _run(view: RunView) -> None:
-    _say(f"{view.run.key}: {view.run.kind}, {view.run.state}")
+    say(f"{view.run.key}: {view.run.kind}, {view.run.state}")
     shown = [
         [
             one.layer,
@@ -209,11 +209,11 @@ def _run(view: RunView) -> None:
 
 def _days(view: DaysView) -> None:
     if not view.table:
-        _say(f"no such silver table has an event_time: {', '.join(view.tables) or 'none'} of {view.pipeline}")
+        say(f"no such silver table has an event_time: {', '.join(view.tables) or 'none'} of {view.pipeline}")
         return
     shown = [[str(one.day), one.rows, one.rebuilt, one.run] for one in view.days or ()]
     show_table(["day (UTC)", "rows", "rebuilt (UTC)", "run"], shown, ["rows"])
-    _say(f"\n{view.table} by {view.column}; {view.unknown:,} rows without a day")
+    say("", f"{view.table} by {view.column}; {view.unknown:,} rows without a day")
 
 
 def _search(found: Sequence[Hit]) -> None:
@@ -235,10 +235,5 @@ def _s(seconds: float | None) -> str | None:
     return None if seconds is None else f"{seconds:.1f}"
 
 
-def _say(line: str) -> None:
-    """Prints a line in which names, comments and notes of others may be."""
-    print(plain(line))
-
-
 def _counted(found: Sequence[Any], what: str) -> None:
-    print(f"\n{len(found):,} {what}{'' if len(found) == 1 else 's'}")
+    say("", f"{len(found):,} {what}{'' if len(found) == 1 else 's'}")

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from sluicegate.cli.options import with_settings
+from sluicegate.console import say
 from sluicegate.settings import Settings
 
 
@@ -52,6 +53,6 @@ def simulate(
     try:
         for file in landed:
             wrong = ", ".join(f"{number:,} {name}" for name, number in file.faults.items())
-            print(f"landed {file.path}: {file.records:,} records{wrong and f'; {wrong}'}", flush=True)
+            say(f"landed {file.path}: {file.records:,} records{wrong and f'; {wrong}'}")
     except KeyboardInterrupt:
-        print("stopped")  # Ctrl-C is how a continuous simulation ends
+        say("stopped")  # Ctrl-C is how a continuous simulation ends

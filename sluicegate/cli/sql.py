@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
 from sluicegate import api
 from sluicegate.cli.options import JsonOption, show_json, show_table, with_settings
+from sluicegate.console import say, warn
 from sluicegate.settings import Settings
 
 
@@ -29,11 +29,11 @@ def sql(
 
     known, wrong = api.readable_definitions(settings)
     for name, error in wrong.items():
-        print(f"warning: the tables of {name} are not known here: {error.message}", file=sys.stderr)
+        warn(f"warning: the tables of {name} are not known here: {error.message}")
     result = shell.query(query, known, settings)
     if as_json:
         show_json([dict(zip(result.column_names, row, strict=True)) for row in arrow_values.rows(result)])
         return
     show_table(result.column_names, arrow_values.rows(result.slice(0, limit)))
     more = f", the first {limit:,} of them shown" if result.num_rows > limit else ""
-    print(f"\n{result.num_rows:,} {'row' if result.num_rows == 1 else 'rows'}{more}")
+    say("", f"{result.num_rows:,} {'row' if result.num_rows == 1 else 'rows'}{more}")

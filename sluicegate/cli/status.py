@@ -18,7 +18,7 @@ from sluicegate.cli.options import (
     watched,
     with_settings,
 )
-from sluicegate.console import program
+from sluicegate.console import program, say
 from sluicegate.errors import UserError
 from sluicegate.settings import Settings
 
@@ -75,7 +75,7 @@ def status(
         _show_tables(now)
         if verify:
             gold = any(table.layer == "gold" and table.version is not None for table in now.tables)
-            print("\n".join(_finding_lines(found, gold=gold)))
+            say(*_finding_lines(found, gold=gold))
     if wrong:
         raise typer.Exit(1)
 
@@ -88,7 +88,7 @@ def _show_tables(now: Status) -> None:
     rows = [asdict(table) for table in now.tables]
     shown = [[value for name, value in row.items() if name != "discarded" or discarded] for row in rows]
     show_table(columns, shown, right=right)
-    print(f"\n{now.waiting.sentence()}")
+    say("", now.waiting.sentence())
 
 
 def _share(sample: str) -> float:

@@ -12,6 +12,7 @@ import typer
 
 from sluicegate import api
 from sluicegate.cli.options import JsonOption, printer, show_json, show_table, with_settings
+from sluicegate.console import say
 from sluicegate.errors import JobFailed, PipelineMissing, UserError
 from sluicegate.flow import report
 from sluicegate.settings import Settings
@@ -66,7 +67,7 @@ def _taker(as_json: bool, registry: Registry) -> Callable[[str], None]:
             return
         registry.add(of_batch(facts))
         if as_json:
-            print(json.dumps(facts), flush=True)
+            say(json.dumps(facts))
 
     return take
 
@@ -100,7 +101,7 @@ def streams(
         if as_json:
             show_json(stopped)
         else:
-            print("\n".join(f"{one['pipeline']} {one['id']} {one['done']}" for one in stopped) or "there is none")
+            say(*([f"{one['pipeline']} {one['id']} {one['done']}" for one in stopped] or ["there is none"]))
         return
     found = [asdict(stream) for stream in of.listed(root, pipeline)]
     if as_json:
@@ -113,4 +114,4 @@ def streams(
         one["pid"] = str(one["pid"])
     rows = [[one[column] for column in columns] for one in found]
     show_table([column.replace("_", " ") for column in columns], rows, right=["batches", "rows"])
-    print(f"\n{len(found):,} continuous {'run' if len(found) == 1 else 'runs'}")
+    say("", f"{len(found):,} continuous {'run' if len(found) == 1 else 'runs'}")

@@ -16,6 +16,7 @@ import typer
 
 from sluicegate import api
 from sluicegate.cli.options import JsonOption, PipelineName, show_json, with_settings
+from sluicegate.console import say, warn
 from sluicegate.errors import CaseError, CasesFailed, JobFailed, SluicegateError
 from sluicegate.flow import report
 from sluicegate.settings import Settings
@@ -94,7 +95,7 @@ def _submit(
 
 def _to_stderr(line: str) -> None:
     """Prints a line of the job, which Spark or a function of the user's says."""
-    print(line, file=sys.stderr, flush=True)
+    warn(line)
 
 
 @dataclass
@@ -135,4 +136,4 @@ class _Results:
         words = {"passed": "passed", "failed": "failed", "mistakes": "with a mistake"}
         said = ", ".join(f"{count} {words[kind]}" for kind, count in counts.items() if count)
         each = f"; {whole - cases:.1f} s to start and end Spark, {cases / max(len(self.done), 1):.1f} s a case"
-        print(f"\n{said} in {whole:.1f} s{each}")
+        say("", f"{said} in {whole:.1f} s{each}")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from sluicegate import channel, errors
-from sluicegate.console import files, human_bytes
+from sluicegate.console import files, human_bytes, warn
 from sluicegate.errors import DefinitionError, JobFailed, Mistake, SluicegateError, Where
 
 # Kinds of a job's last message (see ``channel``). A run of several layers sends a report for each, and an error behind
@@ -309,7 +308,7 @@ def end_with_report(report: RunReport) -> None:
 
 def end_with_error(error: SluicegateError) -> None:
     """Prints the error for people, and then sends it as the job's last message."""
-    print(error.for_people(), file=sys.stderr, flush=True)
+    warn(*error.for_people().split("\n"))
     send(ERROR, error.as_dict())
 
 

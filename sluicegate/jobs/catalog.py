@@ -31,5 +31,5 @@ def _run(arguments: argparse.Namespace) -> RunReport:
     prepare(spark)
     entered = register(spark, pipeline, at)
     lines = [f"{database(pipeline).name}.{name}" for name in entered]
-    say("\n".join(f"  entered {line}" for line in lines) or "  nothing new")
+    say(*([f"  entered {line}" for line in lines] or ["  nothing new"]))
     return RunReport(pipeline.name, "catalog", notes=lines)

@@ -188,7 +188,7 @@ class Continuous:
         self.known.tell(batches=self.batches, rows=self.rows, last_batch=utc_now())
         self._send(batch=self.batches, ended=utc_now(), seconds=round(time.monotonic() - began, 3),
                    layers=[done.as_dict() for done in reports])  # fmt: skip
-        console.say("\n".join(_lines(self.batches, reports, time.monotonic() - began)))
+        console.say(*_lines(self.batches, reports, time.monotonic() - began))
 
     def definition(self) -> Pipeline:
         """Current definition, loaded again only if one of its files changed.
@@ -224,8 +224,8 @@ class Continuous:
             raise error from raised
         self.known.tell(failures=self.failures)
         self._send(failed=error.as_dict(), in_a_row=self.failures)
-        console.say(f"{_clock()}  failed, and tried again at the next tick ({self.failures} of {FAILURES}):\n"
-                   + error.for_people())  # fmt: skip
+        console.say(f"{_clock()}  failed, and tried again at the next tick ({self.failures} of {FAILURES}):",
+                    *error.for_people().split("\n"))  # fmt: skip
 
     def _send(self, **facts: Any) -> None:
         """Sends a message; a line for people follows it, at which its reader takes it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.console import say
@@ -137,6 +138,7 @@ class Job:
     ) -> None:
         self.pipeline, self.at, self.layer, self.facts = pipeline, at, layer, {"pipeline": pipeline.name, **facts}
         self._finder, self._choice, self._full_refresh, self._tell = finder, choice, full_refresh, tell
+        self._telling = Lock()
         self._copies_events = copies_events
         self._only = [only] if isinstance(only, str) else only
         self._spark = (
@@ -245,7 +247,9 @@ class Job:
         step.complete(done)
         self.done.tables.append(done)
         described = step.describe(lambda: self._spark.session_of(f"{self.layer}.{name}"))
-        self._tell("\n".join([done.line(), *done.remarks(), *described, *step.remarks()]))
+        with self._telling:  # tables run concurrently
+            for line in (done.line(), *done.remarks(), *described, *step.remarks()):
+                self._tell(line)
         return done.state != "blocked" or step.opened[flow.target].delta is None
 
 

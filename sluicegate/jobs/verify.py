@@ -57,7 +57,7 @@ def _run(arguments: argparse.Namespace) -> RunReport:
         report.send(report.FINDING, one.as_dict())
     if not arguments.gold:  # else the command tells them
         for one in found:
-            console.say("\n".join(one.lines()))
+            console.say(*one.lines())
         raise_for(pipeline.name, found)
     return RunReport(pipeline.name, "verify", seconds=time.monotonic() - began, notes=[str(one) for one in found])
 

@@ -145,13 +145,13 @@ def _later(server: subprocess.Popen[str]) -> None:
     timer.start()
 
 
-def _usage(url: str, file: Path) -> str:
+def _usage(url: str, file: Path) -> tuple[str, str]:
     """How commands of the same user on this machine come to use a server."""
     url = url.replace("//0.0.0.0", "//localhost")
     named = "" if file == connect.own_token_file() else f" {connect.TOKEN_FILE}={shlex.quote(str(file))}"
     return (
-        f"use it with --remote {url}, or for all commands: export {connect.REMOTE}={url}{named}\n"
-        "Ctrl-C stops it; from other machines, and for TLS, see docs/howto/spark-connect.md"
+        f"use it with --remote {url}, or for all commands: export {connect.REMOTE}={url}{named}",
+        "Ctrl-C stops it; from other machines, and for TLS, see docs/howto/spark-connect.md",
     )
 
 
@@ -167,7 +167,8 @@ def _listen(
         if kind == connect.SERVER_ADDRESS:
             url = json.loads(text)
             tell(f"{connect.SERVES} {url}")
-            tell(_usage(url, file))
+            for line in _usage(url, file):
+                tell(line)
         else:
             said.take(message)
 

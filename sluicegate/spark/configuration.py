@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import sys
 
+from sluicegate.console import warn
 from sluicegate.settings import PACKAGE, Settings
 from sluicegate.spark import class_archive, cluster, jars, s3_commits
 from sluicegate.storage import aws
@@ -98,5 +98,5 @@ def _jvm_options(*, archived: bool) -> list[str]:
             options += [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
         else:
             # To stderr: stdout may be JSON for programs.
-            print(f"starting Spark without its class-data archive, some seconds slower: {reason}", file=sys.stderr)
+            warn(f"starting Spark without its class-data archive, some seconds slower: {reason}")
     return options

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from sluicegate.console import warn
 from sluicegate.definition import load
 from sluicegate.errors import JavaMissing, SluicegateError
 from sluicegate.settings import HOME, PACKAGE, Settings
@@ -205,7 +206,7 @@ if __name__ == "__main__" and sys.argv[1:] == ["--make-archive"]:
     try:
         make_archive()
     except SluicegateError as problem:
-        print(problem.for_people(), file=sys.stderr)
+        warn(*problem.for_people().split("\n"))
         sys.exit(problem.exit_code)
     finally:
         write_defaults()

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
 from sluicegate.airflow.page import bars, graph_layout
 from sluicegate.airflow.page.addresses import Addresses
 from sluicegate.console import human_bytes
+from sluicegate.escapes import escaped
 from sluicegate.monitor.views import techniques
 
 FOLDER = Path(__file__).resolve().parent
@@ -90,10 +92,17 @@ def shape(state: str) -> tuple[str, str]:
     return _SHAPES.get(state, ("○", "none"))
 
 
+def _shown(value: Any) -> Any:
+    """What is shown of a value in a template: of a text nothing that would reorder what stands behind it."""
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return escaped(value, keep="\n\t")
+    return value
+
+
 def _environment() -> Environment:
     found = Environment(
         loader=FileSystemLoader(FOLDER / "templates"), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
+        trim_blocks=True, lstrip_blocks=True, finalize=_shown,
     )  # fmt: skip
     shown: dict[str, Callable[..., str]] = {"number": number, "size": size, "moment": moment, "seconds": seconds,
                                             "percent": percent, "ago": ago, "shell": shlex.quote,

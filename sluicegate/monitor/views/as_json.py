@@ -9,6 +9,8 @@ from dataclasses import fields, is_dataclass
 from datetime import date, datetime
 from typing import Any
 
+from sluicegate.escapes import json_text
+
 OF_THE_MOMENT = {"of the moment": True}
 """Metadata of a field that differs each time although nothing that a view shows has changed."""
 
@@ -48,4 +50,4 @@ def _lasting(value: Any) -> Any:
 
 def text(value: Any) -> str:
     """A view as JSON text."""
-    return json.dumps(facts(value), ensure_ascii=False)
+    return json_text(json.dumps(facts(value), ensure_ascii=False))

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from deltalake import QueryBuilder
 
-from sluicegate.console import program, say
+from sluicegate.console import program, say, warn
 from sluicegate.definition import load
 from sluicegate.errors import SluicegateError
 from sluicegate.flow.report import RunReport
@@ -57,10 +57,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _ui(arguments.input)
         return _demo(arguments.input, in_airflow=not arguments.without_airflow)
     except SluicegateError as error:
-        print(error.for_people(), file=sys.stderr)
+        warn(*error.for_people().split("\n"))
         return error.exit_code
     except KeyboardInterrupt:
-        print("stopped; a new run goes on where the last commit ended", file=sys.stderr)
+        warn("stopped; a new run goes on where the last commit ended")
         return 130
 
 
@@ -82,7 +82,7 @@ def _demo(given: str | None, *, in_airflow: bool) -> int:
 def _run_if_waiting(pipeline: Pipeline, settings: Settings) -> None:
     waiting = pending(pipeline, settings)
     if waiting.nothing and not waiting.settling:
-        say(f"{waiting.sentence()}; neither Airflow nor Spark was started\n")
+        say(f"{waiting.sentence()}; neither Airflow nor Spark was started", "")
     else:
         # Files of a moment ago may still be being written, but will have settled by the time that Airflow is up.
         say("files have just landed" if waiting.nothing else waiting.sentence())
@@ -136,7 +136,7 @@ def _run(pipeline: Pipeline, settings: Settings) -> None:
         say("Airflow is stopping" if failure is None else "")
     if failure is not None:
         raise failure
-    say(f"done in {time.monotonic() - began:.1f} s\n")
+    say(f"done in {time.monotonic() - began:.1f} s", "")
 
 
 def _watch(airflow: LocalAirflow, dag: str, run_id: str) -> SluicegateError | None:
@@ -246,7 +246,7 @@ def _next(pipeline: Pipeline, settings: Settings, given: str | None, *, in_airfl
         suggestions.append(("a query by date", f'{ours} sql "{query}"{lake_here}'))
     say("what to try next")
     for what, command in suggestions:
-        say(f"  # {what}\n  {command}")
+        say(f"  # {what}", f"  {command}")
 
 
 def _first_days(pipeline: Pipeline, settings: Settings) -> str:
@@ -289,7 +289,7 @@ def _ui(given: str | None) -> int:
             while True:
                 time.sleep(3600)
         except KeyboardInterrupt:
-            say("\nAirflow is stopping")
+            say("", "Airflow is stopping")
             airflow.stop()
     return 0
 

@@ -147,7 +147,7 @@ class LocalAirflow:
             for name, process in list(self._processes.items()):
                 if code := process.poll():  # exit code 0 means that it has done its work
                     with self.log.open("a") as log:
-                        print(f"{datetime.now(UTC)} {name} ended with exit code {code}; it is started again", file=log)
+                        log.write(f"{datetime.now(UTC)} {name} ended with exit code {code}; it is started again\n")
                     _end_group(process)  # workers of a scheduler that was killed would wait for it for ever
                     self._start(name, *self._arguments[name])
 

@@ -10,6 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from sluicegate.escapes import escaped, escaped_lines
 from sluicegate.tools.testing.row_diff import TableDifference
 from sluicegate.tools.testing.run import FAILED, OK, CaseResult
 
@@ -34,14 +35,16 @@ def show(result: CaseResult, to: Console, *, keep: bool = False) -> None:
     """
     file = PurePath(result.file).name
     word, style = ("ok", "green") if result.state == OK else (result.state.upper(), "bold red")
-    line = Text.assemble((f"{word:<8}", style), f"{file}: {result.name}   {result.seconds:.1f} s")
+    line = Text.assemble((f"{word:<8}", style), f"{file}: {escaped(result.name)}   {result.seconds:.1f} s")
     to.print(line, soft_wrap=True)
     if result.state == FAILED and result.description:
-        to.print(Padding(Text(result.description, "italic"), (0, 0, 0, 4), expand=False))
+        to.print(Padding(Text(escaped(result.description, keep="\n"), "italic"), (0, 0, 0, 4), expand=False))
     for mistake in result.mistakes:
-        to.print(f"    {mistake}".replace("\n", "\n    "), soft_wrap=True)
+        to.print(f"    {escaped_lines(str(mistake))}".replace("\n", "\n    "), soft_wrap=True)
     for error in result.errors:
-        to.print(f"    {result.file}:{result.line}\n    " + error.replace("\n", "\n    "), soft_wrap=True)
+        to.print(f"    {result.file}:{result.line}", soft_wrap=True)
+        for part in error.split("\n"):
+            to.print(f"    {escaped(part)}", soft_wrap=True)
     for difference in result.differences:
         _show_difference(result, difference, to)
     if keep:
@@ -58,7 +61,7 @@ def _show_difference(result: CaseResult, diff: TableDifference, to: Console) -> 
     ]
     what = "; ".join([*counted, *([diff.note] if diff.note else [])])
     step = f" after step {diff.step}" if diff.step > 1 else ""
-    to.print(Text.assemble("    ", (diff.table, "bold"), f"{step}: {what}"), soft_wrap=True)
+    to.print(Text.assemble("    ", (diff.table, "bold"), f"{step}: {escaped(what)}"), soft_wrap=True)
     to.print(f"    {result.file}:{diff.line}", style="dim", soft_wrap=True)
     if diff.missing or diff.unexpected or diff.changed:
         to.print(Padding(_rows(diff), (0, 0, 0, 6), expand=False))
@@ -71,12 +74,12 @@ def _rows(diff: TableDifference) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("")
     for column in diff.columns:
-        table.add_column(column, overflow="fold")
+        table.add_column(escaped(column), overflow="fold")
     for expected, found in diff.changed:
         table.add_row(CHANGED, *_highlighted(expected, found))
     for sign, rows in ((MISSING, diff.missing), (UNEXPECTED, diff.unexpected)):
         for row in rows:
-            table.add_row(sign, *[Text(value) for value in row], style=_STYLES[sign])
+            table.add_row(sign, *[Text(escaped(value)) for value in row], style=_STYLES[sign])
     if diff.changed:
         table.caption = f"expected{OTHER}found"
         table.caption_justify = "left"
@@ -87,7 +90,7 @@ def _highlighted(expected: Iterable[str], found: Iterable[str]) -> list[Text]:
     cells = []
     for wanted, value in zip(expected, found, strict=True):
         if wanted == value:
-            cells.append(Text(value))
+            cells.append(Text(escaped(value)))
         else:
-            cells.append(Text.assemble((wanted, "bold red"), OTHER, (value, "bold yellow")))
+            cells.append(Text.assemble((escaped(wanted), "bold red"), OTHER, (escaped(value), "bold yellow")))
     return cells

@@ -6,10 +6,13 @@ import re
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from sluicegate.flow import report
 from sluicegate.flow.report import RunReport, TableReport
 from tests.unit.airflow.test_dag import airflow_home as airflow_home
+from tests.unit.test_escapes import OBEYED
 
 pytestmark = [pytest.mark.unit, pytest.mark.usefixtures("airflow_home")]
 
@@ -83,6 +86,27 @@ def test_a_note_is_never_longer_than_airflow_keeps_nor_has_what_a_database_refus
     assert 900 < len(found) <= 1000
     assert found.endswith("…")
     assert "\x00" not in found
+
+
+HOSTILE = "a\nb\u2028c\x1b[31m\u202e\udc80"
+LINKS = ("[x](javascript:alert(1))", "![](http://evil.example/p.png)", "<https://evil.example>", "www.evil.example",
+         "`a`[b](http://evil.example)`", "me@evil.example", "HTTPS://evil.example", "[a b](c d)")  # fmt: skip
+
+
+@given(st.one_of(st.text(), st.sampled_from(LINKS), st.just(HOSTILE)), st.text(max_size=9))
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_what_landed_adds_no_line_and_no_link_to_a_note(name: str, more: str) -> None:
+    def of(name: str) -> list[str]:
+        table = TableReport("t", "bronze", "written", read=3, written=3, failed={name: name}, refused={name: "x"})
+        account = {"table": "t", "quarantined": 3, "waits": name}
+        return told({"check_request": ASKED, "bronze": silver(table), "account": [account]})
+
+    found = of(name + more)
+    assert len(found) == len(of("a.json"))
+    for line in found[2:]:
+        assert not OBEYED.search(line)
+        assert not re.search(r"\]\(|<|@|://|www\.", re.sub("`[^`]*`", "", line), re.IGNORECASE)
+        assert line.count("`") % 2 == 0
 
 
 def test_files_that_the_triggerer_did_not_report_are_noted() -> None:

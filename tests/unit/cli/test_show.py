@@ -11,7 +11,6 @@ from typer.testing import CliRunner, Result
 
 import sluicegate as sg
 from sluicegate.cli.app import app
-from sluicegate.cli.options import plain
 from sluicegate.errors import UserError
 from tests.support.page_world import PageWorld
 
@@ -140,9 +139,3 @@ def test_what_a_terminal_would_obey_does_not_reach_it(tmp_path: Path) -> None:
             assert done.exit_code == 0, done.output
             assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(done.output)
             assert "<b>" in done.output  # a terminal has no markup, and rich is told so
-
-
-def test_plain_text_keeps_what_people_read() -> None:
-    kept = "Müller\u00a0é 心拍 👩\u200d⚕️\tx\ny"
-    assert plain(kept) == kept
-    assert plain("a\x1b[0m\r\x7f\x85\u2066b") == "a�[0m����b"

@@ -1,0 +1,39 @@
+"""Escapes of characters that a terminal obeys, in text that is printed, logged or shown on a page."""
+
+from __future__ import annotations
+
+import re
+
+# What a terminal or a log obeys, and what misleads who reads it: control characters, separators of lines, and marks
+# that turn the direction of the text behind them. Surrogates, as in names of files that are no UTF-8, cannot be written
+# at all.
+_OBEYED = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ud800-\udfff]")
+_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def escaped(text: str, keep: str = "") -> str:
+    """A text with an escape, as in JSON, for each character that a terminal would obey or a reader be misled by.
+
+    Landed values, names of files, columns and notes may have any of them. Whatever prints text calls this:
+    ``console.say``, tables, errors, what takes the output of jobs, notes of runs, and pages.
+
+    Args:
+        text: the text.
+        keep: characters that are wanted there, such as the breaks between lines of a query.
+    """
+    return _OBEYED.sub(lambda found: found[0] if found[0] in keep else _escape(found[0]), text)
+
+
+def _escape(char: str) -> str:
+    return _SHORT.get(char) or f"\\u{ord(char):04x}"
+
+
+def escaped_lines(text: str) -> str:
+    """A text of several lines, each ``escaped``; those behind the first are indented, as none of ours is."""
+    first, *others = text.split("\n")
+    return "\n".join([escaped(first), *(escaped(f"    {line.removeprefix('    ')}") for line in others)])
+
+
+def json_text(text: str) -> str:
+    """JSON in which nothing is left that a terminal would obey; it has the same values."""
+    return escaped(text, keep="\n")
