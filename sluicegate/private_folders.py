@@ -13,6 +13,7 @@ import stat
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+from types import TracebackType
 
 PREFIX = "sluicegate-private-"
 
@@ -21,7 +22,7 @@ IN_USE = ".in-use"
 
 
 class PrivateFolder:
-    """A new folder of mode 0700 that no other process removes before this one removes it or has ended.
+    """A new folder of mode 0700 that no other process removes before this one removes it or has ended; also a context.
 
     Attributes:
         path: the folder.
@@ -43,6 +44,14 @@ class PrivateFolder:
             if file.exists():
                 return
             os.close(self._lock)  # removed before it was locked
+
+    def __enter__(self) -> Path:
+        return self.path
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.remove()
 
     def remove(self) -> None:
         """Remove it with all that is in it."""

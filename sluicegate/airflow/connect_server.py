@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -19,6 +17,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 
 from sluicegate import processes
 from sluicegate.errors import UserError
+from sluicegate.private_folders import PrivateFolder
 from sluicegate.settings import Settings
 from sluicegate.spark import connect
 
@@ -83,8 +82,8 @@ class ConnectServer:
         if not self.token:
             yield {}
             return
-        with tempfile.TemporaryDirectory(prefix="sluicegate-") as folder:  # which this user alone may enter
-            file = Path(folder) / "token"
+        with PrivateFolder() as folder:
+            file = folder / "token"
             with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as opened:
                 opened.write(self.token)
             yield {connect.TOKEN_FILE: str(file)}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sluicegate import console
 from sluicegate.errors import JavaMissing, UserError
 from sluicegate.settings import Settings
-from sluicegate.spark import configuration, connect, s3_commits, submit
+from sluicegate.spark import configuration, connect, s3_commits, scratch, submit
 from sluicegate.storage import aws
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ def open_session(name: str, at: Lake | None = None, *, private: bool = False) ->
         return _remote_session(url, at, private=private)
     from pyspark.sql import SparkSession
 
+    _prepare_scratch()
     session = SparkSession.builder.appName(name).getOrCreate()
     if private:
         _hide_texts(session)
@@ -71,6 +72,15 @@ def open_session(name: str, at: Lake | None = None, *, private: bool = False) ->
     if at is not None and aws.on_s3(at.root):
         s3_commits.demand_atomic(session, at.locks)
     return session
+
+
+def _prepare_scratch() -> None:
+    """Give a Spark that spark-submit has not started yet a private scratch."""
+    from pyspark import SparkContext
+
+    if "PYSPARK_GATEWAY_PORT" in os.environ and SparkContext._active_spark_context is None:
+        SparkContext._ensure_initialized()  # connects to the JVM of spark-submit
+        scratch.prepare(SparkContext._jvm)
 
 
 def _remote_session(url: str, at: Lake | None, *, private: bool) -> SparkSession:
@@ -108,6 +118,7 @@ def open_server(host: str, port: int, token: str) -> SparkSession:
     builder = builder.config("spark.connect.session.manager.defaultSessionTimeout", connect.SESSION_IDLE)
     if token:
         builder = builder.config("spark.connect.authenticate.token", token)
+    _prepare_scratch()
     session = builder.getOrCreate()
     _hide_texts(session)
     s3_commits.make_atomic(session)
@@ -204,9 +215,14 @@ def session_inside(name: str, *jvm_options: str) -> SparkSession:
     builder = SparkSession.builder.master(settings.master).appName(name)
     conf = configuration.spark_conf(settings, long_lived=True)
     conf["spark.driver.extraJavaOptions"] = " ".join([conf["spark.driver.extraJavaOptions"], *jvm_options])
+    folder = scratch.new_folder() if SparkSession.getActiveSession() is None else ""
+    conf |= scratch.settings(folder) if folder else {}
     for key, value in conf.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    session = builder.getOrCreate()
+    if folder:
+        scratch.remove_at_end(session._jvm, folder)
+    return session
 
 
 def say_where(session: SparkSession) -> None:

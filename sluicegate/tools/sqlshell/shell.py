@@ -8,10 +8,8 @@ files, the network or DuckDB's settings.
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -26,6 +24,7 @@ from sqlglot.errors import SqlglotError, UnsupportedError
 
 from sluicegate.errors import QueryError, Where
 from sluicegate.lake.tables import dataset, delta_table
+from sluicegate.private_folders import PrivateFolder
 from sluicegate.sql.order_by import is_row_for_row, order_by
 from sluicegate.tools.sqlshell import errors
 from sluicegate.tools.sqlshell.dialect import MACROS, SparkSQL, Untranslatable, name_columns, to_duckdb
@@ -292,9 +291,13 @@ def _rows(table: DeltaTable, wanted: set[str] | None) -> Any:
 @contextmanager
 def _engine() -> Iterator[duckdb.DuckDBPyConnection]:
     """DuckDB engine that can reach only what is registered with it."""
-    spill = os.path.join(tempfile.gettempdir(), f"sluicegate-sql-{os.getpid()}")  # DuckDB creates it if need be
-    engine = duckdb.connect(":memory:", config={"temp_directory": spill, "autoload_known_extensions": "false"})
-    try:
+    with ExitStack() as stack:
+        try:
+            spill = str(stack.enter_context(PrivateFolder()))
+        except OSError:
+            spill = ""  # no temporary folder: DuckDB then spills nothing
+        config: dict[str, Any] = {"temp_directory": spill, "autoload_known_extensions": "false"}
+        engine = stack.enter_context(duckdb.connect(":memory:", config=config))
         for statement in (
             "SET TimeZone = 'UTC'",
             "SET errors_as_json = true",
@@ -305,8 +308,6 @@ def _engine() -> Iterator[duckdb.DuckDBPyConnection]:
         ):
             engine.execute(statement)
         yield engine
-    finally:
-        engine.close()
 
 
 def _run(tree: exp.Query, sql: str, columns: set[str], engine: duckdb.DuckDBPyConnection) -> pa.Table:
