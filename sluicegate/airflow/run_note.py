@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.listeners import hookimpl
 
+from sluicegate.console import files
 from sluicegate.escapes import escaped
-from sluicegate.flow.report import RunReport
+from sluicegate.flow.report import RunReport, accounted
 
 UNREPORTED = "unreported"
 """Key of the result of ``wait_for_files``: the number of files that waited, and that the triggerer did not report."""
@@ -118,7 +119,8 @@ def note(results: Mapping[str, Any], kinds: Mapping[str, str]) -> str:
             reports = results[task] if isinstance(results[task], list) else [results[task]]
             parts += [line for one in reports for line in _did(RunReport.from_dict(one))]
         elif kind == "Account" and task in results:
-            parts += [*_stands(results[task]), "", "Every file and every record is accounted for."]
+            end = accounted(sum(table.get("failed files", 0) for table in results[task]))
+            parts += [*_stands(results[task]), "", f"{end[0].upper()}{end[1:]}."]
     return _short(parts) if parts and parts[0].startswith(BEGINS) else ""
 
 
@@ -139,10 +141,14 @@ def _did(report: RunReport) -> Iterator[str]:
 
 
 def _stands(tables: list[dict[str, Any]]) -> Iterator[str]:
-    """Lines on quarantined rows, and on tables that are behind."""
+    """Lines on quarantined rows, on files that are in no table, and on tables that are behind."""
     for table in tables:
         if table.get("quarantined"):
             yield f"- {table['table']}: {table['quarantined']:,} rows are in quarantine"
+        if table.get("failed files"):
+            yield f"- {table['table']}: {files(table['failed files'])} could not be read"
+        if table.get("skipped files"):
+            yield f"- {table['table']}: {files(table['skipped files'])} skipped, there before the table"
         if table.get("waits"):
             yield f"- {table['table']} is behind: {_plain(table['waits'])}"
 

@@ -231,6 +231,17 @@ class TableReport:
         return lines
 
 
+def accounted(failed_files: int) -> str:
+    """What a run that adds up says of itself at its end.
+
+    Args:
+        failed_files: files that could not be read; what they have is in no table.
+    """
+    if not failed_files:
+        return "every file and every record is accounted for"
+    return f"every record that was read is accounted for, but {files(failed_files)} could not be read"
+
+
 def _sum(some: dict[str, int], more: dict[str, int]) -> dict[str, int]:
     return {name: some.get(name, 0) + count for name, count in more.items()}
 

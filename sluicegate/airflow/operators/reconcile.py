@@ -14,6 +14,7 @@ from sluicegate.airflow.operators.submit import alone
 from sluicegate.airflow.run_request import failure, request_of, who
 from sluicegate.definition import LAYERS, load
 from sluicegate.errors import SluicegateError
+from sluicegate.flow.report import accounted
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -52,8 +53,8 @@ class Account(BaseOperator):
         """Reads all tables, while no other run changes them.
 
         Returns:
-            for each table its rows, those of its side tables, what waits for it, and how many rows broke each rule in
-            this run.
+            for each table its rows, those of its side tables, of bronze the files that could not be read or were
+            skipped, what waits for it, and how many rows broke each rule in this run.
 
         Raises:
             AirflowFailException: something does not add up; no retry changes that.
@@ -86,7 +87,7 @@ class Account(BaseOperator):
             raise AirflowException(
                 "\n".join(["this run has not ingested all data that was new when it started:", *overdue])
             )
-        self.log.info("every file and every record is accounted for")
+        self.log.info(accounted(sum(table.get("failed files", 0) for table in tables)))
         return tables
 
     def _overdue(
@@ -143,10 +144,23 @@ def _tables(pipeline: Pipeline, settings: Settings, run_id: str, waiting: list[W
                 counts |= {"quarantined": counts["quarantined"] - done, "discarded": done}
             if not counts["rejected"]:
                 del counts["rejected"]
+            counts |= _files(pipeline, at, name) if layer == "bronze" else {}
             facts = {"layer": layer, "table": name, "rows": lake_tables.rows(table), **counts}
             facts |= {"waits": waits[name]} if name in waits else {}
             found.append({**facts, "expectations": said.get("expectations") or {}})
     return found
+
+
+def _files(pipeline: Pipeline, at: Lake, name: str) -> dict[str, int]:
+    """Numbers of the files of a bronze table that are not in it: those that cannot be read, and those that it skips."""
+    from sluicegate.lake import tables as lake_tables
+    from sluicegate.landing import file_status
+
+    ledger = lake_tables.delta_table(at.ledger(name)) if pipeline.bronze[name].of_files else None
+    if ledger is None:
+        return {}
+    counts = {"failed files": len(file_status.failed(at, name, "")), "skipped files": file_status.skipped(ledger)}
+    return {what: count for what, count in counts.items() if count}
 
 
 def _changed(at: Lake, table: dict[str, Any]) -> datetime | None:
@@ -159,7 +173,8 @@ def _lines(tables: list[dict[str, Any]]) -> list[str]:
     """Table lines for people."""
     lines = []
     for table in tables:
-        sides = [what for what in ("quarantined", "discarded", "set aside", "rejected") if what in table]
+        names = ("quarantined", "discarded", "set aside", "rejected", "failed files", "skipped files")
+        sides = [what for what in names if what in table]
         side_counts = "".join(f", {table[what]:,} {what}" for what in sides)
         lines.append(f"{table['layer']:<6} {table['table']:<28} {table['rows']:>9,} rows{side_counts}")
         lines += [f"         behind: {table['waits']}"] if "waits" in table else []

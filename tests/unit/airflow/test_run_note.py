@@ -88,6 +88,19 @@ def test_a_note_is_never_longer_than_airflow_keeps_nor_has_what_a_database_refus
     assert "\x00" not in found
 
 
+def test_a_note_counts_the_files_that_are_in_no_table() -> None:
+    account = [
+        {"table": "a", "failed files": 6, "skipped files": 1}, {"table": "b", "failed files": 1}, {"table": "c"},
+    ]  # fmt: skip
+    assert told({"check_request": ASKED, "account": account})[2:] == [
+        "- a: 6 files could not be read",
+        "- a: 1 file skipped, there before the table",
+        "- b: 1 file could not be read",
+        "",
+        "Every record that was read is accounted for, but 7 files could not be read.",
+    ]
+
+
 HOSTILE = "a\nb\u2028c\x1b[31m\u202e\udc80"
 LINKS = ("[x](javascript:alert(1))", "![](http://evil.example/p.png)", "<https://evil.example>", "www.evil.example",
          "`a`[b](http://evil.example)`", "me@evil.example", "HTTPS://evil.example", "[a b](c d)")  # fmt: skip

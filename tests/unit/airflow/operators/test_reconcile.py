@@ -151,6 +151,29 @@ def test_what_other_runs_brought_meanwhile_is_told_and_does_not_fail_it(three_re
     assert told["recordings_enriched"]["waits"] == "2 rows of recordings_bronze wait"
 
 
+def test_files_that_are_in_no_table_are_counted_and_said(
+    workspace: Workspace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "recordings_bronze"
+    read, unread = (str(workspace.land(f"recordings/{one}.json", "[]")) for one in ("a", "b"))
+    source = workspace.definition.bronze[name].model_copy(update={"includeExistingFiles": False})
+    intake.enter(name, source, workspace.lake)
+    told = {table["table"]: table for table in account(workspace, tables=[name])}
+    assert told[name]["skipped files"] == 2
+    assert "every file and every record is accounted for" in capsys.readouterr().out
+    for path in (read, unread):
+        workspace.land(path, "[ ]")
+    intake.enter(name, workspace.definition.bronze[name], workspace.lake)
+    committed(workspace, name, read, {"failed": {unread: ["it is no JSON", False]}, "files": 2})
+    file_status.copy(workspace.lake, name)
+    told = {table["table"]: table for table in account(workspace, tables=[name])}
+    assert told[name]["failed files"] == 1
+    shown = capsys.readouterr().out
+    assert "every record that was read is accounted for, but 1 file could not be read" in shown
+    assert "every file" not in shown
+    assert "1 failed files" in shown
+
+
 @pytest.mark.parametrize("seen", [{"files": 1, "bytes": 2}, None])
 def test_a_run_that_read_none_of_the_files_it_was_begun_for_fails(
     workspace: Workspace, seen: dict[str, int] | None, monkeypatch: pytest.MonkeyPatch
