@@ -156,8 +156,8 @@ def _jobs() -> Iterator[str]:
     yield "```\n" + "".join(f"spark-submit spark_jobs/{name}.py --pipeline NAME [OPTIONS]\n" for name in layers) + "```"
     last = f"`{report.REPORT} {{json}}` or `{report.ERROR} {{json}}`"
     yield (
-        f"Each runs one layer of one pipeline, by itself. Started by hand, its last line is {last}; a command or a task"
-        " that starts it is told the same on [a channel of its own](../design.md#what-a-run-says)."
+        f"Each runs one layer of one pipeline, by itself. Started by hand, its last line is {last}. To a command or a"
+        " task that starts it, it reports the same on [a channel](../design.md#what-a-run-says)."
     )
     yield from dict.fromkeys(_table(headings, _job_rows(layer_job.layer_parser(layer))) for layer in layers)
     others = {

@@ -158,8 +158,8 @@ _LINKED = re.compile(r"\S*(?:\]\(|[<@]|://|\bwww\.)\S*", re.IGNORECASE)
 
 
 def _plain(text: str) -> str:
-    """A text in which names and values of others are, so that Markdown links nothing in it."""
-    return _LINKED.sub(lambda found: f"`{found[0]}`", text.replace("`", "'"))
+    """A text in which names and values of others are, on one line, so that Markdown links nothing in it."""
+    return _LINKED.sub(lambda found: f"`{found[0]}`", escaped(text).replace("`", "'"))
 
 
 def _short(parts: list[str]) -> str:

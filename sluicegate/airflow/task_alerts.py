@@ -12,6 +12,8 @@ from typing import Any
 
 from airflow.sdk.bases.notifier import BaseNotifier
 
+from sluicegate.escapes import escaped
+
 ERROR = "error"
 """Name of the error in the templates of a notifier."""
 
@@ -48,15 +50,16 @@ class TaskError:
         There is none where no task is left that could have it: the DAG processor calls the callback then.
         """
         exception = context.get("exception")
-        text = LOST if exception is None else str(exception).strip() or type(exception).__name__
+        whole = LOST if exception is None else str(exception).strip() or type(exception).__name__
+        text = escaped(whole, keep="\n")
         facts: Mapping[str, Any] = getattr(exception, FACTS, {})
         # A heading alone says nothing: the first of what stands below it belongs to it.
         first, *more = [line.strip() for line in text.splitlines()]
         sentence = f"{first} {more[0]}" if first.endswith(":") and more else first
         return cls(
-            sentence=facts.get("message") or sentence,
+            sentence=escaped(facts.get("message") or "") or sentence,
             code=facts.get("code", ""),
-            help=facts.get("hint", ""),
+            help=escaped(facts.get("hint", "")),
             text=text,
             link=getattr(context["ti"], "log_url", ""),
         )

@@ -15,6 +15,7 @@ from sluicegate.airflow.run_request import failure
 from sluicegate.airflow.task_alerts import ERROR, TaskError
 from sluicegate.definition import load
 from sluicegate.errors import SluicegateError
+from sluicegate.escapes import escaped
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -72,7 +73,7 @@ class CheckAlerts(BaseOperator):
         new, notified = news(found, self._notified(context), now, remind_after)
         context["ti"].xcom_push(STATE, notified)
         for one in found:
-            self.log.info("%s: %s", one.level, one.sentence)
+            self.log.info("%s: %s", one.level, escaped(one.sentence))
         for one in new:
             if one.level == "warn":
                 self._warn(one, context)
@@ -89,7 +90,8 @@ class CheckAlerts(BaseOperator):
         return found if isinstance(found, Mapping) else {}
 
     def _warn(self, alert: Alert, context: Context) -> None:
-        about = TaskError(alert.sentence, "", "", alert.sentence, getattr(context["ti"], "log_url", ""))
+        sentence = escaped(alert.sentence)
+        about = TaskError(sentence, "", "", sentence, getattr(context["ti"], "log_url", ""))
         for notifier in self.warned:
             notifier({**context, ERROR: about})
 

@@ -12,6 +12,7 @@ from sluicegate.airflow.connections import with_store
 from sluicegate.airflow.run_request import failure, request_of
 from sluicegate.definition import LAYERS, load
 from sluicegate.errors import SluicegateError, UserError
+from sluicegate.escapes import escaped
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -61,7 +62,7 @@ class CheckRequest(ApprovalOperator):
                 self.body = "\n".join(f"- {line}" for line in self._preview(pipeline, request))
         except SluicegateError as error:
             raise failure(error) from None
-        self.log.info("this run %s", request)
+        self.log.info("this run %s", escaped(str(request)))
         if request.mode != "full-refresh":
             return str(request)
         self.log.info("waiting for a person to approve the full refresh:\n%s", self.body)

@@ -14,6 +14,7 @@ from sluicegate.airflow.operators.submit import alone
 from sluicegate.airflow.run_request import failure, request_of, who
 from sluicegate.definition import LAYERS, load
 from sluicegate.errors import SluicegateError
+from sluicegate.escapes import escaped
 from sluicegate.flow.report import accounted
 
 if TYPE_CHECKING:
@@ -78,10 +79,10 @@ class Account(BaseOperator):
         except SluicegateError as error:
             raise failure(error) from None
         for line in _lines(tables):
-            self.log.info(line)
+            self.log.info(escaped(line))
         metrics.send_tables(self.pipeline, tables, {table["table"]: _changed(at, table) for table in tables})
         if any(problem.kind != "behind" for problem in problems):
-            lines = [f"  {line}" for problem in problems for line in problem.lines()]
+            lines = [f"  {escaped(line)}" for problem in problems for line in problem.lines()]
             raise AirflowFailException("\n".join(["reconciliation failed:", *lines]))
         if overdue:
             raise AirflowException(
@@ -98,7 +99,7 @@ class Account(BaseOperator):
         That is: the status of files that a job read, and then was killed; and backlog, unless the run is over some of
         the tables.
         """
-        late = [f"  {one}" for one in behind] + self._backlog(pipeline, context, waiting)
+        late = [f"  {escaped(str(one))}" for one in behind] + self._backlog(pipeline, context, waiting)
         rerun = f"  trigger {pipeline.name} again, or run: sluicegate run {pipeline.name}"
         return [*late, rerun] if late else []
 
@@ -113,7 +114,7 @@ class Account(BaseOperator):
         def own(_table: str, commit: Commit) -> bool:
             return (commit.ours or {}).get("run_id") == run.run_id
 
-        late = [f"  {one.table}: {one.what}" for one in backlog.overdue(waiting, run.start_date, own)]
+        late = [f"  {one.table}: {escaped(one.what)}" for one in backlog.overdue(waiting, run.start_date, own)]
         unread = backlog.unread(pipeline, self.settings, run.start_date)
         # Files that came later may look old. These count if this run was begun for files, and none has been entered.
         if unread and (context["ti"].xcom_pull(task_ids="wait_for_files") or {}).get("files"):

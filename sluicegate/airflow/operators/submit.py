@@ -30,6 +30,7 @@ from sluicegate.airflow.run_request import failure, request_of, who
 from sluicegate.channel import Channel
 from sluicegate.definition import LAYERS, load
 from sluicegate.errors import SluicegateError, UserError
+from sluicegate.escapes import escaped
 from sluicegate.flow.report import UNREPORTED, ReportLines
 from sluicegate.settings import Settings
 from sluicegate.spark import cluster, connect, java, submit
@@ -106,7 +107,7 @@ class SluicegateJob(SparkSubmitOperator):
             pipeline = load(self.pipeline, self.settings)
             request = self._requested(pipeline, context)
             if why := self._idle(pipeline, request):
-                self.log.info("%s %s; Spark was not started", self.name, why)
+                self.log.info("%s %s; Spark was not started", self.name, escaped(why))
                 self._publish(pipeline, context)
                 return None
             if request is not None and request.discard is not None:
@@ -132,7 +133,7 @@ class SluicegateJob(SparkSubmitOperator):
         run = context["dag_run"]
         chosen = find(pipeline, discard)
         for line in chosen.sentences():
-            self.log.info(line)
+            self.log.info(escaped(line))
         done = chosen.carry_out(run.triggering_user_name or "", run.run_id)
         self.log.info("%s rows %s", f"{done:,}", "wait again" if discard.undo else "discarded")
 

@@ -15,6 +15,7 @@ from sluicegate.airflow.run_note import UNREPORTED
 from sluicegate.airflow.run_request import failure, raisable, request_of
 from sluicegate.definition import load
 from sluicegate.errors import SluicegateError
+from sluicegate.escapes import escaped
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class LandedFilesSensor(BaseOperator):
             found = find_landed(pipeline, request.tables)
         except SluicegateError as error:
             raise failure(error) from None
-        self.log.info(found.sentence)
+        self.log.info(escaped(found.sentence))
         return request, found.waiting
 
     def resume(self, context: Context, event: Mapping[str, Any]) -> dict[str, int]:

@@ -15,6 +15,7 @@ from sluicegate.airflow.bundles import Places
 from sluicegate.airflow.sensors.check import Arrived, Found, arrived, find_landed, settles
 from sluicegate.definition.reloaded import Reloaded
 from sluicegate.errors import UserError
+from sluicegate.escapes import escaped
 from sluicegate.storage import aws
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class LandedFilesTrigger(BaseTrigger):
                     yield TriggerEvent(facts)  # type: ignore[no-untyped-call]
                     return
                 if found.sentence != before:
-                    self.log.info(found.sentence)
+                    self.log.info(escaped(found.sentence))
                     before = found.sentence
                 if found.waiting is not None:
                     yield TriggerEvent({"found": found.waiting})  # type: ignore[no-untyped-call]

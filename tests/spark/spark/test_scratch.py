@@ -42,6 +42,8 @@ def test_a_job_gives_its_jvm_a_private_scratch_unless_one_is_named(
     system = jvm.java.lang.System
     for name in scratch.NAMED:
         monkeypatch.delenv(name, raising=False)
+    settings = ("spark.master", scratch.SETTING, scratch.UPLOADS)
+    former = {name: value for name in settings if (value := system.clearProperty(name)) is not None}
     try:
         system.setProperty("spark.master", "local[2]")
         system.setProperty(scratch.SETTING, "/named")
@@ -58,5 +60,7 @@ def test_a_job_gives_its_jvm_a_private_scratch_unless_one_is_named(
         assert system.getProperty(scratch.UPLOADS) == f"{folder}/s3a"
         assert jvm.org.apache.spark.util.ShutdownHookManager.hasShutdownDeleteDir(jvm.java.io.File(str(folder)))
     finally:
-        for name in ("spark.master", scratch.SETTING, scratch.UPLOADS):
+        for name in settings:
             system.clearProperty(name)
+        for name, value in former.items():
+            system.setProperty(name, value)

@@ -49,7 +49,10 @@ def checkout(tmp_path: Path) -> Path:
     root = tmp_path / "checkout"
     for name in (
         "scripts/setup.py",
-        *(f"sluicegate/{module}.py" for module in ("__init__", "errors", "settings", "spark/__init__", "spark/jars")),
+        *(
+            f"sluicegate/{module}.py"
+            for module in ("__init__", "errors", "escapes", "settings", "spark/__init__", "spark/jars")
+        ),
     ):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(REPOSITORY / name, root / name)

@@ -83,6 +83,7 @@ CROSSED: dict[str, str] = {
     "test_up_to_a_limit_each_record_is_looked_for",
     "monitor.verify_kafka.AT_ONCE": "tests/unit/monitor/test_verify_kafka.py::"
     "test_rows_are_read_by_ledger_batches_of_AT_ONCE_offsets",
+    "channel.EMPTIED_AT": "tests/unit/test_channel.py::test_the_file_of_a_long_run_does_not_grow",
     "console.LONG": "tests/unit/cli/test_watching.py::test_time_left_is_said_of_what_is_LONG",
     "monitor.alerts.DAY": "tests/unit/monitor/test_alerts.py::test_what_came_before_the_last_day_does_not_count",
     "monitor.verify.SHOWN": "tests/unit/monitor/test_status.py::test_so_many_records_are_named_and_all_are_counted",
