@@ -29,6 +29,7 @@ POINTS = (
     "rules.after_clearing",
     "events.before_commit",
     "discards.before_commit",
+    "clean.after_announcement",
     "clean.between_copy_and_removal",
     "clean.after_removal",
     "clean.after_note",

@@ -1,17 +1,27 @@
-"""Archive log: landed files moved or deleted after their rows were committed (clean_source.py). No Spark."""
+"""Archive log: landed files moved or deleted after their rows were committed (clean_source.py). No Spark.
+
+Removals are announced before they are carried out, in the metadata of a commit without rows, and recorded afterwards.
+Two transactions count announcements and records. If the first is ahead, a run was killed in between, and whether a file
+was removed is seen from where it is.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import UTC, datetime
+import json
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake.exceptions import CommitFailedError
 
 from sluicegate import _faults
 from sluicegate.lake import layout, tables
+from sluicegate.lake import log as lake_log
+from sluicegate.lake.table import Tables
+from sluicegate.storage import filesystems
 
 TIME = pa.timestamp("us", "UTC")
 ARCHIVE = pa.schema(
@@ -28,6 +38,11 @@ ARCHIVE_KEYS = pa.schema([ARCHIVE.field(key) for key in KEYS])
 # `mode` of a file that is gone though we neither moved nor deleted it.
 GONE = "GONE"
 
+# Key of announced removals in our commit metadata.
+REMOVALS = "removals"
+
+EPOCH = datetime.fromtimestamp(0, UTC)
+
 Facts = tuple[str, int, datetime]
 """Identity of a landed file: path, size and modification time."""
 
@@ -40,9 +55,11 @@ def facts_of(row: Mapping[str, Any]) -> Facts:
 def table(at: layout.Lake, name: str, ledger: DeltaTable) -> pa.Table:
     """Archived files of bronze table ``name`` (schema ``ARCHIVE``)."""
     log = tables.delta_table(at.archive(name))
+    if log is None:
+        return ARCHIVE.empty_table()
     # After the ledger is deleted and re-created, rows of the former ledger do not count.
     mine = pc.field("ledger_id") == tables.table_id(ledger)
-    return ARCHIVE.empty_table() if log is None else tables.where(tables.dataset(log), mine)
+    return pa.concat_tables([tables.where(tables.dataset(log), mine), _unrecorded(log, ledger)])
 
 
 def among(at: layout.Lake, name: str, ledger: DeltaTable, files: pa.Table) -> pa.Table:
@@ -59,6 +76,7 @@ def among(at: layout.Lake, name: str, ledger: DeltaTable, files: pa.Table) -> pa
     mine &= pc.field("modification_time") <= pa.scalar(span["max"], TIME)
     wanted = pa.array(files["path"].to_pylist(), pa.string())
     found = tables.where(tables.dataset(log), mine & pc.field("path").isin(wanted))
+    found = pa.concat_tables([found, _unrecorded(log, ledger, {*wanted.to_pylist()})])
     return found.join(files.select(KEYS), keys=KEYS, join_type="left semi")
 
 
@@ -94,9 +112,9 @@ class Places:
         self._new |= {place} if place else set()
 
 
-def done(at: layout.Lake, name: str, ledger: DeltaTable, folder: str) -> int:
+def done(at: layout.Lake, name: str, ledger: DeltaTable, folder: str, opened: Tables | None = None) -> int:
     """Ledger batch up to which a landing folder is cleaned, from the archive log's ``txnVersion``; -1 before any."""
-    upto = tables.txn_version(tables.delta_table(at.archive(name)), _app_id(ledger, folder))
+    upto = tables.txn_version((opened or Tables())[at.archive(name)].delta, _app_id(ledger, folder))
     return -1 if upto is None else upto
 
 
@@ -104,8 +122,91 @@ def _app_id(ledger: DeltaTable, folder: str) -> str:
     return f"sluicegate.clean@{tables.table_id(ledger)}@{folder}"
 
 
+def _announced_id(ledger: DeltaTable) -> str:
+    return f"sluicegate.clean.announced@{tables.table_id(ledger)}"
+
+
+def _recorded_id(ledger: DeltaTable) -> str:
+    return f"sluicegate.clean.recorded@{tables.table_id(ledger)}"
+
+
+def announce(at: layout.Lake, name: str, removals: list[dict[str, Any]]) -> None:
+    """Record files that are about to be moved or deleted, with ``mode`` and ``place``.
+
+    Args:
+        at: the lake.
+        name: the bronze table.
+        removals: rows of the archive log, as ``note`` is given them.
+
+    Raises:
+        CommitFailedError: another run announces removals at the same time.
+    """
+    ledger = tables.delta_table(at.ledger(name))
+    if not removals or ledger is None:
+        return
+    log = tables.delta_table(at.archive(name))
+    if log is None:
+        tables.write(at.archive(name), ARCHIVE.empty_table(), mode="append")
+        log = tables.table_at(at.archive(name))
+    rows = [{**row, "modification_time": _microseconds(row["modification_time"])} for row in removals]
+    facts = {"userMetadata": json.dumps({lake_log.METADATA: {REMOVALS: rows}})}
+    number = (tables.txn_version(log, _announced_id(ledger)) or 0) + 1
+    mine = Transaction(_announced_id(ledger), number)
+    _commit(log, CommitProperties(custom_metadata=facts, app_transactions=[mine]))
+
+
+def _commit(log: DeltaTable, properties: CommitProperties) -> None:
+    """Commit without rows."""
+    log.create_write_transaction([], mode="append", schema=log.schema(), commit_properties=properties)
+
+
+def _microseconds(moment: datetime) -> int:
+    return (moment - EPOCH) // timedelta(microseconds=1)
+
+
+def announced(log: DeltaTable | None, ledger: DeltaTable) -> list[dict[str, Any]]:
+    """Removals that were announced, and of which no run has recorded the outcome (columns of ``ARCHIVE``)."""
+    number = tables.txn_version(log, _announced_id(ledger))
+    if log is None or number is None or number == tables.txn_version(log, _recorded_id(ledger)):
+        return []
+    for commit in lake_log.commits(log):
+        rows = (commit.ours or {}).get(REMOVALS)
+        if rows:
+            when = datetime.fromtimestamp(commit.timestamp / 1000, UTC)
+            known = {"archived": when, "ledger_id": tables.table_id(ledger)}
+            return [
+                {**row, **known, "modification_time": EPOCH + timedelta(microseconds=row["modification_time"])}
+                for row in rows
+            ]
+    return []
+
+
+def is_removed(removal: Mapping[str, Any]) -> bool:
+    """Whether an announced removal was carried out, judged by the files that are there now.
+
+    If another file has landed under the name and the former was to be deleted, it counts as deleted: the other file is
+    then read as a new arrival, and no row of the former is lost.
+    """
+    facts = (removal["size"], removal["modification_time"])
+    path, place = removal["path"], removal["place"]
+    if filesystems.file(path) == facts:
+        return False
+    if place is None:
+        return True
+    copy = filesystems.file(place)
+    if layout.is_local(path) and layout.is_local(place):
+        return copy == facts
+    return copy is not None and copy[0] == removal["size"]  # a copy on another store has a time of its own
+
+
+def _unrecorded(log: DeltaTable, ledger: DeltaTable, paths: Iterable[str] | None = None) -> pa.Table:
+    """Rows of announced removals that were carried out, of all files or those of ``paths`` (schema ``ARCHIVE``)."""
+    rows = [row for row in announced(log, ledger) if paths is None or row["path"] in paths]
+    return pa.Table.from_pylist([row for row in rows if is_removed(row)], schema=ARCHIVE)
+
+
 def note(at: layout.Lake, name: str, moved: list[dict[str, Any]], upto: tuple[str, int] | None = None) -> None:
-    """Append moved or deleted files, with ``mode`` and ``place``, to the archive log.
+    """Append moved or deleted files, with ``mode`` and ``place``, to the archive log; nothing stays announced.
 
     Args:
         at: the lake.
@@ -114,11 +215,29 @@ def note(at: layout.Lake, name: str, moved: list[dict[str, Any]], upto: tuple[st
         upto: landing folder and the ledger batch up to which it is cleaned, if known.
     """
     ledger = tables.delta_table(at.ledger(name))
-    if moved and ledger is not None:
-        rows = [{**row, "archived": datetime.now(UTC), "ledger_id": tables.table_id(ledger)} for row in moved]
-        transactions = [Transaction(_app_id(ledger, upto[0]), upto[1])] if upto else None
-        said = CommitProperties(app_transactions=transactions)
-        tables.write(
-            at.archive(name), pa.Table.from_pylist(rows, schema=ARCHIVE), mode="append", commit_properties=said
-        )
-        _faults.point("clean.after_note")
+    if ledger is None:
+        return
+    now, ledger_id = datetime.now(UTC), tables.table_id(ledger)
+    rows = [{**row, "archived": now, "ledger_id": ledger_id} for row in moved]
+    try:
+        _record(at.archive(name), ledger, rows, upto)
+    except CommitFailedError:  # another run cleans at the same time: they stay announced, and the next run records them
+        return
+    _faults.point("clean.after_note")
+
+
+def _record(uri: str, ledger: DeltaTable, rows: list[dict[str, Any]], upto: tuple[str, int] | None) -> None:
+    log = tables.delta_table(uri)
+    number = tables.txn_version(log, _announced_id(ledger))
+    waiting = number is not None and number != tables.txn_version(log, _recorded_id(ledger))
+    if not rows and not waiting:
+        return
+    transactions = [Transaction(_recorded_id(ledger), number)] if number is not None and waiting else []
+    if rows and upto:
+        transactions.append(Transaction(_app_id(ledger, upto[0]), upto[1]))
+    properties = CommitProperties(app_transactions=transactions or None)
+    if rows or log is None:
+        files = pa.Table.from_pylist(rows, schema=ARCHIVE)
+        tables.write(log or uri, files, mode="append", commit_properties=properties)
+        return
+    _commit(log, properties)

@@ -2,8 +2,9 @@
 
 Auto Loader's ``cloudFiles.cleanSource``, with its meaning: only after the commit, only once the retention has passed
 since then, and by the current definition. A file is removed only if its size and modification time, checked right
-before, are those that were read. Removals are appended to ``_ledger/{table}_archive``; if a run is killed before
-that, the next one recognises what it had moved.
+before, are those that were read. Removals are announced in ``_ledger/{table}_archive`` before the first of them, and
+recorded there after the last. After a kill in between, the next run records those that were carried out, whatever has
+landed under their names since.
 https://docs.databricks.com/aws/en/ingestion/cloud-object-storage/auto-loader/options
 """
 
@@ -13,7 +14,7 @@ import errno
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from deltalake.exceptions import CommitFailedError
 
 from sluicegate import _faults
 from sluicegate.console import files
@@ -74,6 +76,7 @@ def clean(name: str, table: BronzeTable, at: layout.Lake, now: datetime | None =
     # Opened anew on purpose, not by the handles of a step: since it looked, a RESTORE may have undone rows whose files
     # are the only ones that have them.
     opened = Tables()
+    _record_announced(name, table, at, opened)
     found = due(name, table, at, now, opened)
     if not found.num_rows:
         return done
@@ -82,14 +85,34 @@ def clean(name: str, table: BronzeTable, at: layout.Lake, now: datetime | None =
     folder = folders.home(at, name, table.path, opened).folder
     taken = archive.Places(at, name)
     for start in range(0, len(waiting), BATCH):
-        moved = [
-            row for file in waiting[start : start + BATCH] if (row := _take_away(table, folder, file, taken, done))
-        ]
+        removals = _planned(table, folder, waiting[start : start + BATCH], taken, done)
+        try:
+            archive.announce(at, name, removals)
+        except CommitFailedError:
+            return done  # another run takes away the same files
+        _faults.point("clean.after_announcement")
+        moved = [row for removal in removals if (row := _carry_out(removal, done))]
         last = start + BATCH >= len(waiting)
         left = [chunk for file, chunk in zip(waiting, chunks, strict=True) if file["path"] in done.left]
         upto = min(max(chunks), *(chunk - 1 for chunk in left), _before_the_young(name, table, at, now)) if last else -1
         archive.note(at, name, moved, (folder, upto) if last else None)
     return done
+
+
+def _record_announced(name: str, table: BronzeTable, at: layout.Lake, opened: Tables) -> None:
+    """Record the removals that a killed run had carried out; the others are due as before."""
+    removals = _announced(name, table, at, opened)
+    if removals:
+        archive.note(at, name, [removal for removal in removals if archive.is_removed(removal)])
+        opened.refresh(at.archive(name))
+
+
+def _announced(name: str, table: BronzeTable, at: layout.Lake, opened: Tables) -> list[dict[str, Any]]:
+    ledger = opened[at.ledger(name)].delta if table.cleanSource != "OFF" else None
+    if ledger is None:
+        return []
+    rows = archive.announced(opened[at.archive(name)].delta, ledger)
+    return [{key: row[key] for key in (*FILES.names, "mode", "place")} for row in rows]
 
 
 def _until(table: BronzeTable, now: datetime | None) -> pa.Scalar:
@@ -115,7 +138,7 @@ def due(
     if ledger is None:
         return DUE.empty_table()
     folder = folders.home(at, name, table.path, opened).folder
-    since = archive.done(at, name, ledger, folder)
+    since = archive.done(at, name, ledger, folder, opened)
     whole = pc.field("error").is_null() & (pc.field("ingested") <= _until(table, now)) & (pc.field("chunk") > since)
     read = file_status.read(at, name, ["path", "chunk"], whole, opened)
     if not read.num_rows:
@@ -133,25 +156,46 @@ def due(
     return landing_ledger.in_order(found.select(DUE.names).cast(DUE))
 
 
-def _take_away(
-    table: BronzeTable, folder: str, file: dict[str, Any], taken: archive.Places, done: Cleaned
-) -> dict[str, Any] | None:
+def _planned(
+    table: BronzeTable, folder: str, files: Sequence[dict[str, Any]], taken: archive.Places, done: Cleaned
+) -> list[dict[str, Any]]:
+    """Archive rows of files that are to be moved or deleted, with their destinations; without those that stay."""
+    removals = []
+    for file in files:
+        try:
+            removal = _removal(table, folder, file, taken)
+        except Exception as error:  # each store has errors of its own, and the rows are safe
+            done.left[file["path"]] = str(error)
+            continue
+        if removal is not None:
+            taken.add(removal["place"])
+            removals.append(removal)
+    return removals
+
+
+def _removal(table: BronzeTable, folder: str, file: dict[str, Any], taken: Container[str]) -> dict[str, Any] | None:
+    found = filesystems.file(file["path"])
+    if found is not None and found != (file["size"], file["modification_time"]):
+        return None  # another file by now; the next discovery decides about it
+    if table.cleanSource == "DELETE":
+        return {**file, "mode": "DELETE", "place": None}
+    relative = file["path"][len(folder) :].lstrip("/")
+    place = _destination(file, f"{str(table.cleanSourceMoveDestination).rstrip('/')}/{relative}", taken)
+    return {**file, "mode": "MOVE" if place else archive.GONE, "place": place}
+
+
+def _carry_out(removal: dict[str, Any], done: Cleaned) -> dict[str, Any] | None:
     """Move or delete a file and return its archive row; None if it stays."""
-    path = file["path"]
-    relative = path[len(folder) :].lstrip("/")
+    path = removal["path"]
     try:
         found = filesystems.file(path)
-        if found is not None and found != (file["size"], file["modification_time"]):
-            return None  # another file by now; the next discovery decides about it
-        if table.cleanSource == "DELETE":
-            place, mode = None, "DELETE"
-            if found is not None:
-                fs, root = filesystems.opened(path)
-                fs.rm_file(root)
-        else:
-            place = _move(file, f"{str(table.cleanSourceMoveDestination).rstrip('/')}/{relative}", taken)
-            mode = "MOVE" if place else archive.GONE
-            taken.add(place)
+        if found is not None and found != (removal["size"], removal["modification_time"]):
+            return None  # it was written again since it was announced
+        if removal["mode"] == "MOVE":
+            removal = _move(removal)
+        elif found is not None:
+            fs, root = filesystems.opened(path)
+            fs.rm_file(root)
     except _Changed:
         return None
     except Exception as error:  # each store has errors of its own, and the rows are safe
@@ -159,40 +203,51 @@ def _take_away(
         return None
     _faults.point("clean.after_removal")
     done.removed += found is not None
-    return {**file, "mode": mode, "place": place}
+    return removal
 
 
 class _Changed(Exception):
     """The file was written again while it was being moved."""
 
 
-def _move(file: Mapping[str, Any], wanted: str, taken: Container[str]) -> str | None:
-    """Move a file, never over another one, and return its new address; None if it is gone.
+def _destination(file: Mapping[str, Any], wanted: str, taken: Container[str]) -> str | None:
+    """Where to move a file: ``wanted``, or a numbered name if another file is there; None if the file is gone.
 
     A kill may leave the file at both addresses or only at the new one. It is then recognised by its content or, if
     the original is gone, by its size and, on local disk, its modification time.
     """
-    path, number = file["path"], 0
-    gone = filesystems.file(path) is None  # checked first: if another run has moved it, the target exists by now
+    number = 0
+    gone = filesystems.file(file["path"]) is None  # checked first: if another run has moved it, the target exists
     while True:
         place = _numbered(wanted, number)
         number += 1
         size = _size(place)
-        if size is None:
-            break
-        if size == file["size"] and place not in taken and _is_it(file, place):
-            _remove(file)
+        if size is None and gone:
+            return None
+        if place in taken:  # also by a file that is about to be moved there
+            continue
+        if size is None or (size == file["size"] and _is_it(file, place)):
             return place
-    if gone:
-        return None
-    _copy(path, place)
-    _faults.point("clean.between_copy_and_removal")
-    if not _whole(file, place):
-        fs, root = filesystems.opened(place)
-        fs.rm_file(root)
-        raise _Changed
-    _remove(file)
-    return place
+
+
+def _move(removal: dict[str, Any]) -> dict[str, Any]:
+    """Move a file to its destination, never over another one; return its archive row, ``GONE`` if it is nowhere."""
+    path, place = removal["path"], removal["place"]
+    gone = filesystems.file(path) is None
+    size = _size(place)
+    if size is None and gone:
+        return {**removal, "mode": archive.GONE, "place": None}
+    if size is None:
+        _copy(path, place)
+        _faults.point("clean.between_copy_and_removal")
+        if not _whole(removal, place):
+            fs, root = filesystems.opened(place)
+            fs.rm_file(root)
+            raise _Changed
+    elif size != removal["size"] or not _is_it(removal, place):
+        raise FileExistsError(errno.EEXIST, "another file has come to lie there", place)
+    _remove(removal)
+    return removal
 
 
 def _numbered(wanted: str, number: int) -> str:
@@ -303,9 +358,14 @@ def sweep(
         holding: makes the lock, a context manager.
         tell: receives each report line.
     """
-    waiting = {name: table for name, table in tables.items() if due(name, table, at).num_rows}
+    waiting = {name: table for name, table in tables.items() if _has_work(name, table, at)}
     if waiting:
         with holding():
             for name, table in waiting.items():
                 for line in clean(name, table, at).remarks(name, table):
                     tell(line)
+
+
+def _has_work(name: str, table: BronzeTable, at: layout.Lake) -> bool:
+    opened = Tables()
+    return bool(_announced(name, table, at, opened)) or due(name, table, at, opened=opened).num_rows > 0
