@@ -334,17 +334,8 @@ def _whole(file: Mapping[str, Any], place: str) -> bool:
 
 def _is_it(file: Mapping[str, Any], place: str) -> bool:
     if filesystems.file(file["path"]) is not None:
-        return _digest(file["path"]) == _digest(place)
+        return filesystems.digest(file["path"]) == filesystems.digest(place)
     return not layout.is_local(place) or filesystems.file(place) == (file["size"], file["modification_time"])
-
-
-def _digest(path: str) -> bytes:
-    fs, root = filesystems.opened(path)
-    digest = hashlib.sha256()
-    with fs.open(root, "rb") as file:
-        for block in iter(lambda: file.read(1 << 20), b""):
-            digest.update(block)
-    return digest.digest()
 
 
 def sweep(

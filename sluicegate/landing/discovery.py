@@ -174,7 +174,13 @@ def discover(
         new = pa.concat_tables([new, _among(changed, others["path"].to_pylist())])
         changed = _without(changed, others)
     failed = file_status.failed(at, name, table.fingerprint, opened)
-    moved = moved_files.adopted(at, name, ledger, place, new, failed)
+    unknown = pa.concat_tables([new, changed]) if table.allowOverwrites else new
+    moved = moved_files.adopted(at, name, ledger, place, unknown, failed)
+    if table.allowOverwrites and place.former:
+        unknown = _without(unknown, moved)
+        renewed = moved_files.overwritten(at, name, ledger, place, unknown, moved)
+        changed = _among(unknown, [*_without(changed, moved)["path"].to_pylist(), *renewed["path"].to_pylist()])
+        new, moved = _without(new, renewed), pa.concat_tables([moved, renewed])
     new = _without(new, moved) if moved.num_rows else new
     # A failed file is read again when it has changed, or when the cause may be gone. So is one that changed before it
     # was read: which of the two its ledger batch finds depends on when that is read.

@@ -1,8 +1,13 @@
-"""Former paths of files whose landing folder was moved."""
+"""Former paths of files whose landing folder was moved.
+
+A file of the new folder is the former one only if that is gone from where it was, or if both have the same content: two
+exports of one job, of two regions say, may agree in name, size and time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
+from datetime import datetime
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
@@ -10,10 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
+from sluicegate.errors import LandingMissing, StoreUnreachable, Where
 from sluicegate.lake import layout, tables
-from sluicegate.landing import file_status, ledger_index
+from sluicegate.landing import archive, file_status, ledger_index
 from sluicegate.landing.file_names import relative
-from sluicegate.storage import listings
+from sluicegate.storage import filesystems, store_errors
+from sluicegate.storage.concurrent import each
 from sluicegate.storage.listings import FILES
 
 if TYPE_CHECKING:
@@ -21,6 +28,9 @@ if TYPE_CHECKING:
 
 # Action of an entry whose file the ledger has below a former landing folder, with that size and time; its rows stay.
 MOVED = "moved"
+
+Facts = tuple[int, datetime]
+"""Size and modification time of a file."""
 
 ENTERED = pa.schema([*FILES, pa.field("action", pa.string(), nullable=False)])
 
@@ -34,28 +44,35 @@ def aliases(ledger: DeltaTable | pa.Table, paths: Collection[str]) -> dict[str, 
     """
     if not paths:
         return {}
-    mine = pc.field("path").isin(pa.array(sorted(paths), pa.string()))
-    moved = _facts(ledger, mine & (pc.field("action") == MOVED))
+    return dict(_former(ledger, pc.field("path").isin(pa.array(sorted(paths), pa.string()))))
+
+
+def former_paths(ledger: DeltaTable | pa.Table) -> set[str]:
+    """Former paths of all files that were ever moved with their landing folder."""
+    return {former for _, former in _former(ledger, pc.scalar(True))}
+
+
+def _former(ledger: DeltaTable | pa.Table, where: pc.Expression) -> Iterator[tuple[str, str]]:
+    """Path and former path of each moved file, in the order in which they were moved."""
+    moved = _facts(ledger, where & (pc.field("action") == MOVED))
     if not moved.num_rows:
-        return {}
+        return
     alike = pc.field("size").isin(moved["size"].unique()) & pc.field("modification_time").isin(
         moved["modification_time"].unique()
     )
     former: dict[tuple[int, object], list[str]] = {}
     for row in _facts(ledger, alike & (pc.field("action") != MOVED)).to_pylist():
         former.setdefault((row["size"], row["modification_time"]), []).append(row["path"])
-    found = {}
-    for row in moved.to_pylist():
+    for row in moved.sort_by("chunk").to_pylist():
         of_it = [path for path in former.get((row["size"], row["modification_time"]), ()) if path != row["path"]]
         best = max(of_it, key=lambda path: _common(path, row["path"]), default="")
         if _common(best, row["path"]):
-            found[row["path"]] = best
-    return found
+            yield row["path"], best
 
 
 def _facts(ledger: DeltaTable | pa.Table, where: pc.Expression) -> pa.Table:
     entries = ledger.filter(where) if isinstance(ledger, pa.Table) else tables.where(tables.dataset(ledger), where)
-    return entries.select(FILES.names)
+    return entries.select([*FILES.names, "chunk"])
 
 
 def _common(one: str, other: str) -> int:
@@ -69,9 +86,9 @@ def adopted(
 ) -> pa.Table:
     """Entries for new files that the ledger has below a former landing folder (schema ``ENTERED``).
 
-    It is the same file if name below the folder, size and modification time agree: it was moved, or copied with its
-    time. With another time it is read: if it was a copy its rows are duplicated, but if it was another file they would
-    otherwise be lost.
+    It is the same file if name below the folder, size and modification time agree, and the former file is gone from
+    where it was or has the same content: it was moved, or copied with its time. With another time it is read: if it was
+    a copy its rows are duplicated, but if it was another file they would otherwise be lost.
 
     Args:
         at: the lake.
@@ -80,6 +97,10 @@ def adopted(
         place: the landing folder.
         files: files below it that are not in the ledger.
         failed: paths of files that could not be read.
+
+    Raises:
+        LandingMissing: a former folder cannot be looked into.
+        StoreUnreachable: its store does not answer.
     """
     found = [ENTERED.empty_table()]
     for former in place.former:
@@ -99,12 +120,8 @@ def _nested(one: str, other: str) -> bool:
 def _known_at(
     at: layout.Lake, name: str, ledger: DeltaTable, former: str, place: Home, files: pa.Table, failed: Collection[str]
 ) -> pa.Table:
-    names = relative(files, place.folder)
-    paths = pc.binary_join_element_wise(pa.scalar(former.rstrip("/")), names, "/")
-    span = pc.min_max(paths).as_py()
-    last = ledger_index.entries(ledger, span["min"], span["max"])
-    entry = pc.index_in(paths, value_set=last["path"])  # the first of equal ones is the newest
-    was = pa.table({"path": paths, **{c: pc.take(last[c], entry) for c in ("size", "modification_time", "action")}})
+    was = _last_entries(ledger, former, place, files)
+    paths = was["path"]
     alike = pc.and_(
         pc.equal(was["size"], files["size"]), pc.equal(was["modification_time"], files["modification_time"])
     )
@@ -117,18 +134,141 @@ def _known_at(
     empty = pa.array(sorted({*failed} - {*statuses.filter(pc.field("rows") > 0)["path"].to_pylist()}), pa.string())
     read = pc.is_in(paths, value_set=statuses["path"].combine_chunks())
     read = pc.or_(read, pc.is_in(was["action"], value_set=pa.array(["skip", MOVED])))
-    waits = pc.and_(alike, pc.invert(read))
-    if pc.any(waits).as_py():  # a waiting file is read from the former folder if it is still there, else from here
-        read = pc.or_(read, pc.is_in(paths, value_set=_at(former)))
+    there = _at_former(candidates.to_pylist(), former)
+    # A waiting file is read from the former folder if it is still there, else from here.
+    read = pc.or_(read, pc.is_in(paths, value_set=pa.array([p for p, now in there.items() if now], pa.string())))
     selected = pc.and_(pc.and_(alike, read), pc.invert(pc.is_in(paths, value_set=empty)))
+    same = _same_files(at, name, ledger, was.append_column("now", files["path"]).filter(selected), there)
+    selected = pc.and_(selected, pc.is_in(paths, value_set=pa.array(same, pa.string())))
     entered = pa.table({"path": files["path"], "size": was["size"], "modification_time": was["modification_time"]})
     action = pc.if_else(pc.equal(was["action"], "skip"), "skip", MOVED)
     return entered.append_column("action", action).filter(selected).cast(ENTERED)
 
 
-def _at(folder: str) -> pa.Array:
-    """Paths of the files in a former landing folder; none if it is gone or cannot be listed."""
+def _last_entries(ledger: DeltaTable, former: str, place: Home, files: pa.Table) -> pa.Table:
+    """Paths that files would have in a former folder, with the newest entry of each.
+
+    The entry is null where the ledger has none, or has a newer one of the file where it is now.
+    """
+    paths = pc.binary_join_element_wise(pa.scalar(former.rstrip("/")), relative(files, place.folder), "/")
+    last, entry = _newest(ledger, paths)
+    own, own_entry = _newest(ledger, files["path"])
+    older = pc.fill_null(pc.less(pc.take(own["chunk"], own_entry), pc.take(last["chunk"], entry)), True)
+    entry = pc.if_else(older, entry, None)
+    return pa.table({"path": paths, **{c: pc.take(last[c], entry) for c in ("size", "modification_time", "action")}})
+
+
+def _newest(ledger: DeltaTable, paths: pa.ChunkedArray) -> tuple[pa.Table, pa.ChunkedArray]:
+    """Entries of a ledger, and the place among them of the newest entry of each path."""
+    span = pc.min_max(paths).as_py()
+    last = ledger_index.entries(ledger, span["min"], span["max"])
+    return last, pc.index_in(paths, value_set=last["path"])  # the first of equal ones
+
+
+def _same_files(
+    at: layout.Lake, name: str, ledger: DeltaTable, known: pa.Table, there: Mapping[str, Facts | None]
+) -> list[str]:
+    """Former paths of those files that are the former ones.
+
+    Args:
+        at: the lake.
+        name: the bronze table.
+        ledger: its ledger.
+        known: entries of files below a former folder, and where each would be now.
+        there: size and time of what lies at the former paths; None where nothing does.
+    """
+    archived = {archive.facts_of(row): row for row in archive.among(at, name, ledger, known).to_pylist()}
+    same, doubtful = [], []
+    for row in known.to_pylist():
+        path, facts, removal = row["path"], (row["size"], row["modification_time"]), archived.get(archive.facts_of(row))
+        if there[path] == facts:
+            doubtful.append((path, path, row["now"]))
+        elif there[path] is None and removal is not None and removal["place"]:
+            doubtful.append((path, removal["place"], row["now"]))
+        elif there[path] is None and (removal is None or removal["mode"] != "DELETE"):
+            same.append(path)  # not what cleanSource deleted: nothing tells that this is a copy of it
+    equal = each(lambda files: _have_one_content(*files[1:]), doubtful)
+    return [*same, *(files[0] for files, is_equal in zip(doubtful, equal, strict=True) if is_equal)]
+
+
+def _have_one_content(former: str, now: str) -> bool:
+    """Whether two files have the same content; also if the former, once archived, is nowhere."""
+    if filesystems.file(former) is None:
+        return True
+    return filesystems.digest(former) == filesystems.digest(now)
+
+
+def _at_former(paths: list[str], folder: str) -> dict[str, Facts | None]:
+    """Size and time of what lies at each path of a former folder; None where there is no file."""
     try:
-        return listings.files(folder)["path"].combine_chunks()
-    except (OSError, ValueError, ImportError):
-        return pa.array([], pa.string())
+        return dict(zip(paths, each(filesystems.file, paths), strict=True))
+    except (OSError, ValueError, ImportError) as error:
+        of_store = store_errors.readable(error)
+        if isinstance(of_store, StoreUnreachable):
+            raise of_store from error
+        if not layout.is_local(folder):  # a bucket that is gone, or that nobody may open any more
+            return dict.fromkeys(paths)
+        raise LandingMissing(
+            f"the former landing folder {folder} cannot be looked into",
+            where=Where(file=getattr(error, "filename", None) or folder),
+            cause=f"files with the names, sizes and times of files that were read from it have landed ({error})",
+            hint="make it readable, so that their contents can be compared, or move it away",
+        ) from error
+
+
+def overwritten(
+    at: layout.Lake, name: str, ledger: DeltaTable, place: Home, files: pa.Table, moved: pa.Table
+) -> pa.Table:
+    """Entries for files that were overwritten since their folder was moved (schema ``ENTERED``).
+
+    They have the facts of the former files, so that what is read replaces the rows of these. A folder counts as moved,
+    or copied, if most of the names that it has in common with the former one are of the same files; files without a
+    record prove nothing. Else files of the same name are others, and no row is replaced.
+
+    Args:
+        at: the lake.
+        name: the bronze table.
+        ledger: its ledger.
+        place: the landing folder.
+        files: files below it that the ledger does not have as they are.
+        moved: entries for those that are known to have moved.
+    """
+    found = [ENTERED.empty_table()]
+    for former in place.former:
+        if not files.num_rows or _nested(former, place.folder):
+            continue
+        was = _last_entries(ledger, former, place, files)
+        read = pc.fill_null(pc.invert(pc.is_in(was["action"], value_set=pa.array(["drop", "skip"]))), False)
+        read = pc.and_(read, pc.is_valid(was["action"]))
+        candidates = files.filter(read)
+        if candidates.num_rows and _is_moved(at, name, ledger, former, place, candidates, moved):
+            facts = was.filter(read).set_column(0, "path", candidates["path"])
+            found.append(facts.set_column(3, "action", pa.repeat(pa.scalar(MOVED), facts.num_rows)).cast(ENTERED))
+            files = files.filter(pc.invert(read))
+    return pa.concat_tables(found)
+
+
+def _is_moved(
+    at: layout.Lake, name: str, ledger: DeltaTable, former: str, place: Home, candidates: pa.Table, moved: pa.Table
+) -> bool:
+    """Whether most names that the landing folder has in common with a former one are of files that were moved."""
+    then = _names(ledger_index.entries(ledger, *ledger_index.below(former)), former)
+    now = _names(ledger_index.entries(ledger, *ledger_index.below(place.folder)), place.folder)
+    common = (then.keys() & now.keys()) | {*relative(candidates, place.folder).to_pylist()}
+    proved = {one for one in common if MOVED in then.get(one, ()) or MOVED in now.get(one, ())}
+    proved |= {*relative(moved, place.folder).to_pylist()} & then.keys()
+    spelled = {one: [f"{folder.rstrip('/')}/{one}" for folder in (former, place.folder)] for one in proved}
+    origins = aliases(ledger, [path for paths in spelled.values() for path in paths])
+    spelled = {one: [*paths, *(origins[p] for p in paths if p in origins)] for one, paths in spelled.items()}
+    mine = pc.field("path").isin(pa.array(sorted({path for paths in spelled.values() for path in paths}), pa.string()))
+    gave = {*file_status.read(at, name, ["path"], mine & (pc.field("rows") > 0))["path"].to_pylist()}
+    proved = {one for one in proved if gave & {*spelled[one]}}
+    return len(proved) > len(common - proved)
+
+
+def _names(entries: pa.Table, folder: str) -> dict[str, set[str]]:
+    """Actions of the entries of each name below a folder."""
+    actions: dict[str, set[str]] = {}
+    for name, action in zip(relative(entries, folder).to_pylist(), entries["action"].to_pylist(), strict=True):
+        actions.setdefault(name, set()).add(action)
+    return actions

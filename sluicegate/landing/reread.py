@@ -203,9 +203,9 @@ class _TableFiles:
             {entry["path"]: entry for entry in entries},
             archive.by_facts(at, name),
         )
-        # A moved file counts under its current path.
+        # A moved file counts under its current path, also once it was replaced there.
         moved = {path for path, entry in known.ledger.items() if entry["action"] == moved_files.MOVED}
-        former = {*moved_files.aliases(ledger, moved).values(), *(path for path in moved if not known.is_below(path))}
+        former = {path for path in (*moved_files.former_paths(ledger), *moved) if not known.is_below(path)}
         return replace(known, ledger={path: entry for path, entry in known.ledger.items() if path not in former})
 
     @property

@@ -6,6 +6,7 @@ neither, and together they take longer to import than such a run does.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from datetime import UTC, datetime, timedelta
@@ -139,6 +140,20 @@ def file(address: str) -> tuple[int, datetime] | None:
     except FileNotFoundError:
         return None
     return None if info.get("type") == "directory" else (int(info["size"]), _moment(changed(fs, path, info)))
+
+
+def digest(address: str) -> bytes:
+    """SHA-256 of the content of a file.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    fs, path = opened(address)
+    found = hashlib.sha256()
+    with fs.open(path, "rb") as file:
+        for block in iter(lambda: file.read(1 << 20), b""):
+            found.update(block)
+    return found.digest()
 
 
 def _on_disk(path: str) -> tuple[int, datetime] | None:

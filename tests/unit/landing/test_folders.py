@@ -11,13 +11,14 @@ import pyarrow as pa
 import pytest
 
 from sluicegate.bronze import reread_rows
+from sluicegate.errors import LandingMissing
 from sluicegate.flow.report import TableReport
 from sluicegate.lake import tables
 from sluicegate.landing import clean_source, discovery, file_status, folders, moved_files
 from sluicegate.landing import ledger as landing_ledger
 from sluicegate.landing.reread import Reset
 from sluicegate.monitor import status
-from sluicegate.storage import local_files
+from sluicegate.storage import filesystems, local_files
 from tests.unit.landing.test_file_status import NAME, Place
 
 pytestmark = pytest.mark.unit
@@ -220,6 +221,134 @@ def test_a_file_that_changes_after_its_folder_was_moved_is_one_file(place: Place
     file_status.copy(place.at, NAME)
     assert place.states()[0] == ("a.json", "replaced")
     assert place.states()[-1] == ("a.json", "ingested")
+
+
+def region(place: Place, tmp_path: Path, text: str) -> Path:
+    """Another region's folder, whose files agree with those of the first in name, size and time; the former folder."""
+    former = place.folder
+    shutil.copytree(former, tmp_path / "us")
+    here(place, tmp_path / "us")
+    place.land("a.json", text)
+    return former
+
+
+@pytest.mark.parametrize("moved", [False, True], ids=["where it was", "in the archive"])
+def test_a_file_of_another_folder_with_equal_facts_is_read(place: Place, tmp_path: Path, moved: bool) -> None:
+    """Times set to midnight, lines of one width: only the content tells them apart."""
+    former = region(place, tmp_path, "z")
+    if moved:
+        cleaning = {"cleanSource": "MOVE", "cleanSourceMoveDestination": str(tmp_path / "away")}
+        cleaning["path"] = str(former)
+        later = datetime.now(UTC) + timedelta(days=31)
+        assert clean_source.clean(NAME, place.table.model_copy(update=cleaning), place.at, later).removed == 2
+    found = place.enter()
+    assert (told(found.new), told(found.moved)) == ([("a.json", "read")], [("b.json", "moved")])
+
+
+def test_a_file_with_the_facts_of_a_deleted_one_is_read(place: Place, tmp_path: Path) -> None:
+    """cleanSource has deleted the former one, so nothing tells that this is a copy of it."""
+    former = region(place, tmp_path, "z")
+    cleaning = {"cleanSource": "DELETE", "cleanSourceRetentionDuration": timedelta(days=7), "path": str(former)}
+    later = datetime.now(UTC) + timedelta(days=8)
+    clean_source.clean(NAME, place.table.model_copy(update=cleaning), place.at, later)
+    assert told(place.enter().new) == [("a.json", "read"), ("b.json", "read")]
+
+
+def test_a_former_file_that_was_written_again_since_proves_nothing(place: Place, tmp_path: Path) -> None:
+    former = region(place, tmp_path, "z")
+    (former / "a.json").write_text("longer")
+    assert told(place.enter().new) == [("a.json", "read")]
+
+
+def test_a_former_folder_that_nobody_may_open_is_an_error(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    former = region(place, tmp_path, "a")
+    file = filesystems.file
+
+    def refused(address: str) -> Any:
+        if address.startswith(f"{former}/"):
+            raise PermissionError(13, "Permission denied", address)
+        return file(address)
+
+    monkeypatch.setattr(filesystems, "file", refused)
+    with pytest.raises(LandingMissing, match="former landing folder"):
+        place.enter()
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["copied", "moved"])
+@pytest.mark.parametrize("known", [True, False], ids=["after a run", "before the first run"])
+def test_a_file_that_is_overwritten_after_a_move_replaces_its_former_rows(
+    place: Place, tmp_path: Path, there: bool, known: bool
+) -> None:
+    former = place.folder
+    place.land("c.json", "c", seconds=2)
+    place.enter()
+    place.take()
+    file_status.copy(place.at, NAME)
+    if there:
+        shutil.copytree(former, tmp_path / "moved")
+        here(place, tmp_path / "moved")
+    else:
+        move(place, tmp_path)
+    if known:
+        place.enter(allowOverwrites=True)
+    place.land("a.json", "longer", seconds=9)
+    found = place.enter(allowOverwrites=True)
+    assert told(found.new) == [("a.json", "replace")]
+    path = found.new["path"][0].as_py()
+    former_rows = reread_rows.Former.of(place.ledger(), {path}, place.ledger().version())
+    assert former_rows is not None
+    assert former_rows.paths == {path, f"{former}/a.json"}
+    place.take()
+    file_status.copy(place.at, NAME)
+    states = file_status.statuses(place.at, NAME).to_pylist()
+    rows = {state["path"] for state in states if state["state"] == "ingested"}
+    assert rows == {path, f"{former}/sub/b.json", f"{former}/c.json"}
+    assert place.enter(allowOverwrites=True).new.num_rows == 0
+    again: Any = Reset().discover(NAME, place.table, place.at).new
+    assert again["path"].to_pylist() == [f"{place.folder}/{name}" for name in ("sub/b.json", "c.json", "a.json")]
+
+
+def test_a_file_that_is_overwritten_on_its_way_back_replaces_its_former_rows(place: Place, tmp_path: Path) -> None:
+    first = place.folder
+    move(place, tmp_path)
+    place.enter(allowOverwrites=True)
+    place.land("a.json", "longer", seconds=9)
+    place.enter(allowOverwrites=True)
+    place.take()
+    file_status.copy(place.at, NAME)
+    move(place, tmp_path, "landing")
+    assert place.folder == first
+    found = place.enter(allowOverwrites=True)
+    assert (told(found.new), told(found.moved)) == ([], [("a.json", "moved")])
+    place.land("a.json", "the longest", seconds=10)
+    assert told(place.enter(allowOverwrites=True).new) == [("a.json", "replace")]
+    former = reread_rows.Former.of(place.ledger(), {f"{first}/a.json"}, place.ledger().version())
+    assert former is not None
+    assert former.paths == {f"{first}/a.json", f"{tmp_path}/moved/a.json"}
+
+
+@pytest.mark.parametrize("alike", [0, 1, 2])
+def test_files_of_another_folder_replace_nothing(place: Place, tmp_path: Path, alike: int) -> None:
+    """Without most files in common it is another folder, and rows of the former one must stay."""
+    names = ["c.json", "d.json", "e.json"]
+    for second, name in enumerate(names, 2):
+        place.land(name, name, seconds=second)
+    place.enter()
+    place.take()
+    file_status.copy(place.at, NAME)
+    former = place.folder
+    here(place, tmp_path / "us")
+    place.folder.mkdir()
+    for second, name in enumerate(names[:alike], 2):
+        place.land(name, name, seconds=second)
+    for name in ["a.json", *names[alike:]]:
+        place.land(name, "of another region", seconds=50)
+    found = place.enter(allowOverwrites=True)
+    assert sorted(told(found.new)) == [(name, "read") for name in ["a.json", *names[alike:]]]
+    assert found.moved.num_rows == alike
+    assert all((former / name).exists() for name in names)
 
 
 def test_files_of_a_folder_around_or_within_are_others(place: Place, tmp_path: Path) -> None:
