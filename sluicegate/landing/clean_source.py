@@ -5,6 +5,9 @@ since then, and by the current definition. A file is removed only if its size an
 before, are those that were read. Removals are announced in ``_ledger/{table}_archive`` before the first of them, and
 recorded there after the last. After a kill in between, the next run records those that were carried out, whatever has
 landed under their names since.
+
+Before a removal the file systems of a local lake are synced: a removal that outlives a power cut while the rows, or its
+announcement, do not would lose them.
 https://docs.databricks.com/aws/en/ingestion/cloud-object-storage/auto-loader/options
 """
 
@@ -30,7 +33,7 @@ from sluicegate.lake import layout
 from sluicegate.lake.table import Tables
 from sluicegate.landing import archive, file_status, folders, ledger_index
 from sluicegate.landing import ledger as landing_ledger
-from sluicegate.storage import filesystems
+from sluicegate.storage import durable, filesystems
 from sluicegate.storage.listings import FILES
 
 if TYPE_CHECKING:
@@ -49,13 +52,19 @@ class Cleaned:
     Attributes:
         removed: number of files moved or deleted.
         left: files that could not be removed, with the reason.
+        unsynced: why nothing was removed, as the lake could not be brought to disk; empty if it was.
     """
 
     removed: int = 0
     left: dict[str, str] = field(default_factory=dict)
+    unsynced: str = ""
 
     def remarks(self, name: str, table: BronzeTable) -> list[str]:
         """Report lines: the number of removed files, and up to five that could not be removed."""
+        if self.unsynced:
+            return [
+                f"         no file of {name} was taken away, as its rows are not safe from a power cut: {self.unsynced}"
+            ]
         where = f"moved to {table.cleanSourceMoveDestination}" if table.cleanSource == "MOVE" else "deleted"
         lines = (
             [f"         {files(self.removed)} of {name} {where}, their rows being committed"] if self.removed else []
@@ -91,6 +100,11 @@ def clean(name: str, table: BronzeTable, at: layout.Lake, now: datetime | None =
         except CommitFailedError:
             return done  # another run takes away the same files
         _faults.point("clean.after_announcement")
+        try:
+            _sync(name, at, folder)
+        except OSError as error:
+            done.unsynced = str(error)
+            return done
         moved = [row for removal in removals if (row := _carry_out(removal, done))]
         last = start + BATCH >= len(waiting)
         left = [chunk for file, chunk in zip(waiting, chunks, strict=True) if file["path"] in done.left]
@@ -113,6 +127,20 @@ def _announced(name: str, table: BronzeTable, at: layout.Lake, opened: Tables) -
         return []
     rows = archive.announced(opened[at.archive(name)].delta, ledger)
     return [{key: row[key] for key in (*FILES.names, "mode", "place")} for row in rows]
+
+
+def _sync(name: str, at: layout.Lake, folder: str) -> None:
+    """Bring to disk what is all that is left of a removed file: its rows, and what the ledger knows of it.
+
+    With MOVE, files are renamed on their own disk, so their content is brought to disk as well.
+
+    Raises:
+        OSError: a file system does not say that everything is on its disk.
+    """
+    tables = (at.table("bronze", name), at.ledger(name), at.outcome(name), at.archive(name))
+    # A log or a table may be a link to another disk.
+    places = (layout.address(place) for table in tables for place in (table, f"{table}/_delta_log"))
+    durable.sync_file_systems([*places, folder])
 
 
 def _until(table: BronzeTable, now: datetime | None) -> pa.Scalar:

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import os
 import shutil
+import tempfile
 import time
 import uuid
 from collections.abc import Container, Iterator
@@ -25,6 +26,7 @@ from sluicegate.lake import tables as lake_tables
 from sluicegate.landing import archive as archives
 from sluicegate.landing import clean_source, file_status
 from sluicegate.settings import Settings
+from sluicegate.storage import durable
 from sluicegate.storage.filesystems import file
 from tests.unit.landing.test_file_status import NAME, Place
 
@@ -301,6 +303,71 @@ def test_files_are_taken_away_in_parts_of_BATCH(tmp_path: Path, monkeypatch: pyt
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [f"{number}.json" for number in range(count)]
     assert landed.mark() == 1
     assert landed.due() == []
+
+
+class Syncs:
+    """Calls of ``syncfs``, each with the file systems and the landed files that are there at that moment."""
+
+    def __init__(self, landed: Landed, monkeypatch: pytest.MonkeyPatch, error: OSError | None = None) -> None:
+        self.calls: list[tuple[int, list[str]]] = []
+
+        def sync(path: str) -> None:
+            self.calls.append((os.stat(path).st_dev, sorted(one.name for one in landed.place.folder.iterdir())))
+            if error is not None:
+                raise error
+
+        monkeypatch.setattr(durable, "_sync_file_system", sync)
+
+
+def test_the_lake_is_on_the_disk_before_a_file_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once for each file system, and only where there is a file to be removed."""
+    landed = Landed(tmp_path)
+    landed.take("a.json", "b.json", "c.json")
+    syncs = Syncs(landed, monkeypatch)
+    assert landed.clean(datetime(2020, 1, 1, tzinfo=UTC)).removed == 0
+    assert syncs.calls == []
+    assert landed.clean().removed == 3
+    assert syncs.calls == [(tmp_path.stat().st_dev, ["a.json", "b.json", "c.json"])]
+    assert landed.clean().removed == 0
+    assert len(syncs.calls) == 1
+
+
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="there is no second file system")
+def test_a_table_on_another_disk_is_on_that_before_a_file_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    landed = Landed(tmp_path)
+    landed.take("a.json")
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as other:
+        bronze = Path(landed.at.table("bronze", NAME))
+        shutil.copytree(bronze, Path(other) / "bronze")
+        shutil.rmtree(bronze)
+        bronze.symlink_to(Path(other) / "bronze")
+        syncs = Syncs(landed, monkeypatch)
+        assert landed.clean().removed == 1
+        assert {device for device, _ in syncs.calls} == {tmp_path.stat().st_dev, Path(other).stat().st_dev}
+
+
+def test_no_file_is_removed_where_the_lake_cannot_be_brought_to_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    landed = Landed(tmp_path)
+    landed.take("a.json")
+    with monkeypatch.context() as broken:
+        Syncs(landed, broken, OSError(errno.EIO, "Input/output error"))
+        cleaned = landed.clean()
+        assert (cleaned.removed, [path.name for path in landed.place.folder.iterdir()]) == (0, ["a.json"])
+        [remark] = cleaned.remarks(NAME, landed.table)
+        assert "Input/output error" in remark
+    assert landed.clean().removed == 1
+
+
+def test_the_kernel_is_asked_to_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    durable.sync_file_systems([str(tmp_path), str(tmp_path / "missing"), "s3://bucket/lake"])
+    monkeypatch.setattr(os, "open", lambda *_: 999_999)  # no such descriptor
+    monkeypatch.setattr(os, "close", lambda _: None)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        durable.sync_file_systems([str(tmp_path)])
 
 
 def test_what_was_taken_away_is_not_looked_at_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

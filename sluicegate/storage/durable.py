@@ -1,0 +1,48 @@
+"""Durability of local files: what a program has written is only in memory until the kernel has put it on the disk.
+
+A journal keeps names apart from contents, so after a power cut a removal can be there while files written before it
+have 0 bytes. One ``syncfs`` for each file system waits for everything on it, whichever program wrote it.
+https://man7.org/linux/man-pages/man2/syncfs.2.html
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+
+def sync_file_systems(addresses: Iterable[str]) -> None:
+    """Wait until the file systems of local folders have all of their data on disk, each once.
+
+    Args:
+        addresses: folders. Those that do not exist are passed over, as are addresses of object stores, whose answer to
+            a write says that it is durable.
+
+    Raises:
+        OSError: a file system could not write everything, or does not say that it has.
+    """
+    devices: dict[int, str] = {}
+    for path in (address for address in addresses if "://" not in address):
+        try:
+            devices.setdefault(os.stat(path).st_dev, path)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+    for path in devices.values():
+        _sync_file_system(path)
+
+
+def _sync_file_system(path: str) -> None:
+    """Wait for the file system of a path; where there is no ``syncfs`` (macOS), ask for all of them."""
+    import ctypes
+
+    syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+    if syncfs is None:
+        os.sync()
+        return
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        if syncfs(opened) != 0:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code), path)
+    finally:
+        os.close(opened)
