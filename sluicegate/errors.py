@@ -37,7 +37,8 @@
     ├── JobFailed              SG402  exit 1   a spark-submit job ended without a report
     ├── StoreUnreachable       SG403  exit 1   an object store that does not answer, or fails
     ├── SparkUnreachable       SG404  exit 1   a Spark Connect server that does not answer, or lets nobody in
-    └── BrokerUnreachable      SG405  exit 1   Kafka's brokers do not answer
+    ├── BrokerUnreachable      SG405  exit 1   Kafka's brokers do not answer
+    └── DamagedTable           SG406  exit 1   a file of a table that the disk has lost, in whole or part
 """
 
 from __future__ import annotations
@@ -98,10 +99,8 @@ class SluicegateError(Exception):
 
     def as_dict(self) -> dict[str, Any]:
         """The error as in a job's last line and in ``--json`` output."""
-        facts = {
-            "code": self.code, "exit_code": self.exit_code, "message": self.message, **asdict(self.where),
-            "cause": self.cause, "hint": self.hint,
-        }  # fmt: skip
+        facts = {"code": self.code, "exit_code": self.exit_code, "message": self.message, **asdict(self.where),
+                 "cause": self.cause, "hint": self.hint}  # fmt: skip
         return facts | ({"others": [one.as_dict() for one in self.others]} if self.others else {})
 
     def for_people(self) -> str:
@@ -313,10 +312,7 @@ class ColumnMissing(UserError):
 
 
 class ExpectationFailed(SluicegateError):
-    """Raised when rows break an ``expect_or_fail``, or more than a ``fail_above`` says break another expectation.
-
-    The batch of that table is not committed, and ``{table}_rejected`` has these rows.
-    """
+    """Raised when rows break an ``expect_or_fail``, or too many another; they are in ``{table}_rejected``."""
 
     code = "SG300"
     exit_code = 3
@@ -390,6 +386,12 @@ class BrokerUnreachable(SluicegateError):
     """Raised when Kafka's brokers do not answer in time."""
 
     code = "SG405"
+
+
+class DamagedTable(SluicegateError):
+    """Raised when a log entry or a data file of a table is not what was written, as after a power cut."""
+
+    code = "SG406"
 
 
 def of_code(code: str) -> type[SluicegateError]:

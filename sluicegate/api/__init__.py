@@ -70,9 +70,12 @@ def plan(pipeline: Pipeline, *, partly: bool = False) -> Plan:
         LandingMissing: a landing folder, or the Delta table that a bronze table reads, does not exist.
         NotADeltaTable: there are files, but no table, where a table should be.
     """
+    from sluicegate.lake.damage import files as damaged_files
+    from sluicegate.lake.layout import Lake
     from sluicegate.monitor import estimate
 
-    return estimate.plan(pipeline, pipeline.settings, partly=partly)
+    with damaged_files.named(Lake(pipeline.settings.lake, pipeline.name)):
+        return estimate.plan(pipeline, pipeline.settings, partly=partly)
 
 
 @translated()
@@ -154,9 +157,12 @@ def status(pipeline: Pipeline) -> Status:
         LandingMissing: a landing folder does not exist.
         NotADeltaTable: there are files, but no table, where a table should be.
     """
+    from sluicegate.lake.damage import files as damaged_files
+    from sluicegate.lake.layout import Lake
     from sluicegate.monitor import status as monitor_status
 
-    return monitor_status.status(pipeline, pipeline.settings)
+    with damaged_files.named(Lake(pipeline.settings.lake, pipeline.name)):
+        return monitor_status.status(pipeline, pipeline.settings)
 
 
 @translated()
@@ -197,13 +203,15 @@ def verify(
     from sluicegate.flow.report import FINDING, facts_of
     from sluicegate.gold import verify as gold_verify
     from sluicegate.lake.layout import Lake
-    from sluicegate.monitor import backlog
+    from sluicegate.monitor import backlog, verify_damage
     from sluicegate.monitor import verify as monitor_verify
     from sluicegate.run import submit
 
     if not 0 < percent <= 100:
         raise UserError(f"{percent:g} percent is no part of a table", hint="more than 0 and at most 100")
     settings = pipeline.settings
+    if damaged := verify_damage.findings(pipeline, settings):
+        return damaged
     found = monitor_verify.findings(pipeline, settings) + backlog.findings(pipeline, settings)
     names = gold_verify.provable(pipeline, Lake(settings.lake, pipeline.name))
     if not spark:

@@ -6,25 +6,7 @@ means, what usually causes it, and what to do.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """Explanation of an error code.
-
-    Attributes:
-        means: one sentence: what has happened.
-        causes: what usually causes it.
-        remedies: what to do, most likely first.
-        page: the page of the documentation that says more, below ``docs`` (may be empty).
-    """
-
-    means: str
-    causes: tuple[str, ...]
-    remedies: tuple[str, ...]
-    page: str = ""
-
+from sluicegate.cli.error_help_of_runs import OF_RUNS, Explanation
 
 EXPLANATIONS = {
     "SG100": Explanation(
@@ -86,8 +68,8 @@ EXPLANATIONS = {
         ),
         (
             "Move the files away, or choose another lake with `--lake`.",
-            "Put a damaged log back from a backup. Without one, move the folder away, and the next run rebuilds the"
-            " table from its source: bronze from the files that are still in landing.",
+            "Put a damaged log back from a backup. Without one, move the folder away and keep it: the next run rebuilds"
+            " the table from its source, bronze from landing and archive. What is in neither is only in that folder.",
         ),
     ),
     "SG205": Explanation(
@@ -336,56 +318,7 @@ EXPLANATIONS = {
         ),
         "howto/alerts.md",
     ),
-    "SG400": Explanation(
-        "Reconciliation failed: the number of records read differs from the number written, quarantined, dropped and"
-        " deduplicated. Nothing was written.",
-        ("Spark did not deliver what the log of the source says.", "An error in Sluicegate."),
-        ("Run again. If it happens again, please report it with the message.",),
-        "howto/verifying.md",
-    ),
-    "SG401": Explanation(
-        "Another run is writing this pipeline, or took the lock of this run.",
-        (
-            "A scheduled run and a manual run at the same time.",
-            "On S3, a machine that stood still for longer than its lease lasts.",
-        ),
-        ("Wait for the other run to end, or stop it; then run again. Nothing is lost.",),
-        "howto/continuous-runs.md",
-    ),
-    "SG402": Explanation(
-        "A Spark job or server ended without a report.",
-        ("It was killed, often for lack of memory.", "The JVM crashed."),
-        (
-            "Read the last lines of its output in the message, and the log of the job.",
-            "Give Spark more memory or less work at once, and run again: a run continues after the last commit.",
-        ),
-        "sizing.md",
-    ),
-    "SG403": Explanation(
-        "An object store did not answer, or failed until retries were exhausted.",
-        ("A wrong endpoint or region.", "The network or the store is down."),
-        ("Check the endpoint, then run again: a run continues after the last commit.",),
-        "howto/object-storage.md",
-    ),
-    "SG404": Explanation(
-        "A Spark Connect server did not answer, or refused the token.",
-        ("The server is not running, or was restarted.", "The token in the file is not the server's."),
-        (
-            "Start one with `sluicegate serve`, or run without `--remote`.",
-            "Give the server's token in `SLUICEGATE_CONNECT_TOKEN_FILE`.",
-        ),
-        "howto/spark-connect.md",
-    ),
-    "SG405": Explanation(
-        "Kafka's brokers did not answer in time.",
-        (
-            "A wrong address in `bootstrap_servers`, or a broker that advertises a name this machine cannot resolve.",
-            "TLS expected on one side only: see `security.protocol`.",
-            "The network or the brokers are down.",
-        ),
-        ("Check the address, then run again: a run continues after the last commit.",),
-        "howto/kafka.md",
-    ),
+    **OF_RUNS,
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,7 +19,7 @@ from sluicegate.cli.options import (
     with_settings,
 )
 from sluicegate.console import program, say
-from sluicegate.errors import UserError
+from sluicegate.errors import DamagedTable, UserError
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
@@ -64,20 +64,36 @@ def status(
         return
     definition = loaded(pipeline, settings)
     share = _share(sample)
-    now = api.status(definition)
     found = _verified(definition, None if no_spark else share) if verify else []
     wrong = [one for one in found if one.kind == "wrong"]
+    now = _status(definition, wrong)
     if as_json:
-        facts = {"pipeline": now.pipeline, "tables": [asdict(t) for t in now.tables], "waiting": now.waiting.sentence()}
+        facts = {} if now is None else _facts(now)
         proof = {"problems": [str(one) for one in wrong], "findings": [one.as_dict() for one in found]}
-        show_json(facts | (proof if verify else {}))
+        show_json({"pipeline": pipeline, **facts, **(proof if verify else {})})
     else:
-        _show_tables(now)
-        if verify:
+        gold = False
+        if now is not None:
+            _show_tables(now)
             gold = any(table.layer == "gold" and table.version is not None for table in now.tables)
+        if verify:
             say(*_finding_lines(found, gold=gold))
     if wrong:
         raise typer.Exit(1)
+
+
+def _status(definition: Pipeline, wrong: list[Finding]) -> Status | None:
+    """Its tables; None if they cannot be read, and a verification has said why."""
+    try:
+        return api.status(definition)
+    except DamagedTable:
+        if not wrong:
+            raise
+        return None
+
+
+def _facts(now: Status) -> dict[str, Any]:
+    return {"tables": [asdict(table) for table in now.tables], "waiting": now.waiting.sentence()}
 
 
 def _show_tables(now: Status) -> None:

@@ -209,7 +209,8 @@ def _by_record(
 def _stopped(last: log.Commit, side_tables: Sequence[Table]) -> Mapping[str, Any] | None:
     """What a run that was stopped said of itself in a table beside the target; None if the last one came to its end.
 
-    A run first writes what enters the side tables, then the target, then deletes what leaves the side tables.
+    A run first writes what enters the side tables, then the target, then deletes what leaves the side tables. A power
+    cut may take back the first of these and leave the second.
     """
     ours = last.ours or {}
     for table in side_tables:
@@ -217,6 +218,9 @@ def _stopped(last: log.Commit, side_tables: Sequence[Table]) -> Mapping[str, Any
         said = commit.ours if commit is not None else None
         if said is not None and int(said.get("seen", -1)) >= last.version:
             return said  # it began after the target's last commit, and never wrote the target
+        entered = name_of(table.uri) in ours.get("enters", ())
+        if entered and (table.delta is None or (said is not None and said.get("op") != ours.get("op"))):
+            return ours
         left = name_of(table.uri) in ours.get("leaves", ())
         if left and (said is None or (said.get("op"), said.get("step")) != (ours.get("op"), "leave")):
             return ours

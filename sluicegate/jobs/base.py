@@ -17,6 +17,7 @@ from sluicegate.flow import report
 from sluicegate.flow.report import RunReport
 from sluicegate.lake import fence, layout
 from sluicegate.lake.claim import claim
+from sluicegate.lake.damage import files as damaged_files
 from sluicegate.settings import Settings
 from sluicegate.spark import connect
 from sluicegate.storage import store_errors
@@ -65,8 +66,10 @@ def writing(at: layout.Lake, owner: str, wait: float = 600.0, *, target: str) ->
 
     Raises:
         TargetConflict: the tables belong to another target.
+        DamagedTable: a file of a table is not what was written.
     """
-    with fence.sole_writer(at, owner, remote=bool(connect.address()), wait=wait, sent=connect.has_opened):
+    sole = fence.sole_writer(at, owner, remote=bool(connect.address()), wait=wait, sent=connect.has_opened)
+    with damaged_files.named(at), sole:
         claim(at, target)
         try:
             yield

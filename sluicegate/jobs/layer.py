@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sluicegate.console import say
 from sluicegate.definition import places
-from sluicegate.errors import QueryError, SluicegateError
+from sluicegate.errors import ExpectationFailed, QueryError, SluicegateError
 from sluicegate.flow import flows
 from sluicegate.flow.model import Flow
 from sluicegate.flow.progress import progress
@@ -19,6 +19,7 @@ from sluicegate.jobs.base import guarded, parser, subject, unexpected, writing
 from sluicegate.jobs.parallel import side_by_side
 from sluicegate.jobs.table_step import step_of
 from sluicegate.lake import layout
+from sluicegate.lake.damage.files import cause_of
 from sluicegate.landing import discovery
 from sluicegate.monitor import event_log
 from sluicegate.run.request import MODES, Request
@@ -229,8 +230,18 @@ class Job:
         except Exception as error:
             if isinstance(error, QueryError) and error.at:
                 error.where = places.placed(error.where, self.pipeline, self.layer, name, error.at)
-            self._tell(f"  {self.layer:<6} {name:<28} FAILED: {error}".split("\n")[0])
+            damaged = None if isinstance(error, ExpectationFailed) else cause_of(error, self._tables_of(name, flow))
+            self._tell(f"  {self.layer:<6} {name:<28} FAILED: {damaged or error}".split("\n")[0])
+            if damaged is not None:
+                raise damaged from error
             raise
+
+    def _tables_of(self, name: str, flow: Flow) -> list[str]:
+        """Addresses of all tables that are read or written to fill one."""
+        others = [self.at.outcome(name), self.at.archive(name)] if self.layer == "bronze" else []
+        others += [self.at.groups(name)] if self.layer == "gold" else []
+        read = [*flow.sources, *flow.inputs.values(), *flow.references.values()]
+        return [*read, flow.target, *flow.side_tables, layout.rejected(flow.target), *others]
 
     def _table(self, name: str, flow: Flow) -> bool:
         step = step_of(self.layer, flow, self.pipeline, self.at, self._finder)

@@ -19,7 +19,7 @@ from sluicegate.flow.report import RunReport
 from sluicegate.gold import verify as gold_verify
 from sluicegate.jobs import base
 from sluicegate.lake.lock import pipeline_lock
-from sluicegate.monitor import backlog
+from sluicegate.monitor import backlog, verify_damage
 from sluicegate.monitor import verify as monitor_verify
 from sluicegate.spark import session
 
@@ -42,7 +42,9 @@ def _run(arguments: argparse.Namespace) -> RunReport:
     began = time.monotonic()
     pipeline, at, facts = base.subject(arguments)
     who = str(facts.get("run_id") or f"verification of {pipeline.name}")
-    found: list[Finding] = []
+    found: list[Finding] = [] if arguments.gold else verify_damage.findings(pipeline, pipeline.settings)
+    if found:
+        return _reported(pipeline.name, found, began)
     alone: AbstractContextManager[None] = nullcontext() if arguments.gold else pipeline_lock(at, who)
     with alone:
         if not arguments.gold:
@@ -53,13 +55,22 @@ def _run(arguments: argparse.Namespace) -> RunReport:
             session.say_where(spark)
             found += gold_verify.prove(spark, pipeline, at, arguments.sample, console.say)
         found += gold_verify.unprovable(pipeline)
+    return _reported(pipeline.name, found, began, people=not arguments.gold)
+
+
+def _reported(pipeline: str, found: Sequence[Finding], began: float, *, people: bool = True) -> RunReport:
+    """The report of a verification, whose findings are told to people unless the command does that.
+
+    Raises:
+        NotVerified: something is wrong.
+    """
     for one in found:
         report.send(report.FINDING, one.as_dict())
-    if not arguments.gold:  # else the command tells them
+    if people:
         for one in found:
             console.say(*one.lines())
-        raise_for(pipeline.name, found)
-    return RunReport(pipeline.name, "verify", seconds=time.monotonic() - began, notes=[str(one) for one in found])
+        raise_for(pipeline, found)
+    return RunReport(pipeline, "verify", seconds=time.monotonic() - began, notes=[str(one) for one in found])
 
 
 def raise_for(pipeline: str, found: Sequence[Finding]) -> None:

@@ -20,6 +20,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from sluicegate.console import say
 from sluicegate.errors import SluicegateError, Where
 from sluicegate.lake import metadata_commit, tables
+from sluicegate.lake.damage.set_aside import set_aside_damaged
 from sluicegate.lake.layout import LAYERS, Lake, is_local
 from sluicegate.lake.lock import pipeline_lock
 from sluicegate.storage import filesystems
@@ -62,9 +63,11 @@ def sole_writer(
     Raises:
         LakeLocked: somebody else held the lock all that time.
         SluicegateError: a table cannot be fenced.
+        DamagedTable: see ``set_aside_damaged``.
         LakeUnsupported: this version has no safe lock on the lake's store or mount.
     """
     with pipeline_lock(lake, owner, wait, renaming=renaming):
+        set_aside_damaged(lake, say)
         if (former := _noted(lake)) is not None:
             say("the last run on a Spark Connect server has not ended well; what it may still write is kept out")
             _fence_all(lake)

@@ -11,6 +11,8 @@ from typing import Any
 from deltalake import DeltaTable
 
 from sluicegate.lake import layout
+from sluicegate.lake.damage import damages, whole
+from sluicegate.lake.damage.damages import Damage
 from sluicegate.storage import filesystems
 
 # Key of our facts in a commit's userMetadata: other writers have metadata of their own.
@@ -115,10 +117,15 @@ def actions(uri: str, version: int, *, added: bool = True) -> Iterator[dict[str,
 
     Raises:
         FileNotFoundError: the log no longer has it.
+        DamagedTable: it is no commit.
     """
-    fs, path = filesystems.opened(_commit_file(uri, version))
-    with fs.open(path, "rt", encoding="utf-8") as log:
-        yield from (json.loads(line) for line in log if line.strip() and (added or not line.startswith('{"add"')))
+    file = _commit_file(uri, version)
+    fs, path = filesystems.opened(file)
+    with fs.open(path, "rt", encoding="utf-8") as entry:
+        try:
+            yield from damages.actions(entry, left_out=() if added else ('{"add"',))
+        except ValueError as error:
+            raise whole.damaged(uri, Damage(file, f"is no commit: {error}", version)) from error
 
 
 def _ours(user_metadata: str | None) -> dict[str, Any] | None:

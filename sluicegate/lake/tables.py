@@ -12,6 +12,7 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from sluicegate.errors import NotADeltaTable, Where
+from sluicegate.lake.damage import whole
 from sluicegate.lake.layout import address, is_local, local_path
 from sluicegate.storage import aws, filesystems
 
@@ -27,6 +28,7 @@ def delta_table(uri: str, version: int | None = None) -> DeltaTable | None:
 
     Raises:
         NotADeltaTable: there are files at ``uri``, but no Delta log among them, or one that cannot be read.
+        DamagedTable: a log entry, or a data file of the newest commit, is not what was written.
         DeltaError: the log no longer has that version.
     """
     if is_local(uri):
@@ -42,16 +44,21 @@ def delta_table(uri: str, version: int | None = None) -> DeltaTable | None:
     try:
         return table_at(uri, version)
     except TableNotFoundError:
+        if is_local(uri) and (damaged := whole.unreadable_log(uri)) is not None:
+            raise damaged from None
         return None
     except DeltaError as error:
-        if version is not None or not is_local(uri):  # a store's refusal is translated by who asked it
+        if not is_local(uri):  # a store's refusal is translated by who asked it
+            raise
+        if (damaged := whole.unreadable_log(uri)) is not None:
+            raise damaged from error
+        if version is not None:
             raise
         raise NotADeltaTable(
             f"the Delta log of {uri} cannot be read",
             where=Where(table=folder.name, file=f"{uri}/_delta_log"),
             cause=str(error).splitlines()[0],
-            hint="put the damaged file of the log back from a backup; without one, move the table's folder away: the"
-            " next run rebuilds the table from its source",
+            hint="put the damaged file of the log back from a backup",
         ) from error
 
 
@@ -70,9 +77,12 @@ def table_at(uri: str, version: int | None = None) -> DeltaTable:
 
     Raises:
         TableNotFoundError: there is none.
+        DamagedTable: a log entry, or a data file of that version's commit, is not what was written.
         DeltaError: its log no longer has that version.
     """
-    return DeltaTable(uri, version=version, storage_options=filesystems.options(uri))
+    table = DeltaTable(uri, version=version, storage_options=filesystems.options(uri))
+    whole.demand_whole(uri, table.version())
+    return table
 
 
 def write(target: DeltaTable | str, rows: Any, **how: Any) -> None:

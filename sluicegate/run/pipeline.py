@@ -11,9 +11,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from sluicegate.console import files, program
-from sluicegate.errors import AccountingError, PipelineMissing, UserError
+from sluicegate.errors import AccountingError, DamagedTable, PipelineMissing, UserError
 from sluicegate.flow.report import RunReport
 from sluicegate.lake import layout, log
+from sluicegate.lake.damage import files as damaged_files
 from sluicegate.monitor import plan
 from sluicegate.run import submit
 from sluicegate.spark import metastore
@@ -85,6 +86,16 @@ def _clean(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) 
 
     at = layout.Lake(settings.lake, pipeline.name)
     clean_source.sweep(pipeline.bronze, at, lambda: claimed(at, "command line", settings.target), tell)
+
+
+def _set_aside(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) -> None:
+    """Sets damaged newest commits aside before it is asked what waits, as a job does before it fills a table."""
+    from sluicegate.lake.claim import claimed
+    from sluicegate.lake.damage.set_aside import set_aside_damaged
+
+    at = layout.Lake(settings.lake, pipeline.name)
+    with claimed(at, "command line", settings.target):
+        set_aside_damaged(at, tell)
 
 
 def _demand_up_to_date(
@@ -187,9 +198,18 @@ def registered(pipeline: Pipeline, settings: Settings, tell: Callable[[str], Non
     return []
 
 
+def _pending(pipeline: Pipeline, settings: Settings) -> plan.Pending:
+    with damaged_files.named(layout.Lake(settings.lake, pipeline.name)):
+        return plan.pending(pipeline, settings)
+
+
 def _settled(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) -> plan.Pending:
     """Pending work, after waiting for files that landed a moment ago: a person expects them in this run."""
-    waiting = plan.pending(pipeline, settings)
+    try:
+        waiting = _pending(pipeline, settings)
+    except DamagedTable:
+        _set_aside(pipeline, settings, tell)
+        waiting = _pending(pipeline, settings)
     seconds = max((pipeline.bronze[t.table].settleSeconds for t in waiting.tables if t.settling), default=0.0)
     if 0 < seconds <= LONGEST_WAIT:
         tell(f"waiting {seconds:g} s: {files(waiting.settling)} landed a moment ago and may still be being written")

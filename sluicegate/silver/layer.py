@@ -160,15 +160,14 @@ class _New:
         name = self.evaluator.name
         count = reconciliation.sums["quarantine"]
         broken = quarantine.quarantine(self.evaluator, rows, self.batch.rows, count)
-        self._write_side_table(self.at.quarantine(name), broken, count)
         by = [*self.evaluator.record_id]
         left_out = self.batch.rows.join(rows, by, "left_anti") if reconciliation.filtered else None
-        self._write_side_table(
-            self.at.set_aside(name), quarantine.set_aside(self.evaluator, rows, left_out), reconciliation.aside
-        )
+        set_aside = quarantine.set_aside(self.evaluator, rows, left_out)
+        sides = (self.at.quarantine(name), broken, count), (self.at.set_aside(name), set_aside, reconciliation.aside)
+        enters = [name_of(uri) for uri, frame, rows_of in sides if self._write_side_table(uri, frame, rows_of)]
         _faults.point("silver.between_commits")
         self.batch.demand_not_overtaken()
-        facts = {**reconciliation.facts(), **ruled}
+        facts = {"enters": enters, **reconciliation.facts(), **ruled}
         begun = former_versions.fact(begins=False) if self.batch.replaces_table else {}
         with self.batch.commit(op=self.op, **facts, **begun):
             self._write_table(rows, reconciliation)
@@ -214,12 +213,13 @@ class _New:
         else:  # winners' keys are known not to be in the table: nothing to match
             small_writes.append(good, uri, few=self.few)
 
-    def _write_side_table(self, uri: str, frame: DataFrame, count: int) -> None:
+    def _write_side_table(self, uri: str, frame: DataFrame, count: int) -> bool:
+        """Writes rows beside the table; False if there is nothing to write."""
         there = tables.delta_table(uri)
         # What side tables have at a full refresh is of a former table.
         replaces = there is not None and self.batch.whole
         if not (count or replaces):
-            return
+            return False
         # A server may still write for a run whose client is gone, also a table that was not there to be fenced. Delta
         # would take ours behind it, since our offset may be greater; the next run finds records that are in it twice.
         if not self.batch.whole and self.batch.opened[uri].version != (-1 if there is None else there.version()):
@@ -232,6 +232,7 @@ class _New:
                 self._make(uri, frame)
             else:
                 small_writes.append(frame, uri, few=self.few)
+        return True
 
     def _make(self, uri: str, frame: DataFrame) -> None:
         """Makes a side table that nobody else has made meanwhile."""

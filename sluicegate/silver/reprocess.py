@@ -142,7 +142,9 @@ class _Reprocessing:
         return [f.where(its).select(*self.record_id) for uri in uris for f in self.evaluator.there(uri)]
 
     def _left_behind(self) -> DataFrame:
-        """Records that a stopped run left in two tables, or in a side table though the source has lost them.
+        """Records that a stopped run left in two tables or in none, or in a side table though the source has lost them.
+
+        In none are those whose rows in a side table a power cut has taken back.
 
         The table itself changed in one commit or not at all: it has nothing that the source had lost by its offset.
         Of records that give many rows those count as well whose rows it had begun to exchange.
@@ -154,6 +156,7 @@ class _Reprocessing:
         every = reduce(lambda a, b: a.unionByName(b), [*rows, *aside])
         twice = every.groupBy(*self.row_id).count().where("count > 1")
         lost = [frame.join(self.batch.records(), [*self.record_id], "left_anti") for frame in aside]
+        lost.append(self.batch.records().join(every, [*self.record_id], "left_anti"))
         begun = [many_rows.begun(f, self.record_id) for f in self._set_aside()] if self.evaluator.many else []
         return reduce(lambda a, b: a.unionByName(b), [f.select(*self.record_id) for f in (twice, *lost, *begun)])
 
@@ -305,8 +308,9 @@ class _Reprocessing:
                     self._merge(change, ("insert", "update"))
         _faults.point("silver.between_commits")
         self.batch.demand_not_overtaken()
+        enters = [name_of(change.uri) for change in others if change.comes]
         leaves = [name_of(change.uri) for change in others if change.leaves]
-        with self.batch.commit(op=self.op, leaves=leaves, **reconciliation.facts(), **ruled):
+        with self.batch.commit(op=self.op, enters=enters, leaves=leaves, **reconciliation.facts(), **ruled):
             if table.comes or table.leaves:
                 self._merge(table, ("insert", "update", "delete"))
             else:  # the offset moves, and the commit says that the side tables' changes are of a whole batch

@@ -29,6 +29,8 @@ LOOKS = "how much people are shown; nothing is decided by it"
 SAMPLE = "of made-up data"
 
 CROSSED: dict[str, str] = {
+    "lake.damage.damages.LONGEST": "tests/unit/lake/test_damage.py::test_data_files_of_a_long_entry_are_not_looked_at",
+    "lake.damage.damages.SHORTEST": "tests/unit/lake/test_damage.py::test_short_entries_are_read",
     "bronze.text.decoded_files.LEFT_OVER": "tests/unit/bronze/text/test_decoded_files.py::"
     "test_copies_of_a_killed_run_are_removed_after_LEFT_OVER",
     "bronze.text.decoded_files.SMALL": "tests/unit/bronze/text/test_decoded_files.py::"
@@ -300,6 +302,7 @@ EXEMPT = {
     "bronze.text.xml_content.SHOWN": LOOKS,
     "tools.scaffold.text_encoding.LONGEST": SHAPE,
     "bronze.parquet.texts._SECOND": SHAPE,
+    "monitor.verify_damage.SHOWN": LOOKS,
     "schema.column_inference._FIRST": "the others are looked at if these have no value",
     "schema.text_values._SHORT": "no time with a seventh digit of a second is as short, and a longer one is looked at",
 }

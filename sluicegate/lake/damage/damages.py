@@ -1,0 +1,203 @@
+"""Damaged commits: log entries and data files of which the disk has lost the content, in whole or in part.
+
+Both Spark and delta-rs take a log entry of 0 bytes for a commit without actions: what it had brought is gone, and
+nothing says so. A writer of Delta never leaves one: an entry appears under its name when it is complete. So it is what
+a power cut left, as is a data file that is shorter than the log says.
+https://github.com/delta-io/delta/blob/master/PROTOCOL.md#delta-log-entries
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+# The actions of Delta's protocol; an entry without any of them is no commit.
+ACTIONS = {"add", "remove", "cdc", "metaData", "protocol", "txn", "commitInfo", "domainMetadata"}
+
+# A whole entry has more bytes than this; shorter ones are read, others are left to those who parse them.
+SHORTEST = 48
+
+# Data files of longer entries are not looked at each time that a table is opened.
+LONGEST = 256 * 1024
+
+ENTRY = re.compile(r"(\d{20})\.json")
+
+# First and last bytes of a Parquet file, the latter also if its footer is encrypted.
+MAGIC = (b"PAR1", b"PARE")
+
+
+@dataclass(frozen=True)
+class Damage:
+    """A file of a table that cannot be what was written.
+
+    Attributes:
+        file: its path.
+        what: what is wrong with it, as the end of a sentence.
+        version: version of the commit that wrote it; None if that is not known.
+    """
+
+    file: str
+    what: str
+    version: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.file} {self.what}"
+
+
+def log_of(table: Path) -> Path:
+    """The folder of a table's log."""
+    return table / "_delta_log"
+
+
+def entry_of(table: Path, version: int) -> Path:
+    """The log entry of a version."""
+    return log_of(table) / f"{version:020d}.json"
+
+
+def actions(lines: Iterable[str], left_out: tuple[str, ...] = ()) -> Iterator[dict[str, Any]]:
+    """Parse the lines of a log entry.
+
+    Args:
+        lines: the lines.
+        left_out: beginnings of lines that are not parsed.
+
+    Raises:
+        ValueError: a line is no action, or there is none.
+    """
+    count = 0
+    for line in lines:
+        if not line.strip():
+            continue
+        if left_out and line.startswith(left_out):
+            count += 1
+            continue
+        action = json.loads(line)
+        if not isinstance(action, dict):
+            raise ValueError(f"{line[:40]!r} is no action")
+        count += not ACTIONS.isdisjoint(action)
+        yield action
+    if not count:
+        raise ValueError("there is no action in it")
+
+
+def newest_version(table: Path) -> int:
+    """The newest version in a table's log; -1 if there is none."""
+    start = checkpoint_version(table)
+    if not entry_of(table, max(start, 0)).exists():
+        found = [int(named[1]) for name in os.listdir(log_of(table)) if (named := ENTRY.fullmatch(name))]
+        return max(found, default=-1)
+    version = max(start, 0)
+    while entry_of(table, version + 1).exists():
+        version += 1
+    return version
+
+
+def checkpoint_version(table: Path) -> int:
+    """Version of the newest checkpoint, by the log's own pointer to it; -1 if there is none, or it is damaged."""
+    try:
+        said = json.loads((log_of(table) / "_last_checkpoint").read_bytes())
+        return int(said["version"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return -1
+
+
+def in_log(table: Path, newest: int) -> Damage | None:
+    """The newest damaged entry among those that readers of a version replay, if it is one that they would not notice.
+
+    Args:
+        table: the table's folder.
+        newest: the version.
+    """
+    oldest = checkpoint_version(table)
+    for version in range(newest, min(oldest, newest), -1):
+        entry = entry_of(table, version)
+        try:
+            size = entry.stat().st_size
+        except FileNotFoundError:  # cleaned away, behind a checkpoint that is not the one of the pointer
+            return None
+        if size < SHORTEST and (damage := of_entry(entry, version)):
+            return damage
+    return None
+
+
+def of_entry(entry: Path, version: int) -> Damage | None:
+    """What is wrong with a log entry, if anything is."""
+    try:
+        for _ in read(entry):
+            pass
+    except ValueError as error:
+        size = entry.stat().st_size
+        what = f"has {size} bytes, and is no commit: {error}" if size else "has 0 bytes"
+        return Damage(str(entry), what, version)
+    return None
+
+
+def read(entry: Path) -> Iterator[dict[str, Any]]:
+    """Actions of a log entry.
+
+    Raises:
+        ValueError: it is no commit.
+    """
+    with entry.open(encoding="utf-8") as lines:
+        yield from actions(lines)
+
+
+def of_commit(table: Path, version: int, longest: int | None = None) -> Damage | None:
+    """What is wrong with a commit: its log entry, or a data file that it added.
+
+    Args:
+        table: the table's folder.
+        version: version of the commit.
+        longest: bytes of an entry whose data files are not looked at any more; None to look at all.
+
+    Raises:
+        FileNotFoundError: the log has no such entry.
+    """
+    entry = entry_of(table, version)
+    if longest is not None and entry.stat().st_size > longest:
+        return None
+    if damage := of_entry(entry, version):
+        return damage
+    for action in read(entry):
+        for kind in ("add", "cdc"):
+            if kind in action and (what := of_file(table, action[kind]["path"], action[kind].get("size"))):
+                return Damage(str(table / unquote(action[kind]["path"])), what, version)
+    return None
+
+
+def of_file(table: Path, path: str, size: int | None, *, missing: bool = False) -> str:
+    """What is wrong with a data file of a table; empty if nothing is.
+
+    Args:
+        table: the table's folder.
+        path: the file as the log has it.
+        size: its bytes by the log, if that tells.
+        missing: whether a file that is not there is damage, too: one of an older version may have been cleaned away.
+    """
+    file = table / unquote(path)
+    if "://" in path:  # of a table that was cloned from another
+        return ""
+    try:
+        there = file.stat().st_size
+        if not there:
+            return "has 0 bytes"
+        if size is not None and there < size:
+            return f"has {there:,} bytes of {size:,}"
+        if file.suffix == ".parquet" and not _has_magic(file):
+            return "is not a whole Parquet file: it does not end as one"
+    except FileNotFoundError:
+        return "is not there" if missing else ""
+    return ""
+
+
+def _has_magic(file: Path) -> bool:
+    with file.open("rb") as opened:
+        begins = opened.read(4)
+        opened.seek(max(file.stat().st_size - 4, 0))
+        return begins in MAGIC and opened.read(4) in MAGIC

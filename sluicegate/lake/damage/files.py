@@ -1,0 +1,76 @@
+"""Damaged files of whole tables: what a verification names, and why a run could not read a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from sluicegate.errors import DamagedTable, SluicegateError
+from sluicegate.lake import layout, tables
+from sluicegate.lake.damage import damages, whole
+from sluicegate.lake.damage.damages import Damage
+from sluicegate.lake.damage.set_aside import local_tables
+
+
+def damaged_files(table: Path) -> list[Damage]:
+    """Log entries since the checkpoint, and data files of the newest version, that are not what was written.
+
+    Of a table whose log cannot be replayed the data files are not known.
+    """
+    newest, oldest = damages.newest_version(table), damages.checkpoint_version(table)
+    found, actions = list[Damage](), list[tuple[int, dict[str, Any]]]()
+    for version in range(newest, min(oldest, newest), -1):
+        entry = damages.entry_of(table, version)
+        if not entry.exists():
+            break
+        if damage := damages.of_entry(entry, version):
+            found.append(damage)
+        else:
+            actions += [(version, action) for action in damages.read(entry)]
+    if found:
+        return found
+    try:
+        opened = DeltaTable(str(table))
+    except DeltaError as error:
+        return [Damage(str(damages.log_of(table)), f"cannot be replayed: {str(error).splitlines()[0]}")]
+    added = {action["add"]["path"]: version for version, action in reversed(actions) if "add" in action}
+    for path, size in tables.statistics_rows(opened, "path", "size_bytes"):
+        if what := damages.of_file(table, path, size, missing=True):
+            found.append(Damage(str(table / path), what, added.get(path)))
+    for version, action in actions:
+        if "cdc" in action and (what := damages.of_file(table, action["cdc"]["path"], action["cdc"].get("size"))):
+            found.append(Damage(str(table / action["cdc"]["path"]), what, version))
+    return found
+
+
+def cause_of(error: BaseException, uris: Iterable[str]) -> DamagedTable | None:
+    """The error for the first damaged file of some tables, if one of them may be why a call failed."""
+    if isinstance(error, DamagedTable):
+        return None
+    for uri in filter(layout.is_local, dict.fromkeys(uris)):
+        table = Path(layout.local_path(uri))
+        if damages.log_of(table).is_dir() and (found := damaged_files(table)):
+            return whole.damaged(uri, found[0])
+    return None
+
+
+@contextmanager
+def named(at: layout.Lake) -> Iterator[None]:
+    """Context in which an error that is none of ours names the damaged file of a pipeline's tables, if there is one.
+
+    Raises:
+        DamagedTable: a file of a table is not what was written.
+    """
+    try:
+        yield
+    except SluicegateError:
+        raise
+    except Exception as error:
+        if (damage := cause_of(error, map(str, local_tables(at)))) is not None:
+            raise damage from error
+        raise

@@ -1,0 +1,132 @@
+"""Repair after a power cut: the newest commits of a table that are damaged are set aside, and the run repeats them.
+
+A table without its newest commit is what it was before it, offset and all. So bronze reads that ledger batch again,
+from landing or from the archive, silver and gold take in the versions that they had lost, and landed files that the
+ledger has lost are new once more. Nothing is deleted: the files lie in ``_damaged`` in the table's folder.
+
+For the holder of the pipeline's lock, on a local disk. A damaged commit that has whole ones behind it stays: these were
+made of it, and whoever opens the table is told.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from sluicegate.errors import DamagedTable, Where
+from sluicegate.lake import layout, offsets, tables
+from sluicegate.lake.damage import damages
+from sluicegate.lake.damage.damages import Damage
+
+# Folders of a pipeline's tables, in the order in which they are looked through: the ledger's last, as whether it can
+# lose a batch depends on what bronze has read.
+FOLDERS = (*layout.LAYERS, "_state", "_schemas", "_ledger")
+
+# Folder within a table's own for what was set aside; neither Spark nor delta-rs takes it for a part of the table.
+ASIDE = "_damaged"
+
+
+def set_aside_damaged(at: layout.Lake, tell: Callable[[str], None]) -> None:
+    """Set aside the damaged newest commits of a pipeline's tables, and say which.
+
+    Args:
+        at: the lake; on an object store nothing is done, as it has whole objects or none.
+        tell: receives a line for each commit.
+
+    Raises:
+        DamagedTable: the ledger has lost a batch that bronze has read.
+    """
+    if not layout.is_local(at.root):
+        return
+    for table in local_tables(at):
+        while (damage := _newest_damage(table)) is not None:
+            version = damage.version or 0
+            if not _has_history(table, version):
+                break  # who opens it is told
+            if table.parent.name == "_ledger":
+                _demand_unread(at, table, damage)
+            place = _move(table, version)
+            tell(f"{table.name}: {damage}, as after a power cut; its newest commit, version {version}, is set aside")
+            tell(f"         in {place}, and repeated{_but(table)}")
+
+
+def local_tables(at: layout.Lake) -> list[Path]:
+    """Folders of all tables of a pipeline that are on a local disk."""
+    if not layout.is_local(at.root):
+        return []
+    home = Path(layout.local_path(at.root)) / at.pipeline
+    found = [table for name in FOLDERS if (home / name).is_dir() for table in sorted((home / name).iterdir())]
+    return [table for table in (*found, home / "_events") if damages.log_of(table).is_dir()]
+
+
+def _newest_damage(table: Path) -> Damage | None:
+    """What is wrong with a table's newest commit, if anything is."""
+    version = damages.newest_version(table)
+    return damages.of_commit(table, version, damages.LONGEST) if version >= 0 else None
+
+
+def _has_history(table: Path, version: int) -> bool:
+    """Whether the log without a version, and without checkpoints of it, gives the version before it."""
+    names = os.listdir(damages.log_of(table))
+    checkpoints = [int(name[:20]) for name in names if name[20:31] == ".checkpoint" and name[:20].isdigit()]
+    base = max((one for one in checkpoints if one < version), default=-1)
+    entries = {f"{one:020d}.json" for one in range(base + 1, version)}
+    return entries <= {*names}
+
+
+def _demand_unread(at: layout.Lake, ledger: Path, damage: Damage) -> None:
+    """Check that bronze has not read the batch that a ledger has lost: its rows would be read a second time.
+
+    Raises:
+        DamagedTable: it has.
+    """
+    name, version = ledger.name, damage.version or 0
+    bronze = tables.delta_table(at.table("bronze", name))
+    if bronze is None:
+        return
+    if version > 0:
+        app_id = offsets.app_id("bronze", name, tables.table_at(str(ledger), version=version - 1))
+        offset = offsets.committed_offset(bronze, app_id, offsets.lineage(bronze)).offset
+        if offset is None or offset < version:
+            return
+    raise DamagedTable(
+        f"the ledger of {name} has lost a batch of files that {name} has read",
+        where=Where(table=name, file=damage.file),
+        cause=f"it {damage.what}, as after a power cut",
+        hint=f"put this file back from a backup of the lake. Without one, see that the files whose rows have `_chunk`"
+        f" {version} are in landing (the archive may have them), and put {name} back to the version before that by"
+        " RESTORE: then a run reads these files again",
+    )
+
+
+def _move(table: Path, version: int) -> Path:
+    """Move all files of a commit out of the log, the log entry last, and return where that is."""
+    log, aside = damages.log_of(table), table / ASIDE
+    aside.mkdir(exist_ok=True)
+    stamp = f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}"
+    entry, pointer = damages.entry_of(table, version), "_last_checkpoint"
+    number = f"{version:020d}"
+    # Checksums of Hadoop and of Delta are of this version, too: beside another commit they would be false.
+    with_it = [name for name in os.listdir(log) if name.lstrip(".").startswith(f"{number}.") and name != entry.name]
+    if damages.checkpoint_version(table) >= version:
+        with_it = [name for name in (pointer, f".{pointer}.crc") if (log / name).exists()] + with_it
+    for name in (*with_it, entry.name):
+        (log / name).rename(aside / f"{name}.{stamp}")
+    for folder in (aside, log):
+        opened = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+    return aside / f"{entry.name}.{stamp}"
+
+
+def _but(table: Path) -> str:
+    """What a person has to do besides, where a table has what nobody can make again."""
+    if table.parent.name == "_ledger" and not table.name.endswith(("_outcome", "_archive")):
+        return " from what is in landing: give a `copy-into`, `reload` or `reset` that it may have been of again"
+    if table.parent.name == "_state" and table.name.endswith("_discarded"):
+        return " by nobody: discard those records once more"
+    return ""

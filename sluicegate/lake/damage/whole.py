@@ -1,0 +1,71 @@
+"""The check, each time that a local table is opened, that its newest commit is what was written.
+
+It takes some tenths of a millisecond, and is made once for each commit that a process opens.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sluicegate.errors import DamagedTable, Where
+from sluicegate.lake import layout
+from sluicegate.lake.damage import damages
+from sluicegate.lake.damage.damages import Damage
+
+RUN = (
+    "run its pipeline: where the newest commit of a table is damaged, a run sets it aside and repeats it from the"
+    " table's source"
+)
+BACKUP = (
+    "put this file back from a backup of the lake, or out of the disk's own recovery; do not delete the table's folder,"
+    " nor the archive of landed files: what is in no backup may be only there"
+)
+
+# Log entries that were whole when this process looked: path, inode and time of last change. They never change.
+_whole: set[tuple[str, int, int]] = set()
+
+
+def demand_whole(uri: str, version: int) -> None:
+    """Refuses a table whose commits, as far as readers of a version replay them, are not what was written.
+
+    Raises:
+        DamagedTable: a log entry is none, or a data file of the newest commit has lost its content.
+    """
+    if not layout.is_local(uri):  # an object store has a whole object or none
+        return
+    table = Path(layout.local_path(uri))
+    try:
+        entry = damages.entry_of(table, version)
+        about = entry.stat()
+    except FileNotFoundError:  # cleaned away, behind its checkpoint
+        return
+    known = str(entry), about.st_ino, about.st_mtime_ns
+    if known in _whole:
+        return
+    if damage := damages.of_commit(table, version, damages.LONGEST) or damages.in_log(table, version):
+        raise damaged(uri, damage)
+    _whole.add(known)
+
+
+def damaged(uri: str, damage: Damage) -> DamagedTable:
+    """The error for a table with a damaged file."""
+    table = Path(layout.local_path(uri))
+    newest = layout.is_local(uri) and damage.version is not None and damage.version == damages.newest_version(table)
+    return DamagedTable(
+        f"{table.name} cannot be read: a file of it has lost its content",
+        where=Where(table=table.name, file=damage.file),
+        cause=f"it {damage.what}, as after a power cut",
+        hint=RUN if newest else BACKUP,
+    )
+
+
+def unreadable_log(uri: str) -> DamagedTable | None:
+    """The error for a table whose log cannot be replayed, if that is for a damaged entry."""
+    table = Path(layout.local_path(uri))
+    newest = damages.newest_version(table)
+    oldest = damages.checkpoint_version(table)
+    for version in range(newest, oldest if oldest < newest else -1, -1):
+        entry = damages.entry_of(table, version)
+        if entry.exists() and (damage := damages.of_entry(entry, version)):
+            return damaged(uri, damage)
+    return None
