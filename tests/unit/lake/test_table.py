@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from sluicegate.errors import NotADeltaTable
+from sluicegate.errors import DamagedTable, NotADeltaTable
 from sluicegate.flow import flows
 from sluicegate.flow.progress import progress
 from sluicegate.jobs.layer import Job
@@ -110,11 +110,12 @@ def test_a_folder_without_a_log_is_refused_each_time(tmp_path: Path) -> None:
             table.open()
 
 
-def test_a_log_that_is_damaged_is_refused_with_its_address_and_a_way_out(uri: str) -> None:
-    (Path(uri) / "_delta_log" / f"{1:020}.json").write_text('{"commitInfo":')
-    with pytest.raises(NotADeltaTable) as caught:
+def test_a_log_that_is_damaged_is_refused_with_its_entry_and_a_way_out(uri: str) -> None:
+    entry = Path(uri) / "_delta_log" / f"{1:020}.json"
+    entry.write_text('{"commitInfo":')
+    with pytest.raises(DamagedTable) as caught:
         Table(uri).open()
-    assert str(caught.value).startswith(f"the Delta log of {uri} cannot be read")
+    assert caught.value.where.file == str(entry)
     assert "from a backup" in caught.value.for_people()
 
 
