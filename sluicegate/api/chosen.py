@@ -145,7 +145,7 @@ def reload(
 
     chosen = reread.chosen(files, pattern)
     subject = (table, bronze_table(pipeline, table), Lake(pipeline.settings.lake, pipeline.name))
-    preview = ReloadPreview(chosen.discover(*subject).new["path"].to_pylist(), chosen.missing(*subject))
+    preview = ReloadPreview(chosen.discover(*subject).paths, chosen.missing(*subject))
     agreed = confirm is None or confirm(preview)
     if not (agreed and preview.files):
         return []

@@ -347,7 +347,10 @@ class Chunk:
 
     def _former(self, paths: set[str]) -> reread_rows.Former | None:
         """The rows that some files gave when they were read before."""
-        return reread_rows.Former.of(self.batch.opened[self.batch.flow.source].delta, paths, self.number)
+        ledger = self.batch.opened[self.batch.flow.source].delta
+        entries = {entry["path"]: entry for entry in self.entries if entry["path"] in paths}
+        archived = self.places.landed_at(paths)
+        return reread_rows.Former.of(ledger, paths, self.number, entries, archived)
 
     def _replaced(self, former: reread_rows.Former | None) -> str:
         """Predicate of the rows that this ledger batch replaces; empty if there are none."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from sluicegate.lake import layout, tables
 from sluicegate.landing import archive, arrivals, moved_files
+from sluicegate.landing import ledger as landing_ledger
 from sluicegate.schema import typed_values
 from sluicegate.schema.columns import PROVENANCE, RESCUED
 from sluicegate.schema.values import MICROSECONDS
@@ -71,6 +72,13 @@ class Places:
                 lost[entry["path"]] = (_lost(row), True)
         return lost
 
+    def landed_at(self, paths: Iterable[str]) -> dict[str, archive.Facts]:
+        """Those of some files that ``cleanSource`` moved to where they are, as they had landed."""
+        below = f"{self.folder.rstrip('/')}/"
+        others = [path for path in paths if not path.startswith(below)]
+        ledger = tables.delta_table(self.at.ledger(self.name)) if others else None
+        return {} if ledger is None else archive.landed_at(self.at, self.name, ledger, others)
+
     def of(self, path: str) -> str:
         """Where to read the file with this path in the ledger."""
         return self.found.get(path, path)
@@ -96,33 +104,54 @@ class Former:
     """Rows of a bronze table that are replaced: those from earlier reads of some files.
 
     Attributes:
-        paths: of the files.
-        begun: ledger batch at which the last arrival of a path begins: only its rows go; for paths that had another.
+        ranges: ledger batches whose rows go, by the path that the rows have.
         chunks: ledger batches that had files of these paths, in order.
     """
 
-    paths: frozenset[str]
-    begun: Mapping[str, int]
+    ranges: Mapping[str, Sequence[arrivals.Batches]]
     chunks: list[int]
 
     @classmethod
-    def of(cls, ledger: DeltaTable | None, paths: set[str], chunk: int) -> Former | None:
-        """Rows that a ledger batch's files gave in batches before it; None if they were in none."""
+    def of(
+        cls,
+        ledger: DeltaTable | None,
+        paths: Collection[str],
+        chunk: int,
+        files: Mapping[str, Mapping[str, Any]] = {},
+        archived: Mapping[str, archive.Facts] = {},
+    ) -> Former | None:
+        """Rows that a ledger batch's files gave in batches before it; None if they were in none.
+
+        Args:
+            ledger: the ledger.
+            paths: the files.
+            chunk: the ledger batch.
+            files: the entries of the files, as far as they are known.
+            archived: those of the files that ``cleanSource`` moved to where they are, as they had landed.
+        """
         if ledger is None or not paths:
             return None
-        paths = paths | set(moved_files.aliases(ledger, paths).values())  # as they were known before landing was moved
-        entered = pc.field("path").isin(pa.array(sorted(paths), pa.string())) & (pc.field("chunk") < chunk)
+        known = {*paths, *moved_files.aliases(ledger, paths).values()}  # as they were before landing was moved
+        several = arrivals.replaced(ledger, known, chunk, files)
+        ranges = {path: [several.get(path, (0, chunk - 1))] for path in known}
+        for path, batches in _landed_before(ledger, archived, chunk):
+            ranges.setdefault(path, []).append(batches)
+        entered = pc.field("path").isin(pa.array(sorted(ranges), pa.string())) & (pc.field("chunk") < chunk)
         chunks = sorted(tables.dataset(ledger).to_table(["chunk"], filter=entered)["chunk"].unique().to_pylist())
-        return cls(frozenset(paths), arrivals.begun(ledger, paths, chunk), chunks) if chunks else None
+        return cls(ranges, chunks) if chunks else None
+
+    @property
+    def paths(self) -> frozenset[str]:
+        """Paths that the rows have."""
+        return frozenset(self.ranges)
 
     def staying(self, rows: DataFrame) -> DataFrame:
         """Rows of a table without those that are replaced."""
-        paths = sorted(self.paths)
-        going = _broadcast(
-            rows.sparkSession, path=paths, begun=[self.begun.get(path, self.chunks[0]) for path in paths]
-        )
+        each_range = [(path, *batches) for path in sorted(self.ranges) for batches in self.ranges[path]]
+        paths, first, last = zip(*each_range, strict=True)
+        going = _broadcast(rows.sparkSession, path=paths, first=first, last=last)
         chunk = F.col("_chunk")
-        same = (F.expr(CANONICAL) == going["path"]) & (chunk >= going["begun"]) & (chunk <= self.chunks[-1])
+        same = (F.expr(CANONICAL) == going["path"]) & (chunk >= going["first"]) & (chunk <= going["last"])
         return rows.join(going, same, "left_anti")
 
     def condition(self, table: DeltaTable) -> str:
@@ -132,13 +161,40 @@ class Former:
         """
         parts = tables.dataset(table).scanner(["source_file"], filter=pc.field("_chunk").isin(self.chunks)).to_batches()
         every = {name for part in parts for name in part["source_file"].unique().to_pylist() if name is not None}
-        names = {name: layout.canonical(name) for name in sorted(every) if layout.canonical(name) in self.paths}
+        names = {name: layout.canonical(name) for name in sorted(every) if layout.canonical(name) in self.ranges}
         some = [
-            f"(source_file = {literal(n)} AND _chunk >= {self.begun[p]})" for n, p in names.items() if p in self.begun
+            f"(source_file = {literal(name)} AND _chunk BETWEEN {first} AND {last})"
+            for name, path in names.items()
+            for first, last in self.ranges[path]
+            if not self._all_of(path)
         ]
-        if alone := [literal(name) for name, path in names.items() if path not in self.begun]:
+        if alone := [literal(name) for name, path in names.items() if self._all_of(path)]:
             some.append(f"source_file IN ({', '.join(alone)})")
         return f"_chunk BETWEEN {self.chunks[0]} AND {self.chunks[-1]} AND ({' OR '.join(some)})" if some else ""
+
+    def _all_of(self, path: str) -> bool:
+        return any(first <= self.chunks[0] and last >= self.chunks[-1] for first, last in self.ranges[path])
+
+
+def _landed_before(
+    ledger: DeltaTable, archived: Mapping[str, archive.Facts], chunk: int
+) -> Iterator[tuple[str, arrivals.Batches]]:
+    """Paths and ledger batches of the arrivals that archived files were when they landed.
+
+    A file of the archive that somebody copied into the table is a file of its own.
+    """
+    copied = {
+        place
+        for place, known in arrivals.of_paths(ledger, list(archived), chunk + 1).items()
+        if known[0].entries[0]["action"] == landing_ledger.READ
+    }
+    wanted = {place: facts for place, facts in archived.items() if place not in copied}
+    landed = arrivals.of_paths(ledger, {path for path, _, _ in wanted.values()}, chunk)
+    for path, size, modification_time in wanted.values():
+        for arrival in landed.get(path, []):
+            if any((e["size"], e["modification_time"]) == (size, modification_time) for e in arrival.entries):
+                yield path, (arrival.batches[0], min(arrival.batches[1], chunk - 1))
+                break
 
 
 def _broadcast(session: SparkSession, **columns: Iterable[Any]) -> DataFrame:

@@ -170,6 +170,7 @@ class BronzeOfFiles(_BronzeOfLedger):
         super().complete(report)
         report.changed_files, report.moved_files = self.found.changed.num_rows, self.found.moved.num_rows
         report.refused = dict(self.found.refused)
+        report.warnings += self.found.remarks
         if self.loaded is not None and report.state == "written":
             report.empty_files = self.loaded.empty
 

@@ -95,6 +95,17 @@ def by_facts(at: layout.Lake, name: str) -> dict[Facts, dict[str, Any]]:
     return {} if ledger is None else {facts_of(row): row for row in table(at, name, ledger).to_pylist()}
 
 
+def landed_at(at: layout.Lake, name: str, ledger: DeltaTable, places: Iterable[str]) -> dict[str, Facts]:
+    """Files that were moved to some addresses, as they were in landing, by these addresses."""
+    log = tables.delta_table(at.archive(name))
+    wanted = pa.array(sorted(places), pa.string())
+    if log is None or not len(wanted):
+        return {}
+    mine = (pc.field("ledger_id") == tables.table_id(ledger)) & pc.field("place").isin(wanted)
+    rows = tables.where(tables.dataset(log), mine).sort_by("archived").to_pylist()
+    return {row["place"]: facts_of(row) for row in rows}
+
+
 class Places:
     """Set of archive addresses in use; each lookup is a filtered read, so a million of them are never loaded."""
 

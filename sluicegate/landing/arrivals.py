@@ -2,9 +2,16 @@
 
 A ledger entry with action *read* begins an arrival; *replace* and *reset* renew it, and *drop* ends it. So when
 ``export.csv`` lands each day and is moved away once it is read, reading today's again does not touch yesterday's rows.
+An earlier arrival is read again from the archive, and has an entry of its own then, under its address there.
 """
 
 from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,16 +19,87 @@ from deltalake import DeltaTable
 
 from sluicegate.lake import tables
 from sluicegate.landing import ledger as landing_ledger
+from sluicegate.storage.listings import FILES
+
+Batches = tuple[int, int]
+"""First and last ledger batch of a range."""
 
 
-def begun(ledger: DeltaTable, paths: set[str], chunk: int) -> dict[str, int]:
-    """Ledger batch in which the last arrival of each path began, among entries before ``chunk``.
+@dataclass(frozen=True)
+class Arrival:
+    """One arrival of a path.
 
-    Returns:
-        batch by path, for paths with more than one arrival; all rows of the others belong to their only one.
+    Attributes:
+        facts: size and modification time of the file, by the newest entry.
+        batches: ledger batches in which the path is this arrival.
+        read: whether the file was to be read, and its rows were not dropped since.
+        entries: the entries, oldest first.
+    """
+
+    facts: tuple[int, datetime]
+    batches: Batches
+    read: bool
+    entries: tuple[Mapping[str, Any], ...]
+
+
+def _facts(entry: Mapping[str, Any]) -> tuple[int, datetime]:
+    return entry["size"], entry["modification_time"]
+
+
+def of_entries(entries: Iterable[Mapping[str, Any]]) -> list[Arrival]:
+    """Arrivals of one path, oldest first, by its entries in the order of their ledger batches."""
+    found: list[Arrival] = []
+    for entry in entries:
+        read = entry["action"] not in landing_ledger.UNREAD
+        if found and entry["action"] != landing_ledger.READ:
+            last = found.pop()
+            batches, known = last.batches, (*last.entries, entry)
+        else:
+            if found:
+                found[-1] = replace(found[-1], batches=(found[-1].batches[0], entry["chunk"] - 1))
+            batches, known = (entry["chunk"], sys.maxsize), (entry,)
+        found.append(Arrival(_facts(entry), batches, read, known))
+    return found
+
+
+def of_paths(ledger: DeltaTable, paths: Collection[str], before: int = sys.maxsize) -> dict[str, list[Arrival]]:
+    """Arrivals of some paths, among the ledger batches before ``before``."""
+    if not paths:
+        return {}
+    mine = pc.field("path").isin(pa.array(sorted(paths), pa.string())) & (pc.field("chunk") < before)
+    entries: dict[str, list[dict[str, Any]]] = {}
+    columns = [*FILES.names, "action", "chunk"]
+    for entry in tables.where(tables.dataset(ledger), mine, columns).sort_by("chunk").to_pylist():
+        entries.setdefault(entry["path"], []).append(entry)
+    return {path: of_entries(those) for path, those in entries.items()}
+
+
+def replaced(
+    ledger: DeltaTable, paths: Collection[str], chunk: int, files: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Batches]:
+    """Ledger batches whose rows of a path are replaced when it is read again; paths that arrived once are left out.
+
+    Of a file with the facts of the last entry, the last reading is renewed. If it was overwritten, all readings of the
+    former content are replaced: a forced copy may have read it more than once.
+
+    Args:
+        ledger: the ledger.
+        paths: the paths.
+        chunk: the ledger batch that reads them again; those before it count.
+        files: the files that are read, with size and time, as far as they are known.
     """
     wanted = pa.array(sorted(paths), pa.string())
     reading = (pc.field("action") == landing_ledger.READ) & (pc.field("chunk") < chunk) & pc.field("path").isin(wanted)
-    found = tables.dataset(ledger).to_table(["path", "chunk"], filter=reading)
-    counted = found.group_by("path").aggregate([("chunk", "max"), ("chunk", "count")])
-    return {row["path"]: row["chunk_max"] for row in counted.to_pylist() if row["chunk_count"] > 1}
+    readings = tables.dataset(ledger).to_table(["path"], filter=reading)
+    counted = readings.group_by("path").aggregate([([], "count_all")])
+    several = counted.filter(pc.field("count_all") > 1)["path"].to_pylist()
+    found = {}
+    for path, known in of_paths(ledger, several, chunk).items():
+        begun, *former = reversed(known)
+        if path in files and _facts(files[path]) != begun.facts:
+            for earlier in former:
+                if earlier.facts != begun.facts:
+                    break
+                begun = earlier
+        found[path] = (begun.batches[0], chunk - 1)
+    return found

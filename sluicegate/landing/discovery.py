@@ -6,7 +6,7 @@ The ledger is an append-only Delta table, one row per file, one commit per *ledg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from sluicegate.definition import BronzeTable
 
 
+Copied = tuple[Mapping[str, Any], pa.Table]
+"""Reader options that override the definition, and the files that are read with them."""
+
 FileFinder = Callable[[str, "BronzeTable", layout.Lake], "Discovery"]
 """Strategy that finds files for a table's ledger; ``discover`` is the default."""
 
@@ -59,6 +62,8 @@ class Discovery:
             the landing folder.
         moved: entries for files already in the ledger below a former landing folder; they are not read.
         folders: the current and former landing folders, newest first; empty if none was listed.
+        copied: more files to enter, which are read with reader options of their own.
+        remarks: sentences for the report of the run.
     """
 
     new: pa.Table
@@ -70,6 +75,15 @@ class Discovery:
     refused: Mapping[str, str] = field(default_factory=dict)
     moved: pa.Table = field(default_factory=moved_files.ENTERED.empty_table)
     folders: tuple[str, ...] = ()
+    copied: Sequence[Copied] = ()
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def paths(self) -> list[str]:
+        """Paths of all files to enter."""
+        return [
+            path for files in (self.new, *(those for _, those in self.copied)) for path in files["path"].to_pylist()
+        ]
 
     @property
     def bytes(self) -> int:

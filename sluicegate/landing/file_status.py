@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -251,7 +251,11 @@ def _statuses(entries: pa.Table, became: pa.Table, away: pa.Table) -> pa.Table:
     row = pc.index_in(_identity(entries, "chunk"), value_set=_identity(became, "chunk"))
     for column in BECAME:
         entries = entries.append_column(column, pc.take(became[column], row))
-    return _with_archive(_with_states(entries, _renamed(entries)), away).select(STATUSES.names).cast(STATUSES)
+    return (
+        _with_archive(_with_states(entries, _renamed(entries), _archived_arrivals(entries, away)), away)
+        .select(STATUSES.names)
+        .cast(STATUSES)
+    )
 
 
 def _identity(files: pa.Table, *columns: str) -> pa.ChunkedArray:
@@ -274,16 +278,16 @@ def _renamed(entries: pa.Table) -> pa.Table:
     return entries.set_column(entries.schema.get_field_index("path"), "path", paths)
 
 
-def _with_states(entries: pa.Table, renamed: pa.Table) -> pa.Table:
+def _with_states(entries: pa.Table, renamed: pa.Table, archived: Mapping[int, tuple[str, int]]) -> pa.Table:
     moved = pc.equal(entries["action"], "moved")
     skipped, dropped = pc.equal(entries["action"], "skip"), pc.equal(entries["action"], "drop")
     waiting = pc.is_null(entries["version"])
     read = pc.and_(pc.invert(pc.or_(pc.or_(pc.or_(skipped, moved), waiting), dropped)), pc.is_null(entries["error"]))
     # A damaged file counts as failed, yet its intact records are in the table.
     gave = pc.or_(read, pc.fill_null(pc.greater(entries["rows"], 0), False))
-    renamed = renamed.append_column("arrival", _arrivals(renamed))
     renews = pc.is_in(entries["action"], value_set=pa.array(["replace", "reset", "drop"]))
     ends = pc.and_(renews, pc.or_(gave, pc.and_(dropped, pc.invert(waiting))))
+    renamed = _as_landed(renamed.append_column("arrival", _arrivals(renamed, ends)), archived)
     new = renamed.filter(ends).sort_by([("chunk", "descending")])
     heir = pc.take(new["chunk"], pc.index_in(_identity(renamed, "arrival"), value_set=_identity(new, "arrival")))
     # If a status row is missing, a later batch's shows that the file does not wait: batches are read in order.
@@ -295,17 +299,63 @@ def _with_states(entries: pa.Table, renamed: pa.Table) -> pa.Table:
     return entries.append_column("state", pc.case_when(kinds, *words))
 
 
-def _arrivals(entries: pa.Table) -> pa.Array:
-    """Number of the arrival that each entry belongs to, counted from 0 per path (see landing/arrivals.py)."""
-    read = entries.filter(pc.equal(entries["action"], "read")).group_by("path").aggregate([([], "count_all")])
-    several = read.filter(pc.greater(read["count_all"], 1))["path"]
-    counted = [0] * entries.num_rows
+def _archived_arrivals(entries: pa.Table, away: pa.Table) -> dict[int, tuple[str, int]]:
+    """Path and arrival, as they landed, of files that were read again by their addresses in the archive, by row."""
+    renews = pc.is_in(entries["action"], value_set=pa.array(["replace", "reset", "drop"]))
+    places = away["place"].combine_chunks().drop_null()
+    rows = pc.indices_nonzero(pc.and_(renews, pc.is_in(entries["path"], value_set=places))).to_pylist()
+    if not rows:
+        return {}
+    landed = {row["place"]: archive.facts_of(row) for row in away.filter(pc.is_valid(away["place"])).to_pylist()}
+    names = pa.array(sorted({path for path, _, _ in landed.values()}), pa.string())
+    copied = {*entries.filter(pc.equal(entries["action"], "read"))["path"].to_pylist()} & landed.keys()
     begun: dict[str, int] = {}
-    rows = pc.indices_nonzero(pc.is_in(entries["path"], value_set=several)).to_pylist()
-    for row in rows:  # in the order of their batches
-        path = entries["path"][row].as_py()
-        begun[path] = begun.get(path, -1) + (entries["action"][row].as_py() == "read")
-        counted[row] = begun[path]
+    arrivals: dict[archive.Facts, int] = {}
+    for entry in entries.filter(pc.is_in(entries["path"], value_set=names)).to_pylist():
+        begun[entry["path"]] = begun.get(entry["path"], -1) + (entry["action"] == "read")
+        arrivals[archive.facts_of(entry)] = max(begun[entry["path"]], 0)
+    by_row = {row: entries["path"][row].as_py() for row in rows}
+    wanted = {row: landed[place] for row, place in by_row.items() if place not in copied}
+    return {row: (facts[0], arrivals[facts]) for row, facts in wanted.items() if facts in arrivals}
+
+
+def _as_landed(entries: pa.Table, archived: Mapping[int, tuple[str, int]]) -> pa.Table:
+    """Entries with the paths and arrivals that some rows have as they landed."""
+    if not archived:
+        return entries
+    place = pc.index_in(pa.array(range(entries.num_rows), pa.int64()), value_set=pa.array(list(archived), pa.int64()))
+    for column, values in zip(("path", "arrival"), zip(*archived.values(), strict=True), strict=True):
+        own = entries[column].combine_chunks()
+        changed = pc.coalesce(pc.take(pa.array(values, own.type), place), own)
+        entries = entries.set_column(entries.schema.get_field_index(column), column, changed)
+    return entries
+
+
+def _arrivals(entries: pa.Table, ends: pa.ChunkedArray) -> pa.Array:
+    """Number of the arrival that each entry belongs to, counted from 0 per path (see landing/arrivals.py).
+
+    Readings of one content are one arrival if it was overwritten since.
+
+    Args:
+        entries: the entries, in the order of their batches.
+        ends: whether an entry has ended what was read before it.
+    """
+    read = entries.filter(pc.equal(entries["action"], "read"))["path"].value_counts()
+    several = read.field("values").filter(pc.greater(read.field("counts"), 1))
+    counted = [0] * entries.num_rows
+    former: dict[str, list[tuple[int, archive.Facts]]] = {}
+    rows = pc.indices_nonzero(pc.is_in(entries["path"], value_set=several))
+    known = entries.select([*archive.KEYS, "action"]).take(rows).to_pylist()
+    for row, is_end, entry in zip(rows.to_pylist(), ends.take(rows).to_pylist(), known, strict=True):
+        before, facts = former.setdefault(entry["path"], []), archive.facts_of(entry)
+        last = counted[before[-1][0]] if before else -1
+        counted[row] = last + (entry["action"] == "read")
+        if is_end and before and before[-1][1] != facts:
+            for earlier, content in reversed(before):
+                if content != before[-1][1]:
+                    break
+                counted[earlier] = counted[row]
+        before.append((row, facts))
     return pa.array(counted, pa.int64())
 
 

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 
 from sluicegate.lake import compaction, layout
@@ -52,26 +53,34 @@ def enter(
         ledger = opened[uri].delta  # before the look: of what it does not have yet, the commit would fail
         found = finder(name, table, at)
         first = ledger is None and not table.includeExistingFiles
-        if not found.new.num_rows and not found.moved.num_rows and not first:
+        if not (found.new.num_rows or found.copied or found.moved.num_rows or first):
             return found
         try:
             if ledger is None:
                 ledger = landing_ledger._create(uri, _baseline(name, table, at), found.folders)
                 opened.refresh(uri)  # on purpose: it is there now, and what it has from the start is not new
                 found = found if table.includeExistingFiles else finder(name, table, at)
-            folders = found.folders or landing_folders.recorded_folders(ledger)
-            compaction.put_together(ledger, "chunk", facts={landing_folders.KEY: folders} if folders else {})
-            if found.moved.num_rows:
-                landing_ledger._append(ledger, found.moved, {}, None, folders)
-            limits = (found.new.num_rows, None) if found.whole else (table.maxFilesPerTrigger, table.maxBytesPerTrigger)
-            for chunk in landing_ledger.chunks(found.new, *limits):
-                landing_ledger._append(ledger, chunk, found.how, found.command, folders)
+            _append(ledger, table, found)
             opened.refresh(uri)  # on purpose: the next reader of the handle is to see what was entered
             return found
         except CommitFailedError:
             if attempt == ATTEMPTS - 1:
                 raise
     raise AssertionError("unreachable")
+
+
+def _append(ledger: DeltaTable, table: BronzeTable, found: Discovery) -> None:
+    """Enter the files of a discovery, a commit for each ledger batch."""
+    folders = found.folders or landing_folders.recorded_folders(ledger)
+    compaction.put_together(ledger, "chunk", facts={landing_folders.KEY: folders} if folders else {})
+    if found.moved.num_rows:
+        landing_ledger._append(ledger, found.moved, {}, None, folders)
+    sizes = (table.maxFilesPerTrigger, table.maxBytesPerTrigger)
+    for chunk in landing_ledger.chunks(found.new, *((found.new.num_rows, None) if found.whole else sizes)):
+        landing_ledger._append(ledger, chunk, found.how, found.command, folders)
+    for how, files in found.copied:
+        for chunk in landing_ledger.chunks(files, *sizes):
+            landing_ledger._append(ledger, chunk, how, None, folders)
 
 
 def _baseline(name: str, table: BronzeTable, at: layout.Lake) -> pa.Table:

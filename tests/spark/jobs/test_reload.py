@@ -20,9 +20,12 @@ from pyspark.sql import Row
 from sluicegate.bronze import reread_rows
 from sluicegate.errors import LandingMissing, SchemaMismatch, UserError
 from sluicegate.flow.report import TableReport
+from sluicegate.jobs import copy_into
 from sluicegate.jobs.layer import Job
 from sluicegate.lake import tables
 from sluicegate.landing import intake, reread
+from sluicegate.landing.copy import Copy
+from sluicegate.landing.copy_options import CopyOptions
 from sluicegate.monitor import plan, status
 from sluicegate.storage import listings
 from tests.conftest import ROOT, Workspace, beat
@@ -239,8 +242,6 @@ def test_a_reset_and_a_run_at_once(spark: SparkSession, three: Workspace) -> Non
 @pytest.mark.more
 def test_a_reset_of_copied_files(spark: SparkSession, three: Workspace) -> None:
     """They lie outside of landing, and are read from there; a hidden file of landing that was copied as well."""
-    from sluicegate.landing.copy import Copy
-
     away = three.folder / "away"
     shutil.copytree(three.folder / "landing/things/d", away)
     Job(three.definition, three.lake, "bronze", {}, spark, only="things", finder=Copy(str(away)).discover).run()
@@ -248,6 +249,39 @@ def test_a_reset_of_copied_files(spark: SparkSession, three: Workspace) -> None:
     again(spark, three, reread.Reset())
     assert ids(three) == [1, 1, 2, 2, 3, 3]
     assert_idle(three)
+
+
+def test_a_reset_reads_each_arrival_and_each_copy_as_it_was_read_before(
+    spark: SparkSession, workspace: Workspace
+) -> None:
+    """Files of one name that were moved away, read with a wrong separator; and one that a copy brought as JSON."""
+    away = workspace.folder / "away"
+    cleaning = f"cleanSource: MOVE, cleanSourceRetentionDuration: 0 seconds, cleanSourceMoveDestination: '{away}'"
+    define(workspace, f"format: csv, options: {{header: true}}, schemaHints: 'id BIGINT, v BIGINT', {cleaning}")
+    for day in (1, 2, 3):
+        workspace.land("things/export.csv", f"id;v\n{day};{day * 10}\n", age=100 - day)
+        workspace.run(spark, "bronze")
+    (workspace.folder / "others").mkdir()
+    (workspace.folder / "others/more.json").write_text('{"x": "7", "y": 10}\n')
+    how = CopyOptions("SELECT CAST(x AS BIGINT) AS id, CAST(y AS BIGINT) * 2 AS v FROM source", format="json")
+    copy = Copy(str(workspace.folder / "others"), how=how)
+    copy_into.run(copy, workspace.definition, "things", workspace.lake, {}, spark)
+    assert sorted(workspace.rows("things", "id", "v"), key=repr) == [(7, 20), *[(None, None)] * 3]
+    workspace.edit("pipeline.yaml", "header: true", "header: true, sep: ;")
+    before = reread.preview("things", workspace.definition.bronze["things"], workspace.lake)
+    assert (before.rows, before.files, before.copied, before.former) == (4, 4, 1, 0)
+    assert again(spark, workspace, reread.Reset()).read == 4
+    assert sorted(workspace.rows("things", "id", "v", "_rescued_data")) == [
+        (1, 10, None), (2, 20, None), (3, 30, None), (7, 20, None),
+    ]  # fmt: skip
+    assert set(kinds(workspace)) == {"id", "v", "receipt_time", "source_file"}
+    assert_idle(workspace)
+    (away / "export.csv").unlink()  # of an arrival that cannot be read again, the row stays
+    again(spark, workspace, reread.Reload(files=("export.csv",)))
+    report = again(spark, workspace, reread.Reset())
+    assert "1 file cannot be read again, and the 1 rows of them stay" in "\n".join(report.warnings)
+    assert sorted(workspace.rows("things", "id", "v")) == [(1, 10), (2, 20), (3, 30), (7, 20)]
+    assert_idle(workspace)
 
 
 @pytest.mark.release
@@ -293,13 +327,13 @@ def test_rows_that_give_way_are_found_by_their_files_whatever_these_are_called(
     tables.write(str(tmp_path / "ledger"), ledger.filter(pc.field("path") == paths[0]).slice(0, 1), mode="append")
     former = reread_rows.Former.of(tables.delta_table(str(tmp_path / "ledger")), set(paths[:4]), 3)
     assert former is not None
-    assert former.begun == dict.fromkeys(paths[1:4], 2)  # of the others the last arrival alone
+    assert former.ranges == {path: [(2 if path in paths[1:4] else 0, 2)] for path in paths[:4]}  # the last arrival
     there = spark.read.format("delta").load(uri)
     stays = sorted(former.staying(there).collect(), key=repr)
     text = former.condition(tables.table_at(uri))
     assert stays == sorted(there.where(f"NOT coalesce({text}, false)").collect(), key=repr)
     assert len(stays) == len(rows) - 5
-    many = replace(former, paths=frozenset(f"/in/{number}.json" for number in range(20_000)))
+    many = replace(former, ranges={f"/in/{number}.json": [(0, 2)] for number in range(20_000)})
     assert len(many.staying(there)._jdf.queryExecution().toString()) < 20_000
     assert many.staying(there).count() == len(rows)
 

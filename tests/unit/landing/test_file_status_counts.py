@@ -159,4 +159,7 @@ def test_files_that_land_under_one_name_are_counted_apart() -> None:
             "action": ["read", "read", "replace", "read", "reset", "drop", "read"],
         }
     )
-    assert file_status._arrivals(entries).to_pylist() == [0, 0, 0, 1, 0, 1, 0]
+    for fact in ("size", "modification_time"):
+        entries = entries.append_column(fact, pa.array([1] * 7))
+    ends = pc.is_in(entries["action"], value_set=pa.array(["replace", "reset", "drop"]))
+    assert file_status._arrivals(entries, ends).to_pylist() == [0, 0, 0, 1, 0, 1, 0]

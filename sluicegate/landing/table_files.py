@@ -1,0 +1,218 @@
+"""The files of a bronze table that can be read again: in landing, in the archive, or where they were copied from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from sluicegate.console import files
+from sluicegate.errors import UserError, Where
+from sluicegate.lake import layout, tables
+from sluicegate.landing import archive, arrivals, copy_options, discovery, folders, moved_files
+from sluicegate.landing import ledger as landing_ledger
+from sluicegate.landing.copy_options import CopyOptions
+from sluicegate.storage import filesystems
+from sluicegate.storage.concurrent import each
+from sluicegate.storage.listings import FILES
+
+if TYPE_CHECKING:
+    from sluicegate.definition import BronzeTable
+
+
+Entry = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Selected:
+    """Files that a reset reads, and those that it cannot read.
+
+    Attributes:
+        there: the files.
+        archived: files of the archive that had the name of a later file when they landed.
+        missing: entries of files that cannot be read again.
+        former: arrivals that cannot be read again, of names that were used again.
+    """
+
+    there: list[Entry]
+    archived: list[Entry]
+    missing: list[Entry]
+    former: list[tuple[str, arrivals.Arrival]]
+
+
+@dataclass(frozen=True)
+class TableFiles:
+    """The files of a bronze table, in landing and in the ledger."""
+
+    name: str
+    table: BronzeTable
+    folder: str
+    landed: dict[str, Entry]
+    ledger: dict[str, Entry]  # last entry of each path
+    archived: dict[archive.Facts, Entry]
+    entries: dict[str, list[Entry]]  # of each path, oldest first
+    options: Callable[[set[int]], Mapping[int, CopyOptions]]  # of copies, by ledger batch
+
+    @classmethod
+    def of(cls, name: str, table: BronzeTable, at: layout.Lake) -> TableFiles:
+        if not table.of_files:
+            raise UserError(f"{name} is not made of files, so none can be read again", where=Where(table=name))
+        ledger = tables.delta_table(at.ledger(name))
+        if ledger is None:
+            raise UserError(f"{name} has not read any file yet", hint="sluicegate run reads what has landed")
+        entries = tables.dataset(ledger).to_table([*FILES.names, "action", "chunk"]).sort_by("chunk").to_pylist()
+        landed = {file["path"]: file for file in discovery.listing(name, table, at).to_pylist()}
+        of_path: dict[str, list[Entry]] = {}
+        for entry in entries:
+            of_path.setdefault(entry["path"], []).append(entry)
+        known = cls(
+            name,
+            table,
+            folders.home(at, name, table.path).folder,
+            landed,
+            {entry["path"]: entry for entry in entries},
+            archive.by_facts(at, name),
+            of_path,
+            partial(copy_options.of_chunks, ledger),
+        )
+        # A moved file counts under its current path, also once it was replaced there.
+        moved = {path for path, entry in known.ledger.items() if entry["action"] == moved_files.MOVED}
+        former = {path for path in (*moved_files.former_paths(ledger), *moved) if not known.is_below(path)}
+        return replace(known, ledger={path: entry for path, entry in known.ledger.items() if path not in former})
+
+    @property
+    def paths(self) -> list[str]:
+        return sorted({*self.landed, *(p for p, e in self.ledger.items() if e["action"] != landing_ledger.DROP)})
+
+    def is_below(self, path: str) -> bool:
+        return path.startswith(self.folder.rstrip("/") + "/")
+
+    def relative(self, path: str) -> str:
+        return path[len(self.folder) :].lstrip("/") if self.is_below(path) else path
+
+    @property
+    def every_path(self) -> list[str]:
+        """Paths of all files, and addresses of archived ones whose names were used again."""
+        return sorted({*self.paths, *self.places})
+
+    @cached_property
+    def several(self) -> dict[str, list[arrivals.Arrival]]:
+        """Arrivals of the paths that arrived more than once."""
+        often = {path: entries for path, entries in self.entries.items() if len(entries) > 1}
+        return {path: found for path, those in often.items() if len(found := arrivals.of_entries(those)) > 1}
+
+    @cached_property
+    def former_arrivals(self) -> list[tuple[str, arrivals.Arrival]]:
+        """Arrivals of names that were used again, without those that have an entry of their own by now."""
+        return [
+            (path, arrival)
+            for path, known in self.several.items()
+            if path in self.ledger
+            for arrival in known[:-1]
+            if arrival.read and not self._has_entry(self._place(path, arrival))
+        ]
+
+    @cached_property
+    def places(self) -> dict[str, arrivals.Arrival]:
+        """Former arrivals by their addresses in the archive, if no entry has these yet."""
+        found = {self._place(path, arrival): arrival for path, arrival in self.former_arrivals}
+        return {place: arrival for place, arrival in found.items() if place and place not in self.entries}
+
+    def _place(self, path: str, arrival: arrivals.Arrival) -> str | None:
+        row = self.archived.get((path, *arrival.facts))
+        return row["place"] if row else None
+
+    def _has_entry(self, place: str | None) -> bool:
+        """Whether an arrival is known by its address in the archive; a copy of that file by somebody is another one."""
+        entries = self.entries.get(place, []) if place else []
+        return bool(entries) and entries[0]["action"] != landing_ledger.READ
+
+    def last_batches(self, path: str) -> arrivals.Batches:
+        """Ledger batches of the last arrival of a path."""
+        return self.several[path][-1].batches if path in self.several else (0, self.ledger[path]["chunk"])
+
+    def now(self, path: str) -> Entry | None:
+        """The file as it can be read now: in landing, where it was copied from, or in the archive."""
+        if path in self.landed:
+            return self.landed[path]
+        found = None if self.is_below(path) else filesystems.file(path)
+        if path in self.places and found is not None and found[0] != self.places[path].facts[0]:
+            return None  # it is not the file that was moved there
+        if found is not None:
+            return {"path": path, "size": found[0], "modification_time": found[1]}
+        last = self.ledger.get(path)
+        row = self.archived.get(archive.facts_of(last)) if last else None
+        return last if row and row["place"] and filesystems.file(row["place"]) else None
+
+    def all_now(self, paths: Sequence[str]) -> dict[str, Entry | None]:
+        """``now`` for many paths; files that are not in landing are looked up concurrently."""
+        away = [path for path in paths if path not in self.landed]
+        found = dict(zip(away, each(self.now, away), strict=True))
+        return {path: found[path] if path in found else self.landed[path] for path in paths}
+
+    def action(self, file: Entry) -> str:
+        """Ledger action: READ if it gives new rows, REPLACE if it replaces those that it gave."""
+        last = self.ledger.get(file["path"])
+        if file["path"] in self.places:
+            return landing_ledger.REPLACE
+        if last is None or last["action"] in (landing_ledger.SKIP, landing_ledger.DROP):
+            return landing_ledger.READ
+        other = archive.facts_of(last) in self.archived and archive.facts_of(last) != archive.facts_of(file)
+        return landing_ledger.READ if other and not self.table.allowOverwrites else landing_ledger.REPLACE
+
+    def sorted_out(self) -> Selected:
+        """Files that a reset reads, and what it cannot read again."""
+        there, missing = [], []
+        skipped = {path for path, last in self.ledger.items() if last["action"] == landing_ledger.SKIP}
+        for path, file in self.all_now([path for path in self.paths if path not in skipped]).items():
+            last = self.ledger.get(path)
+            if file is not None:
+                there.append(file)
+            elif last is not None:
+                missing.append(last)
+        settled, young = discovery.by_age(to_table(there), self.table)
+        # A young file that was never read is left to the next run.
+        self.demand_settled([file for file in young.to_pylist() if file["path"] in self.ledger])
+        ripe = set(settled["path"].to_pylist())
+        archived = [file for file in self.all_now(sorted(self.places)).values() if file is not None]
+        read = {id(self.places[file["path"]]) for file in archived}
+        former = [(path, arrival) for path, arrival in self.former_arrivals if id(arrival) not in read]
+        return Selected([file for file in there if file["path"] in ripe], archived, missing, former)
+
+    def by_options(self, found: Sequence[Entry]) -> tuple[list[Entry], list[discovery.Copied]]:
+        """Files that are read as the definition says, and those that copies brought with options of their own."""
+        brought = {file["path"]: self._brought(file["path"]) for file in found}
+        options = self.options({chunk for chunk in brought.values() if chunk is not None})
+        as_defined: list[Entry] = []
+        by_facts: dict[str, list[Entry]] = {}
+        for file in found:
+            chunk = brought[file["path"]]
+            if chunk is None or chunk not in options:
+                as_defined.append(file)
+            else:
+                by_facts.setdefault(json.dumps(options[chunk].facts, sort_keys=True), []).append(file)
+        return as_defined, [(json.loads(facts), to_table(those)) for facts, those in by_facts.items()]
+
+    def _brought(self, path: str) -> int | None:
+        """Ledger batch with whose options a file is read: the newest that read it, but for a reset."""
+        reading = (landing_ledger.READ, landing_ledger.REPLACE)
+        batches = [entry["chunk"] for entry in self.entries.get(path, []) if entry["action"] in reading]
+        return batches[-1] if batches else None
+
+    def demand_settled(self, found: Sequence[Entry]) -> None:
+        _, young = discovery.by_age(to_table(found), self.table)
+        if young.num_rows:
+            raise UserError(
+                f"{files(young.num_rows)} may still be being written",
+                where=Where(table=self.name, file=young["path"][0].as_py()),
+                hint=f"run this again {self.table.settleSeconds:g} s after the last change",
+            )
+
+
+def to_table(found: Sequence[Entry]) -> pa.Table:
+    """Files of some entries (schema ``FILES``)."""
+    return pa.Table.from_pylist([{key: file[key] for key in FILES.names} for file in found], FILES)
