@@ -56,7 +56,7 @@ def plan(
         show_json({
             "pipeline": definition.name, "schedule": definition.schedule, "target": own.target or None,
             "params": params, "nothing": waiting.nothing, "reads": graph.reads(definition), "tables": facts,
-            "complete": not waiting.problems, "remarks": [*waiting.remarks],
+            "complete": not waiting.problems, "remarks": [*waiting.remarks, *waiting.landing],
             "problems": {name: error.as_dict() for name, error in waiting.problems.items()},
         })  # fmt: skip
         return
@@ -74,6 +74,8 @@ def plan(
         say(f"former definition: {stale}")
     for remark in waiting.remarks:
         say(f"former dialect: {remark}")
+    for remark in waiting.landing:
+        say(f"landing: {remark}")
     for said in dict.fromkeys(error.for_people() for error in waiting.problems.values()):
         warn(*f"warning: the plan is not complete: {said}".split("\n"))
 

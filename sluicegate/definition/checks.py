@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 
 from sluicegate.definition import read_checks, reader_options, streaming_query
@@ -79,7 +80,13 @@ def _cleaning(name: str, table: BronzeTable, others: Mapping[str, BronzeTable]) 
 
 
 def _within(path: str, folder: str) -> bool:
+    path, folder = _resolved(path), _resolved(folder)
     return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def _resolved(address: str) -> str:
+    """An address with the links of a local path resolved, and ``s3://`` spelled as Spark does."""
+    return os.path.realpath(address) if address.startswith("/") else address.replace("s3://", "s3a://", 1)
 
 
 def _silver(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]:

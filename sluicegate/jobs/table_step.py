@@ -11,7 +11,7 @@ from sluicegate.flow import loop
 from sluicegate.lake import layout
 from sluicegate.lake.table import Tables
 from sluicegate.lake.table_description import NOTE, difference, is_described, without_column
-from sluicegate.landing import clean_source, discovery, file_status, intake, kafka_ledger
+from sluicegate.landing import clean_source, discovery, file_status, intake, kafka_ledger, readers
 from sluicegate.landing.kafka_ledger import TopicOffsets
 from sluicegate.schema import history
 from sluicegate.spark import jars
@@ -176,7 +176,8 @@ class BronzeOfFiles(_BronzeOfLedger):
 
     def remarks(self) -> list[str]:
         """Takes away files whose rows are committed, as ``cleanSource`` says."""
-        return clean_source.clean(self.name, self.table, self.at).remarks(self.name, self.table)
+        others = partial(readers.of, self.pipeline)
+        return clean_source.clean(self.name, self.table, self.at, others=others).remarks(self.name, self.table)
 
 
 @dataclass

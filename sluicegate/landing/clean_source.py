@@ -33,6 +33,7 @@ from sluicegate.lake import layout
 from sluicegate.lake.table import Tables
 from sluicegate.landing import archive, file_status, folders, ledger_index
 from sluicegate.landing import ledger as landing_ledger
+from sluicegate.landing.readers import Readers, nobody
 from sluicegate.storage import durable, filesystems
 from sluicegate.storage.listings import FILES
 
@@ -53,11 +54,13 @@ class Cleaned:
         removed: number of files moved or deleted.
         left: files that could not be removed, with the reason.
         unsynced: why nothing was removed, as the lake could not be brought to disk; empty if it was.
+        unread: number of files that stay until another table has read them, by what has to be so.
     """
 
     removed: int = 0
     left: dict[str, str] = field(default_factory=dict)
     unsynced: str = ""
+    unread: dict[str, int] = field(default_factory=dict)
 
     def remarks(self, name: str, table: BronzeTable) -> list[str]:
         """Report lines: the number of removed files, and up to five that could not be removed."""
@@ -69,10 +72,16 @@ class Cleaned:
         lines = (
             [f"         {files(self.removed)} of {name} {where}, their rows being committed"] if self.removed else []
         )
+        lines += [
+            f"         {files(count)} of {name} not taken away until {condition}"
+            for condition, count in self.unread.items()
+        ]
         return lines + [f"         {path} could not be taken away: {why}" for path, why in list(self.left.items())[:5]]
 
 
-def clean(name: str, table: BronzeTable, at: layout.Lake, now: datetime | None = None) -> Cleaned:
+def clean(
+    name: str, table: BronzeTable, at: layout.Lake, now: datetime | None = None, others: Readers = nobody
+) -> Cleaned:
     """Takes away the files of a bronze table whose time has come. For the holder of the pipeline's lock. No Spark.
 
     Args:
@@ -80,6 +89,7 @@ def clean(name: str, table: BronzeTable, at: layout.Lake, now: datetime | None =
         table: its definition.
         at: the lake.
         now: the time (UTC; the clock's by default).
+        others: tables that read the same files; what one of them has not read stays.
     """
     done = Cleaned()
     # Opened anew on purpose, not by the handles of a step: since it looked, a RESTORE may have undone rows whose files
@@ -89,9 +99,11 @@ def clean(name: str, table: BronzeTable, at: layout.Lake, now: datetime | None =
     found = due(name, table, at, now, opened)
     if not found.num_rows:
         return done
-    waiting = found.select(FILES.names).to_pylist()
-    chunks = found["chunk"].to_pylist()
     folder = folders.home(at, name, table.path, opened).folder
+    held = _unread_by_others(name, found, folder, others, done)
+    read = found.filter(pc.invert(pc.is_in(found["path"], value_set=pa.array(sorted(held), pa.string()))))
+    waiting = read.select(FILES.names).to_pylist()
+    chunks = found["chunk"].to_pylist()
     taken = archive.Places(at, name)
     for start in range(0, len(waiting), BATCH):
         removals = _planned(table, folder, waiting[start : start + BATCH], taken, done)
@@ -107,10 +119,21 @@ def clean(name: str, table: BronzeTable, at: layout.Lake, now: datetime | None =
             return done
         moved = [row for removal in removals if (row := _carry_out(removal, done))]
         last = start + BATCH >= len(waiting)
-        left = [chunk for file, chunk in zip(waiting, chunks, strict=True) if file["path"] in done.left]
+        stays = {*done.left, *held}
+        left = [chunk for path, chunk in zip(found["path"].to_pylist(), chunks, strict=True) if path in stays]
         upto = min(max(chunks), *(chunk - 1 for chunk in left), _before_the_young(name, table, at, now)) if last else -1
         archive.note(at, name, moved, (folder, upto) if last else None)
     return done
+
+
+def _unread_by_others(name: str, found: pa.Table, folder: str, others: Readers, done: Cleaned) -> set[str]:
+    """Paths of files that another table is still to read; ``done`` gets their number by table."""
+    held: set[str] = set()
+    for reader in others(name):
+        if unread := reader.unread(found, folder):
+            done.unread[reader.condition] = len(unread)
+            held |= unread
+    return held
 
 
 def _record_announced(name: str, table: BronzeTable, at: layout.Lake, opened: Tables) -> None:
@@ -367,7 +390,11 @@ def _is_it(file: Mapping[str, Any], place: str) -> bool:
 
 
 def sweep(
-    tables: Mapping[str, BronzeTable], at: layout.Lake, holding: Callable[[], Any], tell: Callable[[str], None]
+    tables: Mapping[str, BronzeTable],
+    at: layout.Lake,
+    holding: Callable[[], Any],
+    tell: Callable[[str], None],
+    others: Readers = nobody,
 ) -> None:
     """Clean all bronze tables of a pipeline, taking its lock only if files are due.
 
@@ -376,12 +403,13 @@ def sweep(
         at: the lake.
         holding: makes the lock, a context manager.
         tell: receives each report line.
+        others: tables that read the same files.
     """
     waiting = {name: table for name, table in tables.items() if _has_work(name, table, at)}
     if waiting:
         with holding():
             for name, table in waiting.items():
-                for line in clean(name, table, at).remarks(name, table):
+                for line in clean(name, table, at, others=others).remarks(name, table):
                     tell(line)
 
 

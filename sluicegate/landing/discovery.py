@@ -158,22 +158,22 @@ def discover(
     place = landing_folders.home(at, name, table.path, opened)
     folder = place.folder
     landed, refused = _landed(name, table, place, lambda: ledger is not None and _has_of(ledger, folder))
-    admitted = partial(_admitted, table=table, folder=folder)
+    admits = partial(admitted, table=table, folder=folder)
     settled, settling = by_age(landed, table, now)
-    settling = admitted(settling)
+    settling = admits(settling)
     nothing = FILES.empty_table()
     details: dict[str, Any] = {"refused": refused, "folders": place.folders}
     if ledger is None:
         refused |= _no_data(landed, table, folder)
         if table.includeExistingFiles:
             return Discovery(
-                landing_ledger.in_order(landing_ledger.to(landing_ledger.READ, admitted(settled))),
+                landing_ledger.in_order(landing_ledger.to(landing_ledger.READ, admits(settled))),
                 settling,
                 nothing,
                 **details,
             )
         return Discovery(
-            landing_ledger.in_order(landing_ledger.to(landing_ledger.SKIP, admitted(landed))),
+            landing_ledger.in_order(landing_ledger.to(landing_ledger.SKIP, admits(landed))),
             nothing,
             nothing,
             **details,
@@ -181,7 +181,7 @@ def discover(
     # Names are filtered last: of a large landing folder, nearly all files are in the ledger.
     new, changed, former = ledger_index.compare(ledger, settled)
     refused |= _no_data(new, table, folder)
-    new, changed = admitted(new), admitted(changed)
+    new, changed = admits(new), admits(changed)
     # A file that lands under the name of an archived one is a new arrival, not a changed file.
     if not table.allowOverwrites and changed.num_rows:
         others = archive.among(at, name, ledger, former)
@@ -201,7 +201,7 @@ def discover(
     unread = file_status.unread(at, name, ledger, opened) if changed.num_rows else []
     reread = changed if table.allowOverwrites else _among(changed, [*failed, *unread])
     left = _without(changed, reread)
-    retried = _without(admitted(_among(settled, [path for path, retry in failed.items() if retry])), reread)
+    retried = _without(admits(_among(settled, [path for path, retry in failed.items() if retry])), reread)
     entered = [
         landing_ledger.to(landing_ledger.READ, new),
         landing_ledger.to(landing_ledger.REPLACE, reread),
@@ -217,7 +217,7 @@ def listing(name: str, table: BronzeTable, at: layout.Lake) -> pa.Table:
         LandingMissing: the folder does not exist, or cannot be listed.
     """
     place = landing_folders.home(at, name, table.path)
-    return _admitted(_landed(name, table, place, lambda: True)[0], table, place.folder)
+    return admitted(_landed(name, table, place, lambda: True)[0], table, place.folder)
 
 
 def _landed(
@@ -250,7 +250,7 @@ def by_age(files: pa.Table, table: BronzeTable, now: datetime | None = None) -> 
     return files.filter(pc.invert(young)), files.filter(young)
 
 
-def _admitted(files: pa.Table, table: BronzeTable, folder: str) -> pa.Table:
+def admitted(files: pa.Table, table: BronzeTable, folder: str) -> pa.Table:
     """Files with finished names that the definition's glob and time filters admit."""
     names = relative(files, folder)
     files = files.filter(pc.and_(_of_data(names, table), pc.invert(companions(names))))

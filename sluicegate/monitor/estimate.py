@@ -91,11 +91,13 @@ class Plan(Pending):
         touched: the estimates of ``foresee``, by the names of gold tables.
         outdated: the tables that have rows of a former definition, by name.
         remarks: what to tell besides of tables that a run would read in another way than before.
+        landing: what to tell of landed files that are taken away.
     """
 
     touched: Mapping[str, Touched] = field(default_factory=dict)
     outdated: Mapping[str, Outdated] = field(default_factory=dict)
     remarks: Sequence[str] = ()
+    landing: Sequence[str] = ()
 
     @property
     def problems(self) -> dict[str, SluicegateError]:
@@ -122,11 +124,19 @@ def plan(pipeline: Pipeline, settings: Settings, *, partly: bool = False) -> Pla
             waiting = pending(pipeline, settings, opened, partly=partly)
             former = outdated(pipeline, waiting, opened)
             remarks = former_dialect.remarks(pipeline, at, opened)
-            return Plan(waiting.tables, foresee(pipeline, waiting), former, remarks)
+            return Plan(waiting.tables, foresee(pipeline, waiting), former, remarks, _of_landing(pipeline))
     except (StoreRefused, StoreUnreachable) as error:
         if not partly:
             raise
         return Plan(without_lake(pipeline, settings, error).tables)
+
+
+def _of_landing(pipeline: Pipeline) -> list[str]:
+    if all(table.cleanSource == "OFF" for table in pipeline.bronze.values()):
+        return []
+    from sluicegate.landing import readers  # which imports pyarrow: a plan with nothing to do goes without it
+
+    return readers.remarks(pipeline)
 
 
 def foresee(pipeline: Pipeline, waiting: Pending) -> dict[str, Touched]:

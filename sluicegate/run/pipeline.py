@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sluicegate.console import files, program
@@ -82,10 +83,11 @@ def _clean(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) 
     if all(table.cleanSource == "OFF" for table in pipeline.bronze.values()):
         return
     from sluicegate.lake.claim import claimed
-    from sluicegate.landing import clean_source
+    from sluicegate.landing import clean_source, readers
 
     at = layout.Lake(settings.lake, pipeline.name)
-    clean_source.sweep(pipeline.bronze, at, lambda: claimed(at, "command line", settings.target), tell)
+    others = partial(readers.of, pipeline)
+    clean_source.sweep(pipeline.bronze, at, lambda: claimed(at, "command line", settings.target), tell, others)
 
 
 def _set_aside(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) -> None:

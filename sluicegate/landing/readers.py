@@ -1,0 +1,153 @@
+"""Bronze tables, of all definitions, that read one landing folder: a file stays until each of them has read it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sluicegate import definition
+from sluicegate.errors import SluicegateError
+from sluicegate.lake import layout, tables
+from sluicegate.landing import discovery, file_status, folders, ledger_index
+from sluicegate.landing import ledger as landing_ledger
+from sluicegate.landing.moved_files import MOVED
+from sluicegate.storage.listings import FILES
+
+if TYPE_CHECKING:
+    from sluicegate.definition import BronzeTable, Pipeline
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A bronze table that reads files of a landing folder, or a definition of which that is not known.
+
+    Attributes:
+        pipeline: name of its pipeline.
+        name: its name; empty for a definition with mistakes.
+        table: its definition; None for a definition with mistakes.
+        at: its lake.
+    """
+
+    pipeline: str
+    name: str
+    table: BronzeTable | None
+    at: layout.Lake
+
+    def __str__(self) -> str:
+        return f"{self.pipeline}.{self.name}" if self.name else self.pipeline
+
+    @property
+    def condition(self) -> str:
+        """What has to be so before files are taken away."""
+        if self.table is None:
+            return f"the definition of {self} has no mistakes any more: it may read them, too"
+        return f"{self} has read them, too"
+
+    def unread(self, files: pa.Table, folder: str) -> set[str]:
+        """Paths of files that it is to read and has not read yet.
+
+        Args:
+            files: files of the landing folder that another table reads (columns of ``FILES``).
+            folder: that folder, as their paths begin.
+        """
+        if self.table is None:
+            return {*files["path"].to_pylist()}
+        place = folders.home(self.at, self.name, self.table.path)
+        here, there = _resolved(folder), _resolved(place.folder)
+        own = {}
+        for path in files["path"].to_pylist():
+            resolved = f"{here}/{path[len(folder) :].lstrip('/')}"
+            if resolved.startswith(f"{there}/"):
+                own[f"{place.folder.rstrip('/')}/{resolved[len(there) + 1 :]}"] = path
+        mine = pc.is_in(files["path"], value_set=pa.array([*own.values()], pa.string()))
+        wanted = files.select(FILES.names).filter(mine)
+        names = {path: name for name, path in own.items()}
+        renamed = pa.array([names[path] for path in wanted["path"].to_pylist()], pa.string())
+        wanted = wanted.set_column(0, "path", renamed)
+        if place.only:
+            only = pa.array([f"{place.folder}/{one}" for one in place.only], pa.string())
+            wanted = wanted.filter(pc.is_in(wanted["path"], value_set=only))
+        admitted = discovery.admitted(wanted, self.table, place.folder)
+        return {own[path] for path in {*admitted["path"].to_pylist()} - self._read(admitted)}
+
+    def _read(self, files: pa.Table) -> set[str]:
+        """Those of some files whose rows it has, or that it leaves out for good."""
+        ledger = tables.delta_table(self.at.ledger(self.name))
+        if ledger is None or not files.num_rows:
+            return set()
+        span = pc.min_max(files["path"]).as_py()
+        last = ledger_index.entries(ledger, span["min"], span["max"])
+        entry = pc.index_in(files["path"], value_set=last["path"])  # the first of equal ones is the newest
+        same = [pc.equal(files[column], pc.take(last[column], entry)) for column in ("size", "modification_time")]
+        known = last.take(entry.filter(pc.fill_null(pc.and_(*same), False)))
+        left_out = pc.is_in(known["action"], value_set=pa.array([landing_ledger.SKIP, MOVED]))
+        mine = pc.field("error").is_null() & pc.field("path").isin(files["path"].combine_chunks())
+        became = file_status.read(self.at, self.name, ["path", "chunk"], mine)
+        ingested = known.join(became, keys=["path", "chunk"], join_type="left semi")
+        return {*known.filter(left_out)["path"].to_pylist(), *ingested["path"].to_pylist()}
+
+
+Readers = Callable[[str], Sequence[Reader]]
+"""Other readers of the landing folder of a bronze table, by its name."""
+
+
+def nobody(_: str) -> Sequence[Reader]:
+    """No other reader."""
+    return ()
+
+
+def of(pipeline: Pipeline, name: str) -> list[Reader]:
+    """Other bronze tables, of all definitions of the pipelines' folder, that read the landing folder of a table.
+
+    Folders are compared as they are on disk, links resolved. A definition with mistakes may read it, too.
+
+    Args:
+        pipeline: the definition of the table.
+        name: the bronze table.
+    """
+    folder = _resolved(folders.folder_of(pipeline.bronze[name].path)[0])
+    return [
+        reader
+        for reader in _every(pipeline)
+        if (reader.pipeline, reader.name) != (pipeline.name, name)
+        and (reader.table is None or _overlap(folder, _resolved(folders.folder_of(reader.table.path)[0])))
+    ]
+
+
+def remarks(pipeline: Pipeline) -> list[str]:
+    """What to tell of tables whose files are taken away, and read by others as well, before a run."""
+    return [
+        f"files of {name} are taken away once {reader.condition}"
+        for name, table in pipeline.bronze.items()
+        if table.of_files and table.cleanSource != "OFF"
+        for reader in of(pipeline, name)
+    ]
+
+
+def _every(pipeline: Pipeline) -> Iterator[Reader]:
+    settings = pipeline.settings
+    if settings.target:  # other pipelines say where their target of that name has its tables
+        settings = replace(settings, given=settings.given - {"lake", "landing"})
+    for other in definition.names(settings.pipelines):
+        try:
+            known = pipeline if other == pipeline.name else definition.load(other, settings, of_many=True)
+        except SluicegateError:
+            yield Reader(other, "", None, layout.Lake(settings.lake, other))
+            continue
+        at = layout.Lake(known.settings.lake, other)
+        yield from (Reader(other, name, table, at) for name, table in known.bronze.items() if table.of_files)
+
+
+def _resolved(address: str) -> str:
+    if layout.is_local(address):
+        return os.path.realpath(layout.local_path(address)).rstrip("/")
+    return address.replace("s3://", "s3a://", 1).rstrip("/")
+
+
+def _overlap(one: str, other: str) -> bool:
+    return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
