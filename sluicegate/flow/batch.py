@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from sluicegate.errors import SluicegateError, Where
-from sluicegate.flow import stream_progress
+from sluicegate.flow import histories, stream_progress
 from sluicegate.flow.delivery import Delivery
 from sluicegate.flow.model import Flow, Progress
 from sluicegate.flow.report import TableReport
@@ -45,6 +45,7 @@ class Batch:
         choice: records that a person chose to apply again; None without.
         opened: the handles that the marks were read by: those of source and inputs have the versions of the batch.
         replaces_table: whether a new table takes the place of the target, and no former version is kept.
+        commits_read: identities of the commits that it reads; see ``histories.facts``.
     """
 
     delivery: Delivery
@@ -58,6 +59,7 @@ class Batch:
     choice: Choice | None = None
     opened: Tables = field(default_factory=Tables)
     replaces_table: bool = False
+    commits_read: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def rows(self) -> DataFrame:
@@ -161,7 +163,7 @@ class Batch:
         """
         self.prove()
         offset = self.progress.until if offset is None else offset
-        ours = {**self.describe(), "until": offset, **facts}
+        ours = {**self.describe(), "until": offset, **self._commits_read(offset), **facts}
         metadata = json.dumps({log.METADATA: ours}, default=str)
         app_id = self.progress.app_id if fenced and offset > self.progress.since else None
         said = Facts(metadata, app_id, offset, private=self.flow.private)
@@ -208,6 +210,13 @@ class Batch:
             **({"key": self.flow.key} if self.flow.key else {}), **(self.choice.facts() if self.choice else {}),
             **({"restores": self.progress.restores} if self.progress.restores else {}), **self.facts,
         }  # fmt: skip
+
+    def _commits_read(self, offset: int) -> dict[str, Any]:
+        """Identities of the commits that were read up to an offset, which may be nearer than the batch's end."""
+        if self.flow.streams or offset == self.progress.until:
+            return {histories.COMMITS: self.commits_read} if self.commits_read else {}
+        nearer = replace(self.progress, until=offset)
+        return {histories.COMMITS: histories.facts(self.flow, nearer, self.opened)}
 
     def _sources(self) -> dict[str, Any]:
         """Which tables were followed: the id of one, or of each flow the id and the offset."""

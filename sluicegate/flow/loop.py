@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from sluicegate.console import say
 from sluicegate.errors import UserError, Where
-from sluicegate.flow import delivery, parts, source_changes, stream_batch, thresholds
+from sluicegate.flow import delivery, histories, parts, source_changes, stream_batch, thresholds
 from sluicegate.flow.batch import Batch, raise_readable
 from sluicegate.flow.definition_changes import refused
 from sluicegate.flow.delivery import Delivery, ExpectedRows, truncated
@@ -316,7 +316,10 @@ class _Loop:
         # Row counts of other programs' commits may be wrong, and are not in every commit.
         counted = whole and not (self.flow.foreign or self.flow.streams)
         read = tables.rows(table) if counted else given.read
-        made = Batch(given, read, whole, reprocesses, now, self.flow, self.report, self.facts, choice, self.opened)
+        made = Batch(
+            given, read, whole, reprocesses, now, self.flow, self.report, self.facts, choice, self.opened,
+            commits_read=histories.facts(self.flow, now, self.opened),
+        )  # fmt: skip
         self.apply(stream_batch.batch_of(self.session, made) if self.flow.streams else made)
 
 

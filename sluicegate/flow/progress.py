@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.errors import SluicegateError, Where
-from sluicegate.flow import foreseen_types, source_changes, stream_progress
+from sluicegate.flow import foreseen_types, histories, source_changes, stream_progress
 from sluicegate.flow.model import Flow, Progress, name_of
 from sluicegate.lake import former_versions, layout, log, offsets, tables
 from sluicegate.lake.table import Table, Tables
@@ -35,8 +35,8 @@ def progress(flow: Flow, opened: Tables | None = None) -> Progress:
     Raises:
         NotADeltaTable: there are files, but no table, at one of the addresses.
         LandingMissing: the source is a table of other programs', and is not there.
-        SluicegateError: the source is older than what was taken from it, or is another table than the one that the
-            target was filled from and the target cannot be made again from it.
+        SluicegateError: the source is older than what was taken from it, or it is another table than the one that the
+            target was filled from, or has another history now, and the target cannot be made again from it.
     """
     opened = opened or Tables()
     target = opened[flow.target]
@@ -53,9 +53,10 @@ def progress(flow: Flow, opened: Tables | None = None) -> Progress:
     inputs = {name: opened[uri].delta for name, uri in flow.inputs.items()}
     versions = {name: table.version() for name, table in inputs.items() if table}
     stamps = {name: f"{table_id(table)}@{table.version()}" for name, table in inputs.items() if table}
-    past = target.restores
+    past = histories.comparable(flow, target.restores, opened)
     if source is None or flow.streams:
-        return _of_streams(flow, Progress("idle", versions=versions, stamps=stamps, seen=target.version), opened)
+        now = Progress("idle", versions=versions, stamps=stamps, seen=target.version)
+        return _of_streams(flow, now, past, opened)
     app_id = offsets.app_id(flow.layer, flow.table, source)
     committed = offsets.committed_offset(target.delta, app_id, None if flow.rebuildable else past)
     offset, until = committed.offset, source.version()
@@ -64,7 +65,9 @@ def progress(flow: Flow, opened: Tables | None = None) -> Progress:
     identity = _Identity(of_many=of_many, of_flows=of_flows)
     why = _why_whole(flow, source, past, offset, stamps, identity) if past is not None else ""
     why = why or _why_stored(flow, target)
-    _demand_possible(flow, offset, until, why)
+    replaced = histories.source_replaced(flow, opened, past.ours if past is not None else None)
+    _demand_possible(flow, offset, until, why, replaced)
+    why = why if replaced is None else histories.why(flow.source, replaced)
     restores = past.facts() if past is not None else []
     now = Progress(
         "idle", since, until, versions, stamps, committed.app_id, target.version, restores, why,
@@ -93,16 +96,16 @@ def _columns(table: DeltaTable) -> set[str]:
     return {field.name for field in table.schema().fields}
 
 
-def _of_streams(flow: Flow, now: Progress, opened: Tables) -> Progress:
+def _of_streams(flow: Flow, now: Progress, past: offsets.Lineage | None, opened: Tables) -> Progress:
     """Progress of a table that several flows of the definition fill.
 
     Args:
         flow: the flow of the table.
         now: the versions of its lookups, and of the target.
+        past: the target's history.
         opened: the handles of the step.
     """
-    target = opened[flow.target]
-    past, app_id = target.restores, stream_progress.app_id(flow)
+    target, app_id = opened[flow.target], stream_progress.app_id(flow)
     last = past.ours if past is not None and past.ours is not None and past.ours.ours is not None else None
     before = stream_progress.recorded(last)
     if gone := stream_progress.gone(flow, opened, last):
@@ -240,9 +243,12 @@ def _changed(stamps: Mapping[str, str], last: log.Commit) -> dict[str, int]:
     return {name: int(was[name].rpartition("@")[2]) for name, stamp in stamps.items() if was[name] != stamp}
 
 
-def _demand_possible(flow: Flow, offset: int | None, until: int, why: str) -> None:
+def _demand_possible(flow: Flow, offset: int | None, until: int, why: str, replaced: int | None) -> None:
     if offset is not None and offset > until:
-        raise source_changes.older(flow.table, flow.source, flow.target)
+        raise histories.older(flow, flow.source)
+    # Gold is what its queries give, and bronze what its source has; but silver may have records that bronze has lost.
+    if replaced is not None and not (flow.foreign or flow.layer == "gold"):
+        raise histories.refused(flow, flow.source, replaced)
     if why and not flow.rebuildable:
         raise SluicegateError(
             f"{flow.table} cannot go on: {why}",

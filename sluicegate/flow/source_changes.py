@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from sluicegate.errors import LandingMissing, SchemaMismatch, SluicegateError, Where
+from sluicegate.errors import LandingMissing, SchemaMismatch, Where
 from sluicegate.lake import log, tables
 
 if TYPE_CHECKING:
@@ -58,19 +58,6 @@ def missing(flow: Flow) -> LandingMissing:
         f"there is no Delta table at {flow.source}",
         where=Where(table=flow.table, file=flow.source),
         hint="correct its path, or make the table first",
-    )
-
-
-def older(table: str, source: str, target: str) -> SluicegateError:
-    """Error for a source that is older than what was taken from it.
-
-    Delta keeps the higher of two offsets, so later changes of the source would be taken for known.
-    """
-    name = source.rstrip("/").rsplit("/", 1)[-1]
-    return SluicegateError(
-        f"{table} cannot go on: {name} is older than the version that was read last",
-        where=Where(table=table, file=source),
-        hint=f"move {target} away: the next run rebuilds it from the rows that {name} has now",
     )
 
 

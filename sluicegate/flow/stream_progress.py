@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.flow import source_changes
+from sluicegate.flow import histories, source_changes
 from sluicegate.flow.model import Flow, StreamProgress, name_of
 from sluicegate.lake import log, tables
 from sluicegate.lake.table import Table, Tables
@@ -82,10 +82,16 @@ def progress_of(flow: Flow, opened: Tables, last: log.Commit | None) -> dict[str
         last: our last commit to the target, if it tells what it was made from.
 
     Raises:
-        SluicegateError: a source is older than what was taken from it.
+        SluicegateError: a source is older than what was taken from it, or has another history now.
     """
     before, there = recorded(last) or {}, {name: opened[uri].delta for name, uri in flow.streams.items()}
-    return {name: _progress(flow, name, source, before.get(name)) for name, source in there.items() if source}
+    found = {name: _progress(flow, name, source, before.get(name)) for name, source in there.items() if source}
+    for name, one in found.items():
+        identity = histories.identity_of_source((last.ours if last is not None else None) or {}, name)
+        uri = flow.streams[name]
+        if one.since >= 0 and histories.is_other(opened[uri], one.since, identity):
+            raise histories.refused(flow, uri, one.since)
+    return found
 
 
 def _progress(flow: Flow, name: str, source: DeltaTable, before: Mapping[str, Any] | None) -> StreamProgress:
@@ -97,7 +103,7 @@ def _progress(flow: Flow, name: str, source: DeltaTable, before: Mapping[str, An
         why = f"{name_of(uri)} is not the table that the flow {name} was filled from"
         return replace(now, since=-1, restarts=True, why=why)
     if now.since > now.until:
-        raise source_changes.older(flow.table, uri, flow.target)
+        raise histories.older(flow, uri)
     why = source_changes.overwritten(name_of(uri), source, now.since)
     why = why or source_changes.other_columns(uri, name_of(uri), now.since, now.until)
     if why:

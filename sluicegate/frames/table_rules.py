@@ -100,6 +100,12 @@ class TableCheck:
         opened = {name: self.batch.opened[uri].delta for name, uri in self.batch.flow.references.items()}
         return {name: f"{tables.table_id(one)}@{one.version()}" for name, one in opened.items() if one is not None}
 
+    @cached_property
+    def _commits(self) -> dict[str, str | None]:
+        """Identity of the commit of each table that rules read, at this version."""
+        opened = {name: self.batch.opened[uri] for name, uri in self.batch.flow.references.items()}
+        return {name: one.commit_identity(one.version) for name, one in opened.items() if one.delta is not None}
+
     def refusals(self, would_be: WouldBe) -> tuple[list[Refusal], dict[str, Any]]:
         """Rules that the table would break, and what the commit says of all of them."""
         found, counts = [], {}
@@ -110,7 +116,8 @@ class TableCheck:
                 broke = (would_be.rows().limit(0) if rows is None else rows).withColumn(BROKEN, F.array(F.lit(name)))
                 refusal = Refusal({name: f"{name} ({words})"}, [str(rule)], broke, of_table=True, blames=blames)
                 found.append(refusal)
-        said = {"table_rules": counts, **({"rules_read": self._stamps} if self._stamps else {})}
+        read = {"rules_read": self._stamps, "rules_commits": self._commits} if self._stamps else {}
+        said = {"table_rules": counts, **read}
         return found, said if self.rules else {}
 
     def _evaluated(self, name: str, rule: TableRule, would_be: WouldBe) -> tuple[str, DataFrame | None, int]:
@@ -166,8 +173,7 @@ class TableCheck:
     def _without_reference(self, rule: TableRule, names: Sequence[str], would_be: WouldBe) -> DataFrame:
         table, keys = rule.referenced
         own = table == self.batch.flow.table
-        before = None if self._held is None or own else self._held.get("rules_read", {}).get(table)
-        same = before is not None and before == self._stamps[table]
+        same = self._held is not None and not own and self._is_as_read(table, self._held)
         rows = self._having(would_be.comes if same and would_be.comes is not None else would_be.rows(), names)
         there = self._having(would_be.rows() if own else self._reference(table), keys)
         columns = _columns(rows, names)
@@ -175,6 +181,12 @@ class TableCheck:
         has_key = reduce(and_, [F.col(quoted(column)).isNotNull() for column in columns])
         same_key = reduce(and_, [_equal(rows, column, known, _key(n)) for n, column in enumerate(columns)])
         return rows.where(has_key).join(known, same_key, "left_anti")
+
+    def _is_as_read(self, table: str, held: Mapping[str, Any]) -> bool:
+        """Whether a table that a rule reads is at the commit at which the stored rows were held to it."""
+        if held.get("rules_read", {}).get(table) != self._stamps[table]:
+            return False
+        return held.get("rules_commits", {}).get(table) in (None, self._commits[table])
 
     def _having(self, rows: DataFrame, names: Sequence[str]) -> DataFrame:
         """Rows with these columns. One that nobody has made is NULL where it may come yet, and else a mistake.

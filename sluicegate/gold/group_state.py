@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from sluicegate.flow import thresholds
+from sluicegate.flow import histories, thresholds
 from sluicegate.flow.batch import overtaken
 from sluicegate.frames.data_skipping import ranges, within
 from sluicegate.frames.merge import OP, bring, merge_by
@@ -84,13 +84,17 @@ class GroupState:
 
         None if the state cannot be used for this batch.
         """
-        past, now = self._past, self.batch.progress
+        flow, opened, now = self.batch.flow, self.batch.opened, self.batch.progress
+        past = histories.comparable(flow, self._past, opened)
         if past is None or past.news or past.ours is None or past.ours.ours is None:
             return None
         said = past.ours.ours
-        required = {"fingerprint": self.batch.flow.fingerprint, **self._for_what}
-        fits = now.since <= int(said["until"]) <= now.until
-        if not fits or any(said.get(fact) != is_ for fact, is_ in required.items()):
+        required = {"fingerprint": flow.fingerprint, **self._for_what}
+        until = int(said["until"])
+        if not now.since <= until <= now.until or any(said.get(fact) != is_ for fact, is_ in required.items()):
+            return None
+        # Of a run that was stopped before the table's commit; then the source was put back, and written on.
+        if histories.is_other(opened[flow.source], until, histories.identity_of_source(said)):
             return None
         before = {}
         for name in self.partials.grouped.joins:
@@ -101,7 +105,7 @@ class GroupState:
                 return None
             if then != version:
                 before[name] = int(then)
-        return int(said["until"]), before
+        return until, before
 
     def start(self, groups: DataFrame) -> None:
         """Replaces the state of all groups."""

@@ -26,7 +26,7 @@ from pyspark.sql import functions as F
 from sluicegate import _faults
 from sluicegate.definition.streaming_query import Unkeyed, keys
 from sluicegate.errors import QueryError, SluicegateError, UserError, Where
-from sluicegate.flow import delivery, source_changes, thresholds
+from sluicegate.flow import delivery, histories, source_changes, thresholds
 from sluicegate.flow.batch import Batch, raise_readable
 from sluicegate.flow.delivery import Delivery
 from sluicegate.flow.foreach_batch import run_available
@@ -43,6 +43,7 @@ from sluicegate.gold.partial_aggregates import same_groups
 from sluicegate.gold.rules import GoldRules
 from sluicegate.gold.table_changes import TableChanges
 from sluicegate.lake import layout, log, tables
+from sluicegate.lake.table import Tables
 from sluicegate.schema.columns import ENGINE_COLUMNS
 from sluicegate.spark import connect, table_reader
 from sluicegate.spark.session import configured
@@ -268,7 +269,10 @@ class _Stream:
 
     def _as_batch(self, rows: DataFrame, now: Progress, until: int) -> Batch:
         whole, now = now.kind == "whole", replace(now, until=until)
-        return Batch(Delivery(rows, self.flow), 0, whole, False, now, self.flow, self.report, self.facts)
+        return Batch(
+            Delivery(rows, self.flow), 0, whole, False, now, self.flow, self.report, self.facts,
+            commits_read=histories.facts(self.flow, now, Tables()),
+        )  # fmt: skip
 
     def _write(self, rows: DataFrame, batch: Batch, how: str, *, fenced: bool = True) -> None:
         """Writes rows in one commit, with the offset if it is to be ``fenced``."""

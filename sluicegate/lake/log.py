@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -17,6 +18,9 @@ from sluicegate.storage import filesystems
 
 # Key of our facts in a commit's userMetadata: other writers have metadata of their own.
 METADATA = "sluicegate"
+
+# First bytes of a log entry that tell it from any other: the entry of a large write has megabytes of files.
+HEAD = 64 * 1024
 
 # Names of the rows that a commit wrote, in its metrics: Spark's, and delta-rs's of a MERGE and of a write.
 ROWS_WRITTEN = ("numOutputRows", "num_output_rows", "num_added_rows")
@@ -69,6 +73,29 @@ def _history(table: DeltaTable, limit: int | None) -> Iterable[Mapping[str, Any]
     if not _has_commit(table.table_uri, table.version() + 1):
         return found[:limit]
     return islice(_infos(table.table_uri, table.version()), limit)
+
+
+def identity(uri: str, version: int) -> str | None:
+    """Digest that tells the commit of a version from any other of that number; None if the log no longer has it.
+
+    An entry of a Delta log never changes, is copied as it is, and has times and names of files that no other has. The
+    ids in ``commitInfo`` would not do: delta-rs writes no ``txnId``, most tables have no ``inCommitTimestamp``.
+
+    Raises:
+        OSError: the store cannot be reached.
+    """
+    file = _commit_file(uri, version)
+    try:
+        if (path := filesystems.local(file)) is not None:  # as a run with nothing to do imports no fsspec
+            with open(path, "rb") as entry:
+                head = entry.read(HEAD)
+        else:
+            fs, path = filesystems.opened(file)
+            with fs.open(path, "rb") as entry:
+                head = entry.read(HEAD)
+    except FileNotFoundError:
+        return None
+    return hashlib.sha256(head).hexdigest()[:32]
 
 
 def _has_commit(uri: str, version: int) -> bool:

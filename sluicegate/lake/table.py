@@ -12,7 +12,7 @@ from typing import Any
 
 from deltalake import DeltaTable
 
-from sluicegate.lake import log, offsets, tables
+from sluicegate.lake import layout, log, offsets, tables
 
 
 class Table:
@@ -24,6 +24,7 @@ class Table:
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
+        self._identities: dict[int, str | None] = {}
 
     @cached_property
     def delta(self) -> DeltaTable | None:
@@ -59,6 +60,15 @@ class Table:
         """The offset that a flow has committed; None before its first, or if there is no table."""
         return tables.txn_version(self.delta, app_id)
 
+    def commit_identity(self, version: int) -> str | None:
+        """What tells the commit of a version from any other of that number; None if it cannot be told (any more).
+
+        It is read once for each version.
+        """
+        if version not in self._identities:
+            self._identities[version] = log.identity(self.uri, version) if version >= 0 else None
+        return self._identities[version]
+
     @property
     def rows(self) -> int:
         """Number of its rows, as its log has it; 0 if there is no table."""
@@ -83,6 +93,7 @@ class Table:
         """
         for name in ("delta", "restores", "last_commit_of_ours", "dataset"):
             self.__dict__.pop(name, None)
+        self._identities.clear()
 
 
 class Tables:
@@ -110,3 +121,16 @@ class Tables:
         """Forgets what was read of the tables at some addresses, or of all tables if none is named."""
         for uri in uris or tuple(self._handles):
             self[uri].refresh()
+
+
+class _OfPoll(Table):
+    def commit_identity(self, version: int) -> str | None:
+        """None on an object store, where each would be one more request; on a disk it takes less than a millisecond."""
+        return super().commit_identity(version) if layout.is_local(self.uri) else None
+
+
+class TablesOfPoll(Tables):
+    """The handles of a look that is repeated every few seconds only to learn whether there is work for a job."""
+
+    def __getitem__(self, uri: str) -> Table:
+        return self._handles.setdefault(uri, _OfPoll(uri))

@@ -13,7 +13,7 @@ from sluicegate.flow.flows import all_opened, flows
 from sluicegate.flow.model import Flow, Progress
 from sluicegate.flow.progress import progress
 from sluicegate.lake import layout
-from sluicegate.lake.table import Table, Tables
+from sluicegate.lake.table import Table, Tables, TablesOfPoll
 from sluicegate.lake.table_description import Change, difference
 from sluicegate.landing import glance, on_record
 from sluicegate.storage.store_errors import translated
@@ -196,7 +196,8 @@ def pending(pipeline: Pipeline, settings: Settings, opened: Tables | None = None
     Args:
         pipeline: the definition.
         settings: where things are.
-        opened: the handles of the step that this is a part of, as ``all_opened`` gives them.
+        opened: the handles of the step that this is a part of, as ``all_opened`` gives them; by default those of a
+            poll, which asks an object store for nothing that a job asks again.
         partly: whether to go on where a landing folder, or another program's table, cannot be reached.
 
     Raises:
@@ -204,7 +205,7 @@ def pending(pipeline: Pipeline, settings: Settings, opened: Tables | None = None
         NotADeltaTable: there are files, but no table, where a table should be.
     """
     at = layout.Lake(settings.lake, pipeline.name)
-    found, opened = Pending(), opened or all_opened(pipeline, at)
+    found, opened = Pending(), opened or all_opened(pipeline, at, TablesOfPoll())
     for layer in layout.LAYERS:
         for flow in flows(pipeline, at, layer, opened).values():
             try:

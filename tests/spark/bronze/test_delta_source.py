@@ -360,3 +360,23 @@ def test_what_only_grew() -> None:
     assert not source_changes._grew({"type": "struct", "fields": [text]}, {"type": "struct", "fields": [renamed]})
     wider = {"name": "b", "type": {"type": "array", "elementType": "long", "containsNull": True}}
     assert not source_changes._grew({"type": "struct", "fields": [number]}, {"type": "struct", "fields": [wider]})
+
+
+def test_a_source_that_was_put_back_and_written_on(source: Source) -> None:
+    """From a copy of its folder: it has the version that was read once more, with as many other rows."""
+    source.make("SELECT id FROM range(2)")
+    source.run()
+    copy = source.workspace.folder / "copy"
+    shutil.copytree(source.path, copy)
+    source.sql("INSERT INTO SOURCE VALUES (3), (4)")
+    source.run()
+    shutil.rmtree(source.path)
+    copy.rename(source.path)
+    source.sql("INSERT INTO SOURCE VALUES (30), (40)")
+    report = source.run()
+    assert (report.state, report.why) == (
+        "rebuilt", "theirs was put back and written on: its version 1 is not the commit that was read"
+    )  # fmt: skip
+    assert source.same()
+    assert source.verified()
+    assert source.run().state == "idle"

@@ -13,11 +13,13 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from sluicegate.errors import SluicegateError
 from sluicegate.flow import batch as flow_batch
+from sluicegate.flow import histories
 from sluicegate.flow.delivery import Delivery
 from sluicegate.flow.model import Flow, Progress
 from sluicegate.flow.progress import progress
 from sluicegate.flow.report import TableReport
 from sluicegate.lake import log, offsets
+from sluicegate.lake.table import Tables
 
 pytestmark = pytest.mark.unit
 
@@ -40,8 +42,9 @@ class History:
     def run(self, uri: str = "", **facts: Any) -> Progress:
         """Commits what a run that does ``now`` would say, in the target or a table beside it."""
         now = self.now()
-        ours = {"until": now.until, "inputs": dict(now.stamps), "fingerprint": self.way.fingerprint,
-                "seen": now.seen, "restores": now.restores, **facts}  # fmt: skip
+        ours = {"until": now.until, "inputs": dict(now.stamps), "fingerprint": self.way.fingerprint, "seen": now.seen,
+                "restores": now.restores, histories.COMMITS: histories.facts(self.way, now, Tables()),
+                **facts}  # fmt: skip
         metadata = {"userMetadata": json.dumps({log.METADATA: ours})}
         mark = [Transaction(now.app_id, now.until)] if not uri else []
         properties = CommitProperties(custom_metadata=metadata, app_transactions=mark)

@@ -13,10 +13,11 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from sluicegate.errors import SluicegateError
-from sluicegate.flow import stream_progress
+from sluicegate.flow import histories, stream_progress
 from sluicegate.flow.model import Flow, Progress
 from sluicegate.flow.progress import progress
 from sluicegate.lake import log, offsets
+from sluicegate.lake.table import Tables
 
 pytestmark = pytest.mark.unit
 
@@ -47,7 +48,8 @@ class History:
     def run(self) -> Progress:
         now = self.now()
         ours = {"until": now.until, "inputs": dict(now.stamps), "seen": now.seen, "restores": now.restores,
-                "by_flow": True, **({"numbered": True} if now.of_many else {}),
+                histories.COMMITS: histories.facts(self.flow, now, Tables()), "by_flow": True,
+                **({"numbered": True} if now.of_many else {}),
                 stream_progress.STREAMS: stream_progress.facts(now.streams)}  # fmt: skip
         done = [Transaction(now.app_id, now.until)] if now.until > now.since else []
         said = {"userMetadata": json.dumps({log.METADATA: ours})}

@@ -1,0 +1,142 @@
+"""Histories of the tables that a flow reads: whether an offset still names the commit that was read. No Spark.
+
+An offset is the number of a version. A log that was put back to an earlier state, from a backup or by a disk that lost
+power, and was written on since has the number again, for another commit. So the commit of a batch records, besides the
+versions that it has read, the identity of the commit that made each (``lake.log.identity``), and who reads an offset
+compares them. What was recorded before there were identities, and what was cleaned away from a log, is not compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from sluicegate.errors import SluicegateError, Where
+from sluicegate.flow.model import Flow, Progress, name_of
+from sluicegate.lake import log, offsets, tables
+from sluicegate.lake.table import Table, Tables
+
+COMMITS = "commits"
+"""Identities of the commits that a batch has read, among the facts of its own commits."""
+
+
+def facts(flow: Flow, now: Progress, opened: Tables) -> dict[str, Any]:
+    """Identities of the commits that a batch reads: of its source or the sources of its flows, and of other inputs.
+
+    Args:
+        flow: the flow.
+        now: its progress, with the versions of the batch.
+        opened: the handles of the batch.
+    """
+    if flow.streams:
+        sources = {name: (flow.streams[name], one.until) for name, one in now.streams.items()}
+    else:
+        sources = {"": (flow.source, now.until)}
+    inputs = {name: (flow.inputs[name], version) for name, version in now.versions.items()}
+    read = {"sources": sources, "inputs": inputs}
+    return {
+        kind: {name: opened[uri].commit_identity(version) for name, (uri, version) in places.items()}
+        for kind, places in read.items()
+    }
+
+
+def source_replaced(flow: Flow, opened: Tables, last: log.Commit | None) -> int | None:
+    """Version of the source that is another commit than the one that was read; None if there is none.
+
+    Args:
+        flow: the flow, of one source.
+        opened: the handles of the step.
+        last: our last commit to the target.
+    """
+    source = opened[flow.source]
+    # A run that was stopped has read a later version than the target has taken in, for the tables beside it.
+    for commit in (last, *(opened[uri].last_commit_of_ours for uri in flow.side_tables)):
+        ours = (commit.ours if commit is not None else None) or {}
+        of_this_table = source.delta is not None and ours.get("source_id") == tables.table_id(source.delta)
+        if of_this_table and is_other(source, int(ours["until"]), identity_of_source(ours)):
+            return int(ours["until"])
+    return None
+
+
+def identity_of_source(ours: Mapping[str, Any], flow: str = "") -> str | None:
+    """Identity of the source's commit at the offset, as a commit has it.
+
+    Args:
+        ours: facts of the commit.
+        flow: which of the several flows that fill the table.
+    """
+    identity: str | None = ours.get(COMMITS, {}).get("sources", {}).get(flow)
+    return identity
+
+
+def is_other(table: Table, version: int, recorded: str | None) -> bool:
+    """Whether the version of a table is another commit than the one that was recorded; not if that cannot be told."""
+    now = table.commit_identity(version) if recorded is not None else None
+    return now is not None and now != recorded
+
+
+def comparable(flow: Flow, past: offsets.Lineage | None, opened: Tables) -> offsets.Lineage | None:
+    """The history of a target with the stamps of inputs as they compare with those of today.
+
+    Where the history of an input is another one now its stamp is without the table's id, as if it were another table:
+    neither its version nor what came after it can be followed.
+    """
+    last = past.ours if past is not None else None
+    if past is None or last is None or last.ours is None:
+        return past
+    stamps = {name: _comparable(flow, name, last.ours, opened) for name in last.ours.get("inputs", {})}
+    return replace(past, ours=replace(last, ours={**last.ours, "inputs": stamps}))
+
+
+def _comparable(flow: Flow, name: str, ours: Mapping[str, Any], opened: Tables) -> str:
+    stamp = str(ours["inputs"][name])
+    version, identity = int(stamp.rpartition("@")[2]), ours.get(COMMITS, {}).get("inputs", {}).get(name)
+    if name in flow.inputs and is_other(opened[flow.inputs[name]], version, identity):
+        return f"@{version}"
+    return stamp
+
+
+def why(uri: str, version: int) -> str:
+    """Reason of a full refresh of a table whose source has another history now."""
+    return f"{name_of(uri)} was put back and written on: its version {version} is not the commit that was read"
+
+
+def older(flow: Flow, uri: str) -> SluicegateError:
+    """Error for a source that is older than what was taken from it.
+
+    Delta keeps the higher of two offsets, so later changes of the source would be taken for known.
+    """
+    return SluicegateError(
+        f"{flow.table} cannot go on: {name_of(uri)} is older than the version that was read last",
+        where=Where(table=flow.table, file=uri),
+        hint=_hint(flow, uri),
+    )
+
+
+def refused(flow: Flow, uri: str, version: int) -> SluicegateError:
+    """Error for a source that has another history now, where the target may have rows that nothing else has any more.
+
+    Args:
+        flow: the flow.
+        uri: the source.
+        version: its version that is another commit.
+    """
+    name = name_of(uri)
+    return SluicegateError(
+        f"{flow.table} cannot go on: version {version} of {name} is not the commit that was read",
+        where=Where(table=flow.table, file=uri),
+        cause=f"the log of {name} was put back to an earlier state and written on since: {flow.table} may have rows of"
+        " commits that are gone there, and lack rows of those that took their place",
+        hint=_hint(flow, uri),
+    )
+
+
+def _hint(flow: Flow, uri: str) -> str:
+    """What to do about a source that was put back: rows that only the target still has are nowhere else."""
+    name, places = name_of(uri), " and ".join([flow.target, *flow.side_tables])
+    rebuilds = f"rebuilds it from the rows that {name} has" if flow.rebuildable else "reads the ledger's files again"
+    return (
+        f"put the pipeline's folder in the lake back from one backup, so that {name} and {flow.table} are of one time;"
+        f" without one, move {places} away, and keep what may be nowhere else: the next run {rebuilds}"
+    )

@@ -1,0 +1,192 @@
+"""A table that was put back and written on is not taken for the one that was read, whatever its version. No Spark."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+
+from sluicegate.errors import SluicegateError
+from sluicegate.flow import histories, stream_progress
+from sluicegate.flow.model import Flow, Progress
+from sluicegate.flow.progress import progress
+from sluicegate.lake import log, tables
+from sluicegate.lake.table import Tables, TablesOfPoll
+
+pytestmark = pytest.mark.unit
+
+ROWS = pa.table({"id": [1, 2, 3]})
+NOT_READ = "is not the commit that was read"
+
+
+class Lake:
+    """A source, a lookup and a target, of which each batch commits what the engine's own commits have."""
+
+    def __init__(self, folder: Path, **about: Any) -> None:
+        self.source, self.lookup, self.target = (str(folder / name) for name in ("source", "lookup", "target"))
+        about = {"layer": "silver", "inputs": {"l": self.lookup}, **about}
+        self.flow = Flow(table="target", source=self.source, target=self.target, **about)
+        self.add(self.source, self.source, self.lookup)
+        self.run()
+        assert self.now().kind == "idle"
+
+    def add(self, *uris: str) -> None:
+        for uri in uris:
+            write_deltalake(uri, ROWS, mode="append")
+
+    def now(self, opened: Tables | None = None, **about: Any) -> Progress:
+        return progress(replace(self.flow, **about), opened)
+
+    def run(self, beside: str = "", *, identities: bool = True, **facts: Any) -> None:
+        """Commits to the target, or to a table beside it."""
+        now, opened = self.now(), Tables()
+        source = opened[self.source].delta
+        assert source is not None
+        ours = {"until": now.until, "inputs": dict(now.stamps), "seen": now.seen, "source_id": tables.table_id(source),
+                "source": tables.table_id(source), **facts}  # fmt: skip
+        ours |= {stream_progress.STREAMS: stream_progress.facts(now.streams), "by_flow": True} if now.streams else {}
+        ours |= {histories.COMMITS: histories.facts(self.flow, now, opened)} if identities else {}
+        done = [Transaction(now.app_id, now.until)] if now.until > now.since else []
+        said = {"userMetadata": json.dumps({log.METADATA: ours})}
+        properties = CommitProperties(custom_metadata=said, app_transactions=done)
+        write_deltalake(beside or self.target, ROWS, mode="append", commit_properties=properties)
+
+
+def put_back(uri: str, version: int) -> None:
+    """Takes the commits after a version out of a log, as a copy of an earlier time in its place has none of them."""
+    for entry in (Path(uri) / "_delta_log").glob("*.json"):
+        if int(entry.stem) > version:
+            entry.unlink()
+
+
+@pytest.mark.parametrize("commits", [1, 2])
+@pytest.mark.parametrize("about", [{}, {"by_record": True}, {"layer": "bronze", "rebuildable": False}])
+def test_a_source_that_was_put_back_and_written_on(tmp_path: Path, about: dict[str, Any], commits: int) -> None:
+    """With as many commits as it had, and with more. The table may have rows that nothing else has any more."""
+    lake = Lake(tmp_path, **about)
+    put_back(lake.source, 0)
+    lake.add(*[lake.source] * commits)
+    with pytest.raises(SluicegateError, match=f"version 1 of source {NOT_READ}") as raised:
+        lake.now()
+    assert f"move {lake.target} away, and keep what may be nowhere else" in raised.value.hint
+
+
+@pytest.mark.parametrize("commits", [1, 2])
+@pytest.mark.parametrize(
+    "about", [{"layer": "gold"}, {"layer": "gold", "row_deltas": True}, {"layer": "bronze", "foreign": True}]
+)
+def test_what_is_a_function_of_its_source_is_made_again(tmp_path: Path, about: dict[str, Any], commits: int) -> None:
+    lake = Lake(tmp_path, **about)
+    put_back(lake.source, 0)
+    lake.add(*[lake.source] * commits)
+    now = lake.now()
+    why = "source was put back and written on: its version 1 is not the commit that was read"
+    assert (now.kind, now.why, now.since, now.until) == ("whole", why, 1, commits)
+    lake.run()
+    assert lake.now().kind == "idle"
+
+
+def test_a_source_that_was_put_back_no_further_than_it_was_read(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    lake.add(lake.source)
+    put_back(lake.source, 1)
+    lake.add(lake.source, lake.source)
+    now = lake.now()
+    assert (now.kind, now.since, now.until) == ("incremental", 1, 3)
+
+
+def test_offsets_without_identities_and_a_log_that_was_cleaned_are_taken_as_they_are(tmp_path: Path) -> None:
+    """As a version before wrote them; the next commit has identities."""
+    lake = Lake(tmp_path, by_record=True)
+    lake.add(lake.source)
+    lake.run(identities=False)
+    put_back(lake.source, 1)
+    lake.add(lake.source)
+    assert lake.now().kind == "idle"
+    lake.run()
+    put_back(lake.source, 1)
+    lake.add(lake.source)
+    with pytest.raises(SluicegateError, match=NOT_READ):
+        lake.now()
+    DeltaTable(lake.source).create_checkpoint()
+    (Path(lake.source) / "_delta_log" / f"{2:020}.json").unlink()
+    assert lake.now().kind == "idle"
+
+
+@pytest.mark.parametrize("commits", [1, 2])
+def test_a_lookup_that_was_put_back_and_written_on(tmp_path: Path, commits: int) -> None:
+    """It changed in a way that nobody can follow, whatever its version."""
+    lake = Lake(tmp_path, by_record=True, followed=frozenset({"l"}))
+    lake.add(lake.lookup)
+    lake.run()
+    put_back(lake.lookup, 0)
+    lake.add(*[lake.lookup] * commits)
+    assert (lake.now().kind, lake.now().why) == ("whole", "l changed")
+    later: dict[str, Any] = {"followed": frozenset(), "as_of_run": frozenset({"l"})}
+    assert lake.now(**later).kind == "idle"
+    assert lake.now(**later, retries=True).retry
+    assert (lake.now(by_record=False).kind, lake.now(by_record=False).why) == ("whole", "l changed")
+
+
+def test_a_source_of_several_flows(tmp_path: Path) -> None:
+    a, b = str(tmp_path / "source"), str(tmp_path / "b")
+    write_deltalake(b, ROWS)
+    lake = Lake(tmp_path, by_record=True, inputs={}, streams={"a": a, "b": b})
+    lake.add(b)
+    lake.run()
+    put_back(b, 0)
+    lake.add(b)
+    with pytest.raises(SluicegateError, match=f"version 1 of b {NOT_READ}"):
+        lake.now()
+
+
+def test_what_a_stopped_run_has_read_for_the_tables_beside_counts(tmp_path: Path) -> None:
+    """Its rows are there under the identities of records that have others now."""
+    beside = str(tmp_path / "target_quarantine")
+    lake = Lake(tmp_path, by_record=True, side_tables=(beside,))
+    lake.add(lake.source)
+    lake.run(beside, step="enter")
+    assert lake.now().repair
+    put_back(lake.source, 1)
+    lake.add(lake.source)
+    with pytest.raises(SluicegateError, match=f"version 2 of source {NOT_READ}"):
+        lake.now()
+
+
+def test_a_commit_is_known_wherever_its_table_lies_and_by_any_writer(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "one")
+    (tmp_path / "one").rename(tmp_path / "two words")
+    moved = str(tmp_path / "two words" / "source")
+    entries = [(Path(moved) / "_delta_log" / f"{version:020}.json").read_bytes() for version in range(2)]
+    found = [log.identity(moved, version) for version in range(2)]
+    assert None not in found
+    assert len({*entries}) == len({*found}) == 2
+    assert log.identity(f"file://{tmp_path}/two%20words/source", 1) == found[1]
+    assert log.identity(moved, 2) is None
+    assert lake.source != moved
+
+
+def test_a_commit_is_known_by_the_HEAD_of_its_entry(tmp_path: Path) -> None:
+    """The entry of a large write has megabytes of files, and its first lines have its time and the first files."""
+    entry = tmp_path / "_delta_log" / f"{0:020}.json"
+    entry.parent.mkdir()
+    found = []
+    for size, end in ((log.HEAD - 2, b"ab"), (log.HEAD - 2, b"ac"), (log.HEAD, b"ab"), (log.HEAD, b"ac")):
+        entry.write_bytes(b"x" * size + end)
+        found.append(log.identity(str(tmp_path), 0))
+    assert len({*found}) == 3
+    assert found[2] == found[3]
+
+
+def test_a_poll_asks_a_disk_and_no_object_store(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    assert TablesOfPoll()["s3://no.such.bucket/of/anybody"].commit_identity(1) is None
+    put_back(lake.source, 0)
+    lake.add(lake.source)
+    with pytest.raises(SluicegateError, match=NOT_READ):
+        lake.now(TablesOfPoll())
