@@ -43,7 +43,7 @@ class Batch:
         report: for the layer to fill in.
         facts: who runs this, for the commit's metadata.
         choice: records that a person chose to apply again; None without.
-        opened: the handles that the marks were read by: those of source and inputs have the versions of the batch.
+        opened: the handles that the offsets were read by, as of the versions of the batch, or with fences after these.
         replaces_table: whether a new table takes the place of the target, and no former version is kept.
         commits_read: identities of the commits that it reads; see ``histories.facts``.
     """

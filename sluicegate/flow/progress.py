@@ -50,17 +50,18 @@ def progress(flow: Flow, opened: Tables | None = None) -> Progress:
         return Progress("blocked", why=f"{' and '.join(map(name_of, flow.sources))} has no rows yet")
     if why := _waits(flow, opened):
         return Progress("blocked", why=why)
-    inputs = {name: opened[uri].delta for name, uri in flow.inputs.items()}
-    versions = {name: table.version() for name, table in inputs.items() if table}
-    stamps = {name: f"{table_id(table)}@{table.version()}" for name, table in inputs.items() if table}
     past = histories.comparable(flow, target.restores, opened)
+    inputs = _inputs(flow, past, opened)
+    versions = {name: version for name, (_, version) in inputs.items()}
+    stamps = {name: f"{table_id(table)}@{version}" for name, (table, version) in inputs.items()}
     if source is None or flow.streams:
         now = Progress("idle", versions=versions, stamps=stamps, seen=target.version)
         return _of_streams(flow, now, past, opened)
     app_id = offsets.app_id(flow.layer, flow.table, source)
     committed = offsets.committed_offset(target.delta, app_id, None if flow.rebuildable else past)
-    offset, until = committed.offset, source.version()
+    offset = committed.offset
     since = -1 if offset is None else offset
+    until = source_changes.newest(source, since)
     of_many, of_flows = (flow.by_record and name in _columns(source) for name in (ROW, FLOW))
     identity = _Identity(of_many=of_many, of_flows=of_flows)
     why = _why_whole(flow, source, past, offset, stamps, identity) if past is not None else ""
@@ -90,6 +91,17 @@ def progress(flow: Flow, opened: Tables | None = None) -> Progress:
         return replace(now, kind="incremental" if work else "idle", changed=changed, why=why)
     why = source_changes.revised(name_of(flow.source), source, now.since)
     return _by_record(flow, now, [why] if why else [], past.ours, [opened[uri] for uri in flow.side_tables])
+
+
+def _inputs(flow: Flow, past: offsets.Lineage | None, opened: Tables) -> dict[str, tuple[DeltaTable, int]]:
+    """The other inputs that are there, with the version that a batch is to read of each."""
+    recorded = (past.ours.ours or {}).get("inputs", {}) if past is not None and past.ours is not None else {}
+    found: dict[str, tuple[DeltaTable, int]] = {}
+    for name, uri in flow.inputs.items():
+        if (table := opened[uri].delta) is not None:
+            was, _, then = recorded.get(name, "@-1").rpartition("@")
+            found[name] = (table, source_changes.newest(table, int(then) if was == table_id(table) else -1))
+    return found
 
 
 def _columns(table: DeltaTable) -> set[str]:

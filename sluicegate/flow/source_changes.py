@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,9 @@ STREAM = {"maxFilesPerTrigger": str(2**31 - 1)}
 ADDITIVE = {"WRITE", "STREAMING UPDATE", "CREATE TABLE", "ADD COLUMNS", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES",
             "CHANGE COLUMN", "CHANGE COLUMNS", "UPDATE SCHEMA", "UPDATE TABLE METADATA", "OPTIMIZE",
             "VACUUM START", "VACUUM END", "CLUSTER BY"}  # fmt: skip
+
+# Seconds for which a fence does not count as a version to be read: far less than Delta keeps the entries of its logs.
+FENCE_SECONDS = 3 * 24 * 3600
 
 # Error conditions, Spark's and ours, for a commit that did more than add rows, or for changed columns.
 REWRITTEN = ("SLUICEGATE_SOURCE_REWRITTEN", "DELTA_SOURCE_IGNORE_DELETE", "DELTA_SOURCE_TABLE_IGNORE_CHANGES",
@@ -50,6 +54,21 @@ def revised(name: str, source: DeltaTable, offset: int) -> str:
 def _since(table: DeltaTable, offset: int) -> Iterator[log.Commit]:
     found = log.commits(table, table.version() - offset) if offset < table.version() else iter(())
     return (commit for commit in found if commit.version > offset)
+
+
+def newest(table: DeltaTable, read: int) -> int:
+    """Version of a table that is to be read next; the one that was read last, if nothing but fences came after it.
+
+    Args:
+        table: the table.
+        read: the version that was read last; -1 if none was.
+    """
+    version = table.version()
+    if not 0 <= read < version or not next(iter(log.commits(table, 1))).fence:
+        return version
+    # Not for long: behind an offset that does not move, entries of the log are cleaned away that it still needs.
+    began = (time.time() - FENCE_SECONDS) * 1000
+    return read if all(commit.fence and commit.timestamp > began for commit in _since(table, read)) else version
 
 
 def missing(flow: Flow) -> LandingMissing:

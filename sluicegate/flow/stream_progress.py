@@ -98,7 +98,8 @@ def _progress(flow: Flow, name: str, source: DeltaTable, before: Mapping[str, An
     uri, now = flow.streams[name], StreamProgress(tables.table_id(source), until=source.version())
     if before is None:
         return now
-    now = replace(now, known=True, since=int(before["until"]))
+    since = int(before["until"])
+    now = replace(now, known=True, since=since, until=source_changes.newest(source, since))
     if before["source_id"] != now.source_id:
         why = f"{name_of(uri)} is not the table that the flow {name} was filled from"
         return replace(now, since=-1, restarts=True, why=why)

@@ -19,13 +19,13 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 
 from sluicegate.console import say
 from sluicegate.errors import SluicegateError, Where
-from sluicegate.lake import metadata_commit, tables
+from sluicegate.lake import log, metadata_commit, tables
 from sluicegate.lake.damage.set_aside import set_aside_damaged
 from sluicegate.lake.layout import LAYERS, Lake, is_local
 from sluicegate.lake.lock import pipeline_lock
 from sluicegate.storage import filesystems
 
-PROPERTY = "sluicegate.fence"
+PROPERTY = log.FENCE
 """Table property that is set to another value where a server may still be writing."""
 
 # Folders of the tables that Spark writes; the ledger's and the event log's are written by the client alone.
@@ -134,9 +134,8 @@ def _put(table: DeltaTable, value: str) -> bool:
         return metadata_commit.put(table, PROPERTY, value)
     before = table.version()
     try:  # delta-rs alone has S3's conditional writes here; what it commits by this is the metadata alone, too
-        table.alter.set_table_description(
-            table.metadata().description or "", commit_properties=CommitProperties(max_commit_retries=0)
-        )
+        known = CommitProperties(max_commit_retries=0, custom_metadata={PROPERTY: value})
+        table.alter.set_table_description(table.metadata().description or "", commit_properties=known)
     except CommitFailedError:
         if tables.table_at(table.table_uri).version() == before:
             raise

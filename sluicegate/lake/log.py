@@ -19,6 +19,9 @@ from sluicegate.storage import filesystems
 # Key of our facts in a commit's userMetadata: other writers have metadata of their own.
 METADATA = "sluicegate"
 
+# Property that a fence sets, and key of the commitInfo of one that sets none; see lake/fence.py.
+FENCE = "sluicegate.fence"
+
 # First bytes of a log entry that tell it from any other: the entry of a large write has megabytes of files.
 HEAD = 64 * 1024
 
@@ -39,6 +42,7 @@ class Commit:
         overwrites: whether it was an overwrite.
         partly: whether the overwrite had a predicate (``replaceWhere``).
         restored_to: target version of a RESTORE by version.
+        fence: whether it is a fence of ours, which changes nothing that anybody reads.
     """
 
     version: int
@@ -49,6 +53,7 @@ class Commit:
     overwrites: bool
     partly: bool
     restored_to: int | None = None
+    fence: bool = False
 
 
 def commits(table: DeltaTable, limit: int | None = None) -> Iterator[Commit]:
@@ -131,7 +136,17 @@ def _commit(version: int, entry: Mapping[str, Any]) -> Commit:
         overwrites=str(parameters.get("mode", "Append")) == "Overwrite",
         partly=str(parameters.get("predicate") or "[]") not in ("[]", "true"),
         restored_to=None if restored is None else int(restored),
+        fence=FENCE in entry or _properties(parameters) == {FENCE},
     )
+
+
+def _properties(parameters: Mapping[str, Any]) -> set[str]:
+    """Names of the properties that a commit set."""
+    try:
+        properties = json.loads(parameters.get("properties") or "{}")
+    except (TypeError, ValueError):  # another program writes them in another form
+        return set()
+    return {*properties} if isinstance(properties, dict) else set()
 
 
 def actions(uri: str, version: int, *, added: bool = True) -> Iterator[dict[str, Any]]:

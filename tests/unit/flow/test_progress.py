@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,12 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from sluicegate.errors import SluicegateError
 from sluicegate.flow import batch as flow_batch
-from sluicegate.flow import histories
+from sluicegate.flow import histories, source_changes
 from sluicegate.flow.delivery import Delivery
 from sluicegate.flow.model import Flow, Progress
 from sluicegate.flow.progress import progress
 from sluicegate.flow.report import TableReport
-from sluicegate.lake import log, offsets
+from sluicegate.lake import fence, log, metadata_commit, offsets
 from sluicegate.lake.table import Tables
 
 pytestmark = pytest.mark.unit
@@ -174,6 +175,49 @@ def test_a_lookup_that_changed_is_followed_or_read_whole(tmp_path: Path, followe
     assert as_of_run.kind == "idle"
     retried = history.now(followed=frozenset(), as_of_run=frozenset({"l"}), retries=True)
     assert (retried.kind, retried.retry, retried.reprocesses) == ("incremental", True, True)
+
+
+def fence_off(*uris: str) -> None:
+    """Commits what keeps out a server that may still write for a run whose client is gone."""
+    for uri in uris:
+        assert metadata_commit.put(DeltaTable(uri), fence.PROPERTY, uuid.uuid4().hex)
+
+
+@pytest.mark.parametrize("about", [{"by_record": True}, {"row_deltas": True}])
+def test_a_fence_is_no_version_to_be_read(tmp_path: Path, about: dict[str, Any]) -> None:
+    history = made(tmp_path, inputs={"l": str(tmp_path / "lookup")}, followed=frozenset({"l"}), **about)
+    for _ in range(2):
+        fence_off(history.source, history.lookup)
+        now = history.now()
+        assert (now.kind, now.since, now.until, dict(now.changed), now.why) == ("idle", 0, 0, {}, "")
+    retried = history.now(followed=frozenset(), as_of_run=frozenset({"l"}), retries=True)
+    assert (retried.kind, retried.retry) == ("idle", False)
+    history.add()
+    now = history.now()
+    assert (now.kind, now.until, dict(now.changed), now.versions) == ("incremental", 3, {}, {"l": 0})
+    history.run()
+    history.add(history.lookup)
+    assert history.now().changed == {"l": 0}
+    history.run()
+    assert history.now().kind == "idle"
+
+
+def test_after_FENCE_SECONDS_a_fence_is_a_version_like_any_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its entry may be cleaned away soon, and an offset before it could not be continued then."""
+    history = made(tmp_path, inputs={"l": str(tmp_path / "lookup")}, by_record=True, followed=frozenset({"l"}))
+    fence_off(history.source, history.lookup)
+    monkeypatch.setattr(source_changes, "FENCE_SECONDS", -1)
+    assert (history.now().kind, history.now().until, history.now().why) == ("incremental", 1, "l changed")
+    history.run()
+    assert history.now().kind == "idle"
+
+
+def test_properties_that_others_set_are_no_fence(tmp_path: Path) -> None:
+    history = made(tmp_path, by_record=True)
+    DeltaTable(history.source).alter.set_table_properties({"delta.logRetentionDuration": "interval 60 days"})
+    assert (history.now().kind, history.now().until) == ("incremental", 1)
 
 
 def test_a_run_that_was_stopped_in_the_middle_is_made_up_for(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from sluicegate.errors import SluicegateError
 from sluicegate.flow import histories, stream_progress
 from sluicegate.flow.model import Flow, Progress
 from sluicegate.flow.progress import progress
-from sluicegate.lake import log, offsets
+from sluicegate.lake import fence, log, metadata_commit, offsets
 from sluicegate.lake.table import Tables
 
 pytestmark = pytest.mark.unit
@@ -94,6 +94,14 @@ def test_a_new_flow_is_read_whole_and_one_that_is_gone_takes_its_records_along(t
     assert now.replaced == ("b",)
     history.run()
     assert (history.now().kind, history.now().removed) == ("idle", ())
+
+
+def test_a_fence_of_a_source_is_no_version_to_be_read(tmp_path: Path) -> None:
+    history = made(tmp_path, "a", "b")
+    assert metadata_commit.put(DeltaTable(history.uri("b")), fence.PROPERTY, "x")
+    assert (history.now().kind, work(history.now())) == ("idle", {})
+    history.add("b")
+    assert work(history.now()) == {"b": (0, 2)}
 
 
 def test_a_flow_without_its_table_waits_alone(tmp_path: Path) -> None:

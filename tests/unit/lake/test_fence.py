@@ -77,6 +77,7 @@ def test_a_fence_leaves_all_as_it_is_but_one_property(lake: Lake, uri: str) -> N
     now = commit[1]["metaData"]
     assert now.pop("configuration").pop(fence.PROPERTY)
     assert now == {name: value for name, value in was.items() if name != "configuration"}
+    assert [one.fence for one in log.commits(after)] == [True, False]
     assert after.metadata().configuration["delta.enableChangeDataFeed"] == "true"
     assert not list((Path(uri) / "_delta_log").glob(".*")), "nothing is left beside the log"
     fenced(lake)
@@ -210,3 +211,4 @@ def test_a_fence_on_s3_is_the_metadata_alone(server: str) -> None:
     assert after.protocol() == before.protocol()
     assert {name for action in log.actions(uri, 1) for name in action} == {"commitInfo", "metaData"}
     assert after.metadata().description == "of beats"
+    assert [one.fence for one in log.commits(after)] == [True, False]
