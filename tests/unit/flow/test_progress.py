@@ -19,7 +19,7 @@ from sluicegate.flow.delivery import Delivery
 from sluicegate.flow.model import Flow, Progress
 from sluicegate.flow.progress import progress
 from sluicegate.flow.report import TableReport
-from sluicegate.lake import fence, log, metadata_commit, offsets
+from sluicegate.lake import fence, log, metadata_commit, offsets, tables
 from sluicegate.lake.table import Tables
 
 pytestmark = pytest.mark.unit
@@ -146,6 +146,31 @@ def test_a_source_that_is_older_than_what_was_taken(tmp_path: Path) -> None:
     (Path(history.source) / "_delta_log" / f"{1:020}.json").unlink()
     with pytest.raises(SluicegateError, match="older than the version that was read last"):
         history.now()
+
+
+def test_what_is_committed_while_tables_are_opened_is_the_next_run_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A whole run between the two openings: its offset must not come without the version that it names."""
+    history = made(tmp_path)
+    opened = list[str]()
+    delta_table = tables.delta_table
+
+    def between(uri: str, version: int | None = None) -> DeltaTable | None:
+        opened.append(uri)
+        if len(opened) == 2:
+            with monkeypatch.context() as outside:
+                outside.setattr(tables, "delta_table", delta_table)
+                history.add()
+                history.run()
+        return delta_table(uri, version)
+
+    monkeypatch.setattr(tables, "delta_table", between)
+    now = history.now()
+    assert {*opened[:2]} == {history.source, history.target}
+    assert (now.kind, now.since, now.until) == ("incremental", 0, 1)
+    monkeypatch.undo()
+    assert history.now().kind == "idle"
 
 
 def test_a_log_that_tells_nothing_and_a_restore(tmp_path: Path) -> None:
