@@ -106,6 +106,26 @@ def landed_at(at: layout.Lake, name: str, ledger: DeltaTable, places: Iterable[s
     return {row["place"]: facts_of(row) for row in rows}
 
 
+def arrivals_of(entries: pa.Table, away: pa.Table) -> dict[int, tuple[str, int]]:
+    """Path and arrival, as they landed, of files that were read again by their addresses in the archive, by row."""
+    renews = pc.is_in(entries["action"], value_set=pa.array(["replace", "reset", "drop"]))
+    places = away["place"].combine_chunks().drop_null()
+    rows = pc.indices_nonzero(pc.and_(renews, pc.is_in(entries["path"], value_set=places))).to_pylist()
+    if not rows:
+        return {}
+    landed = {row["place"]: facts_of(row) for row in away.filter(pc.is_valid(away["place"])).to_pylist()}
+    names = pa.array(sorted({path for path, _, _ in landed.values()}), pa.string())
+    copied = {*entries.filter(pc.equal(entries["action"], "read"))["path"].to_pylist()} & landed.keys()
+    begun: dict[str, int] = {}
+    arrivals: dict[Facts, int] = {}
+    for entry in entries.filter(pc.is_in(entries["path"], value_set=names)).to_pylist():
+        begun[entry["path"]] = begun.get(entry["path"], -1) + (entry["action"] == "read")
+        arrivals[facts_of(entry)] = max(begun[entry["path"]], 0)
+    by_row = {row: entries["path"][row].as_py() for row in rows}
+    wanted = {row: landed[place] for row, place in by_row.items() if place not in copied}
+    return {row: (facts[0], arrivals[facts]) for row, facts in wanted.items() if facts in arrivals}
+
+
 class Places:
     """Set of archive addresses in use; each lookup is a filtered read, so a million of them are never loaded."""
 

@@ -13,14 +13,9 @@ https://docs.databricks.com/aws/en/ingestion/cloud-object-storage/auto-loader/op
 
 from __future__ import annotations
 
-import errno
-import hashlib
-import os
-import shutil
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -31,7 +26,7 @@ from sluicegate import _faults
 from sluicegate.console import files
 from sluicegate.lake import layout
 from sluicegate.lake.table import Tables
-from sluicegate.landing import archive, file_status, folders, ledger_index
+from sluicegate.landing import archive, file_moves, file_status, folders, ledger_index
 from sluicegate.landing import ledger as landing_ledger
 from sluicegate.landing.readers import Readers, nobody
 from sluicegate.storage import durable, filesystems
@@ -231,7 +226,7 @@ def _removal(table: BronzeTable, folder: str, file: dict[str, Any], taken: Conta
     if table.cleanSource == "DELETE":
         return {**file, "mode": "DELETE", "place": None}
     relative = file["path"][len(folder) :].lstrip("/")
-    place = _destination(file, f"{str(table.cleanSourceMoveDestination).rstrip('/')}/{relative}", taken)
+    place = file_moves.destination(file, f"{str(table.cleanSourceMoveDestination).rstrip('/')}/{relative}", taken)
     return {**file, "mode": "MOVE" if place else archive.GONE, "place": place}
 
 
@@ -243,11 +238,11 @@ def _carry_out(removal: dict[str, Any], done: Cleaned) -> dict[str, Any] | None:
         if found is not None and found != (removal["size"], removal["modification_time"]):
             return None  # it was written again since it was announced
         if removal["mode"] == "MOVE":
-            removal = _move(removal)
+            removal = file_moves.move(removal)
         elif found is not None:
             fs, root = filesystems.opened(path)
             fs.rm_file(root)
-    except _Changed:
+    except file_moves.Changed:
         return None
     except Exception as error:  # each store has errors of its own, and the rows are safe
         done.left[path] = str(error)
@@ -255,138 +250,6 @@ def _carry_out(removal: dict[str, Any], done: Cleaned) -> dict[str, Any] | None:
     _faults.point("clean.after_removal")
     done.removed += found is not None
     return removal
-
-
-class _Changed(Exception):
-    """The file was written again while it was being moved."""
-
-
-def _destination(file: Mapping[str, Any], wanted: str, taken: Container[str]) -> str | None:
-    """Where to move a file: ``wanted``, or a numbered name if another file is there; None if the file is gone.
-
-    A kill may leave the file at both addresses or only at the new one. It is then recognised by its content or, if
-    the original is gone, by its size and, on local disk, its modification time.
-    """
-    number = 0
-    gone = filesystems.file(file["path"]) is None  # checked first: if another run has moved it, the target exists
-    while True:
-        place = _numbered(wanted, number)
-        number += 1
-        size = _size(place)
-        if size is None and gone:
-            return None
-        if place in taken:  # also by a file that is about to be moved there
-            continue
-        if size is None or (size == file["size"] and _is_it(file, place)):
-            return place
-
-
-def _move(removal: dict[str, Any]) -> dict[str, Any]:
-    """Move a file to its destination, never over another one; return its archive row, ``GONE`` if it is nowhere."""
-    path, place = removal["path"], removal["place"]
-    gone = filesystems.file(path) is None
-    size = _size(place)
-    if size is None and gone:
-        return {**removal, "mode": archive.GONE, "place": None}
-    if size is None:
-        _copy(path, place)
-        _faults.point("clean.between_copy_and_removal")
-        if not _whole(removal, place):
-            fs, root = filesystems.opened(place)
-            fs.rm_file(root)
-            raise _Changed
-    elif size != removal["size"] or not _is_it(removal, place):
-        raise FileExistsError(errno.EEXIST, "another file has come to lie there", place)
-    _remove(removal)
-    return removal
-
-
-def _numbered(wanted: str, number: int) -> str:
-    """``a/b.json.gz``, then ``a/b.1.json.gz`` and so on."""
-    folder, _, name = wanted.rpartition("/")
-    stem, dot, suffix = name.partition(".")
-    return wanted if number == 0 else f"{folder}/{stem}.{number}{dot}{suffix}"
-
-
-def _size(path: str) -> int | None:
-    found = filesystems.file(path)
-    return None if found is None else found[0]
-
-
-def _remove(file: Mapping[str, Any]) -> None:
-    if filesystems.file(file["path"]) == (file["size"], file["modification_time"]):
-        fs, root = filesystems.opened(file["path"])
-        fs.rm_file(root)
-
-
-def _copy(path: str, place: str) -> None:
-    """Copy a file atomically to another address; a local copy keeps its modification time."""
-    if layout.is_local(path) and layout.is_local(place):
-        target = Path(layout.local_path(place))
-        made = [folder for folder in target.parents if not folder.exists()]
-        target.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            if os.path.islink(path):
-                raise OSError(errno.ELOOP, "the content is to be kept, not the link")
-            os.link(path, target)  # at once, and never over another file
-        except FileExistsError:
-            raise
-        except OSError:  # another disk, or one without links
-            # A hash: the file's own name may have the maximum length, and other tables may have files of that name.
-            half = target.with_name(f".{hashlib.sha256(path.encode()).hexdigest()[:16]}.part")
-            half.unlink(missing_ok=True)  # left by a killed run; may be a hard link to the archived file
-            shutil.copy2(path, half)
-            _settle(half)
-            _name(half, target)
-        for folder in {target.parent, *(one.parent for one in made)}:
-            _settle(folder)
-        return
-    (here, source), (away, root) = filesystems.opened(path), filesystems.opened(place)
-    away.makedirs(away._parent(root), exist_ok=True)
-    if type(here) is type(away) and here == away:
-        here.cp_file(source, root)
-    else:
-        with here.open(source, "rb") as read, away.open(root, "wb") as write:
-            shutil.copyfileobj(read, write, 1 << 20)
-        if layout.is_local(place):
-            _settle(Path(layout.local_path(place)))
-            _settle(Path(layout.local_path(place)).parent)
-
-
-def _name(half: Path, target: Path) -> None:
-    """Give a file its final name, never over another file; without hard links this is check-then-rename, a race."""
-    try:
-        os.link(half, target)
-    except FileExistsError:
-        half.unlink()
-        raise
-    except OSError:
-        half.rename(target)
-        return
-    half.unlink()
-
-
-def _settle(path: Path) -> None:
-    """Fsync a file or a folder, before the original is removed."""
-    opened = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
-
-
-def _whole(file: Mapping[str, Any], place: str) -> bool:
-    """Whether the copy has the content that was read. If the original is gone by now, the copy is all that is left."""
-    facts = (file["size"], file["modification_time"])
-    if layout.is_local(place) and layout.is_local(file["path"]):
-        return filesystems.file(place) == facts
-    return _size(place) == file["size"] and filesystems.file(file["path"]) in (None, facts)
-
-
-def _is_it(file: Mapping[str, Any], place: str) -> bool:
-    if filesystems.file(file["path"]) is not None:
-        return filesystems.digest(file["path"]) == filesystems.digest(place)
-    return not layout.is_local(place) or filesystems.file(place) == (file["size"], file["modification_time"])
 
 
 def sweep(

@@ -252,7 +252,7 @@ def _statuses(entries: pa.Table, became: pa.Table, away: pa.Table) -> pa.Table:
     for column in BECAME:
         entries = entries.append_column(column, pc.take(became[column], row))
     return (
-        _with_archive(_with_states(entries, _renamed(entries), _archived_arrivals(entries, away)), away)
+        _with_archive(_with_states(entries, _renamed(entries), archive.arrivals_of(entries, away)), away)
         .select(STATUSES.names)
         .cast(STATUSES)
     )
@@ -297,26 +297,6 @@ def _with_states(entries: pa.Table, renamed: pa.Table, archived: Mapping[int, tu
     kinds = pc.make_struct(skipped, moved, waiting, dropped, replaced, read)
     words = ("skipped", "moved", "waiting", "dropped", "replaced", "ingested", "failed")
     return entries.append_column("state", pc.case_when(kinds, *words))
-
-
-def _archived_arrivals(entries: pa.Table, away: pa.Table) -> dict[int, tuple[str, int]]:
-    """Path and arrival, as they landed, of files that were read again by their addresses in the archive, by row."""
-    renews = pc.is_in(entries["action"], value_set=pa.array(["replace", "reset", "drop"]))
-    places = away["place"].combine_chunks().drop_null()
-    rows = pc.indices_nonzero(pc.and_(renews, pc.is_in(entries["path"], value_set=places))).to_pylist()
-    if not rows:
-        return {}
-    landed = {row["place"]: archive.facts_of(row) for row in away.filter(pc.is_valid(away["place"])).to_pylist()}
-    names = pa.array(sorted({path for path, _, _ in landed.values()}), pa.string())
-    copied = {*entries.filter(pc.equal(entries["action"], "read"))["path"].to_pylist()} & landed.keys()
-    begun: dict[str, int] = {}
-    arrivals: dict[archive.Facts, int] = {}
-    for entry in entries.filter(pc.is_in(entries["path"], value_set=names)).to_pylist():
-        begun[entry["path"]] = begun.get(entry["path"], -1) + (entry["action"] == "read")
-        arrivals[archive.facts_of(entry)] = max(begun[entry["path"]], 0)
-    by_row = {row: entries["path"][row].as_py() for row in rows}
-    wanted = {row: landed[place] for row, place in by_row.items() if place not in copied}
-    return {row: (facts[0], arrivals[facts]) for row, facts in wanted.items() if facts in arrivals}
 
 
 def _as_landed(entries: pa.Table, archived: Mapping[int, tuple[str, int]]) -> pa.Table:

@@ -24,7 +24,7 @@ from sluicegate.definition.bronze import DELETE_AT_LEAST
 from sluicegate.errors import DefinitionError
 from sluicegate.lake import tables as lake_tables
 from sluicegate.landing import archive as archives
-from sluicegate.landing import clean_source, file_status
+from sluicegate.landing import clean_source, file_moves, file_status
 from sluicegate.settings import Settings
 from sluicegate.storage import durable
 from sluicegate.storage.filesystems import file
@@ -65,8 +65,8 @@ def text_at(path: str) -> str | None:
 
 def moved(file: dict[str, Any], wanted: str, taken: Container[str]) -> str | None:
     """Move a file as a cleaning does; its new address, None if it is gone."""
-    place = clean_source._destination(file, wanted, taken)
-    return None if place is None else clean_source._move({**file, "mode": "MOVE", "place": place})["place"]
+    place = file_moves.destination(file, wanted, taken)
+    return None if place is None else file_moves.move({**file, "mode": "MOVE", "place": place})["place"]
 
 
 def test_a_file_moves_and_none_is_written_over(stores: tuple[str, str]) -> None:
@@ -119,14 +119,14 @@ def test_a_file_that_another_pipeline_archives_meanwhile_is_not_written_over(
     tmp_path: Path, other_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entry = write(str(tmp_path / "in/a.json"), "one")
-    settle = clean_source._settle
+    settle = file_moves._settle
 
     def settled(path: Path) -> None:
         settle(path)
         if path.suffix == ".part":
             (other_disk / "a.json").write_text("of another")
 
-    monkeypatch.setattr(clean_source, "_settle", settled)
+    monkeypatch.setattr(file_moves, "_settle", settled)
     with pytest.raises(FileExistsError):
         moved(entry, str(other_disk / "a.json"), ())
     assert (other_disk / "a.json").read_text() == "of another"
@@ -168,7 +168,7 @@ def test_an_equal_file_of_another_day_has_its_own_place(stores: tuple[str, str])
 def test_a_file_that_changes_meanwhile_stays(stores: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     landing, archive = stores
     file = write(f"{landing}/x.json", "one")
-    copy = clean_source._copy
+    copy = file_moves._copy
 
     def slow(path: str, place: str) -> None:
         copy(path, place)
@@ -176,9 +176,9 @@ def test_a_file_that_changes_meanwhile_stays(stores: tuple[str, str], monkeypatc
         fs.rm_file(root)
         write(path, "three")
 
-    monkeypatch.setattr(clean_source, "_copy", slow)
+    monkeypatch.setattr(file_moves, "_copy", slow)
     if "://" in archive:  # nobody can tell which of the two the copy is of
-        with pytest.raises(clean_source._Changed):
+        with pytest.raises(file_moves.Changed):
             moved(file, f"{archive}/x.json", ())
         assert text_at(f"{archive}/x.json") is None
     else:
@@ -189,15 +189,15 @@ def test_a_file_that_changes_meanwhile_stays(stores: tuple[str, str], monkeypatc
 
 def test_a_file_that_is_written_on_meanwhile_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In place: a link to it would change as well."""
-    file, copy = write(str(tmp_path / "x.json"), "one"), clean_source._copy
+    file, copy = write(str(tmp_path / "x.json"), "one"), file_moves._copy
 
     def slow(path: str, place: str) -> None:
         copy(path, place)
         with open(path, "a") as more:
             more.write("two")
 
-    monkeypatch.setattr(clean_source, "_copy", slow)
-    with pytest.raises(clean_source._Changed):
+    monkeypatch.setattr(file_moves, "_copy", slow)
+    with pytest.raises(file_moves.Changed):
         moved(file, str(tmp_path / "out/x.json"), ())
     assert (text_at(file["path"]), text_at(str(tmp_path / "out/x.json"))) == ("onetwo", None)
 
@@ -205,13 +205,13 @@ def test_a_file_that_is_written_on_meanwhile_stays(tmp_path: Path, monkeypatch: 
 def test_another_that_takes_it_away_meanwhile(stores: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """The copy is all that is left of the file then."""
     landing, archive = stores
-    file, copy = write(f"{landing}/x.json", "one"), clean_source._copy
+    file, copy = write(f"{landing}/x.json", "one"), file_moves._copy
 
     def slow(path: str, place: str) -> None:
         copy(path, place)
-        clean_source._remove(file)
+        file_moves._remove(file)
 
-    monkeypatch.setattr(clean_source, "_copy", slow)
+    monkeypatch.setattr(file_moves, "_copy", slow)
     assert moved(file, f"{archive}/x.json", ()) == f"{archive}/x.json"
     assert text_at(f"{archive}/x.json") == "one"
 
@@ -235,7 +235,7 @@ def test_a_copy_is_on_the_disk_before_the_file_is_removed(
     """Or a loss of power would leave neither."""
     landing, archive = stores
     events: list[str] = []
-    sync, remove = os.fsync, clean_source._remove
+    sync, remove = os.fsync, file_moves._remove
 
     def synced(opened: int) -> None:
         events.append(os.readlink(f"/proc/self/fd/{opened}"))
@@ -246,7 +246,7 @@ def test_a_copy_is_on_the_disk_before_the_file_is_removed(
         remove(entry)
 
     monkeypatch.setattr(os, "fsync", synced)
-    monkeypatch.setattr(clean_source, "_remove", removed)
+    monkeypatch.setattr(file_moves, "_remove", removed)
     entry = write(f"{landing}/x.json", "one")
     place = moved(entry, f"{archive}/new/folder/x.json", ())
     assert place is not None
@@ -405,14 +405,14 @@ def test_files_that_cannot_go_yet_are_looked_at_until_they_can(tmp_path: Path, m
     landed = Landed(tmp_path)
     for name in ("a.json", "b.json", "c.json"):
         landed.take(name)
-    copy = clean_source._copy
+    copy = file_moves._copy
 
     def refuses(path: str, place: str) -> None:
         if path.endswith("/b.json"):
             raise PermissionError("not this one")
         copy(path, place)
 
-    monkeypatch.setattr(clean_source, "_copy", refuses)
+    monkeypatch.setattr(file_moves, "_copy", refuses)
     done = landed.clean()
     assert (done.removed, [*done.left.values()]) == (2, ["not this one"])
     assert (landed.mark(), landed.due()) == (1, ["b.json"])
@@ -545,10 +545,10 @@ def test_a_destination_that_others_took_since_it_was_announced_is_not_written_ov
 ) -> None:
     landing, archive = stores
     file = write(f"{landing}/x.json", "one")
-    place = clean_source._destination(file, f"{archive}/x.json", ())
+    place = file_moves.destination(file, f"{archive}/x.json", ())
     write(f"{archive}/x.json", "two")
     with pytest.raises(FileExistsError):
-        clean_source._move({**file, "mode": "MOVE", "place": place})
+        file_moves.move({**file, "mode": "MOVE", "place": place})
     assert (text_at(f"{landing}/x.json"), text_at(f"{archive}/x.json")) == ("one", "two")
     assert moved(file, f"{archive}/x.json", ()) == f"{archive}/x.1.json"
 
