@@ -116,6 +116,7 @@ def reload(
     *,
     files: Sequence[str] = (),
     pattern: str | None = None,
+    archived: bool = False,
     confirm: Callable[[ReloadPreview], bool] | None = None,
     tell: Callable[[str], None] = silent,
 ) -> list[RunReport]:
@@ -126,6 +127,8 @@ def reload(
         table: name of a bronze table.
         files: names below the landing folder, or paths as the ledger has them.
         pattern: pattern that names below the landing folder must match.
+        archived: whether to read files in the archive that the ledger does not know: those of ``files``, by their
+            addresses, or all.
         confirm: gets what would be read before anything is written; where it returns False, nothing is done.
         tell: takes each line that the job says to people.
 
@@ -143,8 +146,9 @@ def reload(
     from sluicegate.landing import reread
     from sluicegate.run import submit
 
-    chosen = reread.chosen(files, pattern)
-    subject = (table, bronze_table(pipeline, table), Lake(pipeline.settings.lake, pipeline.name))
+    known = bronze_table(pipeline, table)
+    chosen = reread.chosen(files, pattern, pipeline, table, archived=archived)
+    subject = (table, known, Lake(pipeline.settings.lake, pipeline.name))
     preview = ReloadPreview(chosen.discover(*subject).paths, chosen.missing(*subject))
     agreed = confirm is None or confirm(preview)
     if not (agreed and preview.files):

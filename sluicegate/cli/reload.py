@@ -26,6 +26,9 @@ def reload(
         list[str] | None, typer.Option("--files", help="A file below the landing folder; repeatable.")
     ] = None,
     pattern: Annotated[str | None, typer.Option("--pattern", help="Pattern that names below it must match.")] = None,
+    archived: Annotated[
+        bool, typer.Option("--archived", help="Read files of the archive that the ledger does not know.")
+    ] = False,
     *,
     settings: Settings,
     as_json: JsonOption = False,
@@ -42,7 +45,9 @@ def reload(
 
     definition = api.load(pipeline, settings)
     tell = printer(as_json, quiet=True)
-    reports = api.reload(definition, table, files=files or (), pattern=pattern, confirm=confirm, tell=tell)
+    reports = api.reload(
+        definition, table, files=files or (), pattern=pattern, archived=archived, confirm=confirm, tell=tell
+    )
     if not reports:
         show_json({"files": 0}) if as_json else say("no file matches; Spark was not started")
     elif as_json:

@@ -26,6 +26,7 @@ def parser(action: str) -> argparse.ArgumentParser:
         made.add_argument("--drop-missing", action="store_true", help="give up rows of files that cannot be read again")
     else:
         made.add_argument("--files", action="append", default=[], help="a file below the landing folder; repeatable")
+        made.add_argument("--archived", action="store_true", help="files of the archive that the ledger does not know")
         made.add_argument("--pattern", help="pattern that names below the landing folder must match")
     return made
 
@@ -39,6 +40,10 @@ def _run(action: str, arguments: argparse.Namespace) -> RunReport:
     pipeline, at, facts = base.subject(arguments)
     name = arguments.table
     bronze_table(pipeline, name)
-    reread = Reset(arguments.drop_missing) if action == "reset" else chosen(arguments.files, arguments.pattern)
+    if action == "reset":
+        finder = Reset(arguments.drop_missing).discover
+    else:
+        chosen_files = chosen(arguments.files, arguments.pattern, pipeline, name, archived=arguments.archived)
+        finder = chosen_files.discover
     with base.writing(at, str(facts.get("run_id") or f"{action} of {name}"), target=pipeline.settings.target):
-        return layer_job.Job(pipeline, at, "bronze", facts, only=name, finder=reread.discover).run()
+        return layer_job.Job(pipeline, at, "bronze", facts, only=name, finder=finder).run()

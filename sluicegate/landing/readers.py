@@ -119,6 +119,23 @@ def of(pipeline: Pipeline, name: str) -> list[Reader]:
     ]
 
 
+def sharing_archive(pipeline: Pipeline, name: str) -> list[Reader]:
+    """Other bronze tables, of all definitions, that move their files to the archive of a table."""
+    own = pipeline.bronze[name].cleanSourceMoveDestination
+    if own is None:
+        return []
+    return [
+        reader
+        for reader in _every(pipeline)
+        if (reader.pipeline, reader.name) != (pipeline.name, name)
+        and (reader.table is None or _moves_to(own, reader.table.cleanSourceMoveDestination))
+    ]
+
+
+def _moves_to(own: str, other: str | None) -> bool:
+    return other is not None and _overlap(_resolved(own), _resolved(other))
+
+
 def remarks(pipeline: Pipeline) -> list[str]:
     """What to tell of tables whose files are taken away, and read by others as well, before a run."""
     return [

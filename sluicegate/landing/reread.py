@@ -16,13 +16,13 @@ import pyarrow.compute as pc
 from sluicegate.console import files
 from sluicegate.errors import LandingMissing, UserError, Where
 from sluicegate.lake import layout, tables
-from sluicegate.landing import arrivals, discovery, file_status
+from sluicegate.landing import archived_files, arrivals, discovery, file_status
 from sluicegate.landing import ledger as landing_ledger
 from sluicegate.landing.table_files import Entry, Selected, TableFiles, to_table
 from sluicegate.storage.listings import FILES
 
 if TYPE_CHECKING:
-    from sluicegate.definition import BronzeTable
+    from sluicegate.definition import BronzeTable, Pipeline
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,42 @@ class Reload:
         """The reload as arguments of ``spark_jobs/reload.py``."""
         arguments = [f"--table={table}", *(f"--files={name}" for name in self.files)]
         return arguments if self.pattern is None else [*arguments, f"--pattern={self.pattern}"]
+
+
+@dataclass(frozen=True)
+class FromArchive:
+    """An entry of files in the archive that the ledger does not know.
+
+    Attributes:
+        files: their addresses; none means all.
+    """
+
+    files: tuple[str, ...] = ()
+
+    def discover(self, name: str, table: BronzeTable, at: layout.Lake) -> discovery.Discovery:
+        """Find the files to enter into the ledger (a ``landing.discovery.FileFinder``).
+
+        Raises:
+            LandingMissing: one of the files is not in the archive, or the ledger knows it.
+        """
+        unknown = archived_files.unknown(name, table, at)
+        missing = sorted({*self.files} - {*unknown["path"].to_pylist()})
+        if missing:
+            raise LandingMissing(
+                f"{missing[0]} is not in the archive of {name}, or its ledger knows it",
+                where=Where(table=name, file=missing[0]),
+                hint="`sluicegate status PIPELINE --verify` names the files that no ledger knows",
+            )
+        wanted = unknown if not self.files else unknown.filter(pc.field("path").isin(list(self.files)))
+        return _discovery([landing_ledger.to(landing_ledger.READ, wanted)])
+
+    def missing(self, *_: object) -> list[str]:
+        """None: what is not there cannot be in the archive."""
+        return []
+
+    def arguments(self, table: str) -> list[str]:
+        """The command as arguments of ``spark_jobs/reload.py``."""
+        return [f"--table={table}", "--archived", *(f"--files={name}" for name in self.files)]
 
 
 @dataclass(frozen=True)
@@ -245,12 +281,22 @@ def _discovery(
     return discovery.Discovery(new, nothing, nothing, whole=whole, copied=copied, remarks=tuple(remarks))
 
 
-def chosen(names: Sequence[str] | None, pattern: str | None) -> Reload:
-    """Reload of the named files; at least one name or a pattern is required, since all files are a reset.
+def chosen(
+    names: Sequence[str] | None, pattern: str | None, pipeline: Pipeline, table: str, *, archived: bool = False
+) -> Reload | FromArchive:
+    """Reload of the named files, or entry of files in the archive that the ledger does not know.
+
+    At least one name or a pattern is required for a reload, since all files are a reset.
 
     Raises:
-        UserError: neither names nor a pattern.
+        UserError: neither names nor a pattern, or an archive that other tables have as well.
     """
+    if archived:
+        if pattern is not None:
+            raise UserError("--pattern does not go with --archived", hint="name the files with --files")
+        if not names:
+            archived_files.demand_own(pipeline, table)
+        return FromArchive(tuple(names or ()))
     if not names and pattern is None:
         raise UserError("which files are to be read again?", hint="name them with --files, or --pattern; all: reset")
     return Reload(tuple(names or ()), pattern)

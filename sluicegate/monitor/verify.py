@@ -15,7 +15,7 @@ from sluicegate.flow import stream_progress
 from sluicegate.flow.finding import Finding
 from sluicegate.lake import layout, log, offsets, tables
 from sluicegate.landing import file_status, moved_files
-from sluicegate.monitor import verify_delta_source, verify_kafka
+from sluicegate.monitor import verify_archive, verify_delta_source, verify_kafka
 from sluicegate.schema.columns import FLOW, ROW
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ def findings(pipeline: Pipeline, settings: Settings, limit: int | None = None) -
             found += verify_kafka.findings(at, name)
         elif bronze.of_files:
             found += _of_files(at, name, limit)
+            found += verify_archive.findings(pipeline, name, at)
         else:
             refresh = f"sluicegate run {pipeline.name} --full-refresh {name}"
             wrong = verify_delta_source.verify(at, name, bronze.path)

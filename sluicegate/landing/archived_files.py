@@ -1,0 +1,103 @@
+"""Files in the archive of ``cleanSource`` that no ledger knows: moved after the backup that was put back, say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Set
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from sluicegate.errors import UserError, Where
+from sluicegate.lake import layout, tables
+from sluicegate.landing import archive, discovery, folders, readers
+from sluicegate.storage import filesystems, listings
+from sluicegate.storage.concurrent import each
+from sluicegate.storage.listings import FILES
+
+if TYPE_CHECKING:
+    from sluicegate.definition import BronzeTable, Pipeline
+
+# The number in the name of a file whose own name was taken in the archive.
+NUMBER = re.compile(r"^([^.]*)\.\d+(?=\.|$)")
+
+
+def unknown(name: str, table: BronzeTable, at: layout.Lake) -> pa.Table:
+    """Files in the archive of a bronze table that its ledger does not know (schema ``FILES``), by path.
+
+    A file is known if a run has recorded that it was moved there, if the ledger has its address, or if it has the name,
+    size and time of a file that the ledger has or that lies in landing.
+
+    Args:
+        name: the bronze table.
+        table: its definition.
+        at: the lake.
+
+    Raises:
+        OSError: the archive cannot be listed.
+    """
+    if table.cleanSourceMoveDestination is None or not table.of_files:
+        return FILES.empty_table()
+    archived, _ = folders.folder_of(table.cleanSourceMoveDestination)
+    try:
+        found = discovery.admitted(listings.files(archived), table, archived)
+    except FileNotFoundError:  # nothing was moved yet
+        return FILES.empty_table()
+    return _unknown_to(found.sort_by("path"), name, table, at)
+
+
+def unknown_to_all(pipeline: Pipeline, name: str, at: layout.Lake) -> pa.Table:
+    """Files in the archive of a bronze table that no table knows that moves its files there (schema ``FILES``)."""
+    found = unknown(name, pipeline.bronze[name], at)
+    for other in readers.sharing_archive(pipeline, name) if found.num_rows else ():
+        if other.table is not None:
+            found = _unknown_to(found, other.name, other.table, other.at)
+    return found
+
+
+def _unknown_to(found: pa.Table, name: str, table: BronzeTable, at: layout.Lake) -> pa.Table:
+    ledger = tables.delta_table(at.ledger(name))
+    if ledger is None or not found.num_rows:
+        return found
+    destination = str(table.cleanSourceMoveDestination).rstrip("/")
+    archived = folders.folder_of(destination)[0].rstrip("/")
+    places = [place for place in archive.table(at, name, ledger)["place"].to_pylist() if place]
+    entries = {archive.facts_of(entry) for entry in tables.dataset(ledger).to_table(FILES.names).to_pylist()}
+    known = {path for path, _, _ in entries}
+    known |= {re.sub(f"^{re.escape(destination)}(?=/)", lambda _: archived, place) for place in places}
+    left = [file for file in found.to_pylist() if file["path"] not in known]
+    landing = folders.home(at, name, table.path).folder
+    copies = each(partial(_is_copy, archived=archived, landing=landing, entries=entries), left)
+    return pa.Table.from_pylist([file for file, is_copy in zip(left, copies, strict=True) if not is_copy], FILES)
+
+
+def _is_copy(file: dict[str, Any], archived: str, landing: str, entries: Set[archive.Facts]) -> bool:
+    """Whether a file of the archive is one that the ledger has, or that lies in landing."""
+    below = file["path"][len(archived) :].lstrip("/")
+    folder, slash, own = below.rpartition("/")
+    facts = (file["size"], file["modification_time"])
+    for one in {own, NUMBER.sub(r"\1", own)}:
+        path = f"{landing.rstrip('/')}/{folder}{slash}{one}"
+        if (path, *facts) in entries or filesystems.file(path) == facts:
+            return True
+    return False
+
+
+def demand_own(pipeline: Pipeline, name: str) -> None:
+    """Refuse to take all files of an archive to which other tables move theirs.
+
+    Raises:
+        UserError: the table has no archive, or another table has the same.
+    """
+    destination = pipeline.bronze[name].cleanSourceMoveDestination
+    if destination is None:
+        raise UserError(f"{name} has no archive: its files are not moved", where=Where(table=name))
+    others = readers.sharing_archive(pipeline, name)
+    if others:
+        raise UserError(
+            f"files in {destination} may be of {', '.join(map(str, others))} as well",
+            where=Where(table=name),
+            cause="several tables move their files there, so one that no ledger knows may be of any of them",
+            hint="name those of this table with --files",
+        )
