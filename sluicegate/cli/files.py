@@ -72,6 +72,8 @@ def _show(source: BronzeTable, entries: Sequence[dict[str, Any]]) -> None:
         return
     empty = sum(entry["state"] == "ingested" and entry["rows"] == 0 for entry in entries) if source.of_files else 0
     said = f", {empty:,} of them without records" if empty else ""
+    skipped = sum(entry["state"] == "skipped" for entry in entries)
+    said += f", {skipped:,} of them skipped" if skipped else ""
     say("", f"{len(entries):,} {'files' if source.of_files else 'runs'}{said}")
 
 

@@ -135,6 +135,8 @@ def _would(definition: Pipeline, waiting: Plan, work: TableWork, news: set[str])
     follows = waiting.layers and before > min(LAYERS.index(layer) for layer in waiting.layers)
     if work.files:
         would = f"read {files(work.files)}"
+    elif work.skips:
+        would = f"skip {files(work.skips)} that were there before"
     elif work.unknown and now.kind != "incremental":
         would = "ask the brokers, and read what is new"
     elif now.kind == "incremental":

@@ -86,9 +86,14 @@ class Discovery:
         ]
 
     @property
+    def skips(self) -> int:
+        """Number of the files to enter that are not to be read."""
+        return int(pc.sum(pc.equal(self.new["action"], landing_ledger.SKIP)).as_py() or 0)
+
+    @property
     def bytes(self) -> int:
-        """Total size of the new files, in bytes."""
-        return pc.sum(self.new["size"]).as_py() or 0
+        """Total size of the files to read, in bytes."""
+        return pc.sum(self.new.filter(pc.not_equal(self.new["action"], landing_ledger.SKIP))["size"]).as_py() or 0
 
 
 def below(

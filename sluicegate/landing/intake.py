@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 
+from sluicegate.console import files
 from sluicegate.lake import compaction, layout
 from sluicegate.lake.table import Tables
 from sluicegate.landing import folders as landing_folders
@@ -57,9 +59,10 @@ def enter(
             return found
         try:
             if ledger is None:
-                ledger = landing_ledger._create(uri, _baseline(name, table, at), found.folders)
+                baseline = _baseline(name, table, at)
+                ledger = landing_ledger._create(uri, baseline, found.folders)
                 opened.refresh(uri)  # on purpose: it is there now, and what it has from the start is not new
-                found = found if table.includeExistingFiles else finder(name, table, at)
+                found = found if table.includeExistingFiles else _after(baseline, finder(name, table, at))
             _append(ledger, table, found)
             opened.refresh(uri)  # on purpose: the next reader of the handle is to see what was entered
             return found
@@ -67,6 +70,14 @@ def enter(
             if attempt == ATTEMPTS - 1:
                 raise
     raise AssertionError("unreachable")
+
+
+def _after(baseline: pa.Table, found: Discovery) -> Discovery:
+    """What was found, with a remark on the files that were there before."""
+    if not baseline.num_rows:
+        return found
+    skipped = f"{files(baseline.num_rows)} skipped that were there before the table: includeExistingFiles is false"
+    return replace(found, remarks=(*found.remarks, skipped))
 
 
 def _append(ledger: DeltaTable, table: BronzeTable, found: Discovery) -> None:
@@ -78,8 +89,8 @@ def _append(ledger: DeltaTable, table: BronzeTable, found: Discovery) -> None:
     sizes = (table.maxFilesPerTrigger, table.maxBytesPerTrigger)
     for chunk in landing_ledger.chunks(found.new, *((found.new.num_rows, None) if found.whole else sizes)):
         landing_ledger._append(ledger, chunk, found.how, found.command, folders)
-    for how, files in found.copied:
-        for chunk in landing_ledger.chunks(files, *sizes):
+    for how, those in found.copied:
+        for chunk in landing_ledger.chunks(those, *sizes):
             landing_ledger._append(ledger, chunk, how, None, folders)
 
 

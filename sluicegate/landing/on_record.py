@@ -10,6 +10,9 @@ from deltalake import DeltaTable
 from sluicegate.lake import layout, log, offsets, tables
 from sluicegate.lake.table import Tables
 
+# Action of an entry that is not read, as landing/ledger.py has it, which needs Arrow.
+SKIP = "skip"
+
 
 def none_failed(status_log: DeltaTable) -> bool:
     """Whether the statistics of a status log show that no file failed; else its rows are to be asked."""
@@ -17,6 +20,13 @@ def none_failed(status_log: DeltaTable) -> bool:
         nulls is not None and nulls == rows
         for nulls, rows in tables.statistics_rows(status_log, "null_count.error", "num_records")
     )
+
+
+def skipped(ledger: DeltaTable | None) -> int:
+    """Number of files that were there before the table and are not read, as ``includeExistingFiles`` is false."""
+    if ledger is None:
+        return 0
+    return sum(action == SKIP for action in ledger.scan(["action"]).read_all()["action"].to_pylist())
 
 
 def last_version(at: layout.Lake, name: str, bronze: DeltaTable, opened: Tables) -> int:

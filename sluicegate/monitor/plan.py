@@ -47,6 +47,8 @@ class TableWork:
         changed: files that changed after they were read.
         refused: files and folders in landing that are passed over: links that lead out of it, and what is unreadable.
         failed: files whose last reading failed and that the next run does not retry.
+        skips: files that the next run, the first one, leaves out: ``includeExistingFiles`` is false.
+        skipped: files that it has left out.
         behind: whether the status of files that a killed run read is not on record yet.
         versions: versions of a source Delta table that are not taken in yet.
         unknown: whether only a run can find out what waits, as only its JVM can ask Kafka's brokers.
@@ -63,6 +65,8 @@ class TableWork:
     refused: int = 0
     failed: int = 0
     behind: bool = False
+    skips: int = 0
+    skipped: int = 0
     versions: int = 0
     unknown: bool = False
     described: Change | None = None
@@ -81,12 +85,18 @@ class TableWork:
     @property
     def work(self) -> bool:
         """Whether a run would do anything for this table."""
-        return bool(self.files) or self.progress.work or self.behind or self.unknown or self.described is not None
+        return (
+            bool(self.files or self.skips)
+            or self.progress.work
+            or self.behind
+            or self.unknown
+            or self.described is not None
+        )
 
     @property
     def waits(self) -> bool:
         """Whether something arrived or changed that the table has not taken in, or may have."""
-        return bool(self.files) or self.progress.waits or self.behind or self.unknown
+        return bool(self.files or self.skips) or self.progress.waits or self.behind or self.unknown
 
     @property
     def state(self) -> str:
@@ -153,11 +163,12 @@ class Pending:
     def sentence(self) -> str:
         """The backlog in a sentence for people."""
         parts = [f"{files_(t.files)} of {human_bytes(t.bytes)} for {t.table}" for t in self.tables if t.files]
+        parts += [f"{files_(t.skips)} for {t.table} to be skipped" for t in self.tables if t.skips]
         parts += [f"{versions_(t.versions)} of a Delta table for {t.table}" for t in self.tables if t.versions]
         unknown = [t.table for t in self.tables if t.unknown]
         if unknown:
             parts.append(f"what the brokers have for {', '.join(unknown)}, which only a run asks")
-        behind = [t.table for t in self.tables if t.waits and not (t.files or t.versions or t.unknown)]
+        behind = [t.table for t in self.tables if t.waits and not (t.files or t.skips or t.versions or t.unknown)]
         described = [t.table for t in self.tables if t.described is not None]
         if described:
             parts.append(f"comments or properties of {', '.join(described)}")
@@ -174,9 +185,15 @@ class Pending:
         text = "waiting: " + "; ".join(parts) if parts else "nothing new: every landed file is in every table"
         but = [f"{files_(self.changed)} changed after being read"] if self.changed else []
         but += [f"{files_(failed)} could not be read"] if failed else []
+        skipped = sum(table.skipped for table in self.tables)
+        but += [f"{files_(skipped)} skipped that {_were(skipped)} there before the table"] if skipped else []
         refused = sum(table.refused for table in self.tables)
-        but += [f"{refused:,} in landing {'was' if refused == 1 else 'were'} passed over"] if refused else []
+        but += [f"{refused:,} in landing {_were(refused)} passed over"] if refused else []
         return f"{text}, but {' and '.join(but)} (see `sluicegate files`)" if but else text
+
+
+def _were(count: int) -> str:
+    return "was" if count == 1 else "were"
 
 
 def versions_(count: int) -> str:
@@ -258,12 +275,13 @@ def _of_files(flow: Flow, now: Progress, table: BronzeTable, at: layout.Lake, op
     """Work that waits for a bronze table of files."""
     name = flow.table
     behind = on_record.behind(at, name, opened)
+    skipped = 0 if table.includeExistingFiles else on_record.skipped(opened[at.ledger(name)].delta)
     if glance.nothing_new(name, table, at, opened):
-        return TableWork(flow, now, behind=behind)
+        return TableWork(flow, now, behind=behind, skipped=skipped)
     # Not above: with nothing to do neither is needed, and pyarrow takes longer to import than all the rest.
     from sluicegate.landing import discovery, file_status
 
     seen = discovery.discover(name, table, at, opened=opened)
-    counts = (seen.new.num_rows, seen.bytes, seen.settling.num_rows, seen.changed.num_rows)
+    counts = (seen.new.num_rows - seen.skips, seen.bytes, seen.settling.num_rows, seen.changed.num_rows)
     failed = _left(file_status.failed(at, name, table.fingerprint, opened), seen.new)
-    return TableWork(flow, now, *counts, len(seen.refused), failed, behind)
+    return TableWork(flow, now, *counts, len(seen.refused), failed, behind, skips=seen.skips, skipped=skipped)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from sluicegate.cli import app
+from sluicegate.definition import load
 from sluicegate.flow.model import Flow, Progress
+from sluicegate.lake.layout import Lake
 from sluicegate.lake.table_description import Change
-from sluicegate.monitor.plan import Pending, TableWork
+from sluicegate.landing import intake
+from sluicegate.monitor.plan import Pending, TableWork, pending
+from sluicegate.settings import Settings
 
 pytestmark = pytest.mark.unit
 
@@ -28,3 +35,33 @@ def test_what_only_brokers_know_is_a_reason_to_begin_a_run() -> None:
     waiting = Pending([replace(idle[0], unknown=True), idle[1]])
     assert (waiting.layers, waiting.late) == (["bronze", "silver"], ["bronze", "silver"])
     assert waiting.sentence() == "waiting: what the brokers have for a, which only a run asks"
+
+
+def test_files_that_were_there_before_the_table_are_counted_and_not_told_to_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pipelines/p").mkdir(parents=True)
+    (tmp_path / "pipelines/p/pipeline.yaml").write_text(
+        "name: p\nbronze:\n"
+        "  things: {path: '${landing}/x', format: json, settleSeconds: 0, includeExistingFiles: false}\n"
+    )
+    (tmp_path / "landing/x").mkdir(parents=True)
+    for number in (1, 2):
+        (tmp_path / f"landing/x/{number}.json").write_text("{}")
+    settings = Settings.of(str(tmp_path / "lake"), str(tmp_path / "landing"), tmp_path / "pipelines")
+    definition, at = load("p", settings), Lake(settings.lake, "p")
+    first = pending(definition, settings)
+    assert (first.files, first.bytes, first.layers) == (0, 0, ["bronze"])
+    assert first.sentence() == "waiting: 2 files for things to be skipped"
+    found = intake.enter("things", definition.bronze["things"], at)
+    assert found.remarks == ("2 files skipped that were there before the table: includeExistingFiles is false",)
+    assert "2 files skipped that were there before the table" in pending(definition, settings).sentence()
+    (tmp_path / "landing/x/3.json").write_text("{}")
+    later = pending(definition, settings)
+    assert later.files == 1
+    assert "2 files skipped that were there before the table" in later.sentence()
+    places = ["--lake", settings.lake, "--landing", settings.landing, "--pipelines", str(settings.pipelines)]
+    monkeypatch.setattr(sys, "argv", ["sluicegate", "files", "p", "things", *places])
+    with pytest.raises(SystemExit):
+        app.main()
+    assert "3 files, 2 of them skipped" in capsys.readouterr().out
