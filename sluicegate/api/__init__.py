@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sluicegate.api.chosen import copy_into, discard, reload, replay, reset
 from sluicegate.console import silent
-from sluicegate.errors import JobFailed, QueryError, UserError
+from sluicegate.errors import DefinitionError, JobFailed, PipelineMissing, QueryError, UserError
 from sluicegate.settings import Settings
 from sluicegate.storage import aws
 from sluicegate.storage.store_errors import translated
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sluicegate.definition import Layer, Pipeline
-    from sluicegate.errors import DefinitionError
     from sluicegate.flow.finding import Finding
     from sluicegate.flow.report import RunReport
     from sluicegate.flow.selection import Interval
@@ -46,11 +45,29 @@ def load(name: str, settings: Settings | None = None) -> Pipeline:
 
     Raises:
         PipelineMissing: there is no such pipeline.
+        PipelineRenamed: there is none of that name, or not yet, as it was renamed or is being renamed.
         DefinitionError: its definition has mistakes; ``mistakes`` has all of them.
     """
     from sluicegate import definition
 
-    return definition.load(name, settings or Settings.of())
+    settings = settings or Settings.of()
+    try:
+        return definition.load(name, settings)
+    except (PipelineMissing, DefinitionError) as error:
+        _demand_not_renamed(name, settings, done=isinstance(error, PipelineMissing))
+        raise
+
+
+def _demand_not_renamed(name: str, settings: Settings, *, done: bool) -> None:
+    """Checks that it is no rename by which a definition cannot be read; one that is ``done`` counts only if asked."""
+    from sluicegate.definition.fields import name_fault
+    from sluicegate.lake import layout, renamed
+
+    if name_fault(name) or not layout.is_local(settings.lake):
+        return
+    rename = renamed.recorded(settings.lake, name)
+    if rename is not None and (done or not rename.done):
+        renamed.demand_current(layout.Lake(settings.lake, name))
 
 
 @aws.briefly()

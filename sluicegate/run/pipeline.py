@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from sluicegate.console import files, program
 from sluicegate.errors import AccountingError, DamagedTable, PipelineMissing, UserError
 from sluicegate.flow.report import RunReport
-from sluicegate.lake import layout, log
+from sluicegate.lake import layout, log, renamed
 from sluicegate.lake.damage import files as damaged_files
 from sluicegate.monitor import plan
 from sluicegate.run import submit
@@ -52,10 +52,12 @@ def run(
 
     Raises:
         PipelineMissing: there is no such layer.
+        PipelineRenamed: the pipeline is being renamed, or its tables have another name by now.
         SluicegateError: a job failed; the layers after it were not run.
     """
     if layer is not None and layer not in layout.LAYERS:
         raise PipelineMissing(f"there is no layer {layer}", hint=f"the layers are {', '.join(layout.LAYERS)}")
+    renamed.demand_current(layout.Lake(settings.lake, pipeline.name))  # a job asks again, but not where nothing waits
     waiting = _settled(pipeline, settings, tell)
     layers = [one for one in waiting.layers if layer in (None, one)]
     if interval is not None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sluicegate import _faults
+from sluicegate import _faults, api
 from sluicegate.definition import load, yaml
 from sluicegate.errors import (
     LakeLocked,
@@ -109,6 +109,8 @@ def test_a_stop_leaves_what_the_same_command_completes(
         ):
             pytest.fail("it came in")
         assert caught.value.hint.startswith("sluicegate rename shop store")
+        with pytest.raises(PipelineRenamed, match="has not come to its end"):  # though nothing has landed
+            api.run(api.load(name, at))
         with pytest.raises(RenameRefused, match=r"shop to store has not come to its end|definition is that of shop"):
             rename("other", name, at) if not (at.pipelines / name).exists() else rename(name, "third", at)
     rename("shop", "store", at)
@@ -176,6 +178,8 @@ def test_runs_of_the_former_name_are_kept_out(at: Settings) -> None:
     ):
         pytest.fail("it came in")
     assert (caught.value.code, caught.value.exit_code) == ("SG221", 2)
+    with pytest.raises(PipelineRenamed, match="the tables of shop are those of store"):
+        api.load("shop", at)
     # A new pipeline of that name is let in by hand, as the message says.
     Path(str(caught.value.where.file)).unlink()
     with writing(lake(at, "shop"), "a run", target=""):
