@@ -147,7 +147,7 @@ class Channel:
                 take(f"{word['kind'] if word else ''} {text.lstrip()}")
                 head = head[: word.start()] if word else head
             if head or not token:  # something was printed before it without an end of its line
-                yield escaped(head)
+                yield escaped(head.expandtabs(4))
         for message in self._messages():
             take(message)
         if self._rest:  # the job ended in the middle of it

@@ -1,7 +1,8 @@
 """Spark's scratch: where its JVM keeps shuffles, spilled rows and blocks of uploads, in a folder of this user alone.
 
-Spark's default is the temporary folder, with the rights that umask gives: rows for everybody on the machine to read.
-https://spark.apache.org/docs/latest/configuration.html#application-properties (spark.local.dir)
+Spark's default is Java's temporary folder, with the rights that umask gives: rows for everybody on the machine to read.
+So Java gets another temporary folder. By ``spark.local.dir``, Spark would warn in each run that a cluster overrides it.
+https://spark.apache.org/docs/latest/configuration.html#application-properties
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from sluicegate.private_folders import PrivateFolder, remove_left
 # Variables that come before the setting: by Spark's own, and by those of YARN and of a standalone cluster's workers.
 NAMED = ("SPARK_LOCAL_DIRS", "LOCAL_DIRS", "SPARK_EXECUTOR_DIRS")
 SETTING = "spark.local.dir"
+
+# Java's property with its temporary folder, which is Spark's where there is no setting.
+TEMPORARY = "java.io.tmpdir"
 
 # Where S3A keeps the blocks of a file until they are uploaded.
 UPLOADS = "spark.hadoop.fs.s3a.buffer.dir"
@@ -38,20 +42,20 @@ def new_folder() -> str:
     return str(_folders[-1].path)
 
 
-def settings(folder: str) -> dict[str, str]:
-    """Settings of a Spark with its tasks on this machine, by which its scratch is in a folder."""
-    return {SETTING: folder, UPLOADS: f"{folder}/s3a"}
-
-
 def prepare(jvm: Any) -> None:
     """Give the JVM of spark-submit a private scratch, before its Spark starts, unless a setting names another place."""
     system = jvm.java.lang.System
     if system.getProperty(SETTING) or not (folder := new_folder()):
         return
-    system.setProperty(SETTING, folder)
+    system.setProperty(TEMPORARY, folder)
     if str(system.getProperty("spark.master") or "").startswith("local") and not system.getProperty(UPLOADS):
-        system.setProperty(UPLOADS, settings(folder)[UPLOADS])
+        system.setProperty(UPLOADS, uploads(folder))
     remove_at_end(jvm, folder)
+
+
+def uploads(folder: str) -> str:
+    """Where S3A keeps its blocks in a folder."""
+    return f"{folder}/s3a"
 
 
 def remove_at_end(jvm: Any, folder: str) -> None:

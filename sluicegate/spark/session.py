@@ -216,7 +216,9 @@ def session_inside(name: str, *jvm_options: str) -> SparkSession:
     conf = configuration.spark_conf(settings, long_lived=True)
     conf["spark.driver.extraJavaOptions"] = " ".join([conf["spark.driver.extraJavaOptions"], *jvm_options])
     folder = scratch.new_folder() if SparkSession.getActiveSession() is None else ""
-    conf |= scratch.settings(folder) if folder else {}
+    if folder:
+        conf["spark.driver.extraJavaOptions"] += f' "-D{scratch.TEMPORARY}={folder}"'
+        conf[scratch.UPLOADS] = scratch.uploads(folder)
     for key, value in conf.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()

@@ -17,6 +17,7 @@ import pytest
 from sluicegate.flow.report import ReportLines
 from sluicegate.lake import lock
 from sluicegate.lake.layout import LAYERS
+from sluicegate.private_folders import PREFIX
 from sluicegate.run import submit as run_submit
 from sluicegate.spark import submit as spark_submit
 from tests.conftest import ROOT, Workspace, beat
@@ -45,9 +46,9 @@ def free(workspace: Workspace) -> None:
         pass
 
 
-def killed(workspace: Workspace, job: str, point: str, before: list[str]) -> None:
+def killed(workspace: Workspace, job: str, point: str, before: list[str], scratch: str = "") -> None:
     """Kills a job at a point, by when some layers have reported."""
-    started = start(workspace, job, fault=point)
+    started = start(workspace, job, fault=point, scratch=scratch)
     output, _ = started.communicate(timeout=180)
     assert started.returncode == -signal.SIGKILL, output
     said = ReportLines()
@@ -57,10 +58,16 @@ def killed(workspace: Workspace, job: str, point: str, before: list[str]) -> Non
     free(workspace)
 
 
-def test_killed_between_the_commits_of_silver(heartbeats: Workspace) -> None:
-    """In the one Spark of a run, whose bronze has reported."""
-    killed(heartbeats, "run", "silver.between_commits", ["bronze"])
+def test_killed_between_the_commits_of_silver(heartbeats: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the one Spark of a run, whose bronze has reported. The next run removes what it has left in its scratch,
+    and nothing of its own is left."""
+    scratch = heartbeats.folder / "scratch"
+    scratch.mkdir()
+    killed(heartbeats, "run", "silver.between_commits", ["bronze"], str(scratch))
+    assert any(scratch.glob(f"{PREFIX}*/blockmgr-*"))
+    monkeypatch.setenv("TMPDIR", str(scratch))
     finish(heartbeats, "run")
+    assert list(scratch.glob(f"{PREFIX}*")) == []
     assert_right(heartbeats)
 
 

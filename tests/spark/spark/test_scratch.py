@@ -42,25 +42,26 @@ def test_a_job_gives_its_jvm_a_private_scratch_unless_one_is_named(
     system = jvm.java.lang.System
     for name in scratch.NAMED:
         monkeypatch.delenv(name, raising=False)
-    settings = ("spark.master", scratch.SETTING, scratch.UPLOADS)
+    settings, before = ("spark.master", scratch.SETTING, scratch.UPLOADS), system.getProperty(scratch.TEMPORARY)
     former = {name: value for name in settings if (value := system.clearProperty(name)) is not None}
     try:
         system.setProperty("spark.master", "local[2]")
         system.setProperty(scratch.SETTING, "/named")
         scratch.prepare(jvm)
-        assert system.getProperty(scratch.SETTING) == "/named"
+        assert system.getProperty(scratch.TEMPORARY) == before
         system.clearProperty(scratch.SETTING)
         with monkeypatch.context() as named:
             named.setenv("SPARK_LOCAL_DIRS", "/named")
             scratch.prepare(jvm)
-            assert system.getProperty(scratch.SETTING) is None
+        assert system.getProperty(scratch.TEMPORARY) == before
         scratch.prepare(jvm)
-        folder = Path(system.getProperty(scratch.SETTING))
+        folder = Path(system.getProperty(scratch.TEMPORARY))
+        assert folder != Path(before)
         assert mode(folder) == 0o700
         assert system.getProperty(scratch.UPLOADS) == f"{folder}/s3a"
         assert jvm.org.apache.spark.util.ShutdownHookManager.hasShutdownDeleteDir(jvm.java.io.File(str(folder)))
     finally:
         for name in settings:
             system.clearProperty(name)
-        for name, value in former.items():
+        for name, value in (former | {scratch.TEMPORARY: before}).items():
             system.setProperty(name, value)
