@@ -31,9 +31,10 @@ def findings(pipeline: Pipeline, settings: Settings) -> list[Finding]:
 
 def _of_table(at: layout.Lake, table: Path) -> list[Finding]:
     damaged = files.damaged_files(table)
-    newest = damages.newest_version(table)
+    newest, checkpoint = damages.newest_version(table), damages.of_checkpoint(table)
     # What a run sets aside, and makes again.
-    mend = f"sluicegate run {at.pipeline}" if damaged and all(one.version == newest for one in damaged) else ""
+    by_a_run = all(one.version == newest or one == checkpoint for one in damaged)
+    mend = f"sluicegate run {at.pipeline}" if by_a_run else ""
     name = table.name if table.parent.name in layout.LAYERS else f"{table.parent.name}/{table.name}"
     found = [Finding("wrong", name, str(one), mend) for one in damaged[:SHOWN]]
     if rest := len(damaged) - SHOWN:

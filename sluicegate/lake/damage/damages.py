@@ -107,6 +107,28 @@ def checkpoint_version(table: Path) -> int:
         return -1
 
 
+def of_checkpoint(table: Path) -> Damage | None:
+    """What is wrong with the newest checkpoint, by the log's pointer to it, if anything is.
+
+    What it has is in the log entries up to it as well, as long as these were not cleaned away.
+    """
+    version = checkpoint_version(table)
+    if version < 0:
+        return None
+    file = log_of(table) / f"{version:020d}.checkpoint.parquet"
+    if what := of_file(log_of(table), file.name, None):
+        return Damage(str(file), what, version)
+    if not file.exists() and not checkpoints(table, version):
+        return Damage(str(file), "is not there", version)
+    return None
+
+
+def checkpoints(table: Path, version: int) -> list[Path]:
+    """The files of the checkpoint of a version: one, or several parts."""
+    names = sorted(os.listdir(log_of(table)))
+    return [log_of(table) / name for name in names if name.startswith(f"{version:020d}.checkpoint.")]
+
+
 def in_log(table: Path, newest: int) -> Damage | None:
     """The newest damaged entry among those that readers of a version replay, if it is one that they would not notice.
 

@@ -18,20 +18,13 @@ from sluicegate.lake.damage.set_aside import local_tables
 
 
 def damaged_files(table: Path) -> list[Damage]:
-    """Log entries since the checkpoint, and data files of the newest version, that are not what was written.
+    """The checkpoint, log entries since it, and data files of the newest version, that are not what was written.
 
     Of a table whose log cannot be replayed the data files are not known.
     """
-    newest, oldest = damages.newest_version(table), damages.checkpoint_version(table)
-    found, actions = list[Damage](), list[tuple[int, dict[str, Any]]]()
-    for version in range(newest, min(oldest, newest), -1):
-        entry = damages.entry_of(table, version)
-        if not entry.exists():
-            break
-        if damage := damages.of_entry(entry, version):
-            found.append(damage)
-        else:
-            actions += [(version, action) for action in damages.read(entry)]
+    if damage := damages.of_checkpoint(table):
+        return [damage]
+    found, actions = _of_log(table)
     if found:
         return found
     try:
@@ -46,6 +39,21 @@ def damaged_files(table: Path) -> list[Damage]:
         if "cdc" in action and (what := damages.of_file(table, action["cdc"]["path"], action["cdc"].get("size"))):
             found.append(Damage(str(table / action["cdc"]["path"]), what, version))
     return found
+
+
+def _of_log(table: Path) -> tuple[list[Damage], list[tuple[int, dict[str, Any]]]]:
+    """Damaged log entries since the checkpoint, and the actions of the others with their versions; newest first."""
+    newest, oldest = damages.newest_version(table), damages.checkpoint_version(table)
+    found, actions = list[Damage](), list[tuple[int, dict[str, Any]]]()
+    for version in range(newest, min(oldest, newest), -1):
+        entry = damages.entry_of(table, version)
+        if not entry.exists():
+            break
+        if damage := damages.of_entry(entry, version):
+            found.append(damage)
+        else:
+            actions += [(version, action) for action in damages.read(entry)]
+    return found, actions
 
 
 def cause_of(error: BaseException, uris: Iterable[str]) -> DamagedTable | None:

@@ -11,7 +11,7 @@ made of it, and whoever opens the table is told.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -41,15 +41,26 @@ def set_aside_damaged(at: layout.Lake, tell: Callable[[str], None]) -> None:
     if not layout.is_local(at.root):
         return
     for table in local_tables(at):
+        if damage := damages.of_checkpoint(table):
+            _set_checkpoint_aside(table, damage, tell)
         while (damage := _newest_damage(table)) is not None:
             version = damage.version or 0
-            if not _has_history(table, version):
+            if not _has_history(table, version, version):
                 break  # who opens it is told
             if table.parent.name == "_ledger":
                 _demand_unread(at, table, damage)
             place = _move(table, version)
             tell(f"{table.name}: {damage}, as after a power cut; its newest commit, version {version}, is set aside")
             tell(f"         in {place}, and repeated{_but(table)}")
+
+
+def _set_checkpoint_aside(table: Path, damage: Damage, tell: Callable[[str], None]) -> None:
+    """Set a damaged checkpoint aside, if the log entries give what it had."""
+    version = damage.version or 0
+    if _has_history(table, damages.newest_version(table) + 1, version):
+        files = [*damages.checkpoints(table, version), *damages.log_of(table).glob("_last_checkpoint")]
+        _move_files(table, [file.name for file in files])
+        tell(f"{table.name}: {damage}, as after a power cut; this checkpoint is set aside, as the log has all of it")
 
 
 def local_tables(at: layout.Lake) -> list[Path]:
@@ -67,12 +78,18 @@ def _newest_damage(table: Path) -> Damage | None:
     return damages.of_commit(table, version, damages.LONGEST) if version >= 0 else None
 
 
-def _has_history(table: Path, version: int) -> bool:
-    """Whether the log without a version, and without checkpoints of it, gives the version before it."""
+def _has_history(table: Path, end: int, without: int) -> bool:
+    """Whether the log has all entries before a version, from the last checkpoint before another version on.
+
+    Args:
+        table: the table's folder.
+        end: the first version whose entry is not needed.
+        without: the version whose checkpoint, as those after it, is not counted.
+    """
     names = os.listdir(damages.log_of(table))
     checkpoints = [int(name[:20]) for name in names if name[20:31] == ".checkpoint" and name[:20].isdigit()]
-    base = max((one for one in checkpoints if one < version), default=-1)
-    entries = {f"{one:020d}.json" for one in range(base + 1, version)}
+    base = max((one for one in checkpoints if one < without), default=-1)
+    entries = {f"{one:020d}.json" for one in range(base + 1, end)}
     return entries <= {*names}
 
 
@@ -103,16 +120,21 @@ def _demand_unread(at: layout.Lake, ledger: Path, damage: Damage) -> None:
 
 def _move(table: Path, version: int) -> Path:
     """Move all files of a commit out of the log, the log entry last, and return where that is."""
+    log, entry, pointer = damages.log_of(table), damages.entry_of(table, version), "_last_checkpoint"
+    # Checksums of Hadoop and of Delta are of this version, too: beside another commit they would be false.
+    named = f"{version:020d}."
+    with_it = [name for name in os.listdir(log) if name.lstrip(".").startswith(named) and name != entry.name]
+    if damages.checkpoint_version(table) >= version:
+        with_it = [name for name in (pointer, f".{pointer}.crc") if (log / name).exists()] + with_it
+    return _move_files(table, [*with_it, entry.name])
+
+
+def _move_files(table: Path, names: Sequence[str]) -> Path:
+    """Move files out of the log, in their order, and return where the last one is."""
     log, aside = damages.log_of(table), table / ASIDE
     aside.mkdir(exist_ok=True)
     stamp = f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}"
-    entry, pointer = damages.entry_of(table, version), "_last_checkpoint"
-    number = f"{version:020d}"
-    # Checksums of Hadoop and of Delta are of this version, too: beside another commit they would be false.
-    with_it = [name for name in os.listdir(log) if name.lstrip(".").startswith(f"{number}.") and name != entry.name]
-    if damages.checkpoint_version(table) >= version:
-        with_it = [name for name in (pointer, f".{pointer}.crc") if (log / name).exists()] + with_it
-    for name in (*with_it, entry.name):
+    for name in names:
         (log / name).rename(aside / f"{name}.{stamp}")
     for folder in (aside, log):
         opened = os.open(folder, os.O_RDONLY)
@@ -120,7 +142,7 @@ def _move(table: Path, version: int) -> Path:
             os.fsync(opened)
         finally:
             os.close(opened)
-    return aside / f"{entry.name}.{stamp}"
+    return aside / f"{names[-1]}.{stamp}"
 
 
 def _but(table: Path) -> str:

@@ -47,21 +47,23 @@ def demand_whole(uri: str, version: int) -> None:
     _whole.add(known)
 
 
-def damaged(uri: str, damage: Damage) -> DamagedTable:
-    """The error for a table with a damaged file."""
+def damaged(uri: str, damage: Damage, hint: str = "") -> DamagedTable:
+    """The error for a table with a damaged file; without a hint it says what to do with one of that commit."""
     table = Path(layout.local_path(uri))
     newest = layout.is_local(uri) and damage.version is not None and damage.version == damages.newest_version(table)
     return DamagedTable(
         f"{table.name} cannot be read: a file of it has lost its content",
         where=Where(table=table.name, file=damage.file),
         cause=f"it {damage.what}, as after a power cut",
-        hint=RUN if newest else BACKUP,
+        hint=hint or (RUN if newest else BACKUP),
     )
 
 
 def unreadable_log(uri: str) -> DamagedTable | None:
-    """The error for a table whose log cannot be replayed, if that is for a damaged entry."""
+    """The error for a table whose log cannot be replayed, if that is for a damaged entry or checkpoint."""
     table = Path(layout.local_path(uri))
+    if damage := damages.of_checkpoint(table):
+        return damaged(uri, damage, hint=RUN)
     newest = damages.newest_version(table)
     oldest = damages.checkpoint_version(table)
     for version in range(newest, oldest if oldest < newest else -1, -1):

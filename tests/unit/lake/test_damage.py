@@ -195,6 +195,37 @@ def test_with_an_entry_goes_what_was_made_of_it(lake: layout.Lake) -> None:
     assert numbers(table) == [0, 1, 2]
 
 
+@pytest.mark.parametrize("spoil", [*[SPOILED[name] for name in ("0 bytes", "zeros", "a half")], Path.unlink])
+@pytest.mark.parametrize("later", [0, 2])
+def test_a_damaged_checkpoint_is_set_aside(lake: layout.Lake, spoil: Spoil, later: int) -> None:
+    """The log has all of it. Delta's own readers do not look there for what a checkpoint has lost."""
+    table = filled(lake.ledger("b"), 4)
+    DeltaTable(str(table)).create_checkpoint()
+    filled(str(table), later)
+    checkpoint = damages.log_of(table) / f"{3:020d}.checkpoint.parquet"
+    spoil(checkpoint)
+    refused(lambda: tables.delta_table(str(table)), checkpoint)
+    assert [damage.file for damage in files.damaged_files(table)] == [str(checkpoint)]
+    told = list[str]()
+    set_aside_damaged(lake, told.append)
+    assert len(told) == 1
+    assert numbers(table) == sorted([*range(4), *range(later)])
+    set_aside_damaged(lake, told.append)
+    assert len(told) == 1
+
+
+def test_a_damaged_checkpoint_stays_without_the_entries_that_it_was_made_of(lake: layout.Lake) -> None:
+    table = filled(lake.table("gold", "g"), 4)
+    DeltaTable(str(table)).create_checkpoint()
+    damages.entry_of(table, 0).unlink()
+    checkpoint = damages.log_of(table) / f"{3:020d}.checkpoint.parquet"
+    SPOILED["0 bytes"](checkpoint)
+    told = list[str]()
+    set_aside_damaged(lake, told.append)
+    assert (told, checkpoint.exists()) == ([], True)
+    refused(lambda: tables.delta_table(str(table)), checkpoint)
+
+
 def test_an_entry_stays_without_the_history_before_it(lake: layout.Lake) -> None:
     """The log was cleaned up to a checkpoint: without that there is no table."""
     table = filled(lake.table("silver", "s"), 4)
