@@ -72,13 +72,13 @@ class Where:
 
 
 class SluicegateError(Exception):
-    """Base of all our errors: what happened, where, why, and what to do.
+    """Base of all our errors.
 
     Args:
         message: one sentence that says what happened.
         where: the place it happened at.
-        cause: why, in the words of the system that failed (may be empty).
-        hint: what the reader can do about it (may be empty).
+        cause: why, in the words of the system that failed; may be empty, as the hint may.
+        hint: what the reader can do about it.
 
     Attributes:
         reports: reports of the layers that had ended well before, where a run of several failed.
@@ -92,10 +92,8 @@ class SluicegateError(Exception):
 
     def __init__(self, message: str, *, where: Where | None = None, cause: str = "", hint: str = "") -> None:
         super().__init__(message)
-        self.message = message
+        self.message, self.cause, self.hint = message, cause, hint
         self.where = where or Where()
-        self.cause = cause
-        self.hint = hint
 
     def as_dict(self) -> dict[str, Any]:
         """The error as in a job's last line and in ``--json`` output."""

@@ -112,7 +112,7 @@ CROSSED: dict[str, str] = {
     "test_no_key_is_proved_by_some_of_the_rows",
     "jobs.layer.SIDE_BY_SIDE": "tests/unit/jobs/test_parallel.py::"
     "test_a_job_fills_no_more_tables_at_a_time_than_it_may",
-    "flow.delivery.AT_ONCE": "tests/unit/flow/test_delivery.py::test_many_commits_are_counted_whole",
+    "flow.delivery.FEW_FILES": "tests/spark/silver/test_rescued.py::test_batches_with_and_without_misfits_in_turn",
     "frames.data_skipping.FEW_VALUES": "tests/spark/frames/test_data_skipping.py::"
     "test_rows_with_the_same_values_are_kept_for_FEW_VALUES_and_more",
     "gold.group_state.IN_A_FILE": "tests/spark/gold/test_group_state.py::"

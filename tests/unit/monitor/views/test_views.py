@@ -439,8 +439,7 @@ def test_a_table_is_wide_and_another_has_a_damaged_log(tmp_path: Path) -> None:
     wide = one_table.table_view(lake, pipeline, "sheet")
     assert (len(wide.columns), wide.rows) == (1_003, 3)
     torn = one_table.table_view(lake, pipeline, "torn").problem
-    assert torn.startswith("the Delta log of ")
-    assert torn.rstrip().endswith("cannot be read")
+    assert torn.startswith("torn cannot be read")
     states = {node.key: node.state for node in flow_graph.graph(lake, pipeline, ()).nodes}
     assert (states["sheet"], states["torn"]) == ("up to date", "broken")
 
