@@ -201,7 +201,9 @@ def alerts(pipeline: Pipeline) -> list[Alert]:
 def verify(
     pipeline: Pipeline, *, percent: float = 100, spark: bool = True, tell: Callable[[str], None] = silent
 ) -> list[Finding]:
-    """Proves that each file and record is in one place, and gold what its queries give: ``status --verify``.
+    """Proves that tables are what they should be: ``status --verify``.
+
+    Landed files are read again and compared with bronze, records by identity, gold with what its queries give.
 
     Args:
         pipeline: the definition.
@@ -210,7 +212,8 @@ def verify(
         tell: takes each line that the job says to people.
 
     Returns:
-        What does not hold (``wrong``), waits (``behind``) or cannot be said (``unproved``); empty when all is proved.
+        What does not hold (``wrong``), waits (``behind``), cannot be said (``unproved``) or was not looked at
+        (``unseen``), and last what is right (``proved``).
 
     Raises:
         UserError: ``percent`` is no part of a table.
@@ -220,23 +223,21 @@ def verify(
     from sluicegate.flow.report import FINDING, facts_of
     from sluicegate.gold import verify as gold_verify
     from sluicegate.lake.layout import Lake
-    from sluicegate.monitor import backlog, verify_damage
-    from sluicegate.monitor import verify as monitor_verify
-    from sluicegate.run import submit
+    from sluicegate.monitor import verify_damage
+    from sluicegate.run import submit, verification
 
     if not 0 < percent <= 100:
         raise UserError(f"{percent:g} percent is no part of a table", hint="more than 0 and at most 100")
     settings = pipeline.settings
     if damaged := verify_damage.findings(pipeline, settings):
         return damaged
-    found = monitor_verify.findings(pipeline, settings) + backlog.findings(pipeline, settings)
+    found = verification.without_spark(pipeline, tell)
     names = gold_verify.provable(pipeline, Lake(settings.lake, pipeline.name))
     if not spark:
-        return found + [
-            Finding("unproved", name, "its query was not run again", reason="without-spark") for name in names
-        ]
+        found += [Finding("unproved", name, "its query was not run again", reason="without-spark") for name in names]
+        return verification.in_order(found)
     if not names:
-        return found + gold_verify.unprovable(pipeline)
+        return verification.in_order(found + gold_verify.unprovable(pipeline))
 
     def take(message: str) -> None:
         if (facts := facts_of(FINDING, message)) is not None:
@@ -246,7 +247,7 @@ def verify(
     done = submit.submit("verify", pipeline.name, settings, submit.run_info(), tell, arguments, take)
     if done.unreported:  # a finding may be missing
         raise JobFailed("the verification of gold has not reported what it found", hint="verify it again")
-    return found
+    return verification.in_order(found)
 
 
 @translated()

@@ -1,12 +1,15 @@
-"""Finding of a verification, with the command that mends it."""
+"""Finding of a verification: what is right, what is not with the command that mends it, and what was not seen."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-Kind = Literal["wrong", "behind", "unproved"]
+Kind = Literal["wrong", "behind", "unproved", "unseen", "proved"]
 Reason = Literal["", "without-spark"]
+
+WORDS = {"wrong": "NOT RIGHT", "behind": "behind", "unproved": "not proved", "unseen": "not looked at"}
+"""How findings are told to people, by kind; what is ``proved`` is told by the word that nothing else has."""
 
 
 @dataclass(frozen=True)
@@ -15,12 +18,14 @@ class Finding:
 
     Attributes:
         kind: ``wrong``: rows are lost, doubled or other than they should be; ``behind``: more waits than was taken in,
-            which is no fault; ``unproved``: whether it is right cannot be said.
+            which is no fault; ``unproved``: whether it is right cannot be said; ``unseen``: what was not looked at, and
+            why; ``proved``: what was found to be right, and by what.
         table: name of the table.
         what: a sentence without its subject, which is the table.
         mend: the command to run; empty if there is none.
         reason: ``without-spark``: it is unproved only as the verification was to start no Spark; empty for all others,
             whose sentence says why.
+        version: version of the table that was ``proved``.
     """
 
     kind: Kind
@@ -28,15 +33,19 @@ class Finding:
     what: str
     mend: str = ""
     reason: Reason = ""
+    version: int | None = None
 
     def __str__(self) -> str:
         return f"{self.table}: {self.what}"
 
     def as_dict(self) -> dict[str, Any]:
-        """For programs; ``reason`` only where there is one."""
-        return {name: value for name, value in asdict(self).items() if value or name != "reason"}
+        """For programs; ``reason`` and ``version`` only where there is one."""
+        optional = {"reason": "", "version": None}
+        return {name: value for name, value in asdict(self).items() if name not in optional or value != optional[name]}
 
     def lines(self, program: str = "sluicegate") -> list[str]:
         """For people; ``program`` is how the program is called where they are."""
-        word = {"wrong": "NOT RIGHT", "behind": "behind", "unproved": "not proved"}[self.kind]
+        if self.kind == "proved":
+            return [f"verified: {self.table}, version {self.version}: {self.what}"]
+        word = WORDS[self.kind]
         return [f"{word}: {self}", *([f"  run: {self.mend.replace('sluicegate', program, 1)}"] if self.mend else [])]

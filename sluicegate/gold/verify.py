@@ -142,7 +142,13 @@ class _Proof:
         elif why := self._other(now, line):
             yield self._found("unproved", f"the next run makes a full refresh: {why}", self._run)
         else:
-            yield from self._compared(target, line.ours.ours)
+            found = list(self._compared(target, line.ours.ours))
+            yield from found or [self._proved(target)]
+
+    def _proved(self, target: DeltaTable) -> Finding:
+        rows = "each row is" if self.percent >= 100 else f"each row of a sample of {self.percent:g} % is"
+        what = f"{rows} what its query gives over the versions that it was made of, run again by Spark"
+        return Finding("proved", self.flow.table, what, version=target.version())
 
     def _other(self, now: Progress, line: offsets.Lineage) -> str:
         """Reason why the table is not of today's definition and today's sources; empty if it is."""

@@ -1,4 +1,4 @@
-"""Job that verifies all tables of a pipeline: files, records, and gold against its queries.
+"""Job that verifies all tables of a pipeline: bronze against its files, records, and gold against its queries.
 
 The command `sluicegate status --verify` proves files and records itself, without a JVM, and has this job prove gold.
 """
@@ -19,8 +19,8 @@ from sluicegate.flow.report import RunReport
 from sluicegate.gold import verify as gold_verify
 from sluicegate.jobs import base
 from sluicegate.lake.lock import pipeline_lock
-from sluicegate.monitor import backlog, verify_damage
-from sluicegate.monitor import verify as monitor_verify
+from sluicegate.monitor import verify_damage
+from sluicegate.run import verification
 from sluicegate.spark import session
 
 
@@ -48,13 +48,13 @@ def _run(arguments: argparse.Namespace) -> RunReport:
     alone: AbstractContextManager[None] = nullcontext() if arguments.gold else pipeline_lock(at, who)
     with alone:
         if not arguments.gold:
-            found += monitor_verify.findings(pipeline, pipeline.settings)
-            found += backlog.findings(pipeline, pipeline.settings)
+            found += verification.without_spark(pipeline, console.say)
         if gold_verify.provable(pipeline, at):
             spark = session.open_session(f"{pipeline.name}.verify", at, private=bool(pipeline.pii))
             session.say_where(spark)
             found += gold_verify.prove(spark, pipeline, at, arguments.sample, console.say)
         found += gold_verify.unprovable(pipeline)
+    found = verification.in_order(found)
     return _reported(pipeline.name, found, began, people=not arguments.gold)
 
 
@@ -70,7 +70,8 @@ def _reported(pipeline: str, found: Sequence[Finding], began: float, *, people: 
         for one in found:
             console.say(*one.lines())
         raise_for(pipeline, found)
-    return RunReport(pipeline, "verify", seconds=time.monotonic() - began, notes=[str(one) for one in found])
+    notes = [str(one) for one in found if one.kind != "proved"]
+    return RunReport(pipeline, "verify", seconds=time.monotonic() - began, notes=notes)
 
 
 def raise_for(pipeline: str, found: Sequence[Finding]) -> None:

@@ -18,6 +18,7 @@ from sluicegate.errors import NotVerified
 from sluicegate.flow.finding import Finding
 from sluicegate.flow.report import ERROR, FINDING, REPORT, RunReport
 from sluicegate.jobs import verify
+from sluicegate.run.verification import BY_IDENTITY
 from sluicegate.spark import configuration, java, submit
 from tests.conftest import Workspace
 from tests.support.airflow_runs import context_of
@@ -102,7 +103,8 @@ def test_the_job_fails_with_what_is_wrong_and_what_mends_it(
     assert verify.main(["--pipeline", "heart_rate", *places(proved)]) == 0  # gold is not there: Spark is not needed
     lines = capsys.readouterr().out.splitlines()
     told = [json.loads(line.removeprefix(FINDING)) for line in lines if line.startswith(FINDING)]
-    assert [(one["kind"], one["table"]) for one in told] == [("behind", "daily_patient_avg")]
+    proofs = [("proved", "patients"), ("proved", "recordings_enriched")]
+    assert [(one["kind"], one["table"]) for one in told] == [("behind", "daily_patient_avg"), *proofs]
     assert "behind: daily_patient_avg: it does not exist, and 3 rows of recordings_enriched wait" in lines
 
     records(proved, "recordings_enriched_quarantine", [3])
@@ -116,16 +118,17 @@ def test_the_job_fails_with_what_is_wrong_and_what_mends_it(
 def test_the_command_says_no_more_than_is_proved(proved: Workspace) -> None:
     asked = command(proved, "--verify")
     assert asked.returncode == 0, asked.stderr
-    assert asked.stdout.splitlines()[-3:] == [
+    one_place = [f"verified: {name}, version 0: {BY_IDENTITY}" for name in ("patients", "recordings_enriched")]
+    assert asked.stdout.splitlines()[-4:] == [
         "behind: daily_patient_avg: it does not exist, and 3 rows of recordings_enriched wait",
         f"  run: {program()} run heart_rate",
-        "verified: every record that was taken in is in exactly one place",
+        *one_place,
     ]
     taken_in(proved, "daily_patient_avg", [])
     asked = command(proved, "--verify", "--no-spark")
-    assert asked.stdout.splitlines()[-2:] == [
+    assert asked.stdout.splitlines()[-3:] == [
         "not proved: daily_patient_avg: its query was not run again, as --no-spark says",
-        "verified: every record is in exactly one place, and gold is what its queries give, but for what is not proved",
+        *one_place,
     ]
     records(proved, "recordings_enriched_quarantine", [3])
     asked = command(proved, "--verify", "--no-spark", "--json")
@@ -135,6 +138,7 @@ def test_the_command_says_no_more_than_is_proved(proved: Workspace) -> None:
         "recordings_enriched: 1 records are in more than one place, such as 1/3 (chunk/position)"
     ]
     assert told["findings"][0]["mend"] == "sluicegate run heart_rate --full-refresh recordings_enriched"
+    assert [(one["table"], one["version"]) for one in told["proved"]] == [("patients", 0)]
     assert "more than 0 and at most 100" in command(proved, "--verify", "--sample", "0").stderr
 
 
@@ -153,9 +157,9 @@ def test_what_the_job_finds_in_gold_is_told_with_the_rest(proved: Workspace, mon
     monkeypatch.setattr(submit, "submit_command", command)
     done = CliRunner().invoke(app.app, ["status", "heart_rate", "--verify", "--sample", "10%", *places(proved)])
     assert done.exit_code == 1
-    assert done.stdout.splitlines()[-2:] == [
-        "NOT RIGHT: daily_patient_avg: 1 row differs from its query", f"  run: {mend.replace('sluicegate', program())}"
-    ]  # fmt: skip
+    wrong = done.stdout.splitlines().index("NOT RIGHT: daily_patient_avg: 1 row differs from its query")
+    assert done.stdout.splitlines()[wrong + 1] == f"  run: {mend.replace('sluicegate', program())}"
+    assert "verified: daily_patient_avg" not in done.stdout
     assert "Spark says something" not in done.stdout
     assert (asked[0], asked[3][-2:]) == ("verify", ["--gold", "--sample=10"])
 

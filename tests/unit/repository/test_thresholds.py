@@ -38,6 +38,14 @@ CROSSED: dict[str, str] = {
     "bronze.text.text_decoder.DEEPEST": "tests/unit/bronze/text/test_text_decoder.py::"
     "test_json_of_more_than_DEEPEST_levels_is_corrupt",
     "airflow.page.forms.LONGEST": "tests/unit/airflow/page/test_app.py::test_what_is_no_form_of_the_page_is_refused",
+    "witness.comparison.AHEAD": "tests/unit/witness/test_landed_files.py::"
+    "test_up_to_AHEAD_missing_records_are_told_apart_from_changed_ones",
+    "witness.comparison.HELD": "tests/unit/witness/test_landed_files.py::"
+    "test_up_to_AHEAD_missing_records_are_told_apart_from_changed_ones",
+    "witness.landed_files.BLOCK": "tests/unit/witness/test_landed_files.py::"
+    "test_rows_of_more_than_IN_MEMORY_are_sorted_outside_of_memory",
+    "witness.landed_files.IN_MEMORY": "tests/unit/witness/test_landed_files.py::"
+    "test_rows_of_more_than_IN_MEMORY_are_sorted_outside_of_memory",
     "lake.discards.ATTEMPTS": "tests/unit/lake/test_discards.py::test_a_race_that_is_lost_ATTEMPTS_times_is_reported",
     "run.discard.LONGEST_NOTE": "tests/unit/cli/test_discard.py::test_a_note_has_up_to_LONGEST_NOTE_characters",
     "definition.dag_ids.LONGEST": "tests/unit/definition/test_dag_ids.py::test_any_folder_has_ids_that_airflow_takes",
@@ -303,6 +311,9 @@ EXEMPT = {
     "bronze.text.text_decoder.FIRST": SHAPE,
     "bronze.text.text_decoder.HEAD": SHAPE,
     "bronze.text.xml_content.SHOWN": LOOKS,
+    "witness.comparison.SHOWN": LOOKS,
+    "witness.landed_files.SHOWN": LOOKS,
+    "witness.values.DAY": SHAPE,
     "tools.scaffold.text_encoding.LONGEST": SHAPE,
     "bronze.parquet.texts._SECOND": SHAPE,
     "monitor.verify_damage.SHOWN": LOOKS,

@@ -1,0 +1,49 @@
+"""What a verification finds without Spark: records by identity, landed files by a second reading, and what waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from sluicegate.console import silent
+from sluicegate.flow.finding import Finding
+from sluicegate.lake import layout, tables
+from sluicegate.monitor import backlog
+from sluicegate.monitor import verify as by_identity
+from sluicegate.witness import landed_files
+
+if TYPE_CHECKING:
+    from sluicegate.definition import Pipeline
+
+BY_IDENTITY = "each record of what it reads is in exactly one place: the table, its quarantine or its set-aside records"
+
+
+def without_spark(pipeline: Pipeline, tell: Callable[[str], None] = silent) -> list[Finding]:
+    """What is right, wrong, waits or was not looked at in bronze and silver, as far as it can be told without Spark.
+
+    Args:
+        pipeline: the definition.
+        tell: takes a line before each table that takes long.
+    """
+    settings = pipeline.settings
+    found = by_identity.findings(pipeline, settings)
+    found += landed_files.findings(pipeline, settings, tell)
+    found += backlog.findings(pipeline, settings)
+    return [*found, *_in_one_place(pipeline)]
+
+
+def _in_one_place(pipeline: Pipeline) -> Iterator[Finding]:
+    """What the identities of records prove, of each silver table that is there."""
+    at = layout.Lake(pipeline.settings.lake, pipeline.name)
+    for name in (*pipeline.silver, *pipeline.deidentified_tables):
+        table = tables.delta_table(at.table("silver", name))
+        if table is not None:
+            yield Finding("proved", name, BY_IDENTITY, version=table.version())
+
+
+def in_order(found: Iterable[Finding]) -> list[Finding]:
+    """Findings in the order in which they are told; a table of which something is wrong is not said to be proved."""
+    every = list(found)
+    wrong = {one.table for one in every if one.kind == "wrong"}
+    rest = [one for one in every if one.kind != "proved" or one.table not in wrong]
+    return sorted(rest, key=lambda one: one.kind == "proved")

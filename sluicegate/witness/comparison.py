@@ -1,0 +1,324 @@
+"""Comparison of the records of a file with the rows that a bronze table has of it, in their order.
+
+Each landed value is in its column, or as it landed in ``_rescued_data``; each stored value has landed; what could not
+be parsed is in ``_corrupt_record``. Rows are compared in blocks, column by column, and by themselves where that fails.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from sluicegate.lake import layout
+from sluicegate.witness.records import Record
+from sluicegate.witness.table_columns import CORRUPT, QUICK, RESCUED, Columns, Row, from_path
+from sluicegate.witness.values import Comparer, alike, cell, is_nothing, parsed, same_text
+
+# Rows that a record is looked for in, where one is missing or too many before it.
+AHEAD = 32
+
+# Records that are read at a time behind the last row.
+HELD = 1_000
+
+# Beginning of what stands in the rescued data for a column that could not be read, and why.
+NOT_READ = "not read"
+
+# Numbers of records in a finding; all are counted.
+SHOWN = 3
+
+
+@dataclass
+class Difference:
+    """What the comparison of a file came to.
+
+    Attributes:
+        landed: records of the file.
+        stored: rows of the table.
+        changed: how many records differ from their row.
+        how: number of the first of them, from 1, and how it differs.
+        missing: how many records no row has.
+        first_missing: numbers of the first of them, from 1.
+        added: how many rows are no record.
+        unsaid: values of which it cannot be said whether they are right, by their column.
+    """
+
+    landed: int = 0
+    stored: int = 0
+    changed: int = 0
+    how: tuple[int, str] = (0, "")
+    missing: int = 0
+    first_missing: list[int] = field(default_factory=list)
+    added: int = 0
+    unsaid: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def any(self) -> bool:
+        """Whether the rows are not those of the file."""
+        return bool(self.changed or self.missing or self.added)
+
+    def note_missing(self, numbers: range) -> None:
+        """Note records that no row has."""
+        self.missing += len(numbers)
+        self.first_missing += numbers[: SHOWN - len(self.first_missing)]
+
+    def note_changed(self, number: int, how: str) -> None:
+        """Note a record that differs from its row."""
+        self.changed += 1
+        self.how = self.how if self.how[0] else (number, how)
+
+    def __str__(self) -> str:
+        said = []
+        if self.missing:
+            first = ", ".join(f"{number:,}" for number in self.first_missing)
+            others = f" and {self.missing - len(self.first_missing):,} others"
+            said.append(f"no row has its record {first}{others if self.missing > len(self.first_missing) else ''}")
+        if self.added:
+            said.append(f"{self.added:,} {'row is' if self.added == 1 else 'rows are'} no record of it")
+        if self.changed:
+            number, how = self.how
+            others = f", and {self.changed - 1:,} others differ" if self.changed > 1 else ""
+            said.append(f"record {number:,} differs from its row: {how}{others}")
+        return "; ".join(said)
+
+
+class Comparison:
+    """Comparison of one file."""
+
+    def __init__(self, columns: Columns, path: str, *, csv: bool) -> None:
+        self.columns, self.csv = columns, csv
+        self.path = path
+        self.found = Difference()
+        self._in_path = {name: from_path(path, name) for name in columns.in_path if name in columns.types}
+
+    def run(self, records: Iterator[Record], blocks: Iterable[Sequence[Row]]) -> Difference:
+        """Compare records with rows, which come in blocks in the order of the file."""
+        landed: list[Record] = []
+        stored: list[Row] = []
+        for block in blocks:
+            self.found.stored += len(block)
+            stored += block
+            new = list(islice(records, max(len(stored) - len(landed), 0)))
+            self.found.landed += len(new)
+            landed += new
+            if len(landed) == len(stored) and self._are_alike(landed, stored):
+                landed, stored = [], []
+            else:
+                landed, stored = self._aligned(landed, stored, to_the_end=False)
+        while True:
+            rest = list(islice(records, HELD))
+            self.found.landed += len(rest)
+            landed, stored = self._aligned([*landed, *rest], stored, to_the_end=True)
+            first = self.found.landed - len(landed) + 1
+            self.found.note_missing(range(first, first + len(landed)))
+            landed = []
+            if not rest:
+                break
+        self.found.added += len(stored)
+        return self.found
+
+    # --- blocks ------------------------------------------------------------------------------------------------------
+
+    def _are_alike(self, landed: Sequence[Record], stored: Sequence[Row]) -> bool:
+        """Whether all rows are what landed, by a comparison that is fast where they are."""
+        if not stored:
+            return True
+        by_column = dict(zip(self.columns.names, zip(*stored, strict=True), strict=True))
+        if any(by_column[RESCUED]) or any(by_column[CORRUPT]) or self._in_path:
+            return False
+        names: set[str] = set()
+        for record in landed:
+            if record.fields is None or record.broken:
+                return False
+            names.update(record.fields)
+        of = {name: self.columns.of(name) for name in names}
+        taken = [column for column in of.values() if column is not None]
+        if len(taken) < len(of) or len(set(taken)) < len(taken):
+            return False
+        others = self.columns.types.keys() - set(taken)
+        if any(value is not None for column in others for value in by_column[column]):
+            return False
+        return all(
+            self._column_is_alike(column, [record.fields.get(name) for record in landed], by_column[column])  # type: ignore[union-attr]
+            for name, column in of.items()
+            if column is not None
+        )
+
+    def _column_is_alike(self, column: str, landed: Sequence[Any], stored: Sequence[Any]) -> bool:
+        quick = QUICK.get(str(self.columns.types[column]))
+        if quick is not None and quick(landed) == list(stored):
+            return True
+        compared = self.columns.compared[column]
+        return all(self._cell(one, other, compared, False) is True for one, other in zip(landed, stored, strict=True))
+
+    def _cell(self, landed: Any, stored: Any, compared: Comparer, part: bool) -> bool | None:
+        if self.csv and landed is None and stored == "":
+            return True
+        return cell(landed, stored, compared, part)
+
+    # --- rows --------------------------------------------------------------------------------------------------------
+
+    def _aligned(self, landed: list[Record], stored: list[Row], *, to_the_end: bool) -> tuple[list[Record], list[Row]]:
+        """Compare one by one, passing over records and rows that have no counterpart; returns what is left."""
+        first = self.found.landed - len(landed) + 1
+        a = b = 0
+        while a < len(landed) and b < len(stored):
+            how = self._differs(landed[a], stored[b])
+            if not how:
+                a, b = a + 1, b + 1
+                continue
+            if not to_the_end and min(len(landed) - a, len(stored) - b) <= AHEAD:
+                break
+            missing, added = self._skipped(landed, stored, a, b)
+            if missing or added:
+                self.found.note_missing(range(first + a, first + a + missing))
+                self.found.added += added
+                a, b = a + missing, b + added
+                continue
+            self.found.note_changed(first + a, how)
+            a, b = a + 1, b + 1
+        return landed[a:], stored[b:]
+
+    def _skipped(self, landed: Sequence[Record], stored: Sequence[Row], a: int, b: int) -> tuple[int, int]:
+        """How many records are missing, or rows too many, before both go on alike; none if a value was changed."""
+        if a + 1 < len(landed) and b + 1 < len(stored) and not self._differs(landed[a + 1], stored[b + 1]):
+            return 0, 0
+        for ahead in range(1, AHEAD):
+            if a + ahead < len(landed) and self._go_on(landed, stored, a + ahead, b):
+                return ahead, 0
+            if b + ahead < len(stored) and self._go_on(landed, stored, a, b + ahead):
+                return 0, ahead
+        return 0, 0
+
+    def _go_on(self, landed: Sequence[Record], stored: Sequence[Row], a: int, b: int) -> bool:
+        """Whether two records from here on are alike, or one if there is no other."""
+        pairs = list(islice(zip(landed[a : a + 2], stored[b : b + 2], strict=False), 2))
+        return bool(pairs) and not any(self._differs(*pair) for pair in pairs)
+
+    def _differs(self, record: Record, row: Row) -> str:
+        """How a row differs from a record; empty if it does not."""
+        values = dict(zip(self.columns.names, row, strict=True))
+        corrupt, rescued = values.pop(CORRUPT), values.pop(RESCUED)
+        rescued_values = self._rescued(rescued)
+        if isinstance(rescued_values, str):
+            return rescued_values
+        if corrupt is not None:
+            return self._differs_corrupt(record, corrupt, values, rescued_values)
+        if record.fields is None:
+            if rescued is None and all(value is None for name, value in values.items() if name not in self._in_path):
+                return f"it is {self._shown(record.text)}, and the row has nothing of it"
+            self.found.unsaid["records that are not read as JSON"] += 1
+            return ""
+        return self._differs_parsed(record.fields, rescued_values, values)
+
+    def _rescued(self, rescued: str | None) -> dict[str, Any] | str:
+        """Values in the rescued data, or what is wrong with these."""
+        if rescued is None:
+            return {}
+        try:
+            rescued_values = parsed(rescued)
+        except ValueError:
+            return "its _rescued_data is no JSON"
+        where = rescued_values.pop("_file_path", None) if isinstance(rescued_values, dict) else None
+        if where is None or layout.canonical(where) != self.path:
+            return "its _rescued_data is of another file"
+        return dict(rescued_values)
+
+    def _differs_corrupt(
+        self, record: Record, corrupt: str, values: Mapping[str, Any], rescued_values: Mapping[str, Any]
+    ) -> str:
+        """How a row that is corrupt differs; its text says all, and what it has besides must have landed."""
+        if how := self._differs_text(record, corrupt):
+            return how
+        if not self.columns.rescues:  # there Spark keeps the values that it could read
+            return ""
+        landed = {column: value for name, value in (record.fields or {}).items() if (column := self.columns.of(name))}
+        for column, stored in values.items():
+            if stored is None or column in self._in_path or (self.csv and stored == ""):
+                continue
+            if self._cell(landed.get(column), stored, self.columns.compared[column], True) is False:
+                return self._other(column, stored, landed.get(column))
+        for name, value in rescued_values.items():
+            if alike((record.fields or {}).get(name), value) is False:
+                return f"_rescued_data has {self._shown(value)} for {name}, and the file has not"
+        return ""
+
+    def _differs_text(self, record: Record, corrupt: str) -> str:
+        if record.text is None:
+            if record.fields is not None and _same_json(record.fields, corrupt):
+                return ""
+            return f"it can be read, and _corrupt_record has {self._shown(corrupt)}"
+        if same_text(record.text.strip(), corrupt.strip()) is not False or _same_json(record.text, corrupt):
+            return ""
+        if record.broken and "\ufffd" in corrupt:
+            self.found.unsaid["records with bytes that are no text"] += 1
+            return ""
+        return f"it is {self._shown(record.text)}, and _corrupt_record has {self._shown(corrupt)}"
+
+    def _differs_parsed(self, fields: Mapping[str, Any], rescued_values: dict[str, Any], values: dict[str, Any]) -> str:
+        for name, expected in self._in_path.items():
+            stored = values.pop(name)
+            if name in rescued_values:
+                rescued_values.pop(name)
+            elif self._cell(expected, stored, self.columns.compared[name], False) is False:
+                return self._other(name, stored, expected)
+        for name, value in fields.items():
+            if how := self._differs_field(name, value, rescued_values, values):
+                return how
+        for name, stored in values.items():
+            if stored is not None and not (self.csv and stored == ""):
+                return self._other(name, stored, None)
+        return f"_rescued_data has {next(iter(rescued_values))!r}, and the file has not" if rescued_values else ""
+
+    def _differs_field(self, name: str, value: Any, rescued_values: dict[str, Any], values: dict[str, Any]) -> str:
+        column = self.columns.of(name)
+        if name in rescued_values:
+            said = rescued_values.pop(name)
+            verdict = (
+                None if str(said).startswith(NOT_READ) else (is_nothing(value) and said == "") or alike(value, said)
+            )
+            if verdict is False:
+                return f"_rescued_data has {self._shown(said)} for {name}, and the file {self._shown(value)}"
+            self.found.unsaid["_rescued_data"] += verdict is None
+            stored = values.get(column) if column is not None else None
+            if column is not None and stored is not None:
+                if self._cell(value, stored, self.columns.compared[column], True) is False:
+                    return ""  # of another field whose name differs in case: looked at with that
+                values.pop(column)
+            return ""
+        if column is None or column not in values:
+            if is_nothing(value) or value == "" or not self.columns.rescues:
+                return ""
+            return f"{name} is {self._shown(value)} in the file, and in no column"
+        stored = values.pop(column)
+        verdict = self._cell(value, stored, self.columns.compared[column], not self.columns.rescues)
+        self.found.unsaid[column] += verdict is None
+        return self._other(column, stored, value) if verdict is False else ""
+
+    @staticmethod
+    def _same_rescued(landed: Any, rescued: Any) -> bool | None:
+        if str(rescued).startswith(NOT_READ):
+            return None
+        return (is_nothing(landed) and rescued == "") or alike(landed, rescued)
+
+    def _other(self, column: str, stored: Any, landed: Any) -> str:
+        if self.columns.private:
+            return f"{column} is not what the file has"
+        return f"{column} is {self._shown(stored)}, and the file has {self._shown(landed)}"
+
+    def _shown(self, value: Any) -> str:
+        if value is None:
+            return "NULL"
+        if self.columns.private:
+            return "another value"
+        text = ascii(str(value) if isinstance(value, str) else value)
+        return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _same_json(landed: Any, stored: str) -> bool:
+    try:
+        return alike(parsed(landed) if isinstance(landed, str) else landed, parsed(stored)) is not False
+    except ValueError:
+        return False

@@ -1,0 +1,289 @@
+"""Bronze against its landed files: every record and value, read a second time by readers that are not the engine's.
+
+A file that cannot be read a second time is named as not looked at, with the reason. Memory is bounded: rows are sorted
+by file and record by DuckDB, which spills, and each file is read once, as a stream.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain, groupby
+from operator import itemgetter
+from shlex import quote
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+from sluicegate.console import files, silent
+from sluicegate.errors import SluicegateError
+from sluicegate.flow.finding import Finding
+from sluicegate.lake import layout, offsets, tables
+from sluicegate.lake.table_description import LANDED
+from sluicegate.landing import file_status, moved_files
+from sluicegate.landing.copy_options import CopyOptions, of_chunks
+from sluicegate.storage import filesystems
+from sluicegate.witness.comparison import Comparison, Difference
+from sluicegate.witness.records import READERS, Files, Unreadable, obstacle
+from sluicegate.witness.table_columns import CORRUPT, RESCUED, Columns
+
+if TYPE_CHECKING:
+    from sluicegate.definition import BronzeTable, Pipeline
+    from sluicegate.settings import Settings
+
+# Columns of bronze that are not the data's.
+OURS = ("receipt_time", "source_file", "_file_modification_time", "_chunk", "_pos", RESCUED, CORRUPT)
+
+# Rows that are sorted in memory; more are sorted by DuckDB, on disk where its memory is not enough.
+IN_MEMORY = 200_000
+MEMORY = "1GB"
+
+# Rows that are compared at a time.
+BLOCK = 5_000
+
+# Files named in a finding; all are counted.
+SHOWN = 10
+
+Entry = Mapping[str, Any]
+
+
+def findings(
+    pipeline: Pipeline,
+    settings: Settings,
+    tell: Callable[[str], None] = silent,
+    only: Collection[str] = (),
+) -> Iterator[Finding]:
+    """Compares each bronze table with the files that it was read from, record by record and value by value.
+
+    Args:
+        pipeline: the definition.
+        settings: where things are.
+        tell: takes a line before each table.
+        only: these tables alone; by default all.
+    """
+    at = layout.Lake(settings.lake, pipeline.name)
+    for name, table in pipeline.bronze.items():
+        if only and name not in only:
+            continue
+        bronze, ledger = tables.delta_table(at.table("bronze", name)), tables.delta_table(at.ledger(name))
+        if bronze is None or (ledger is None and table.of_files):
+            continue
+        if table.kafka is not None:
+            yield Finding("unseen", name, "the values of its records, as Kafka's topics are not read again")
+        elif ledger is None or not table.of_files:
+            yield Finding("unseen", name, f"its values, as only the number of its rows is compared with {table.path}")
+        else:
+            tell(f"  reading the files of {name} again")
+            yield from _Table(at, name, table, bronze, ledger, private=bool(pipeline.pii)).findings()
+
+
+@dataclass
+class _Result:
+    """What came of the files of a table.
+
+    Attributes:
+        files: files whose rows are what landed.
+        records: their records.
+        unseen: files that were not looked at, by the reason.
+        unsaid: number of values that cannot be compared, by column.
+        wrong: findings.
+    """
+
+    files: int = 0
+    records: int = 0
+    unseen: dict[str, list[str]] = field(default_factory=dict)
+    unsaid: dict[str, int] = field(default_factory=dict)
+    wrong: list[Finding] = field(default_factory=list)
+
+    def leave(self, path: str, why: str) -> None:
+        """Note a file that was not looked at."""
+        self.unseen.setdefault(why, []).append(path)
+
+
+@dataclass
+class _Table:
+    """One bronze table of files."""
+
+    at: layout.Lake
+    name: str
+    table: BronzeTable
+    bronze: DeltaTable
+    ledger: DeltaTable
+    private: bool
+
+    def findings(self) -> Iterator[Finding]:
+        statuses = file_status.statuses(self.at, self.name)
+        entries = self._entries(statuses)
+        copies = of_chunks(self.ledger, sorted({entry["chunk"] for entry in entries.values()}))
+        self._definitions = self._former_definitions()
+        self._places = self._moved(statuses)
+        result = _Result()
+        for key, blocks in self._stored():
+            entry = entries.pop(key, None)
+            if entry is None:
+                continue  # rows of no file: that is a finding of its own
+            self._compare_file(entry, copies, blocks, result)
+        for entry in entries.values():
+            self._compare_file(entry, copies, iter(()), result)
+        yield from self._reported(result)
+
+    def _entries(self, statuses: pa.Table) -> dict[tuple[int, str], Entry]:
+        """Files that rows of the table are of, by ledger batch and path."""
+        line = offsets.lineage(self.bronze)
+        offset = offsets.committed_offset(self.bronze, offsets.app_id("bronze", self.name, self.ledger), line).offset
+        return {
+            (entry["chunk"], entry["path"]): entry
+            for entry in statuses.to_pylist()
+            if entry["chunk"] <= (offset or 0)
+            and (entry["state"] in ("ingested", "archived") or (entry["state"] == "failed" and entry["rows"]))
+        }
+
+    def _former_definitions(self) -> set[tuple[int, str]]:
+        """Files that were read by another definition than today's."""
+        read = file_status.read(self.at, self.name, ["chunk", "path", "definition"])
+        other = read.filter(pc.fill_null(pc.not_equal(read["definition"], self.table.fingerprint), False))
+        return {(row["chunk"], row["path"]) for row in other.to_pylist()}
+
+    def _moved(self, statuses: pa.Table) -> dict[str, str]:
+        """Present paths of files that were read from a former landing folder, by the former path."""
+        moved = set(statuses.filter(pc.equal(statuses["state"], "moved"))["path"].to_pylist())
+        return {former: path for path, former in moved_files.aliases(self.ledger, moved).items()}
+
+    # --- rows of the table -------------------------------------------------------------------------------------------
+
+    def _stored(self) -> Iterator[tuple[tuple[int, str], Iterator[pa.RecordBatch]]]:
+        """Rows of the table by ledger batch and file, in the order of their records."""
+        batches = chain.from_iterable(map(_by_file, self._sorted()))
+        for (chunk, path), group in groupby(batches, key=itemgetter(0)):
+            yield (chunk, layout.canonical(path or "")), (batch for _, batch in group)
+
+    def _sorted(self) -> Iterator[pa.RecordBatch]:
+        rows = tables.dataset(self.bronze)
+        columns = [name for name in rows.schema.names if name != "receipt_time"]
+        order = ["source_file", "_chunk", "_pos"]
+        if tables.rows(self.bronze) <= IN_MEMORY:
+            table = rows.to_table(columns).sort_by([(name, "ascending") for name in order])
+            yield from table.combine_chunks().to_batches(BLOCK)
+            return
+        import duckdb
+
+        with tempfile.TemporaryDirectory(prefix="sluicegate-") as folder, duckdb.connect() as engine:
+            engine.execute(f"SET memory_limit = '{MEMORY}'; SET temp_directory = '{folder}'; SET TimeZone = 'UTC'")
+            engine.register("bronze", rows)
+            quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
+            found = engine.sql(f"SELECT {quoted} FROM bronze ORDER BY {', '.join(order)}")
+            yield from found.to_arrow_reader(BLOCK)
+
+    @property
+    def _columns(self) -> Columns:
+        schema = tables.dataset(self.bronze).schema
+        landed = {one.name: str(one.metadata[LANDED]) for one in self.bronze.schema().fields if LANDED in one.metadata}
+        return Columns(
+            {field.name: field.type for field in schema if field.name not in OURS},
+            landed,
+            frozenset(self.table.partitionColumns),
+            self.table.readerCaseSensitive,
+            self.table.rescues,
+            self.private,
+        )
+
+    # --- one file ----------------------------------------------------------------------------------------------------
+
+    def _compare_file(
+        self, entry: Entry, copies: Mapping[int, CopyOptions], batches: Iterator[pa.RecordBatch], result: _Result
+    ) -> None:
+        """Compare a file with its rows, or note why not."""
+        path = entry["path"]
+        copy = copies.get(entry["chunk"], CopyOptions())
+        table = self.table if not copy.facts or copy.selects else copy.table(self.name, self.table)
+        why = "a copy brought it with a SELECT or columns of its own" if copy.selects else obstacle(table)
+        if entry["state"] == "failed":
+            why = why or "it is damaged, and only a part of it was read"
+        place, obstructed = self._place(entry)
+        why = why or obstructed
+        if why:
+            result.leave(path, why)
+            return
+        columns, reader = self._columns, Files(table)
+        comparison = Comparison(columns, path, csv=table.format == "csv")
+        try:
+            found = comparison.run(reader.records(place), map(columns.plain, batches))
+        except (Unreadable, OSError) as error:
+            result.leave(path, str(error).splitlines()[0])
+            return
+        for column, count in found.unsaid.items():
+            result.unsaid[column] = result.unsaid.get(column, 0) + count
+        self._settle(entry, found, reader, result)
+
+    def _settle(self, entry: Entry, found: Difference, reader: Files, result: _Result) -> None:
+        path = entry["path"]
+        if not found.any:
+            result.files += 1
+            result.records += found.landed
+        elif reader.wrapped and found.landed != found.stored:
+            result.leave(path, "its quotes can be read in more than one way")
+        elif (entry["chunk"], path) in self._definitions:
+            result.leave(path, f"it was read by a former definition, and {found} by today's")
+        else:
+            reload = (
+                f"sluicegate reload {self.at.pipeline} {self.name} --files {quote(str(self._places.get(path, path)))}"
+            )
+            result.wrong.append(Finding("wrong", self.name, f"{path}: {found}", reload))
+
+    def _place(self, entry: Entry) -> tuple[str, str]:
+        """Where a file lies as it was when it was read, or why it cannot be compared."""
+        landed = str(self._places.get(entry["path"], entry["path"]))
+        if entry["state"] == "archived" and not entry["place"]:
+            return "", "it was deleted after it was read"
+        changed = False
+        for place in filter(None, (entry["place"], landed)):
+            try:
+                facts = filesystems.file(place)
+            except (OSError, SluicegateError) as error:
+                return "", f"it cannot be reached: {str(error).splitlines()[0]}"
+            if facts is None:
+                continue
+            same_time = place == entry["place"] or facts[1] == entry["modification_time"]
+            if facts[0] == entry["size"] and same_time:
+                return place, ""
+            changed = changed or place == entry["place"] or not entry["place"]
+        if changed:
+            return "", "it has changed since it was read"
+        return "", "it is gone from the archive" if entry["place"] else "it is gone"
+
+    # --- what is told ------------------------------------------------------------------------------------------------
+
+    def _reported(self, result: _Result) -> Iterator[Finding]:
+        yield from result.wrong[:SHOWN]
+        if len(result.wrong) > SHOWN:
+            more = f"so are the rows of {files(len(result.wrong) - SHOWN)} more"
+            yield Finding("wrong", self.name, more, f"sluicegate reset {self.at.pipeline} {self.name}")
+        for why, paths in result.unseen.items():
+            which = paths[0] if len(paths) == 1 else f"{files(len(paths))}, such as {paths[0]}"
+            yield Finding("unseen", self.name, f"{which}: {why}")
+        for column, count in result.unsaid.items():
+            if count:
+                yield Finding("unseen", self.name, f"{count:,} values of {column}: the second reader cannot tell them")
+        if result.files and not result.wrong:
+            reader = READERS[self.table.format]
+            what = f"each value of {result.records:,} records is that of {files(result.files)}, but for receipt_time"
+            yield Finding("proved", self.name, f"{what}, read again by {reader}", version=self.bronze.version())
+
+
+def _by_file(batch: pa.RecordBatch) -> Iterator[tuple[tuple[int, str | None], pa.RecordBatch]]:
+    """Parts of a sorted batch that are of one ledger batch and file."""
+    chunks, paths = batch.column("_chunk"), batch.column("source_file")
+    first = 0
+    while first < batch.num_rows:
+        key = chunks[first].as_py(), paths[first].as_py()
+        rest = batch.slice(first)
+        same = pc.and_(
+            pc.equal(rest.column("_chunk"), chunks[first]), pc.equal(rest.column("source_file"), paths[first])
+        )
+        ends = pc.index(pc.fill_null(same, False), False).as_py()
+        count = rest.num_rows if ends < 0 else max(ends, 1)
+        yield key, rest.slice(0, count)
+        first += count

@@ -1,0 +1,328 @@
+"""Records of landed files, by readers that are not the engine's: Python's csv and json, pyarrow's Parquet and ORC."""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import csv
+import gzip
+import io
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from sluicegate.storage import filesystems
+from sluicegate.witness.values import Moment, decoder
+
+if TYPE_CHECKING:
+    from sluicegate.definition import BronzeTable
+
+READERS = {"csv": "Python's csv", "json": "Python's json", "text": "Python", "parquet": "pyarrow", "orc": "pyarrow"}
+"""What reads the formats that are read here."""
+
+# Options that say nothing about values, or that are followed here.
+_OF_TIMES = {"dateformat", "timestampformat", "timestampntzformat", "timeformat"}
+_FOLLOWED = {
+    "json": {"multiline", "encoding", "charset", "prefersdecimal", "dropfieldifallnull", "infertimestamp", "mode",
+             "useunsaferow", *_OF_TIMES},
+    "csv": {"header", "sep", "delimiter", "quote", "escape", "encoding", "charset", "multiline", "comment", "mode",
+            "nullvalue", "maxcolumns", "maxcharspercolumn", "inputbuffersize", "columnpruning", "preferdate",
+            *_OF_TIMES},
+    "text": {"encoding", "charset"},
+    "parquet": set[str](), "orc": set[str](),
+}  # fmt: skip
+
+_PACKED = (".lz4", ".snappy", ".deflate", ".zip", ".xz")
+_BLANK = " \t\r\n"
+
+
+class Unreadable(Exception):
+    """These readers cannot say what a file has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record as it lies in its file.
+
+    Attributes:
+        fields: its values by the names of their fields; None where it is no record of the format.
+        text: its text; None of typed formats.
+        broken: whether the engine may have kept it as a corrupt record: it has another number of values than its
+            header, or bytes that are no text.
+    """
+
+    fields: Mapping[str, Any] | None
+    text: str | None = None
+    broken: bool = False
+
+
+def obstacle(table: BronzeTable) -> str:
+    """Why the files of a table are not read here; empty if they are."""
+    if table.format not in READERS:
+        return f"files of the format {table.format} have no second reader"
+    if table.singleVariantColumn is not None:
+        return "VARIANT has no second reader"
+    others = sorted(name for name in table.options if name.lower() not in _FOLLOWED[table.format])
+    if others:
+        return f"the second reader does not know the option {', '.join(others)}"
+    return ""
+
+
+class Files:
+    """Reads the files of one bronze table.
+
+    Attributes:
+        table: its definition.
+        wrapped: whether the file that was read last has values of several lines.
+    """
+
+    def __init__(self, table: BronzeTable) -> None:
+        self.table = table
+        self.wrapped = False
+        self._options = {name.lower(): value for name, value in table.options.items()}
+
+    def records(self, place: str) -> Iterator[Record]:
+        """Records of a file, in its order.
+
+        Raises:
+            Unreadable: it is not known what the file has.
+            OSError: it cannot be opened.
+        """
+        self.wrapped = False
+        try:
+            match self.table.format:
+                case "parquet" | "orc":
+                    yield from self._typed(place)
+                case "csv":
+                    with self._lines(place, newline="") as lines:
+                        yield from self._csv(lines)
+                case "text":
+                    with self._lines(place) as lines:
+                        yield from (_of_line(line) for line in lines)
+                case _ if self._is("multiline"):
+                    with self._lines(place, newline="") as lines:
+                        yield from _elements(lines.read())
+                case _:
+                    with self._lines(place) as lines:
+                        yield from _json_lines(lines)
+        except (csv.Error, UnicodeError, EOFError, pa.ArrowException, LookupError) as error:
+            raise Unreadable(
+                f"the second reader stops: {str(error).splitlines()[0] if str(error) else error!r}"
+            ) from error
+
+    def _is(self, option: str) -> bool:
+        return self._options.get(option, "false").lower() == "true"
+
+    @contextmanager
+    def _lines(self, place: str, newline: str | None = None) -> Iterator[io.TextIOWrapper]:
+        encoding = self._options.get("encoding", self._options.get("charset", "utf-8"))
+        try:
+            name = codecs.lookup(encoding).name
+        except LookupError:
+            raise Unreadable(f"Python does not know the encoding {encoding}") from None
+        errors = "surrogateescape" if name == "utf-8" else "strict"
+        with _unpacked(place) as raw:
+            text = io.TextIOWrapper(raw, "utf-8-sig" if name == "utf-8" else name, errors, newline)
+            yield text
+            text.detach()
+
+    # --- CSV ---------------------------------------------------------------------------------------------------------
+
+    def _csv(self, lines: io.TextIOWrapper) -> Iterator[Record]:
+        csv.field_size_limit(sys.maxsize)
+        separator = self._options.get("sep", self._options.get("delimiter", ","))
+        separator = {"\\t": "\t"}.get(separator, separator)
+        quote = self._options.get("quote", '"')
+        if len(separator) != 1 or len(quote) != 1:
+            raise Unreadable("Python's csv knows separators and quotes of one character")
+        rows = self._rows(lines, separator, quote)
+        names = self._names(rows) if self._is("header") else None
+        for row, text in rows:
+            if names is None:
+                names = self._by_place(len(row))
+            whole = len(row) == len(names)
+            values = [value if value not in ("", self._null) else None for value in row]
+            fields = dict(zip(names, values, strict=False))
+            if len(values) > len(names) and any(values[len(names) :]):
+                fields |= {f"_{n}": value for n, value in enumerate(values[len(names) :], len(names)) if value}
+            yield Record(fields, text, not whole or _is_broken(text))
+
+    @property
+    def _null(self) -> str:
+        return self._options.get("nullvalue", "")
+
+    def _rows(self, lines: Iterator[str], separator: str, quote: str) -> Iterator[tuple[list[str], str]]:
+        """Values of each record, and its text."""
+        escape = self.table.reader_options.get("escape", self._options.get("escape", "\\"))
+        comment = self._options.get("comment", "")
+        text: list[str] = []
+
+        def noted() -> Iterator[str]:
+            for line in lines:
+                if not text and comment and line.startswith(comment):
+                    continue
+                text.append(line)
+                yield line
+
+        for row in csv.reader(noted(), delimiter=separator, quotechar=quote, strict=True):
+            whole = "".join(text)
+            self.wrapped = self.wrapped or len(text) > 1
+            text.clear()
+            if not whole.strip(_BLANK) and separator not in whole:
+                if self._is("multiline") and whole.strip("\r\n"):
+                    raise Unreadable("it has lines of blanks alone")
+                continue
+            if escape != quote and (quote in whole or escape in whole):
+                raise Unreadable(f"what {escape} and {quote} mean is known to Spark alone")
+            yield row, whole.rstrip("\r\n")
+
+    @staticmethod
+    def _names(rows: Iterator[tuple[list[str], str]]) -> list[str]:
+        """Names of the header; the second field of a name is called as it is rescued."""
+        header, _ = next(rows, ([], ""))
+        called = [name or f"_c{place}" for place, name in enumerate(header)]
+        names: list[str] = []
+        for name in called:
+            number, free = 2, name
+            while free in names or (number > 2 and free in called):
+                free, number = f"{name}_{number}", number + 1
+            names.append(free)
+        return names
+
+    def _by_place(self, count: int) -> list[str]:
+        own = [name for name in self.table.declared or {} if name not in self.table.partitionColumns]
+        return own or [f"_c{place}" for place in range(count)]
+
+    # --- typed -------------------------------------------------------------------------------------------------------
+
+    def _typed(self, place: str) -> Iterator[Record]:
+        with filesystems.reader(place) as opened:
+            for batch in self._batches(pa.PythonFile(opened, mode="r")):
+                columns = [_landed(column) for column in batch.columns]
+                for row in zip(*columns, strict=True) if columns else ():
+                    yield Record(dict(zip(batch.schema.names, row, strict=True)))
+
+    def _batches(self, opened: Any) -> Iterator[pa.RecordBatch]:
+        if self.table.format == "parquet":
+            from pyarrow import parquet
+
+            yield from parquet.ParquetFile(opened, coerce_int96_timestamp_unit="us").iter_batches(10_000)
+            return
+        from pyarrow import orc
+
+        file = orc.ORCFile(opened)
+        for stripe in range(file.nstripes):
+            yield file.read_stripe(stripe)
+
+
+@contextmanager
+def _unpacked(place: str) -> Iterator[Any]:
+    """Bytes of a file, unpacked by the end of its name."""
+    lower = place.lower()
+    if lower.endswith(_PACKED):
+        raise Unreadable(f"it is packed as .{lower.rpartition('.')[2]}")
+    with filesystems.reader(place) as raw:
+        if lower.endswith(".gz"):
+            yield gzip.GzipFile(fileobj=raw)
+        elif lower.endswith(".bz2"):
+            yield bz2.BZ2File(raw)
+        elif lower.endswith(".zst"):
+            yield io.BufferedReader(pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), "zstd"))
+        else:
+            yield raw
+
+
+def _is_broken(text: str) -> bool:
+    """Whether a text has bytes that are no UTF-8, which stand in it as halves of surrogate pairs."""
+    return not text.isascii() and any("\udc80" <= character <= "\udcff" for character in text)
+
+
+def _of_line(line: str) -> Record:
+    text = line.removesuffix("\n")
+    return Record({"value": text}, text, _is_broken(text))
+
+
+def _json_lines(lines: Iterator[str]) -> Iterator[Record]:
+    decode = decoder().raw_decode
+    for line in lines:
+        text = line.removesuffix("\n")
+        start = len(text) - len(text.lstrip(_BLANK))
+        if start == len(text):
+            continue
+        broken = _is_broken(text)
+        try:
+            value, end = decode(text, start)
+        except (ValueError, RecursionError):
+            yield Record(None, text, True)
+            continue
+        if text[end:].strip(_BLANK) not in ("", ","):
+            yield Record(None, text, True)
+        elif isinstance(value, list):
+            yield from (_of_element(one) for one in value)
+        else:
+            yield Record(value if isinstance(value, dict) else {} if value is None else None, text, broken)
+
+
+def _of_element(value: Any) -> Record:
+    return Record(value if isinstance(value, dict) else None, None if isinstance(value, dict) else _dumped(value))
+
+
+def _dumped(value: Any) -> str:
+    return str(value) if isinstance(value, str) else json.dumps(value)
+
+
+def _elements(text: str) -> Iterator[Record]:
+    """Records of a file that is one JSON value: an array of them, or one; each is decoded by itself."""
+    decode = decoder().raw_decode
+    place = _after_blanks(text, 0)
+    if place == len(text):
+        return
+    if text[place] != "[":
+        try:
+            value, end = decode(text, place)
+        except (ValueError, RecursionError) as error:
+            raise Unreadable(f"it is no JSON: {error}") from error
+        if text[end:].strip(_BLANK):
+            raise Unreadable("it has more than one JSON value")
+        yield _of_element(value)
+        return
+    place = _after_blanks(text, place + 1)
+    while place < len(text) and text[place] != "]":
+        try:
+            value, place = decode(text, place)
+        except (ValueError, RecursionError) as error:
+            raise Unreadable(f"it is no JSON: {error}") from error
+        yield _of_element(value)
+        place = _after_blanks(text, place)
+        if text[place : place + 1] == ",":
+            place = _after_blanks(text, place + 1)
+        elif text[place : place + 1] != "]":
+            raise Unreadable("its array does not end")
+    if text[place + 1 :].strip(_BLANK) or place >= len(text):
+        raise Unreadable("its array does not end, or more follows")
+
+
+def _after_blanks(text: str, place: int) -> int:
+    while place < len(text) and text[place] in _BLANK:
+        place += 1
+    return place
+
+
+def _landed(column: pa.Array) -> Sequence[Any]:
+    """Values of a column of a typed file; times as microseconds, of which Python has more years."""
+    if pa.types.is_timestamp(column.type):
+        numbers = column.cast(pa.timestamp("ns" if column.type.unit == "ns" else "us", column.type.tz)).cast(pa.int64())
+        by = 1000 if column.type.unit == "ns" else 1
+        return [None if number is None else Moment(number // by) for number in numbers.to_pylist()]
+    if pa.types.is_date(column.type):
+        days = column.cast(pa.date32()).cast(pa.int32()).to_pylist()
+        return [None if day is None else Moment(day * 86_400_000_000) for day in days]
+    try:
+        return list(column.to_pylist())
+    except (ValueError, OverflowError) as error:
+        raise Unreadable(f"Python has no word for a value: {error}") from error

@@ -1,0 +1,387 @@
+"""Comparison of a landed value with what a table holds of it, by the type of the column.
+
+Nothing is converted as the engine does it. A stored value is right if the landed one denotes it: the same number,
+the same instant, the same text. Where Python has no word for a landed value, the answer is None: it cannot be said.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import re
+import struct
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from functools import lru_cache
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+
+Verdict = bool | None
+"""Whether a value is the landed one; None if that cannot be said."""
+
+Comparer = Callable[[Any, Any, bool], Verdict]
+"""Compares a landed value with a stored one; the third says that parts of it may lie in the rescued data instead."""
+
+TRUE, FALSE = {"true", "t", "yes", "y", "1"}, {"false", "f", "no", "n", "0"}
+
+_TIME = re.compile(
+    r"\s*([+-]?\d{1,7})-(\d{1,2})-(\d{1,2})"
+    r"(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9})\d*)?)?\s*(\S.*?)?)?\s*"
+)
+_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?")
+_EPOCH = datetime.fromtimestamp(0, UTC)
+DAY = 86_400_000_000
+
+
+class Number(str):
+    """A number of a JSON text, as it is written."""
+
+    __slots__ = ()
+
+
+class Moment(int):
+    """A landed time, in microseconds since 1970 UTC."""
+
+    __slots__ = ()
+
+
+def parsed(text: str) -> Any:
+    """A JSON text, with numbers as they are written.
+
+    Raises:
+        ValueError: it is none.
+    """
+    return _DECODER.decode(text)
+
+
+def decoder() -> json.JSONDecoder:
+    """A decoder of JSON with numbers as they are written."""
+    return json.JSONDecoder(parse_int=Number, parse_float=Number, parse_constant=Number, strict=False)
+
+
+_DECODER = decoder()
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """A type with whole numbers in the place of times, which Python has of the years 1 to 9999 only."""
+    if pa.types.is_timestamp(kind):
+        return pa.int64()
+    if pa.types.is_date(kind):
+        return pa.int32()
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, plain_type(field.type)) for field in kind])
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(plain_type(kind.value_type))
+    if pa.types.is_map(kind):
+        return pa.map_(plain_type(kind.key_type), plain_type(kind.item_type))
+    return kind
+
+
+def comparer(kind: pa.DataType) -> Comparer:
+    """Comparer of the values of a column; times are stored as microseconds or days since 1970, as in ``plain_type``."""
+    if pa.types.is_struct(kind):
+        return _of_struct({field.name: comparer(field.type) for field in kind})
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _of_list(comparer(kind.value_type))
+    if pa.types.is_map(kind):
+        return _of_map(comparer(kind.key_type), comparer(kind.item_type))
+    if pa.types.is_floating(kind):
+        return _single if kind == pa.float32() else _double
+    return next((compared for is_of, compared in _ATOMIC if is_of(kind)), _unsaid)
+
+
+def _unsaid(landed: Any, stored: Any, part: bool) -> Verdict:
+    return None
+
+
+def is_nothing(value: Any) -> bool:
+    """Whether a landed value has nothing that could be lost: NULL, or an object of nothing else."""
+    return value is None or (isinstance(value, Mapping) and all(map(is_nothing, value.values())))
+
+
+def _decimal(value: Any) -> Decimal | None:
+    try:
+        return Decimal(value.strip() if isinstance(value, str) else repr(value) if type(value) is float else value)
+    except (InvalidOperation, ValueError, TypeError):
+        return None
+
+
+def _same_decimal(one: Any, other: Any) -> bool:
+    a, b = _decimal(one), _decimal(other)
+    return a is not None and b is not None and a == b
+
+
+def same_text(landed: str, stored: str) -> Verdict:
+    """Compare texts; which character ends a line within a value is not compared."""
+    if landed == stored:
+        return True
+    if "\r" in landed + stored and _lines(landed) == _lines(stored):
+        return True
+    # Half a surrogate pair, which no table can hold.
+    return None if any("\ud800" <= character <= "\udfff" for character in landed) else False
+
+
+def _lines(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _text(landed: Any, stored: Any, part: bool) -> Verdict:
+    if type(landed) is str:
+        return same_text(landed, stored)
+    if isinstance(landed, bytes):
+        return landed == bytes(stored.encode())
+    if isinstance(landed, (Mapping, list)):
+        try:
+            return alike(landed, parsed(stored))
+        except ValueError:
+            return False
+    return alike(landed, stored)
+
+
+def _boolean(landed: Any, stored: Any, part: bool) -> Verdict:
+    if isinstance(landed, bool):
+        return bool(landed == stored)
+    if isinstance(landed, str):
+        word = landed.strip().lower()
+        return bool(stored) if word in TRUE else not stored if word in FALSE else False
+    return False
+
+
+def _exact(landed: Any, stored: Any, part: bool) -> Verdict:
+    if isinstance(landed, (bool, Mapping, list)):
+        return False
+    if isinstance(landed, (date, bytes, Moment)):
+        return None
+    return _same_decimal(landed, stored)
+
+
+def _double(landed: Any, stored: Any, part: bool) -> Verdict:
+    try:
+        number = float(landed)
+    except OverflowError:
+        return None
+    except (ValueError, TypeError):
+        return False
+    return number == stored or (math.isnan(number) and math.isnan(stored))
+
+
+def _single(landed: Any, stored: Any, part: bool) -> Verdict:
+    try:
+        number = float(landed)
+        rounded: float = struct.unpack("f", struct.pack("f", number))[0]
+    except OverflowError:
+        return None
+    except (ValueError, TypeError):
+        return False
+    if rounded == stored or (math.isnan(number) and math.isnan(stored)):
+        return True
+    return None if math.isclose(number, stored, rel_tol=2**-23) else False
+
+
+def _day(landed: Any, stored: Any, part: bool) -> Verdict:
+    moment = microseconds(landed)
+    return None if moment is None else moment == stored * DAY
+
+
+def _moment(landed: Any, stored: Any, part: bool) -> Verdict:
+    moment = microseconds(landed)
+    return None if moment is None else moment == stored
+
+
+def _bytes(landed: Any, stored: Any, part: bool) -> Verdict:
+    if isinstance(landed, bytes):
+        return bool(landed == stored)
+    return bool(landed.encode() == stored) or None if isinstance(landed, str) else None
+
+
+def _of_struct(parts: Mapping[str, Comparer]) -> Comparer:
+    def compare(landed: Any, stored: Any, part: bool) -> Verdict:
+        landed = _opened(landed)
+        if not isinstance(landed, Mapping):
+            return False
+        others = (name for name in landed if name not in parts)
+        if not part and any(not is_nothing(landed[name]) for name in others):
+            return False
+        return _all(cell(landed.get(name), stored[name], compared, part) for name, compared in parts.items())
+
+    return compare
+
+
+def _of_list(element: Comparer) -> Comparer:
+    def compare(landed: Any, stored: Any, part: bool) -> Verdict:
+        landed = _opened(landed)
+        if not isinstance(landed, list) or len(landed) != len(stored):
+            return False
+        return _all(cell(one, other, element, part) for one, other in zip(landed, stored, strict=True))
+
+    return compare
+
+
+def _of_map(key: Comparer, item: Comparer) -> Comparer:
+    def compare(landed: Any, stored: Any, part: bool) -> Verdict:
+        landed = _opened(landed)
+        pairs = list(landed.items()) if isinstance(landed, Mapping) else landed
+        if not isinstance(pairs, list) or len(pairs) != len(stored):
+            return False
+        values = dict(pairs) if all(isinstance(name, str) for name, _ in pairs) else {}
+        verdicts: list[Verdict] = []
+        for name, value in stored:
+            if name in values:
+                verdicts.append(cell(values[name], value, item, part))
+                continue
+            alike_keys = [other for one, other in pairs if cell(one, name, key, part) is True]
+            verdicts.append(cell(alike_keys[0], value, item, part) if alike_keys else False)
+        return _all(iter(verdicts))
+
+    return compare
+
+
+def _opened(landed: Any) -> Any:
+    """A landed text that is JSON, as what it says."""
+    if type(landed) is not str:
+        return landed
+    try:
+        return parsed(landed)
+    except ValueError:
+        return landed
+
+
+def _all(verdicts: Any) -> Verdict:
+    unsaid = False
+    for verdict in verdicts:
+        if verdict is False:
+            return False
+        unsaid = unsaid or verdict is None
+    return None if unsaid else True
+
+
+def cell(landed: Any, stored: Any, compared: Comparer, part: bool) -> Verdict:
+    """Compare two values of which either may be NULL."""
+    if stored is None:
+        return part or is_nothing(landed) or landed == []
+    if landed is None:
+        return False
+    if is_nothing(landed) and isinstance(stored, Mapping):
+        return all(value is None for value in stored.values()) or compared(landed, stored, part)
+    return compared(landed, stored, part)
+
+
+def alike(landed: Any, shown: Any) -> Verdict:
+    """Compare a landed value with the JSON that was made of it, as in ``_rescued_data``."""
+    if isinstance(landed, float) and isinstance(shown, str):
+        return _double(shown, landed, False)
+    if isinstance(landed, bytes):
+        return isinstance(shown, str) and (_same_bytes(landed, shown) or shown.encode() == landed)
+    if isinstance(landed, (date, datetime, Moment)):
+        said, written = microseconds(landed), microseconds(shown)
+        return None if said is None or written is None else said == written
+    if isinstance(landed, bool):
+        return shown is landed or (isinstance(shown, str) and shown.lower() == str(landed).lower())
+    if isinstance(landed, (Number, int, Decimal)):
+        same = isinstance(shown, str) and (str(shown) == str(landed) or _same_decimal(landed, shown))
+        return same or _as_doubles(landed, shown)
+    if isinstance(landed, str):
+        return same_text(landed, str(shown)) if isinstance(shown, str) else str(shown).lower() == landed.lower()
+    return _alike_parts(landed, shown)
+
+
+def _as_doubles(landed: Any, shown: Any) -> Verdict:
+    """Whether numbers are the same doubles, which is as near as some JSON has them."""
+    try:
+        return None if isinstance(shown, str) and float(landed) == float(shown) else False
+    except (ValueError, OverflowError):
+        return False
+
+
+def _alike_parts(landed: Any, shown: Any) -> Verdict:
+    shown = _opened(shown)
+    if isinstance(landed, Mapping) and isinstance(shown, Mapping):
+        return _all(_alike_or_nothing(landed.get(name), shown.get(name)) for name in {*landed, *shown})
+    if isinstance(landed, list) and isinstance(shown, list):
+        if len(landed) != len(shown):
+            return False
+        return _all(_alike_or_nothing(one, other) for one, other in zip(landed, shown, strict=True))
+    # A map, say, of which Arrow has pairs.
+    return None if isinstance(landed, list) and isinstance(shown, Mapping) else False
+
+
+def _alike_or_nothing(landed: Any, shown: Any) -> Verdict:
+    if is_nothing(landed) or shown is None:
+        return is_nothing(landed) and is_nothing(shown)
+    return alike(landed, shown)
+
+
+def _same_bytes(landed: bytes, shown: str) -> bool:
+    try:
+        return base64.b64decode(shown, validate=True) == landed
+    except ValueError:
+        return False
+
+
+def microseconds(value: Any) -> int | None:
+    """Microseconds since 1970 UTC of a landed time; None if it is none that Python can tell."""
+    if isinstance(value, Number):
+        return None
+    if isinstance(value, Moment):
+        return int(value)
+    if isinstance(value, str):
+        return _of_text(value)
+    if isinstance(value, datetime):
+        return ((value if value.tzinfo else value.replace(tzinfo=UTC)) - _EPOCH) // timedelta(microseconds=1)
+    if isinstance(value, date):
+        return (value - _EPOCH.date()).days * DAY
+    return None
+
+
+@lru_cache(maxsize=65536)
+def _of_text(text: str) -> int | None:
+    found = _TIME.fullmatch(text)
+    if found is None:
+        return None
+    year, month, day = (int(part) for part in found.groups()[:3])
+    hour, minute, second = (int(part or 0) for part in found.groups()[3:6])
+    fraction = (found[7] or "").ljust(9, "0")
+    if not (1 <= month <= 12 and 1 <= day <= 31 and hour < 24 and minute < 60 and second < 60) or int(fraction[6:]):
+        return None
+    local = (_days(year, month, day) * 86400 + hour * 3600 + minute * 60 + second) * 1_000_000 + int(fraction[:6])
+    zone = found[8] or "Z"
+    if zone in ("Z", "UTC", "GMT"):
+        return local
+    if offset := _OFFSET.fullmatch(zone):
+        sign, hours, minutes, seconds = offset.groups()
+        ahead = int(hours) * 3600 + int(minutes or 0) * 60 + int(seconds or 0)
+        return local + (-ahead if sign == "+" else ahead) * 1_000_000
+    return _in_zone(local, zone)
+
+
+def _in_zone(local: int, zone: str) -> int | None:
+    try:
+        there = datetime(1970, 1, 1, tzinfo=ZoneInfo(zone)) + timedelta(microseconds=local)
+        return (there.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1)
+    except (OSError, ValueError, OverflowError):
+        return None
+
+
+def _days(year: int, month: int, day: int) -> int:
+    """Days since 1970 of a day of the Gregorian calendar, in whatever year."""
+    year -= month <= 2
+    era, of_era = divmod(year, 400)
+    of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
+    return era * 146097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719468
+
+
+_ATOMIC: list[tuple[Callable[[pa.DataType], bool], Comparer]] = [
+    (pa.types.is_string, _text),
+    (pa.types.is_large_string, _text),
+    (pa.types.is_boolean, _boolean),
+    (pa.types.is_integer, _exact),
+    (pa.types.is_decimal, _exact),
+    (pa.types.is_date, _day),
+    (pa.types.is_timestamp, _moment),
+    (pa.types.is_binary, _bytes),
+    (pa.types.is_large_binary, _bytes),
+]

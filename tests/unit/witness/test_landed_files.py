@@ -1,0 +1,312 @@
+"""Bronze is compared with its landed files, record by record and value by value; what is damaged is named."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+from pyarrow import parquet
+
+from sluicegate.flow.finding import Finding
+from sluicegate.witness import comparison, landed_files
+from sluicegate.witness.comparison import Comparison
+from sluicegate.witness.records import Record
+from sluicegate.witness.table_columns import Columns
+from tests.conftest import Workspace
+from tests.support.bronze_by_hand import TIME, ingested, rewritten
+
+pytestmark = pytest.mark.unit
+
+DEFINITION = """name: heart_rate
+bronze:
+  sales: {path: "${landing}/sales", format: csv, options: {header: true}, schemaHints: "n INT, price DECIMAL(10,2)"}
+  lines: {path: "${landing}/lines", format: json}
+  arrays: {path: "${landing}/arrays", format: json, options: {multiLine: true}}
+  typed: {path: "${landing}/typed", format: parquet}
+  texts: {path: "${landing}/texts", format: text}
+"""
+INT, TEXT = pa.int32(), pa.string()
+SALES = {"id": TEXT, "n": INT, "price": pa.decimal128(10, 2), "note": TEXT}
+LINES = {
+    "id": pa.int64(), "x": pa.float64(), "ok": pa.bool_(), "day": pa.date32(), "at": TIME, "text": TEXT,
+    "inner": pa.struct([("a", pa.int64()), ("b", pa.list_(TEXT))]),
+}  # fmt: skip
+ARRAYS = {"id": pa.int64(), "name": TEXT}
+TYPED = {"id": pa.int64(), "at": TIME, "price": pa.decimal128(12, 3), "tags": pa.list_(TEXT)}
+TABLES = {"sales": SALES, "lines": LINES, "arrays": ARRAYS, "typed": TYPED, "texts": {"value": TEXT}}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    """A lake of bronze tables of all formats that are read a second time."""
+    workspace = Workspace(tmp_path_factory.mktemp("witness"))
+    workspace.define(DEFINITION)
+    _sales(workspace)
+    _lines(workspace)
+    arrays = str(workspace.land("arrays/a.json", [{"id": 1, "name": "Ada"}, {"id": 2, "name": "Bo"}, {"id": 3}]))
+    rows: list[dict[str, Any]] = [{"id": 1, "name": "Ada"}, {"id": 2, "name": "Bo"}, {"id": 3}]
+    ingested(workspace, "arrays", ARRAYS, {arrays: rows})
+    _typed(workspace)
+    texts = str(workspace.land("texts/a.txt", "first\n\n  third\r\nlast"))
+    values = [{"value": "first"}, {"value": ""}, {"value": "  third"}, {"value": "last"}]
+    ingested(workspace, "texts", TABLES["texts"], {texts: values})
+    return workspace
+
+
+def _sales(workspace: Workspace) -> None:
+    header = "id,n,price,note\n"
+    one = str(workspace.land("sales/1.csv", header + '007,1,1.50,"a, ""b"""\n8,x,2,\n9,3\n'))
+    two = str(workspace.land("sales/2.csv", "note,id,n,price,price\nz,10,-4,0.1,5\n"))
+    ingested(workspace, "sales", SALES, {
+        one: [
+            {"id": "007", "n": 1, "price": Decimal("1.50"), "note": 'a, "b"'},
+            {"id": "8", "price": Decimal(2), "_rescued_data": _rescued(one, n="x")},
+            {"id": "9", "n": 3, "_corrupt_record": "9,3"},
+        ],
+        two: [{"id": "10", "n": -4, "price": Decimal("0.1"), "note": "z", "_rescued_data": _rescued(two, price_2="5")}],
+    })  # fmt: skip
+
+
+def _lines(workspace: Workspace) -> None:
+    one = str(workspace.land("lines/1.json", "\n".join([
+        '{"id": 1, "x": 1.5, "ok": true, "day": "2024-02-29", "at": "2024-05-01T12:00:00.5+02:00", "text": 1.10}',
+        '{"id": "2", "inner": {"a": 1, "b": ["x", 2]}, "text": {"k": [1, 2.0]}}',
+        '{"id": 2.5, "inner": {"a": "no", "c": true}}',
+        "",
+        '{"id": 4, "x": ',
+        '{"ID": 5}',
+    ])))  # fmt: skip
+    ingested(workspace, "lines", LINES, {one: [
+        {"id": 1, "x": 1.5, "ok": True, "day": date(2024, 2, 29), "text": "1.10",
+         "at": datetime(2024, 5, 1, 10, 0, 0, 500_000, tzinfo=UTC)},
+        {"id": 2, "inner": {"a": 1, "b": ["x", "2"]}, "text": '{"k":[1,2.0]}'},
+        {"inner": {"a": None, "b": None}, "_rescued_data": _rescued(one, id="2.5", inner='{"a": "no", "c": true}')},
+        {"_corrupt_record": '{"id": 4, "x": '},
+        {"_rescued_data": _rescued(one, ID="5")},
+    ]})  # fmt: skip
+
+
+def _typed(workspace: Workspace) -> None:
+    times = [datetime(1969, 12, 31, 23, 59, 59, 123_456, tzinfo=UTC), None, datetime(2024, 5, 1, tzinfo=UTC)]
+    rows = [
+        {"id": number, "at": at, "price": Decimal(f"{number}.125"), "tags": ["a", None] if number else None}
+        for number, at in enumerate(times)
+    ]
+    path = workspace.folder / "landing/typed/a.parquet"
+    path.parent.mkdir(parents=True)
+    parquet.write_table(pa.Table.from_pylist(rows, pa.schema(list(TYPED.items()))), path)
+    os.utime(path, (1_700_000_000, 1_700_000_000))
+    ingested(workspace, "typed", TYPED, {str(path): rows})
+
+
+def _rescued(path: str, **values: Any) -> str:
+    return json.dumps({**values, "_file_path": f"file://{path}"})
+
+
+@pytest.fixture
+def lake(made: Workspace, tmp_path: Path) -> Iterator[Workspace]:
+    """A copy of that lake, in the place of the first, as files are known by their paths."""
+    kept = tmp_path / "kept"
+    shutil.copytree(made.folder, kept, symlinks=True)
+    yield made
+    shutil.rmtree(made.folder)
+    shutil.copytree(kept, made.folder)
+
+
+def told(workspace: Workspace, *tables: str) -> list[Finding]:
+    return list(landed_files.findings(workspace.definition, workspace.settings, only=tables))
+
+
+def test_an_undamaged_lake_is_verified_and_nothing_is_left_out(made: Workspace) -> None:
+    found = told(made)
+    assert [(one.kind, one.table) for one in found] == [("proved", name) for name in TABLES]
+    assert [one.version for one in found] == [0] * len(TABLES)
+    assert "4 records" in found[0].what
+    assert "2 files" in found[0].what
+
+
+def test_rows_of_more_than_IN_MEMORY_are_sorted_outside_of_memory(
+    made: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = told(made)
+    for most in (0, 3, 4, 5):  # of tables with 3, 4 and 5 rows
+        monkeypatch.setattr(landed_files, "IN_MEMORY", most)
+        monkeypatch.setattr(landed_files, "BLOCK", most or 1)
+        assert told(made) == few
+
+
+def test_each_value_of_each_column_is_compared(lake: Workspace) -> None:
+    for name, columns in TABLES.items():
+        stored = DeltaTable(lake.uri(name)).to_pyarrow_table()
+        for column in [*columns, "_rescued_data", "_corrupt_record"]:
+            for row in range(stored.num_rows):
+                rewritten(lake, name, _with(stored, row, column, _another(stored[column][row].as_py(), column)))
+                assert [one.kind for one in told(lake, name)] == ["wrong"], (name, column, row)
+        rewritten(lake, name, stored)
+    assert {one.kind for one in told(lake)} == {"proved"}
+
+
+def _with(rows: pa.Table, row: int, column: str, value: Any) -> pa.Table:
+    values = rows[column].to_pylist()
+    values[row] = value
+    changed = pa.array(values, rows.schema.field(column).type)
+    return rows.set_column(rows.schema.get_field_index(column), column, changed)
+
+
+def _another(value: Any, column: str) -> Any:
+    """A value that differs in one small thing."""
+    match value:
+        case None:
+            return {
+                "n": 0,
+                "price": Decimal(0),
+                "x": 0.0,
+                "ok": False,
+                "day": date(1970, 1, 1),
+                "id": 0,
+                "at": datetime(1970, 1, 1, tzinfo=UTC),
+                "inner": {"a": 0, "b": None},
+                "tags": [],
+            }.get(column, "x")
+        case bool():
+            return not value
+        case int():
+            return value + 1
+        case float():
+            return value + 2**-50
+        case Decimal():
+            return value + Decimal("0.01")
+        case datetime():
+            return value.replace(microsecond=(value.microsecond + 1) % 1_000_000)
+        case date():
+            return value.replace(year=value.year - 4)
+        case dict():
+            return {**value, "a": 77}
+        case list():
+            return [*value, "x"]
+    return value.replace("1", "2") if "1" in value and column == "_rescued_data" else f"{value}!"
+
+
+def test_rows_and_files_that_are_lost_doubled_or_changed_are_named(lake: Workspace) -> None:
+    """Each damage is by chance, and is named with its table."""
+    chance = random.Random(38)
+    for number in range(12):
+        kept = lake.folder.with_name(f"{lake.folder.name}-kept")
+        shutil.copytree(lake.folder, kept)
+        name = chance.choice(list(TABLES))
+        damage = chance.choice([_row_lost, _row_doubled, _rows_exchanged, _file_shortened, _file_changed, _file_gone])
+        if damage(lake, name, chance):
+            found = told(lake, name)
+            assert {one.kind for one in found} & {"wrong", "unseen"}, (number, name, damage.__name__, found)
+        shutil.rmtree(lake.folder)
+        kept.rename(lake.folder)
+
+
+Damage = Callable[[Workspace, str, random.Random], bool]
+
+
+def _row_lost(lake: Workspace, name: str, chance: random.Random) -> bool:
+    rows = DeltaTable(lake.uri(name)).to_pyarrow_table()
+    gone = chance.randrange(rows.num_rows)
+    rewritten(lake, name, rows.take([row for row in range(rows.num_rows) if row != gone]))
+    return True
+
+
+def _row_doubled(lake: Workspace, name: str, chance: random.Random) -> bool:
+    rows = DeltaTable(lake.uri(name)).to_pyarrow_table()
+    rewritten(lake, name, pa.concat_tables([rows, rows.slice(chance.randrange(rows.num_rows), 1)]))
+    return True
+
+
+def _rows_exchanged(lake: Workspace, name: str, chance: random.Random) -> bool:
+    """One record in the place of another: as many rows as before."""
+    rows = DeltaTable(lake.uri(name)).to_pyarrow_table()
+    one, other = chance.sample(range(rows.num_rows), 2)
+    order = list(range(rows.num_rows))
+    order[one] = other
+    taken = rows.take(order)
+    for column in ("_pos", "source_file"):
+        taken = taken.set_column(taken.schema.get_field_index(column), column, rows[column])
+    rewritten(lake, name, taken)
+    return True
+
+
+def _files(lake: Workspace, name: str) -> list[Path]:
+    return sorted((lake.folder / "landing" / name).iterdir())
+
+
+def _file_shortened(lake: Workspace, name: str, chance: random.Random) -> bool:
+    path = chance.choice(_files(lake, name))
+    path.write_bytes(path.read_bytes()[: chance.randrange(path.stat().st_size)])
+    return True
+
+
+def _file_changed(lake: Workspace, name: str, chance: random.Random) -> bool:
+    """One byte of a value, and the time and size of before: only its content tells."""
+    path = chance.choice(_files(lake, name))
+    about, data = path.stat(), bytearray(path.read_bytes())
+    digits = [place for place, byte in enumerate(data) if 49 <= byte <= 56]
+    if name == "typed" or not digits:  # a byte of Parquet may be one that no reader looks at
+        return False
+    data[chance.choice(digits)] += 1
+    path.write_bytes(data)
+    os.utime(path, ns=(about.st_atime_ns, about.st_mtime_ns))
+    return True
+
+
+def _file_gone(lake: Workspace, name: str, chance: random.Random) -> bool:
+    chance.choice(_files(lake, name)).unlink()
+    return True
+
+
+def test_a_record_that_is_missing_or_too_many_is_told_apart_from_those_behind_it(lake: Workspace) -> None:
+    stored = DeltaTable(lake.uri("texts")).to_pyarrow_table()
+    rewritten(lake, "texts", stored.slice(1))
+    assert "no row has its record 1" in str(told(lake, "texts"))
+    rewritten(lake, "texts", pa.concat_tables([stored.slice(2, 1), stored]))
+    assert "1 row is no record of it" in str(told(lake, "texts"))
+
+
+def test_up_to_AHEAD_missing_records_are_told_apart_from_changed_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And where more rows than HELD are read behind the last one, none is left out."""
+    monkeypatch.setattr(comparison, "AHEAD", 4)
+    monkeypatch.setattr(comparison, "HELD", 2)
+    columns = Columns({"value": TEXT})
+
+    def compared(landed: range, stored: list[int]) -> tuple[int, int, int]:
+        records = iter([Record({"value": str(number)}) for number in landed])
+        rows = [(str(number), None, None) for number in stored]
+        found = Comparison(columns, "a.txt", csv=False).run(records, [rows] if rows else [])
+        return found.missing, found.added, found.changed
+
+    every = list(range(20))
+    for gone, told_apart in ((2, True), (3, True), (4, False)):
+        missing, added, changed = compared(range(20), every[:5] + every[5 + gone :])
+        assert (missing - added, changed == 0) == (gone, told_apart)
+    assert compared(range(5), [*range(5), 7, 8, 9]) == (0, 3, 0)
+    assert compared(range(20), []) == (20, 0, 0)
+    assert compared(range(20), every[:3]) == (17, 0, 0)
+
+
+def test_what_no_second_reader_reads_is_named_with_the_reason(lake: Workspace) -> None:
+    lake.define(DEFINITION.replace("header: true}", 'header: true, emptyValue: "-"}'))
+    found = {one.table: one for one in told(lake)}
+    assert (found["sales"].kind, "emptyValue" in found["sales"].what) == ("unseen", True)
+
+
+def test_values_of_pipelines_with_personal_data_are_not_shown(lake: Workspace) -> None:
+    stored = DeltaTable(lake.uri("arrays")).to_pyarrow_table()
+    rewritten(lake, "arrays", _with(stored, 0, "name", "Grace"))
+    assert "Grace" in str(told(lake))
+    lake.define(f"{DEFINITION}silver:\n  s: {{sql: SELECT * FROM STREAM(arrays), pii: [name]}}\n")
+    assert not any(name in str(told(lake)) for name in ("Grace", "Ada"))
