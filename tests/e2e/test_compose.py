@@ -281,7 +281,10 @@ def test_inside_and_outside(stack: Stack) -> None:
     program = [sys.executable, "-m", "sluicegate.cli", "status", DAG, "--verify", "--no-spark", "--json"]
     places = [f"--{name}={stack.folder / name}" for name in ("lake", "landing", "pipelines")]
     done = subprocess.run([*program, *places], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout) == inside
+    outside = json.loads(done.stdout)
+    for told_of in (inside, outside):  # files have the paths of the container: outside they are not looked at
+        del told_of["findings"], told_of["proved"]
+    assert outside == inside
     with told("another pipeline by the command line inside, from files to the catalog"):
         stack.inside("sluicegate", "run", "healthcare_dlh")
     asked = "; ".join([

@@ -66,7 +66,7 @@ def findings(spark: SparkSession, former: Workspace) -> list[tuple[str, str, str
     found = monitor_verify.findings(former.definition, former.settings)
     found += backlog.findings(former.definition, former.settings)
     found += gold_verify.prove(spark, former.definition, former.lake)
-    return [(one.kind, one.table, one.what) for one in found if one.kind != "unproved"]
+    return [(one.kind, one.table, one.what) for one in found if one.kind not in ("unproved", "proved")]
 
 
 def versions(former: Workspace) -> dict[str, int]:

@@ -430,13 +430,15 @@ def test_tables_share_views_that_are_a_part_of_their_queries(three: GoldWorld) -
         ("few", "many"), "its definition changed"
     )
     assert (three.rows("few"), three.rows("many")) == (Counter([("b", 1, None)]), Counter([(1, 2)]))
-    assert [*gold_verify.prove(three.spark, three.pipeline, three.at)] == []
+    proofs = gold_verify.prove(three.spark, three.pipeline, three.at)
+    assert [one for one in proofs if one.kind != "proved"] == []
 
 
 @pytest.mark.more
 def test_the_proof_is_of_the_versions_that_a_table_was_made_of(three: GoldWorld) -> None:
     def found() -> dict[str, str]:
-        return {one.table: one.kind for one in gold_verify.prove(three.spark, three.pipeline, three.at)}
+        every = gold_verify.prove(three.spark, three.pipeline, three.at)
+        return {one.table: one.kind for one in every if one.kind != "proved"}
 
     three.add(added([("b", 1, 1.0)], 100))
     three.run("day")
