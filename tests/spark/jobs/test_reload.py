@@ -251,6 +251,26 @@ def test_a_reset_of_copied_files(spark: SparkSession, three: Workspace) -> None:
     assert_idle(three)
 
 
+def test_files_that_are_overwritten_after_their_folder_was_copied(spark: SparkSession, workspace: Workspace) -> None:
+    """One before the first run in the new place, one after it; then all files are read again. The former files stay."""
+    define(workspace, "format: json, schemaHints: id BIGINT, allowOverwrites: true")
+    for number in (1, 2, 3, 4):
+        workspace.land(f"things/{number}.json", json.dumps({"id": number}), age=100 - number)
+    workspace.run(spark, "bronze")
+    shutil.copytree(workspace.folder / "landing/things", workspace.folder / "landing/copied")
+    workspace.edit("pipeline.yaml", "${landing}/things", "${landing}/copied")
+    workspace.land("copied/2.json", '{"id": 22}', age=50)
+    workspace.run(spark, "bronze")
+    assert ids(workspace) == [1, 22, 3, 4]
+    workspace.land("copied/3.json", '{"id": 33}', age=40)
+    workspace.run(spark, "bronze")
+    assert ids(workspace) == [1, 22, 33, 4]
+    assert_idle(workspace)
+    again(spark, workspace, reread.Reset())
+    assert ids(workspace) == [1, 22, 33, 4]
+    assert_idle(workspace)
+
+
 def test_a_reset_reads_each_arrival_and_each_copy_as_it_was_read_before(
     spark: SparkSession, workspace: Workspace
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -148,6 +149,22 @@ def test_a_file_that_is_put_back(spark: SparkSession, workspace: Workspace) -> N
     DeltaTable(workspace.uri("things")).delete()
     again(spark, workspace, reread.Reload(files=("a.json",)))
     assert ids(workspace) == [1]
+
+
+def test_a_file_of_the_archive_that_no_ledger_knows_is_read(spark: SparkSession, workspace: Workspace) -> None:
+    """As after a backup of the lake was put back that is older than the file's way into the archive."""
+    moving(workspace)
+    workspace.land("things/a.json", '{"id": 1}', age=99)
+    workspace.run(spark, "bronze")
+    (workspace.folder / "away/b.json").write_text('{"id": 2}')
+    os.utime(workspace.folder / "away/b.json", (1_700_000_000,) * 2)
+    assert not verified(workspace)
+    again(spark, workspace, reread.FromArchive())
+    assert ids(workspace) == [1, 2]
+    assert_idle(workspace)
+    again(spark, workspace, reread.Reset())
+    assert ids(workspace) == [1, 2]
+    assert_idle(workspace)
 
 
 @pytest.mark.parametrize("name", POINTS)
