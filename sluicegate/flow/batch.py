@@ -14,6 +14,7 @@ from sluicegate.flow.delivery import Delivery
 from sluicegate.flow.model import Flow, Progress
 from sluicegate.flow.report import TableReport
 from sluicegate.lake import log, offsets, tables
+from sluicegate.lake.commit_identity import COMMITS
 from sluicegate.lake.small_commits import Facts
 from sluicegate.lake.table import Tables
 from sluicegate.schema.column_metadata import with_metadata
@@ -214,9 +215,9 @@ class Batch:
     def _commits_read(self, offset: int) -> dict[str, Any]:
         """Identities of the commits that were read up to an offset, which may be nearer than the batch's end."""
         if self.flow.streams or offset == self.progress.until:
-            return {histories.COMMITS: self.commits_read} if self.commits_read else {}
+            return {COMMITS: self.commits_read} if self.commits_read else {}
         nearer = replace(self.progress, until=offset)
-        return {histories.COMMITS: histories.facts(self.flow, nearer, self.opened)}
+        return {COMMITS: histories.facts(self.flow, nearer, self.opened)}
 
     def _sources(self) -> dict[str, Any]:
         """Which tables were followed: the id of one, or of each flow the id and the offset."""

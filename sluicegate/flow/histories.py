@@ -2,7 +2,7 @@
 
 An offset is the number of a version. A log that was put back to an earlier state, from a backup or by a disk that lost
 power, and was written on since has the number again, for another commit. So the commit of a batch records, besides the
-versions that it has read, the identity of the commit that made each (``lake.log.identity``), and who reads an offset
+versions that it has read, the identity of the commit that made each (``lake.commit_identity``), and who reads an offset
 compares them. What was recorded before there were identities, and what was cleaned away from a log, is not compared.
 """
 
@@ -15,10 +15,8 @@ from typing import Any
 from sluicegate.errors import SluicegateError, Where
 from sluicegate.flow.model import Flow, Progress, name_of
 from sluicegate.lake import log, offsets, tables
+from sluicegate.lake.commit_identity import COMMITS
 from sluicegate.lake.table import Table, Tables
-
-COMMITS = "commits"
-"""Identities of the commits that a batch has read, among the facts of its own commits."""
 
 
 def facts(flow: Flow, now: Progress, opened: Tables) -> dict[str, Any]:

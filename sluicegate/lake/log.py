@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -21,9 +20,6 @@ METADATA = "sluicegate"
 
 # Property that a fence sets, and key of the commitInfo of one that sets none; see lake/fence.py.
 FENCE = "sluicegate.fence"
-
-# First bytes of a log entry that tell it from any other: the entry of a large write has megabytes of files.
-HEAD = 64 * 1024
 
 # Names of the rows that a commit wrote, in its metrics: Spark's, and delta-rs's of a MERGE and of a write.
 ROWS_WRITTEN = ("numOutputRows", "num_output_rows", "num_added_rows")
@@ -80,35 +76,13 @@ def _history(table: DeltaTable, limit: int | None) -> Iterable[Mapping[str, Any]
     return islice(_infos(table.table_uri, table.version()), limit)
 
 
-def identity(uri: str, version: int) -> str | None:
-    """Digest that tells the commit of a version from any other of that number; None if the log no longer has it.
-
-    An entry of a Delta log never changes, is copied as it is, and has times and names of files that no other has. The
-    ids in ``commitInfo`` would not do: delta-rs writes no ``txnId``, most tables have no ``inCommitTimestamp``.
-
-    Raises:
-        OSError: the store cannot be reached.
-    """
-    file = _commit_file(uri, version)
-    try:
-        if (path := filesystems.local(file)) is not None:  # as a run with nothing to do imports no fsspec
-            with open(path, "rb") as entry:
-                head = entry.read(HEAD)
-        else:
-            fs, path = filesystems.opened(file)
-            with fs.open(path, "rb") as entry:
-                head = entry.read(HEAD)
-    except FileNotFoundError:
-        return None
-    return hashlib.sha256(head).hexdigest()[:32]
-
-
 def _has_commit(uri: str, version: int) -> bool:
     # Not by ``exists`` of fsspec: to that a store that does not answer has no such file.
-    return filesystems.file(_commit_file(uri, version)) is not None
+    return filesystems.file(commit_file(uri, version)) is not None
 
 
-def _commit_file(uri: str, version: int) -> str:
+def commit_file(uri: str, version: int) -> str:
+    """Address of the entry that the commit of a version has in the log."""
     return f"{layout.address(uri).rstrip('/')}/_delta_log/{version:020d}.json"
 
 
@@ -131,7 +105,7 @@ def _commit(version: int, entry: Mapping[str, Any]) -> Commit:
         version=version,
         timestamp=int(entry.get("timestamp") or 0),
         operation=str(entry.get("operation")),
-        ours=_ours(entry.get("userMetadata")),
+        ours=facts_of(entry.get("userMetadata")),
         rows_written=None if counted is None else int(counted),
         overwrites=str(parameters.get("mode", "Append")) == "Overwrite",
         partly=str(parameters.get("predicate") or "[]") not in ("[]", "true"),
@@ -161,7 +135,7 @@ def actions(uri: str, version: int, *, added: bool = True) -> Iterator[dict[str,
         FileNotFoundError: the log no longer has it.
         DamagedTable: it is no commit.
     """
-    file = _commit_file(uri, version)
+    file = commit_file(uri, version)
     fs, path = filesystems.opened(file)
     with fs.open(path, "rt", encoding="utf-8") as entry:
         try:
@@ -170,7 +144,8 @@ def actions(uri: str, version: int, *, added: bool = True) -> Iterator[dict[str,
             raise whole.damaged(uri, Damage(file, f"is no commit: {error}", version)) from error
 
 
-def _ours(user_metadata: str | None) -> dict[str, Any] | None:
+def facts_of(user_metadata: str | None) -> dict[str, Any] | None:
+    """Our facts in the ``userMetadata`` of a commit; None if it has none."""
     try:
         facts = json.loads(user_metadata or "null")
     except ValueError:

@@ -12,7 +12,7 @@ from typing import Any
 
 from deltalake import DeltaTable
 
-from sluicegate.lake import layout, log, offsets, tables
+from sluicegate.lake import commit_identity, layout, log, offsets, tables
 
 
 class Table:
@@ -61,12 +61,12 @@ class Table:
         return tables.txn_version(self.delta, app_id)
 
     def commit_identity(self, version: int) -> str | None:
-        """What tells the commit of a version from any other of that number; None if it cannot be told (any more).
+        """Identity of the commit of a version; None if it cannot be told (any more).
 
         It is read once for each version.
         """
         if version not in self._identities:
-            self._identities[version] = log.identity(self.uri, version) if version >= 0 else None
+            self._identities[version] = commit_identity.identity(self.uri, version) if version >= 0 else None
         return self._identities[version]
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ class Lake:
         self.source, self.lookup, self.target = (str(folder / name) for name in ("source", "lookup", "target"))
         about = {"layer": "silver", "inputs": {"l": self.lookup}, **about}
         self.flow = Flow(table="target", source=self.source, target=self.target, **about)
-        self.add(self.source, self.source, self.lookup)
+        self.add(*[] if Path(self.source).exists() else [self.source] * 2, self.lookup)
         self.run()
         assert self.now().kind == "idle"
 
@@ -158,29 +159,31 @@ def test_what_a_stopped_run_has_read_for_the_tables_beside_counts(tmp_path: Path
         lake.now()
 
 
-def test_a_commit_is_known_wherever_its_table_lies_and_by_any_writer(tmp_path: Path) -> None:
-    lake = Lake(tmp_path / "one")
-    (tmp_path / "one").rename(tmp_path / "two words")
-    moved = str(tmp_path / "two words" / "source")
-    entries = [(Path(moved) / "_delta_log" / f"{version:020}.json").read_bytes() for version in range(2)]
-    found = [log.identity(moved, version) for version in range(2)]
-    assert None not in found
-    assert len({*entries}) == len({*found}) == 2
-    assert log.identity(f"file://{tmp_path}/two%20words/source", 1) == found[1]
-    assert log.identity(moved, 2) is None
-    assert lake.source != moved
+def test_a_commit_that_was_repeated_is_the_one_that_was_read(tmp_path: Path) -> None:
+    """The source is a table of ours, which was put back alone, or lost its newest commit when the power was cut."""
+    ledger, bronze = str(tmp_path / "ledger"), str(tmp_path / "source")
+    write_deltalake(ledger, ROWS)
 
+    def read(until: int) -> None:
+        source, now = Flow("bronze", "source", ledger, bronze), Progress("incremental", until=until)
+        ours = {"layer": "bronze", "until": until, "run_id": uuid.uuid4().hex}
+        said = json.dumps({log.METADATA: {**ours, histories.COMMITS: histories.facts(source, now, Tables())}})
+        properties = CommitProperties(custom_metadata={"userMetadata": said})
+        write_deltalake(bronze, ROWS, mode="append", commit_properties=properties)
 
-def test_a_commit_is_known_by_the_HEAD_of_its_entry(tmp_path: Path) -> None:
-    """The entry of a large write has megabytes of files, and its first lines have its time and the first files."""
-    entry = tmp_path / "_delta_log" / f"{0:020}.json"
-    entry.parent.mkdir()
-    found = []
-    for size, end in ((log.HEAD - 2, b"ab"), (log.HEAD - 2, b"ac"), (log.HEAD, b"ab"), (log.HEAD, b"ac")):
-        entry.write_bytes(b"x" * size + end)
-        found.append(log.identity(str(tmp_path), 0))
-    assert len({*found}) == 3
-    assert found[2] == found[3]
+    write_deltalake(ledger, ROWS, mode="append")
+    read(0)
+    read(1)
+    lake = Lake(tmp_path, by_record=True)
+    put_back(bronze, 0)
+    read(1)
+    assert lake.now().kind == "idle"
+    put_back(bronze, 0)
+    put_back(ledger, 0)
+    write_deltalake(ledger, ROWS, mode="append")
+    read(1)
+    with pytest.raises(SluicegateError, match=f"version 1 of source {NOT_READ}"):
+        lake.now()
 
 
 def test_a_poll_asks_a_disk_and_no_object_store(tmp_path: Path) -> None:

@@ -200,7 +200,8 @@ CROSSED: dict[str, str] = {
     "test_rows_of_more_than_MOST_BYTES_are_not_brought_to_the_driver",
     "flow.source_changes.FENCE_SECONDS": "tests/unit/flow/test_progress.py::"
     "test_after_FENCE_SECONDS_a_fence_is_a_version_like_any_other",
-    "lake.log.HEAD": "tests/unit/flow/test_histories.py::test_a_commit_is_known_by_the_HEAD_of_its_entry",
+    "lake.commit_identity.HEAD": "tests/unit/lake/test_commit_identity.py::"
+    "test_a_commit_is_known_by_the_HEAD_of_its_entry",
     "lake.small_commits.ATTEMPTS": "tests/unit/lake/test_small_commits.py::"
     "test_an_append_beside_others_is_tried_as_many_ATTEMPTS",
     "bronze.layer.SMALL_BYTES": "tests/spark/bronze/test_layer.py::"

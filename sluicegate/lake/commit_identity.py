@@ -1,0 +1,86 @@
+"""Identity of a commit: what tells it from any other of its version, wherever the table lies and whoever made it.
+
+It is a digest of the commit's entry in the log. An entry never changes, is copied as it is, and has times and names of
+files that no other has. The ids in ``commitInfo`` would not do: delta-rs writes no ``txnId``, most tables have no
+``inCommitTimestamp``, and a checkpoint keeps neither.
+
+A commit of ours may be made twice: a run repeats what a power cut took, or what a table lacks that was put back alone.
+It is the same commit if it has the same rows, that is, if it was made of the same commits by the same definition. So
+its digest is one of what it was made from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sluicegate.lake import log
+from sluicegate.storage import filesystems
+
+COMMITS = "commits"
+"""Identities of the commits that a batch has read, among the facts of its own commits."""
+
+# First bytes of an entry that identify it: that of a large write has megabytes of files.
+HEAD = 64 * 1024
+
+# Facts of a commit of ours that say what its rows were made from.
+MADE_FROM = ("layer", "table", "mode", "until", "chunk", "inputs", "source", "source_id", "streams", COMMITS,
+             "definition", "fingerprint", "key", "rules", "interval", "replayed", "failed", "manifest")  # fmt: skip
+
+
+def identity(uri: str, version: int) -> str | None:
+    """Digest that identifies the commit of a version; None if the log no longer has it.
+
+    Raises:
+        OSError: the store cannot be reached.
+    """
+    head = _head(uri, version)
+    if head is None:
+        return None
+    made_from = _made_from(head)
+    text = head if made_from is None else json.dumps(made_from, sort_keys=True).encode()
+    return hashlib.sha256(text).hexdigest()[:32]
+
+
+def _head(uri: str, version: int) -> bytes | None:
+    file = log.commit_file(uri, version)
+    try:
+        if (path := filesystems.local(file)) is not None:  # as a run with nothing to do imports no fsspec
+            with open(path, "rb") as entry:
+                return entry.read(HEAD)
+        fs, path = filesystems.opened(file)
+        with fs.open(path, "rb") as entry:
+            return bytes(entry.read(HEAD))
+    except FileNotFoundError:
+        return None
+
+
+def _made_from(head: bytes) -> dict[str, Any] | None:
+    """What the rows of a commit of ours were made from; None if it is none, or does not tell it here."""
+    lines = head.splitlines()
+    try:
+        # The last line may be cut.
+        actions = [json.loads(line) for line in (lines[:-1] if len(head) == HEAD else lines) if line.strip()]
+    except ValueError:
+        return None
+    info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
+    ours = log.facts_of(info.get("userMetadata"))
+    read = (ours or {}).get(COMMITS) or {}
+    identities = [known for kind in read.values() for known in kind.values()]
+    if ours is None or not identities or None in identities:
+        return None
+    found = {name: ours[name] for name in MADE_FROM if name in ours}
+    if ours.get("layer") != "bronze":
+        # A ledger batch is read alone; other batches depend on where they began.
+        return {**found, "since": ours.get("since")}
+    return {**found, "rows": _rows(action["add"] for action in actions if "add" in action)}
+
+
+def _rows(added: Iterable[Mapping[str, Any]]) -> list[Any]:
+    """Number of the rows in some files, and their first and last positions: how files are split is Spark's choice."""
+    stats = [json.loads(file.get("stats") or "{}") for file in added]
+    lows, highs = ([(one.get(bound) or {}).get("_pos") for one in stats] for bound in ("minValues", "maxValues"))
+    first, last = ([value for value in values if value is not None] for values in (lows, highs))
+    return [sum(one.get("numRecords", 0) for one in stats), min(first, default=None), max(last, default=None)]
