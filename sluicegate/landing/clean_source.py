@@ -150,7 +150,8 @@ def _announced(name: str, table: BronzeTable, at: layout.Lake, opened: Tables) -
 def _sync(name: str, at: layout.Lake, folder: str) -> None:
     """Bring to disk what is all that is left of a removed file: its rows, and what the ledger knows of it.
 
-    With MOVE, files are renamed on their own disk, so their content is brought to disk as well.
+    Rows that other pipelines of this lake have of it are brought to disk with them. With MOVE, files are renamed on
+    their own disk, so their content is brought to disk as well.
 
     Raises:
         OSError: a file system does not say that everything is on its disk.
@@ -158,7 +159,7 @@ def _sync(name: str, at: layout.Lake, folder: str) -> None:
     tables = (at.table("bronze", name), at.ledger(name), at.outcome(name), at.archive(name))
     # A log or a table may be a link to another disk.
     places = (layout.address(place) for table in tables for place in (table, f"{table}/_delta_log"))
-    durable.sync_file_systems([*places, folder])
+    durable.sync_file_systems([*places, layout.address(at.root), folder])
 
 
 def _until(table: BronzeTable, now: datetime | None) -> pa.Scalar:

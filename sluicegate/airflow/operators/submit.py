@@ -29,7 +29,7 @@ from sluicegate.airflow.operators.links import SparkUI, is_address
 from sluicegate.airflow.run_request import failure, request_of, who
 from sluicegate.channel import Channel
 from sluicegate.definition import LAYERS, load
-from sluicegate.errors import SluicegateError, UserError
+from sluicegate.errors import DamagedTable, SluicegateError, UserError
 from sluicegate.escapes import escaped
 from sluicegate.flow.report import UNREPORTED, ReportLines
 from sluicegate.settings import Settings
@@ -250,7 +250,10 @@ class SluicegateJob(SparkSubmitOperator):
         # An interval is reprocessed even if nothing is new. Gold then sees by its own offsets whether silver changed.
         if request.mode == "full-refresh" or (request.mode in ("interval", "replay") and "silver" in self.layers):
             return ""
-        waiting = pending(pipeline, self.settings).only(request.includes)
+        try:
+            waiting = pending(pipeline, self.settings).only(request.includes)
+        except DamagedTable:  # which the job may repair
+            return ""
         work = any(table.work for table in waiting.tables if table.layer in self.layers)
         return "" if work else "has nothing to do"
 

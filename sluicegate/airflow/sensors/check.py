@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from sluicegate.errors import DamagedTable
+
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
     from sluicegate.monitor.plan import Pending
@@ -51,6 +53,7 @@ def arrived(pipeline: Pipeline) -> Arrived:
 
     Raises:
         UserError: see ``find_landed``.
+        DamagedTable: a table cannot be read, which a run may repair.
     """
     from sluicegate.monitor.plan import pending
 
@@ -81,6 +84,9 @@ def find_landed(pipeline: Pipeline, tables: Sequence[str]) -> Found:
     from sluicegate.monitor.plan import pending  # not above: parsing a DAG file needs neither pyarrow nor deltalake
     from sluicegate.run.request import Request
 
-    waiting = pending(pipeline, pipeline.settings).only(Request.of(pipeline, tables=tables).includes)
+    try:
+        waiting = pending(pipeline, pipeline.settings).only(Request.of(pipeline, tables=tables).includes)
+    except DamagedTable as error:  # a run sets it aside, and how many files wait is known only then
+        return Found({"files": 0, "bytes": 0}, f"a table is damaged, which a run may repair: {error}", None)
     found = None if waiting.nothing else {"files": waiting.files, "bytes": waiting.bytes}
     return Found(found, waiting.sentence(), _settle_in(pipeline, waiting))

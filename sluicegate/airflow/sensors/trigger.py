@@ -14,7 +14,7 @@ from sluicegate.airflow import bundles, connections
 from sluicegate.airflow.bundles import Places
 from sluicegate.airflow.sensors.check import Arrived, Found, arrived, find_landed, settles
 from sluicegate.definition.reloaded import Reloaded
-from sluicegate.errors import UserError
+from sluicegate.errors import DamagedTable, UserError
 from sluicegate.escapes import escaped
 from sluicegate.storage import aws
 
@@ -165,7 +165,7 @@ class FileArrivalTrigger(BaseEventTrigger):
             began, settle_in = time.monotonic(), None
             try:
                 answer, settle_in = await asyncio.to_thread(self._find, await connections.said_in_triggerer())
-            except UserError as error:
+            except (UserError, DamagedTable) as error:
                 answer = {"error": error.for_people()}
             except Exception:
                 self.log.warning("could not list the files of %s", self.pipeline, exc_info=True)

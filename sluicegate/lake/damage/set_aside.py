@@ -148,7 +148,9 @@ def _move_files(table: Path, names: Sequence[str]) -> Path:
 def _but(table: Path) -> str:
     """What a person has to do besides, where a table has what nobody can make again."""
     if table.parent.name == "_ledger" and not table.name.endswith(("_outcome", "_archive")):
-        return " from what is in landing: give a `copy-into`, `reload` or `reset` that it may have been of again"
+        by_hand = " from what is in landing: give a `copy-into`, `reload` or `reset` that it may have been of again"
+        archived = f"`sluicegate reload {table.parents[1].name} {table.name} --archived`"
+        return f"{by_hand}; {archived} reads what `cleanSource` had moved"
     if table.parent.name == "_state" and table.name.endswith("_discarded"):
         return " by nobody: discard those records once more"
     return ""

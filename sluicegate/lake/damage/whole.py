@@ -13,8 +13,8 @@ from sluicegate.lake.damage import damages
 from sluicegate.lake.damage.damages import Damage
 
 RUN = (
-    "run its pipeline: where the newest commit of a table is damaged, a run sets it aside and repeats it from the"
-    " table's source"
+    "run the pipeline that fills it: where the newest commit of a table is damaged, a run sets it aside and repeats it"
+    " from the table's source; a table of another program is for that to repair"
 )
 BACKUP = (
     "put this file back from a backup of the lake, or out of the disk's own recovery; do not delete the table's folder,"
