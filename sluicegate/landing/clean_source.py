@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -28,7 +29,7 @@ from sluicegate.lake import layout
 from sluicegate.lake.table import Tables
 from sluicegate.landing import archive, file_moves, file_status, folders, ledger_index
 from sluicegate.landing import ledger as landing_ledger
-from sluicegate.landing.readers import Readers, nobody
+from sluicegate.landing.readers import Reader, Readers, nobody
 from sluicegate.storage import durable, filesystems
 from sluicegate.storage.listings import FILES
 
@@ -95,7 +96,8 @@ def clean(
     if not found.num_rows:
         return done
     folder = folders.home(at, name, table.path, opened).folder
-    held = _unread_by_others(name, found, folder, others, done)
+    readers = others(name)
+    held = _unread_by_others(found, folder, readers, done)
     read = found.filter(pc.invert(pc.is_in(found["path"], value_set=pa.array(sorted(held), pa.string()))))
     waiting = read.select(FILES.names).to_pylist()
     chunks = found["chunk"].to_pylist()
@@ -108,7 +110,7 @@ def clean(
             return done  # another run takes away the same files
         _faults.point("clean.after_announcement")
         try:
-            _sync(name, at, folder)
+            _sync(name, at, folder, readers)
         except OSError as error:
             done.unsynced = str(error)
             return done
@@ -121,10 +123,10 @@ def clean(
     return done
 
 
-def _unread_by_others(name: str, found: pa.Table, folder: str, others: Readers, done: Cleaned) -> set[str]:
+def _unread_by_others(found: pa.Table, folder: str, readers: Sequence[Reader], done: Cleaned) -> set[str]:
     """Paths of files that another table is still to read; ``done`` gets their number by table."""
     held: set[str] = set()
-    for reader in others(name):
+    for reader in readers:
         if unread := reader.unread(found, folder):
             done.unread[reader.condition] = len(unread)
             held |= unread
@@ -147,16 +149,17 @@ def _announced(name: str, table: BronzeTable, at: layout.Lake, opened: Tables) -
     return [{key: row[key] for key in (*FILES.names, "mode", "place")} for row in rows]
 
 
-def _sync(name: str, at: layout.Lake, folder: str) -> None:
-    """Bring to disk what is all that is left of a removed file: its rows, and what the ledger knows of it.
+def _sync(name: str, at: layout.Lake, folder: str, readers: Sequence[Reader]) -> None:
+    """Bring to disk what is all that is left of a removed file: its rows, and what the ledgers know of it.
 
-    Rows that other pipelines of this lake have of it are brought to disk with them. With MOVE, files are renamed on
-    their own disk, so their content is brought to disk as well.
+    Rows of other tables that read the file may be in lakes on other disks. With MOVE, files are renamed on their own
+    disk, so their content is brought to disk as well.
 
     Raises:
         OSError: a file system does not say that everything is on its disk.
     """
-    tables = (at.table("bronze", name), at.ledger(name), at.outcome(name), at.archive(name))
+    of_readers = [(reader.at.table("bronze", reader.name), reader.at.ledger(reader.name)) for reader in readers]
+    tables = (at.table("bronze", name), at.ledger(name), at.outcome(name), at.archive(name), *chain(*of_readers))
     # A log or a table may be a link to another disk.
     places = (layout.address(place) for table in tables for place in (table, f"{table}/_delta_log"))
     durable.sync_file_systems([*places, layout.address(at.root), folder])

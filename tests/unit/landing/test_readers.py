@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from sluicegate.lake import layout
 from sluicegate.landing import clean_source, file_status, intake, readers
 from sluicegate.monitor import estimate
 from sluicegate.settings import Settings
-from tests.unit.landing.test_clean_source import Landed
+from tests.unit.landing.test_clean_source import Landed, Syncs
 from tests.unit.landing.test_file_status import NAME, Place
 
 pytestmark = pytest.mark.unit
@@ -76,6 +77,19 @@ def test_a_file_stays_only_for_tables_that_read_it(landed: Landed, tmp_path: Pat
     assert (clean(landed, below).removed, [*clean(landed, below).unread.values()]) == (1, [1])
     others = Second(landed, landed.place.folder, pathGlobFilter="*.csv")
     assert clean(landed, others).removed == 1
+
+
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="there is no second file system")
+def test_rows_of_another_table_are_on_its_disk_before_a_file_is_removed(
+    landed: Landed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as other:
+        second = Second(landed, landed.place.folder)
+        second.at = layout.Lake(other, "second")
+        second.read()
+        syncs = Syncs(landed, monkeypatch)
+        assert clean(landed, second).removed == 2
+        assert {device for device, _ in syncs.calls} == {tmp_path.stat().st_dev, Path(other).stat().st_dev}
 
 
 def test_a_file_that_another_table_leaves_out_does_not_stay_for_it(landed: Landed) -> None:
