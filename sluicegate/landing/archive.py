@@ -236,7 +236,7 @@ def _unrecorded(log: DeltaTable, ledger: DeltaTable, paths: Iterable[str] | None
     return pa.Table.from_pylist([row for row in rows if is_removed(row)], schema=ARCHIVE)
 
 
-def note(at: layout.Lake, name: str, moved: list[dict[str, Any]], upto: tuple[str, int] | None = None) -> None:
+def note(at: layout.Lake, name: str, moved: list[dict[str, Any]], upto: tuple[str, int] | None = None) -> bool:
     """Append moved or deleted files, with ``mode`` and ``place``, to the archive log; nothing stays announced.
 
     Args:
@@ -244,17 +244,22 @@ def note(at: layout.Lake, name: str, moved: list[dict[str, Any]], upto: tuple[st
         name: the bronze table.
         moved: the files.
         upto: landing folder and the ledger batch up to which it is cleaned, if known.
+
+    Returns:
+        False if another run committed meanwhile. The files stay announced then, and until a run has recorded them no
+        other may be: a new announcement takes the place of the one before.
     """
     ledger = tables.delta_table(at.ledger(name))
     if ledger is None:
-        return
+        return True
     now, ledger_id = datetime.now(UTC), tables.table_id(ledger)
     rows = [{**row, "archived": now, "ledger_id": ledger_id} for row in moved]
     try:
         _record(at.archive(name), ledger, rows, upto)
-    except CommitFailedError:  # another run cleans at the same time: they stay announced, and the next run records them
-        return
+    except CommitFailedError:
+        return False
     _faults.point("clean.after_note")
+    return True
 
 
 def _record(uri: str, ledger: DeltaTable, rows: list[dict[str, Any]], upto: tuple[str, int] | None) -> None:

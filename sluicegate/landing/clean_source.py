@@ -91,7 +91,8 @@ def clean(
     # Opened anew on purpose, not by the handles of a step: since it looked, a RESTORE may have undone rows whose files
     # are the only ones that have them.
     opened = Tables()
-    _record_announced(name, table, at, opened)
+    if not _record_announced(name, table, at, opened):
+        return done  # another run takes away the same files
     found = due(name, table, at, now, opened)
     if not found.num_rows:
         return done
@@ -119,7 +120,8 @@ def clean(
         stays = {*done.left, *held}
         left = [chunk for path, chunk in zip(found["path"].to_pylist(), chunks, strict=True) if path in stays]
         upto = min(max(chunks), *(chunk - 1 for chunk in left), _before_the_young(name, table, at, now)) if last else -1
-        archive.note(at, name, moved, (folder, upto) if last else None)
+        if not archive.note(at, name, moved, (folder, upto) if last else None):
+            return done
     return done
 
 
@@ -133,12 +135,18 @@ def _unread_by_others(found: pa.Table, folder: str, readers: Sequence[Reader], d
     return held
 
 
-def _record_announced(name: str, table: BronzeTable, at: layout.Lake, opened: Tables) -> None:
-    """Record the removals that a killed run had carried out; the others are due as before."""
+def _record_announced(name: str, table: BronzeTable, at: layout.Lake, opened: Tables) -> bool:
+    """Record the removals that a killed run had carried out; the others are due as before.
+
+    Returns:
+        whether no removal stays announced.
+    """
     removals = _announced(name, table, at, opened)
-    if removals:
-        archive.note(at, name, [removal for removal in removals if archive.is_removed(removal)])
-        opened.refresh(at.archive(name))
+    if not removals:
+        return True
+    is_recorded = archive.note(at, name, [removal for removal in removals if archive.is_removed(removal)])
+    opened.refresh(at.archive(name))
+    return is_recorded
 
 
 def _announced(name: str, table: BronzeTable, at: layout.Lake, opened: Tables) -> list[dict[str, Any]]:

@@ -17,6 +17,7 @@ from typing import Any
 
 import fsspec
 import pytest
+from deltalake.exceptions import CommitFailedError
 
 from sluicegate import _faults
 from sluicegate.definition import load
@@ -538,6 +539,26 @@ def test_a_run_with_nothing_else_to_do_records_what_a_killed_one_took_away(
     assert locks == ["taken"]
     log = lake_tables.delta_table(landed.at.archive(NAME))
     assert lake_tables.rows(log) == 1
+
+
+def test_what_could_not_be_recorded_is_before_more_is_taken_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another run commits to the archive's log in between; of two announcements only the newer one is known."""
+    monkeypatch.setattr(clean_source, "BATCH", 2)
+    landed = Landed(tmp_path)
+    landed.take(*(f"{number}.json" for number in range(5)))
+
+    def refused(*_: Any) -> None:
+        raise CommitFailedError("a concurrent transaction")
+
+    with monkeypatch.context() as conflict:
+        conflict.setattr(archives, "_record", refused)
+        assert landed.clean().removed == 2
+        assert landed.clean().removed == 0
+    assert landed.clean().removed == 3
+    assert [state for _, state in landed.place.states()] == ["archived"] * 5
+    assert lake_tables.rows(lake_tables.delta_table(landed.at.archive(NAME))) == 5
 
 
 def test_a_destination_that_others_took_since_it_was_announced_is_not_written_over(
