@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 from sluicegate import definition
 from sluicegate.cli import app
 from sluicegate.definition import Pipeline
-from sluicegate.errors import NotADeltaTable, QueryError, SluicegateError
+from sluicegate.errors import DamagedTable, NotADeltaTable, QueryError, SluicegateError
 from sluicegate.settings import Settings
 from sluicegate.sql.order_by import Ordering
 from sluicegate.sql.query import Query
