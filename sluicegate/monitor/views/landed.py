@@ -18,7 +18,7 @@ from deltalake import DeltaTable
 from sluicegate.definition.pipeline import bronze_table
 from sluicegate.errors import PipelineMissing
 from sluicegate.lake import layout, tables
-from sluicegate.landing import file_status
+from sluicegate.landing import archive, file_status
 from sluicegate.monitor import status
 from sluicegate.monitor.views.source import Answer, Source
 
@@ -329,7 +329,8 @@ def _window(source: Source, of: BronzeTable, at: layout.Lake, name: str, first: 
     if before is not None and entries.num_rows:
         renewing = (pc.field("chunk") >= before) & pc.field("action").isin(["replace", "reset", "drop"])
         later = tables.where(source.dataset(at.ledger(name)), renewing)
-        renewed = later.filter(pc.is_in(later["path"], value_set=paths.combine_chunks()))
+        known = pa.concat_arrays([paths.combine_chunks(), _archived_at(source, at, name, entries)])
+        renewed = later.filter(pc.is_in(later["path"], value_set=known))
         if renewed.num_rows:  # else nothing that came later touches the files of this page
             of_same = (pc.field("chunk") >= before) & pc.field("path").isin(renewed["path"].unique().to_pylist())
             entries = pa.concat_tables([entries, tables.where(source.dataset(at.ledger(name)), of_same)])
@@ -337,6 +338,14 @@ def _window(source: Source, of: BronzeTable, at: layout.Lake, name: str, first: 
     shown = found if before is None else found.filter(pc.less(found["chunk"], before))
     shown = shown if of.kafka is None else status.with_records(shown)
     return [_file(row) for row in shown.to_pylist()]
+
+
+def _archived_at(source: Source, at: layout.Lake, name: str, entries: pa.Table) -> pa.Array:
+    """Addresses in the archive of some entries, under which they may have been read again."""
+    ledger, log = source.opened()[at.ledger(name)].delta, source.opened()[at.archive(name)].delta
+    if ledger is None or log is None:
+        return pa.array([], pa.string())
+    return archive.among(at, name, ledger, entries)["place"].combine_chunks().drop_null()
 
 
 def _failed(

@@ -22,7 +22,7 @@ from sluicegate.definition import load
 from sluicegate.errors import NotADeltaTable, PipelineMissing
 from sluicegate.flow.thresholds import SMALL
 from sluicegate.lake import log, tables
-from sluicegate.landing import file_status, kafka_ledger
+from sluicegate.landing import archive, file_status, kafka_ledger
 from sluicegate.landing.kafka_ledger import Partition, TopicOffsets
 from sluicegate.monitor import event_log
 from sluicegate.monitor.views import (
@@ -542,13 +542,19 @@ def test_states_of_a_page_are_those_of_the_whole_ledger(tmp_path: Path, monkeypa
     entries(made, 2, "read", "a")  # another file of that name
     entries(made, 3, "replace", "a", "c")
     entries(made, 4, "skip", "d")
+    entries(made, 0, "read", "e")
+    ledger_id = str(lake.table(made.lake.ledger("things")).metadata().id)  # type: ignore[union-attr]
+    moved = {"path": "e", "size": 1, "modification_time": BEGAN, "mode": "MOVE", "place": "/away/e", "archived": BEGAN}
+    rows = pa.Table.from_pylist([{**moved, "ledger_id": ledger_id}], archive.ARCHIVE)
+    write_deltalake(made.lake.archive("things"), rows, mode="append")
+    entries(made, 5, "replace", "/away/e")  # read again by its address in the archive
     every = {(row["path"], row["chunk"]): row["state"] for row in file_status.statuses(made.lake, "things").to_pylist()}
     assert every["a", 0] == "ingested"
-    assert every["a", 2] == every["c", 1] == "replaced"
+    assert every["a", 2] == every["c", 1] == every["e", 0] == "replaced"
     monkeypatch.setattr(landed, "PAGE", 1)
     found: dict[tuple[str, int | None], str] = {}
     before: int | None = None
-    for _ in range(5):
+    for _ in range(6):
         view = landed.files_view(lake, made.definition, "things", before=before)
         found |= {(file.path, file.batch): file.state for file in view.files}
         before = view.older
