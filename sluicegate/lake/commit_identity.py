@@ -23,7 +23,7 @@ COMMITS = "commits"
 """Identities of the commits that a batch has read, among the facts of its own commits."""
 
 # First bytes of an entry that identify it: that of a large write has megabytes of files.
-HEAD = 64 * 1024
+HEAD = 16 * 1024
 
 # Facts of a commit of ours that say what its rows were made from.
 MADE_FROM = ("layer", "table", "mode", "until", "chunk", "inputs", "source", "source_id", "streams", COMMITS,
