@@ -19,7 +19,7 @@ from sluicegate.cli.options import (
     with_settings,
 )
 from sluicegate.console import program, say
-from sluicegate.errors import DamagedTable, UserError
+from sluicegate.errors import SluicegateError, UserError
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _status(definition: Pipeline, wrong: list[Finding]) -> Status | None:
     """Its tables; None if they cannot be read, and a verification has said why."""
     try:
         return api.status(definition)
-    except DamagedTable:
+    except SluicegateError:
         if not wrong:
             raise
         return None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 
 from sluicegate.console import files
 from sluicegate.flow import stream_progress
@@ -155,7 +156,12 @@ def _of_records(at: layout.Lake, name: str, sources: Mapping[str, str], limit: i
         limit: see ``findings``.
     """
     target = tables.delta_table(at.table("silver", name))
-    taken = _taken_in(target, name, sources) if target is not None else {}
+    try:
+        taken = _taken_in(target, name, sources) if target is not None else {}
+    except DeltaError as error:  # the source was put back, or has lost its newest commits
+        what = "the version of its source that it has taken in is not in the log of that"
+        yield Finding("wrong", name, f"{what}: {str(error).splitlines()[0]}")
+        return
     if target is None or not taken:
         return
     refresh = f"sluicegate run {at.pipeline} --full-refresh {name}"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from sluicegate.console import silent
+from sluicegate.errors import SluicegateError
 from sluicegate.flow.finding import Finding
 from sluicegate.lake import layout, tables
 from sluicegate.monitor import backlog
@@ -28,8 +29,18 @@ def without_spark(pipeline: Pipeline, tell: Callable[[str], None] = silent) -> l
     settings = pipeline.settings
     found = by_identity.findings(pipeline, settings)
     found += landed_files.findings(pipeline, settings, tell)
-    found += backlog.findings(pipeline, settings)
+    found += _behind(pipeline)
     return [*found, *_in_one_place(pipeline)]
+
+
+def _behind(pipeline: Pipeline) -> list[Finding]:
+    """What waits; a table that cannot go on, as its source has another history now, is a finding."""
+    try:
+        return backlog.findings(pipeline, pipeline.settings)
+    except SluicegateError as error:
+        if type(error) is not SluicegateError:  # a landing folder that is missing, a store that does not answer
+            raise
+        return [Finding("wrong", error.where.table or pipeline.name, f"{error.message}; {error.hint}")]
 
 
 def _in_one_place(pipeline: Pipeline) -> Iterator[Finding]:
