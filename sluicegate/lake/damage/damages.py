@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import unquote
 
 # The actions of Delta's protocol; an entry without any of them is no commit.
@@ -23,7 +23,7 @@ ACTIONS = {"add", "remove", "cdc", "metaData", "protocol", "txn", "commitInfo", 
 # A whole entry has more bytes than this; shorter ones are read, others are left to those who parse them.
 SHORTEST = 48
 
-# Data files of longer entries are not looked at each time that a table is opened.
+# Longer entries, and their data files, are not looked at each time that a table is opened, but before a job writes.
 LONGEST = 256 * 1024
 
 ENTRY = re.compile(r"(\d{20})\.json")
@@ -184,12 +184,13 @@ def of_commit(table: Path, version: int, longest: int | None = None) -> Damage |
     entry = entry_of(table, version)
     if longest is not None and entry.stat().st_size > longest:
         return None
-    if damage := of_entry(entry, version):
-        return damage
-    for action in read(entry):
-        for kind in ("add", "cdc"):
-            if kind in action and (what := of_file(table, action[kind]["path"], action[kind].get("size"))):
-                return Damage(str(table / unquote(action[kind]["path"])), what, version)
+    try:
+        written = [action[kind] for action in read(entry) for kind in ("add", "cdc") if kind in action]
+    except ValueError:
+        return of_entry(entry, version)
+    for file in written:
+        if what := of_file(table, file["path"], file.get("size")):
+            return Damage(str(table / unquote(file["path"])), what, version)
     return None
 
 
@@ -206,20 +207,20 @@ def of_file(table: Path, path: str, size: int | None, *, missing: bool = False) 
     if "://" in path:  # of a table that was cloned from another
         return ""
     try:
-        there = file.stat().st_size
-        if not there:
-            return "has 0 bytes"
-        if size is not None and there < size:
-            return f"has {there:,} bytes of {size:,}"
-        if file.suffix == ".parquet" and not _has_magic(file):
-            return "is not a whole Parquet file: it does not end as one"
+        with file.open("rb") as opened:  # NFS may have the size of another client's file wrong until it is opened
+            there = os.fstat(opened.fileno()).st_size
+            if not there:
+                return "has 0 bytes"
+            if size is not None and there < size:
+                return f"has {there:,} bytes of {size:,}"
+            if file.suffix == ".parquet" and not _has_magic(opened, there):
+                return "is not a whole Parquet file: it does not end as one"
     except FileNotFoundError:
         return "is not there" if missing else ""
     return ""
 
 
-def _has_magic(file: Path) -> bool:
-    with file.open("rb") as opened:
-        begins = opened.read(4)
-        opened.seek(max(file.stat().st_size - 4, 0))
-        return begins in MAGIC and opened.read(4) in MAGIC
+def _has_magic(file: BinaryIO, size: int) -> bool:
+    begins = file.read(4)
+    file.seek(max(size - 4, 0))
+    return begins in MAGIC and file.read(4) in MAGIC

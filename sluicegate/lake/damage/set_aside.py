@@ -75,7 +75,7 @@ def local_tables(at: layout.Lake) -> list[Path]:
 def _newest_damage(table: Path) -> Damage | None:
     """What is wrong with a table's newest commit, if anything is."""
     version = damages.newest_version(table)
-    return damages.of_commit(table, version, damages.LONGEST) if version >= 0 else None
+    return damages.of_commit(table, version) if version >= 0 else None
 
 
 def _has_history(table: Path, end: int, without: int) -> bool:

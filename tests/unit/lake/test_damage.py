@@ -108,6 +108,23 @@ def test_data_files_of_a_long_entry_are_not_looked_at(lake: layout.Lake, beyond:
     assert [damage.file for damage in files.damaged_files(table)] == [str(file)]
 
 
+@pytest.mark.parametrize("damaged", ["entry", "data file"])
+def test_a_damaged_newest_commit_with_a_long_entry_is_set_aside(lake: layout.Lake, damaged: str) -> None:
+    """A run is what its error advises."""
+    table = filled(lake.table("silver", "s"))
+    entry, file = damages.entry_of(table, 2), data_of(table, 2)
+    with entry.open("a") as lines:
+        lines.write(json.dumps({"commitInfo": {"note": "x" * 2 * damages.LONGEST}}) + "\n")
+    if damaged == "entry":
+        os.truncate(entry, damages.LONGEST + 1)
+    else:
+        SPOILED["0 bytes"](file)
+    told = list[str]()
+    set_aside_damaged(lake, told.append)
+    assert len(told) == 2
+    assert numbers(table) == [0, 1]
+
+
 @pytest.mark.parametrize("beyond", [-1, 0, 1])
 @pytest.mark.parametrize("action", ['{"txn":{"appId":"x","version":1}}', "{}"])
 def test_short_entries_are_read(lake: layout.Lake, action: str, beyond: int) -> None:
