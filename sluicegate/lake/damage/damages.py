@@ -129,6 +129,21 @@ def checkpoints(table: Path, version: int) -> list[Path]:
     return [log_of(table) / name for name in names if name.startswith(f"{version:020d}.checkpoint.")]
 
 
+def has_history(table: Path, end: int, without: int) -> bool:
+    """Whether the log has all entries before a version, from the last checkpoint before another version on.
+
+    Args:
+        table: the table's folder.
+        end: the first version whose entry is not needed.
+        without: the version whose checkpoint, as those after it, is not counted.
+    """
+    names = os.listdir(log_of(table))
+    checkpoints = [int(name[:20]) for name in names if name[20:31] == ".checkpoint" and name[:20].isdigit()]
+    base = max((one for one in checkpoints if one < without), default=-1)
+    entries = {f"{one:020d}.json" for one in range(base + 1, end)}
+    return entries <= {*names}
+
+
 def in_log(table: Path, newest: int) -> Damage | None:
     """The newest damaged entry among those that readers of a version replay, if it is one that they would not notice.
 

@@ -45,7 +45,7 @@ def set_aside_damaged(at: layout.Lake, tell: Callable[[str], None]) -> None:
             _set_checkpoint_aside(table, damage, tell)
         while (damage := _newest_damage(table)) is not None:
             version = damage.version or 0
-            if not _has_history(table, version, version):
+            if not damages.has_history(table, version, version):
                 break  # who opens it is told
             if table.parent.name == "_ledger":
                 _demand_unread(at, table, damage)
@@ -57,7 +57,7 @@ def set_aside_damaged(at: layout.Lake, tell: Callable[[str], None]) -> None:
 def _set_checkpoint_aside(table: Path, damage: Damage, tell: Callable[[str], None]) -> None:
     """Set a damaged checkpoint aside, if the log entries give what it had."""
     version = damage.version or 0
-    if _has_history(table, damages.newest_version(table) + 1, version):
+    if damages.has_history(table, damages.newest_version(table) + 1, version):
         files = [*damages.checkpoints(table, version), *damages.log_of(table).glob("_last_checkpoint")]
         _move_files(table, [file.name for file in files])
         tell(f"{table.name}: {damage}, as after a power cut; this checkpoint is set aside, as the log has all of it")
@@ -76,21 +76,6 @@ def _newest_damage(table: Path) -> Damage | None:
     """What is wrong with a table's newest commit, if anything is."""
     version = damages.newest_version(table)
     return damages.of_commit(table, version) if version >= 0 else None
-
-
-def _has_history(table: Path, end: int, without: int) -> bool:
-    """Whether the log has all entries before a version, from the last checkpoint before another version on.
-
-    Args:
-        table: the table's folder.
-        end: the first version whose entry is not needed.
-        without: the version whose checkpoint, as those after it, is not counted.
-    """
-    names = os.listdir(damages.log_of(table))
-    checkpoints = [int(name[:20]) for name in names if name[20:31] == ".checkpoint" and name[:20].isdigit()]
-    base = max((one for one in checkpoints if one < without), default=-1)
-    entries = {f"{one:020d}.json" for one in range(base + 1, end)}
-    return entries <= {*names}
 
 
 def _demand_unread(at: layout.Lake, ledger: Path, damage: Damage) -> None:
@@ -147,6 +132,8 @@ def _move_files(table: Path, names: Sequence[str]) -> Path:
 
 def _but(table: Path) -> str:
     """What a person has to do besides, where a table has what nobody can make again."""
+    if table.name == "_events":
+        return " by nobody: the history of runs lacks what it had"
     if table.parent.name == "_ledger" and not table.name.endswith(("_outcome", "_archive")):
         by_hand = " from what is in landing: give a `copy-into`, `reload` or `reset` that it may have been of again"
         archived = f"`sluicegate reload {table.parents[1].name} {table.name} --archived`"

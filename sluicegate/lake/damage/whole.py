@@ -13,8 +13,8 @@ from sluicegate.lake.damage import damages
 from sluicegate.lake.damage.damages import Damage
 
 RUN = (
-    "run the pipeline that fills it: where the newest commit of a table is damaged, a run sets it aside and repeats it"
-    " from the table's source; a table of another program is for that to repair"
+    "run the pipeline that fills it: a run sets a damaged newest commit aside and repeats it from the table's source, or a"
+    " damaged checkpoint of which the log has everything; a table of another program is for that to repair"
 )
 BACKUP = (
     "put this file back from a backup of the lake, or out of the disk's own recovery; do not delete the table's folder,"
@@ -47,23 +47,31 @@ def demand_whole(uri: str, version: int) -> None:
     _whole.add(known)
 
 
-def damaged(uri: str, damage: Damage, hint: str = "") -> DamagedTable:
-    """The error for a table with a damaged file; without a hint it says what to do with one of that commit."""
+def damaged(uri: str, damage: Damage) -> DamagedTable:
+    """The error for a table with a damaged file."""
     table = Path(layout.local_path(uri))
-    newest = layout.is_local(uri) and damage.version is not None and damage.version == damages.newest_version(table)
+    is_repaired = layout.is_local(uri) and damage.version is not None and _is_repaired(table, damage, damage.version)
     return DamagedTable(
         f"{table.name} cannot be read: a file of it has lost its content",
         where=Where(table=table.name, file=damage.file),
         cause=f"it {damage.what}, as after a power cut",
-        hint=hint or (RUN if newest else BACKUP),
+        hint=RUN if is_repaired else BACKUP,
     )
+
+
+def _is_repaired(table: Path, damage: Damage, version: int) -> bool:
+    """Whether the next run sets the file aside; see ``set_aside``."""
+    newest = damages.newest_version(table)
+    if ".checkpoint" in Path(damage.file).name:
+        return damages.has_history(table, newest + 1, version)
+    return version == newest and damages.has_history(table, version, version)
 
 
 def unreadable_log(uri: str) -> DamagedTable | None:
     """The error for a table whose log cannot be replayed, if that is for a damaged entry or checkpoint."""
     table = Path(layout.local_path(uri))
     if damage := damages.of_checkpoint(table):
-        return damaged(uri, damage, hint=RUN)
+        return damaged(uri, damage)
     newest = damages.newest_version(table)
     oldest = damages.checkpoint_version(table)
     for version in range(newest, oldest if oldest < newest else -1, -1):

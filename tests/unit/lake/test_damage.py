@@ -15,7 +15,7 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 from sluicegate.errors import DamagedTable
 from sluicegate.flow import delivery
 from sluicegate.lake import layout, log, tables
-from sluicegate.lake.damage import damages, files
+from sluicegate.lake.damage import damages, files, whole
 from sluicegate.lake.damage.set_aside import ASIDE, set_aside_damaged
 from tests.unit.landing.test_file_status import NAME, Place
 
@@ -241,6 +241,9 @@ def test_a_damaged_checkpoint_stays_without_the_entries_that_it_was_made_of(lake
     set_aside_damaged(lake, told.append)
     assert (told, checkpoint.exists()) == ([], True)
     refused(lambda: tables.delta_table(str(table)), checkpoint)
+    with pytest.raises(DamagedTable) as error:
+        tables.delta_table(str(table))
+    assert error.value.hint == whole.BACKUP
 
 
 def test_an_entry_stays_without_the_history_before_it(lake: layout.Lake) -> None:
@@ -254,6 +257,9 @@ def test_an_entry_stays_without_the_history_before_it(lake: layout.Lake) -> None
     set_aside_damaged(lake, told.append)
     assert told == []
     refused(lambda: tables.delta_table(str(table)), damages.entry_of(table, 3))
+    with pytest.raises(DamagedTable) as error:
+        tables.delta_table(str(table))
+    assert error.value.hint == whole.BACKUP
 
 
 def test_a_long_log_is_read_from_its_checkpoint_on(lake: layout.Lake) -> None:
