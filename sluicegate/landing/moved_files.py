@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -138,7 +138,12 @@ def _known_at(
     # A waiting file is read from the former folder if it is still there, else from here.
     read = pc.or_(read, pc.is_in(paths, value_set=pa.array([p for p, now in there.items() if now], pa.string())))
     selected = pc.and_(pc.and_(alike, read), pc.invert(pc.is_in(paths, value_set=empty)))
-    same = _same_files(at, name, ledger, was.append_column("now", files["path"]).filter(selected), there)
+    known = was.append_column("now", files["path"]).filter(selected)
+    archived = {archive.facts_of(row): row for row in archive.among(at, name, ledger, known).to_pylist()}
+    try:
+        same = _same_files(known, archived, there)
+    except (OSError, ValueError, ImportError) as error:
+        raise _unreadable(error, former) from error
     selected = pc.and_(selected, pc.is_in(paths, value_set=pa.array(same, pa.string())))
     entered = pa.table({"path": files["path"], "size": was["size"], "modification_time": was["modification_time"]})
     action = pc.if_else(pc.equal(was["action"], "skip"), "skip", MOVED)
@@ -166,18 +171,18 @@ def _newest(ledger: DeltaTable, paths: pa.ChunkedArray) -> tuple[pa.Table, pa.Ch
 
 
 def _same_files(
-    at: layout.Lake, name: str, ledger: DeltaTable, known: pa.Table, there: Mapping[str, Facts | None]
+    known: pa.Table, archived: Mapping[archive.Facts, Mapping[str, Any]], there: Mapping[str, Facts | None]
 ) -> list[str]:
     """Former paths of those files that are the former ones.
 
     Args:
-        at: the lake.
-        name: the bronze table.
-        ledger: its ledger.
         known: entries of files below a former folder, and where each would be now.
+        archived: archive rows of those that were taken away.
         there: size and time of what lies at the former paths; None where nothing does.
+
+    Raises:
+        OSError: a file cannot be read.
     """
-    archived = {archive.facts_of(row): row for row in archive.among(at, name, ledger, known).to_pylist()}
     same, doubtful = [], []
     for row in known.to_pylist():
         path, facts, removal = row["path"], (row["size"], row["modification_time"]), archived.get(archive.facts_of(row))
@@ -203,17 +208,23 @@ def _at_former(paths: list[str], folder: str) -> dict[str, Facts | None]:
     try:
         return dict(zip(paths, each(filesystems.file, paths), strict=True))
     except (OSError, ValueError, ImportError) as error:
-        of_store = store_errors.readable(error)
-        if isinstance(of_store, StoreUnreachable):
-            raise of_store from error
-        if not layout.is_local(folder):  # a bucket that is gone, or that nobody may open any more
-            return dict.fromkeys(paths)
-        raise LandingMissing(
-            f"the former landing folder {folder} cannot be looked into",
-            where=Where(file=getattr(error, "filename", None) or folder),
-            cause=f"files with the names, sizes and times of files that were read from it have landed ({error})",
-            hint="make it readable, so that their contents can be compared, or move it away",
-        ) from error
+        failure = _unreadable(error, folder)
+        if isinstance(failure, LandingMissing) and not layout.is_local(folder):
+            return dict.fromkeys(paths)  # a bucket that is gone, or that nobody may open any more
+        raise failure from error
+
+
+def _unreadable(error: Exception, folder: str) -> LandingMissing | StoreUnreachable:
+    """The error for former files that cannot be looked at, or whose contents cannot be read."""
+    of_store = store_errors.readable(error)
+    if isinstance(of_store, StoreUnreachable):
+        return of_store
+    return LandingMissing(
+        f"the former landing folder {folder} cannot be looked into",
+        where=Where(file=getattr(error, "filename", None) or folder),
+        cause=f"files with the names, sizes and times of files that were read from it have landed ({error})",
+        hint="make it readable, so that their contents can be compared, or move it away",
+    )
 
 
 def overwritten(

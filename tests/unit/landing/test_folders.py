@@ -276,6 +276,19 @@ def test_a_former_folder_that_nobody_may_open_is_an_error(
         place.enter()
 
 
+def test_a_former_file_that_nobody_may_read_is_an_error(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    region(place, tmp_path, "a")
+
+    def refused(address: str) -> Any:
+        raise PermissionError(13, "Permission denied", address)
+
+    monkeypatch.setattr(filesystems, "digest", refused)
+    with pytest.raises(LandingMissing, match="former landing folder"):
+        place.enter()
+
+
 @pytest.mark.parametrize("there", [True, False], ids=["copied", "moved"])
 @pytest.mark.parametrize("known", [True, False], ids=["after a run", "before the first run"])
 def test_a_file_that_is_overwritten_after_a_move_replaces_its_former_rows(
