@@ -24,6 +24,9 @@ BACKUP = (
 # Log entries that were whole when this process looked: path, inode and time of last change. They never change.
 _whole: set[tuple[str, int, int]] = set()
 
+# Of so many of them: a process that runs for weeks opens millions of commits.
+REMEMBERED = 10_000
+
 
 def demand_whole(uri: str, version: int) -> None:
     """Refuses a table whose commits, as far as readers of a version replay them, are not what was written.
@@ -44,6 +47,8 @@ def demand_whole(uri: str, version: int) -> None:
         return
     if damage := damages.of_commit(table, version, damages.LONGEST) or damages.in_log(table, version):
         raise damaged(uri, damage)
+    if len(_whole) >= REMEMBERED:
+        _whole.clear()
     _whole.add(known)
 
 

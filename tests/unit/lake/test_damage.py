@@ -150,6 +150,16 @@ def test_a_whole_commit_is_looked_at_once(lake: layout.Lake, monkeypatch: pytest
     assert len(looks) == 1
 
 
+def test_a_process_remembers_up_to_REMEMBERED_commits(lake: layout.Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(whole, "REMEMBERED", 2)
+    monkeypatch.setattr(whole, "_whole", set())
+    table, remembered = filled(lake.table("silver", "s"), 4), []
+    for version in range(4):
+        tables.table_at(str(table), version)
+        remembered.append(len(whole._whole))
+    assert remembered == [1, 2, 1, 2]
+
+
 @pytest.mark.parametrize("spoil", SPOILED.values(), ids=SPOILED.keys())
 @pytest.mark.parametrize("lost", [1, 2, 3])
 def test_damaged_newest_entries_are_set_aside(lake: layout.Lake, spoil: Spoil, lost: int) -> None:

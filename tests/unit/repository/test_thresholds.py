@@ -31,6 +31,7 @@ SAMPLE = "of made-up data"
 CROSSED: dict[str, str] = {
     "lake.damage.damages.LONGEST": "tests/unit/lake/test_damage.py::test_data_files_of_a_long_entry_are_not_looked_at",
     "lake.damage.damages.SHORTEST": "tests/unit/lake/test_damage.py::test_short_entries_are_read",
+    "lake.damage.whole.REMEMBERED": "tests/unit/lake/test_damage.py::test_a_process_remembers_up_to_REMEMBERED_commits",
     "bronze.text.decoded_files.LEFT_OVER": "tests/unit/bronze/text/test_decoded_files.py::"
     "test_copies_of_a_killed_run_are_removed_after_LEFT_OVER",
     "bronze.text.decoded_files.SMALL": "tests/unit/bronze/text/test_decoded_files.py::"
