@@ -60,6 +60,7 @@ class _Sender:
                 os.ftruncate(file, before)
                 raise OSError("the disk is full")
         finally:
+            fcntl.flock(file, fcntl.LOCK_UN)  # which closing does not do if a forked process has the file too
             os.close(file)
 
 

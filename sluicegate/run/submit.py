@@ -89,6 +89,8 @@ def submit_all(
         code = job.wait()
     if code or said.error is not None:
         raise _error_of(said, code, layer, tail + error)
+    for line in error:  # of a user's function, say, that prints what looks like an error
+        tell(line)
     done = [RunReport.from_dict(one) for one in said.reports()]
     if said.unread or not done:
         # Its tables are committed: to call that a failure would have it run again.

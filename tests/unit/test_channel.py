@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
 import os
@@ -134,6 +135,24 @@ def test_the_file_of_a_long_run_does_not_grow(monkeypatch: pytest.MonkeyPatch) -
             list(ours.lines(["\n"], messages.append))
             assert os.path.getsize(ours.environment()[channel.FILE]) < 2_000
     assert messages == [f'KIND "{number:040}"' for number in range(500)]
+
+
+def test_a_process_that_is_forked_in_the_middle_of_a_message_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[int] = []
+    write = os.write
+
+    def forked(file: int, data: bytes) -> int:
+        kept.append(os.dup(file))  # as the other process has it
+        return write(file, data)
+
+    with channel.Channel() as ours:
+        attach(ours, monkeypatch)
+        monkeypatch.setattr(os, "write", forked)
+        channel.send("KIND", "1")
+        with open(ours.environment()[channel.FILE], "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    for one in kept:
+        os.close(one)
 
 
 def test_a_job_that_a_person_starts_prints_its_report(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -312,6 +313,8 @@ class SluicegateJob(SparkSubmitOperator):
 
     def _log_output(self, itr: Iterable[str]) -> None:
         """Passes the job's output on to the task's log; keeps its messages, and its last lines."""
+        if isinstance(itr, io.TextIOWrapper):  # the hook's: one byte that is no text would end the task
+            itr.reconfigure(errors="backslashreplace")
         for line in self._channel.lines(itr, self._take):
             self._tail.append(line)
             self.log.info(line)

@@ -165,6 +165,13 @@ def test_a_job_gives_a_report_for_each_of_its_layers(
     assert capsys.readouterr().out.splitlines() == ["one", "two", "three"]
 
 
+def test_a_line_that_looks_like_an_error_hides_none_behind_it(
+    job: Callable[[str], list[RunReport]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert job(f"echo one; echo 'error[SG1]: no'; echo two; {reported('bronze')}") == [report_of("bronze")]
+    assert capsys.readouterr().out.splitlines() == ["one", "error[SG1]: no", "two"]
+
+
 def test_an_error_has_the_reports_of_the_layers_before_it(job: Callable[[str], list[RunReport]]) -> None:
     with pytest.raises(ExpectationFailed, match="t broke a rule") as raised:
         job(f"{reported('bronze')}; {reported('silver')}; {BROKEN}; exit 3")

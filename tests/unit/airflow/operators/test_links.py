@@ -136,3 +136,10 @@ def test_a_container_has_a_name_that_means_nothing_outside(monkeypatch: pytest.M
     assert console.ui_address("http://1f2e3d:4040", "local[*]", "app-1") == "http://1f2e3d:4040"
     (tmp_path / ".dockerenv").touch()
     assert console.ui_address("http://1f2e3d:4040", "local[*]", "app-1") == ""
+
+
+def test_a_byte_that_is_no_text_ends_no_task(
+    submit: Callable[[str], SluicegateJob], stored: list[tuple[str, Any]]
+) -> None:
+    ran(submit(rf"printf 'caf\351\n'; {AT_4040}"))
+    assert links(stored)[0] == "http://driver:4040"
