@@ -154,7 +154,7 @@ def _stands(tables: list[dict[str, Any]]) -> Iterator[str]:
 
 
 # What Markdown makes a link, a picture or HTML of, or may: also of addresses of pages and mail as they are.
-_LINKED = re.compile(r"\S*(?:\]\(|[<@]|://|\bwww\.)\S*", re.IGNORECASE)
+_LINKED = re.compile(r"\S*(?:\]\(|[<@]|://|www\.)\S*", re.IGNORECASE)
 
 
 def _plain(text: str) -> str:

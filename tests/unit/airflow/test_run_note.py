@@ -103,7 +103,8 @@ def test_a_note_counts_the_files_that_are_in_no_table() -> None:
 
 HOSTILE = "a\nb\u2028c\x1b[31m\u202e\udc80"
 LINKS = ("[x](javascript:alert(1))", "![](http://evil.example/p.png)", "<https://evil.example>", "www.evil.example",
-         "`a`[b](http://evil.example)`", "me@evil.example", "HTTPS://evil.example", "[a b](c d)")  # fmt: skip
+         "`a`[b](http://evil.example)`", "me@evil.example", "HTTPS://evil.example", "[a b](c d)",
+         "_www.evil.example_")  # fmt: skip
 
 
 @given(st.one_of(st.text(max_size=15), st.sampled_from(LINKS), st.just(HOSTILE)), st.text(max_size=5))
