@@ -219,6 +219,8 @@ class Delivery:
 
     @cached_property
     def _doubted_by_footers(self) -> bool:
+        if not self._doubtful:
+            return False
         paths = self._paths
         if not 0 < len(paths) <= FEW_FILES:
             return True
