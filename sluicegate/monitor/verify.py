@@ -55,15 +55,36 @@ def findings(pipeline: Pipeline, settings: Settings, limit: int | None = None) -
             refresh = f"sluicegate run {pipeline.name} --full-refresh {name}"
             wrong = verify_delta_source.verify(at, name, bronze.path)
             found += [Finding("wrong", name, one.removeprefix(f"{name}: "), refresh) for one in wrong]
-    for name, table in pipeline.silver.items():
-        uris = {
-            flow: at.table("bronze" if maker.stream in pipeline.bronze else "silver", maker.stream)
-            for flow, maker in table.makers.items()
-        }
-        found += _of_records(at, name, uris, limit)
-    for name, of in pipeline.deidentified_tables.items():
-        found += _of_records(at, name, {"": at.table("silver", of)}, limit)
+    for name, sources in _sources(pipeline, at):
+        found += _of_records(at, name, sources, limit)
     return found
+
+
+def provable(pipeline: Pipeline, settings: Settings) -> Iterator[tuple[str, int, bool]]:
+    """Each silver table that is there, its version, and whether its records can be compared with those of its sources.
+
+    They cannot where a source is gone, or has been replaced by another table, or where the table's flows have changed.
+    """
+    at = layout.Lake(settings.lake, pipeline.name)
+    for name, sources in _sources(pipeline, at):
+        table = tables.delta_table(at.table("silver", name))
+        if table is not None:
+            complete = all(tables.delta_table(uri) is not None for uri in sources.values())
+            yield name, table.version(), complete and bool(_taken_in(table, name, sources))
+
+
+def _sources(pipeline: Pipeline, at: layout.Lake) -> Iterator[tuple[str, dict[str, str]]]:
+    """Each silver table with the tables that its flows follow."""
+    for name, table in pipeline.silver.items():
+        yield (
+            name,
+            {
+                flow: at.table("bronze" if maker.stream in pipeline.bronze else "silver", maker.stream)
+                for flow, maker in table.makers.items()
+            },
+        )
+    for name, of in pipeline.deidentified_tables.items():
+        yield name, {"": at.table("silver", of)}
 
 
 def _of_files(at: layout.Lake, name: str, limit: int | None) -> Iterator[Finding]:

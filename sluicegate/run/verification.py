@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from sluicegate.console import silent
 from sluicegate.errors import SluicegateError
 from sluicegate.flow.finding import Finding
-from sluicegate.lake import layout, tables
 from sluicegate.monitor import backlog
 from sluicegate.monitor import verify as by_identity
 from sluicegate.witness import landed_files
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
 
 BY_IDENTITY = "each record of what it reads is in exactly one place: the table, its quarantine or its set-aside records"
+NO_SOURCE = "its records, as a table that it reads is gone or has been replaced, or its flows have changed"
 
 
 def without_spark(pipeline: Pipeline, tell: Callable[[str], None] = silent) -> list[Finding]:
@@ -45,11 +45,11 @@ def _behind(pipeline: Pipeline) -> list[Finding]:
 
 def _in_one_place(pipeline: Pipeline) -> Iterator[Finding]:
     """What the identities of records prove, of each silver table that is there."""
-    at = layout.Lake(pipeline.settings.lake, pipeline.name)
-    for name in (*pipeline.silver, *pipeline.deidentified_tables):
-        table = tables.delta_table(at.table("silver", name))
-        if table is not None:
-            yield Finding("proved", name, BY_IDENTITY, version=table.version())
+    for name, version, provable in by_identity.provable(pipeline, pipeline.settings):
+        if provable:
+            yield Finding("proved", name, BY_IDENTITY, version=version)
+        else:
+            yield Finding("unseen", name, NO_SOURCE)
 
 
 def in_order(found: Iterable[Finding]) -> list[Finding]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,8 @@ from sluicegate.errors import NotVerified
 from sluicegate.flow.finding import Finding
 from sluicegate.flow.report import ERROR, FINDING, REPORT, RunReport
 from sluicegate.jobs import verify
-from sluicegate.run.verification import BY_IDENTITY
+from sluicegate.run import verification
+from sluicegate.run.verification import BY_IDENTITY, NO_SOURCE
 from sluicegate.spark import configuration, java, submit
 from tests.conftest import Workspace
 from tests.support.airflow_runs import context_of
@@ -113,6 +115,14 @@ def test_the_job_fails_with_what_is_wrong_and_what_mends_it(
     assert last["message"] == "1 thing in heart_rate is not as it should be"
     assert last["cause"].startswith("recordings_enriched: 1 records are in more than one place, such as 1/3")
     assert last["hint"] == "run sluicegate run heart_rate --full-refresh recordings_enriched"
+
+
+def test_a_table_whose_source_is_gone_is_not_said_to_be_proved(proved: Workspace) -> None:
+    """Its records were compared with nothing."""
+    shutil.rmtree(proved.lake.table("bronze", "recordings_bronze"))
+    told = verification.without_spark(proved.definition)
+    assert [(one.kind, one.what) for one in told if one.table == "recordings_enriched"] == [("unseen", NO_SOURCE)]
+    assert "patients" in {one.table for one in told if one.kind == "proved"}
 
 
 def test_the_command_says_no_more_than_is_proved(proved: Workspace) -> None:
