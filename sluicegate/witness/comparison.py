@@ -126,7 +126,7 @@ class Comparison:
         if not stored:
             return True
         by_column = dict(zip(self.columns.names, zip(*stored, strict=True), strict=True))
-        if any(by_column[RESCUED]) or any(by_column[CORRUPT]) or self._in_path:
+        if self._in_path or any(text is not None for side in (RESCUED, CORRUPT) for text in by_column[side]):
             return False
         names: set[str] = set()
         for record in landed:
@@ -276,9 +276,7 @@ class Comparison:
         column = self.columns.of(name)
         if name in rescued_values:
             said = rescued_values.pop(name)
-            verdict = (
-                None if str(said).startswith(NOT_READ) else (is_nothing(value) and said == "") or alike(value, said)
-            )
+            verdict = self._same_rescued(value, said)
             if verdict is False:
                 return f"_rescued_data has {self._shown(said)} for {name}, and the file {self._shown(value)}"
             self.found.unsaid["_rescued_data"] += verdict is None
@@ -294,6 +292,8 @@ class Comparison:
             return f"{name} is {self._shown(value)} in the file, and in no column"
         stored = values.pop(column)
         verdict = self._cell(value, stored, self.columns.compared[column], not self.columns.rescues)
+        if stored is None and not self.columns.rescues and not is_nothing(value) and value != "":
+            verdict = None  # one that does not fit its column, or one that was lost
         self.found.unsaid[column] += verdict is None
         return self._other(column, stored, value) if verdict is False else ""
 

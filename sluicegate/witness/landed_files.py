@@ -6,9 +6,9 @@ by file and record by DuckDB, which spills, and each file is read once, as a str
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain, groupby
 from operator import itemgetter
 from shlex import quote
@@ -25,6 +25,7 @@ from sluicegate.lake import layout, offsets, tables
 from sluicegate.lake.table_description import LANDED
 from sluicegate.landing import file_status, moved_files
 from sluicegate.landing.copy_options import CopyOptions, of_chunks
+from sluicegate.private_folders import PrivateFolder
 from sluicegate.storage import filesystems
 from sluicegate.witness.comparison import Comparison, Difference
 from sluicegate.witness.records import READERS, Files, Unreadable, obstacle
@@ -90,6 +91,7 @@ class _Result:
         unseen: files that were not looked at, by the reason.
         unsaid: number of values that cannot be compared, by column.
         wrong: findings.
+        readers: what has read the files.
     """
 
     files: int = 0
@@ -97,6 +99,7 @@ class _Result:
     unseen: dict[str, list[str]] = field(default_factory=dict)
     unsaid: dict[str, int] = field(default_factory=dict)
     wrong: list[Finding] = field(default_factory=list)
+    readers: set[str] = field(default_factory=set)
 
     def leave(self, path: str, why: str) -> None:
         """Note a file that was not looked at."""
@@ -170,14 +173,14 @@ class _Table:
             return
         import duckdb
 
-        with tempfile.TemporaryDirectory(prefix="sluicegate-") as folder, duckdb.connect() as engine:
+        with PrivateFolder() as folder, duckdb.connect() as engine:
             engine.execute(f"SET memory_limit = '{MEMORY}'; SET temp_directory = '{folder}'; SET TimeZone = 'UTC'")
             engine.register("bronze", rows)
             quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
             found = engine.sql(f"SELECT {quoted} FROM bronze ORDER BY {', '.join(order)}")
             yield from found.to_arrow_reader(BLOCK)
 
-    @property
+    @cached_property
     def _columns(self) -> Columns:
         schema = tables.dataset(self.bronze).schema
         landed = {one.name: str(one.metadata[LANDED]) for one in self.bronze.schema().fields if LANDED in one.metadata}
@@ -222,6 +225,7 @@ class _Table:
         path = entry["path"]
         if not found.any:
             result.files += 1
+            result.readers.add(READERS[reader.table.format])
             result.records += found.landed
         elif reader.wrapped and found.landed != found.stored:
             result.leave(path, "its quotes can be read in more than one way")
@@ -268,9 +272,12 @@ class _Table:
             if count:
                 yield Finding("unseen", self.name, f"{count:,} values of {column}: the second reader cannot tell them")
         if result.files and not result.wrong:
-            reader = READERS[self.table.format]
-            what = f"each value of {result.records:,} records is that of {files(result.files)}, but for receipt_time"
-            yield Finding("proved", self.name, f"{what}, read again by {reader}", version=self.bronze.version())
+            unsaid = sum(result.unsaid.values())
+            what = f"each value of {result.records:,} records is that of {files(result.files)}, read again by "
+            what += f"{' and '.join(sorted(result.readers))}, but for the times of receipt and of files"
+            if unsaid:
+                what += f", and for {unsaid:,} {'value that is' if unsaid == 1 else 'values that are'} not looked at"
+            yield Finding("proved", self.name, what, version=self.bronze.version())
 
 
 def _by_file(batch: pa.RecordBatch) -> Iterator[tuple[tuple[int, str | None], pa.RecordBatch]]:

@@ -40,6 +40,9 @@ _FOLLOWED = {
 _PACKED = (".lz4", ".snappy", ".deflate", ".zip", ".xz")
 _BLANK = " \t\r\n"
 
+# What Java's trim leaves out, by which Spark knows a blank line of CSV.
+_TRIMMED = "".join(map(chr, range(33)))
+
 
 class Unreadable(Exception):
     """These readers cannot say what a file has."""
@@ -70,7 +73,21 @@ def obstacle(table: BronzeTable) -> str:
     others = sorted(name for name in table.options if name.lower() not in _FOLLOWED[table.format])
     if others:
         return f"the second reader does not know the option {', '.join(others)}"
+    patterns = [value for name, value in table.options.items() if name.lower() in _OF_TIMES and _is_misread(value)]
+    if patterns:
+        return f"the second reader would take times of the form {', '.join(sorted(patterns))} for others"
     return ""
+
+
+def _is_misread(pattern: str) -> bool:
+    """Whether times of a form look like year, month and day, and are not."""
+    parts = pattern.split("-")
+    if len(parts) < 3:
+        return False
+    first, second, third = parts[:3]
+    if first.startswith(("y", "u")):
+        return len(first) in (2, 3) or second not in ("M", "MM") or not third.startswith("d")
+    return len(third) - len(third.lstrip("yu")) in (1, 2)
 
 
 class Files:
@@ -78,7 +95,7 @@ class Files:
 
     Attributes:
         table: its definition.
-        wrapped: whether the file that was read last has values of several lines.
+        wrapped: whether the file that was read last has values of several lines, and is read line by line.
     """
 
     def __init__(self, table: BronzeTable) -> None:
@@ -171,9 +188,9 @@ class Files:
 
         for row in csv.reader(noted(), delimiter=separator, quotechar=quote, strict=True):
             whole = "".join(text)
-            self.wrapped = self.wrapped or len(text) > 1
+            self.wrapped = self.wrapped or (len(text) > 1 and not self._is("multiline"))
             text.clear()
-            if not whole.strip(_BLANK) and separator not in whole:
+            if not whole.strip(_TRIMMED):
                 if self._is("multiline") and whole.strip("\r\n"):
                     raise Unreadable("it has lines of blanks alone")
                 continue
@@ -269,6 +286,8 @@ def _json_lines(lines: Iterator[str]) -> Iterator[Record]:
 
 
 def _of_element(value: Any) -> Record:
+    if value is None:
+        return Record({}, "null")
     return Record(value if isinstance(value, dict) else None, None if isinstance(value, dict) else _dumped(value))
 
 

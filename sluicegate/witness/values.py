@@ -272,8 +272,8 @@ def cell(landed: Any, stored: Any, compared: Comparer, part: bool) -> Verdict:
 
 def alike(landed: Any, shown: Any) -> Verdict:
     """Compare a landed value with the JSON that was made of it, as in ``_rescued_data``."""
-    if isinstance(landed, float) and isinstance(shown, str):
-        return _double(shown, landed, False)
+    if isinstance(landed, float) and isinstance(shown, str):  # a FLOAT has fewer digits than the same DOUBLE
+        return _double(shown, landed, False) or _single(shown, landed, False) is True
     if isinstance(landed, bytes):
         return isinstance(shown, str) and (_same_bytes(landed, shown) or shown.encode() == landed)
     if isinstance(landed, (date, datetime, Moment)):

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import shutil
+import struct
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -17,8 +18,9 @@ import pytest
 from deltalake import DeltaTable
 from pyarrow import parquet
 
+from sluicegate.definition import BronzeTable
 from sluicegate.flow.finding import Finding
-from sluicegate.witness import comparison, landed_files
+from sluicegate.witness import comparison, landed_files, records, values
 from sluicegate.witness.comparison import Comparison
 from sluicegate.witness.records import Record
 from sluicegate.witness.table_columns import Columns
@@ -304,9 +306,81 @@ def test_what_no_second_reader_reads_is_named_with_the_reason(lake: Workspace) -
     assert (found["sales"].kind, "emptyValue" in found["sales"].what) == ("unseen", True)
 
 
+def test_values_that_cannot_be_told_are_no_part_of_what_is_proved(lake: Workspace) -> None:
+    [path] = _files(lake, "texts")
+    about = path.stat()
+    path.write_bytes(path.read_bytes().replace(b"third", b"th\xffrd"))
+    os.utime(path, ns=(about.st_atime_ns, about.st_mtime_ns))
+    unseen, proved = told(lake, "texts")
+    assert (unseen.kind, proved.kind) == ("unseen", "proved")
+    assert "but for the times of receipt and of files, and for 1 value that is not looked at" in proved.what
+
+
 def test_values_of_pipelines_with_personal_data_are_not_shown(lake: Workspace) -> None:
     stored = DeltaTable(lake.uri("arrays")).to_pyarrow_table()
     rewritten(lake, "arrays", _with(stored, 0, "name", "Grace"))
     assert "Grace" in str(told(lake))
     lake.define(f"{DEFINITION}silver:\n  s: {{sql: SELECT * FROM STREAM(arrays), pii: [name]}}\n")
     assert not any(name in str(told(lake)) for name in ("Grace", "Ada"))
+
+
+def compared(columns: Columns, fields: dict[str, Any], *row: Any) -> comparison.Difference:
+    """What the comparison of a file of one record comes to."""
+    return Comparison(columns, "/a.json", csv=False).run(iter([Record(fields)]), [[row]])
+
+
+def test_a_FLOAT_that_was_rescued_is_shown_with_its_own_digits() -> None:
+    landed = struct.unpack("f", struct.pack("f", 0.1))[0]  # 0.10000000149011612, as pyarrow has it
+    for shown, differs in (("0.1", False), ("0.2", True)):
+        rescued = f'{{"x": {shown}, "_file_path": "file:///a.json"}}'
+        assert compared(Columns({"x": INT}), {"x": landed}, None, rescued, None).any is differs
+        assert compared(Columns({"x": TEXT}), {"x": landed}, shown, None, None).any is differs
+
+
+def test_an_empty_text_is_neither_rescued_data_nor_a_corrupt_record() -> None:
+    for sides in (("", None), (None, "")):
+        assert compared(Columns({"x": TEXT}), {"x": "a"}, "a", *sides).any
+
+
+def test_a_value_that_is_not_there_is_not_proved_where_nothing_is_rescued() -> None:
+    found = compared(Columns({"x": INT}, rescues=False), {"x": values.Number("7")}, None, None, None)
+    assert (found.any, found.unsaid["x"]) == (False, 1)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reads"),
+    [
+        ("yyyy-MM-dd", True), ("yyyy-M-d'T'HH:mm", True), ("dd/MM/yy", True), ("dd-MM-yyyy", True),
+        ("yyyy-dd-MM", False), ("dd-MM-yy", False), ("yy-MM-dd", False), ("yyyy-mm-dd", False),
+    ],
+)  # fmt: skip
+def test_times_that_would_be_taken_for_others_are_not_looked_at(pattern: str, reads: bool) -> None:
+    table = BronzeTable.model_validate({"path": "/a", "format": "csv", "options": {"timestampFormat": pattern}})
+    assert (records.obstacle(table) == "") is reads
+
+
+def _csv(tmp_path: Path, text: str, **options: Any) -> tuple[records.Files, list[Record]]:
+    (tmp_path / "a.csv").write_text(text)
+    facts = {"path": str(tmp_path), "format": "csv", "options": {"header": True, "sep": "\t", **options}}
+    files = records.Files(BronzeTable.model_validate(facts))
+    return files, list(files.records(str(tmp_path / "a.csv")))
+
+
+def test_a_line_of_separators_that_are_blanks_is_no_record(tmp_path: Path) -> None:
+    """Spark trims lines before it asks whether they are empty."""
+    assert [record.fields for record in _csv(tmp_path, "a\tb\n\t\n1\t2\n")[1]] == [{"a": "1", "b": "2"}]
+    with pytest.raises(records.Unreadable):  # with multiLine it does not
+        _csv(tmp_path, "a\tb\n\t\n1\t2\n", multiLine=True)
+
+
+def test_only_files_that_are_read_line_by_line_can_be_cut_in_two_ways(tmp_path: Path) -> None:
+    assert _csv(tmp_path, 'a\tb\n1\t"x\ny"\n')[0].wrapped
+    assert not _csv(tmp_path, 'a\tb\n1\t"x\ny"\n', multiLine=True)[0].wrapped
+
+
+def test_a_NULL_in_an_array_of_records_is_one_without_values(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('[{"x": 1}, null]')
+    for several in (True, False):
+        table = BronzeTable.model_validate({"path": "/a", "format": "json", "options": {"multiLine": several}})
+        landed = records.Files(table).records(str(tmp_path / "a.json"))
+        assert [record.fields for record in landed] == [{"x": "1"}, {}]
