@@ -203,12 +203,14 @@ def verify(
 ) -> list[Finding]:
     """Proves that tables are what they should be: ``status --verify``.
 
-    Landed files are read again and compared with bronze, records by identity, gold with what its queries give.
+    Landed files are read again and compared with bronze, silver with what the definition gives of bronze, gold with
+    what its queries give.
 
     Args:
         pipeline: the definition.
         percent: how many of the rows of gold are compared.
-        spark: whether to run gold's queries again, in a job of Spark; without, gold is ``unproved``.
+        spark: whether to evaluate silver and run gold's queries again, in a job of Spark; without, the values of silver
+            are ``unseen``, and gold is ``unproved``.
         tell: takes each line that the job says to people.
 
     Returns:
@@ -232,21 +234,23 @@ def verify(
     if damaged := verify_damage.findings(pipeline, settings):
         return damaged
     found = verification.without_spark(pipeline, tell)
-    names = gold_verify.provable(pipeline, Lake(settings.lake, pipeline.name))
+    at = Lake(settings.lake, pipeline.name)
+    names, evaluated = gold_verify.provable(pipeline, at), verification.evaluated(pipeline)
     if not spark:
+        found += [Finding("unseen", one, "its values", reason="without-spark") for one in evaluated]
         found += [Finding("unproved", name, "its query was not run again", reason="without-spark") for name in names]
         return verification.in_order(found)
-    if not names:
+    if not (names or evaluated):
         return verification.in_order(found + gold_verify.unprovable(pipeline))
 
     def take(message: str) -> None:
         if (facts := facts_of(FINDING, message)) is not None:
             found.append(Finding(**facts))
 
-    arguments = ["--gold", f"--sample={percent:g}"]
+    arguments = ["--queries", f"--sample={percent:g}"]
     done = submit.submit("verify", pipeline.name, settings, submit.run_info(), tell, arguments, take)
     if done.unreported:  # a finding may be missing
-        raise JobFailed("the verification of gold has not reported what it found", hint="verify it again")
+        raise JobFailed("the verification of silver and gold has not reported what it found", hint="verify it again")
     return verification.in_order(found)
 
 

@@ -34,14 +34,14 @@ def status(
     verify: Annotated[
         bool,
         typer.Option(
-            "--verify", help="Prove tables: files are read again, records compared by identity, gold's queries run."
+            "--verify", help="Prove tables: bronze by reading files again, silver and gold by evaluating them."
         ),
     ] = False,
     sample: Annotated[
         str, typer.Option("--sample", help="With --verify: compare so much of the rows of gold, as 10%.")
     ] = "100%",
     no_spark: Annotated[
-        bool, typer.Option("--no-spark", help="With --verify: leave out gold's queries, which need Spark.")
+        bool, typer.Option("--no-spark", help="With --verify: leave out what needs Spark: silver's values and gold.")
     ] = False,
     watch: Annotated[
         bool, typer.Option("--watch", help="Show it again every two seconds, until Ctrl-C. Not with --verify.")

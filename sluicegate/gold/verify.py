@@ -23,6 +23,8 @@ from sluicegate.flow.model import Progress, name_of
 from sluicegate.flow.progress import progress
 from sluicegate.flow.report import TableReport
 from sluicegate.frames.compare import Compared, compare, sampled
+from sluicegate.frames.equal_rows import excuse
+from sluicegate.frames.unsteady import nodes
 from sluicegate.lake import layout, offsets, tables
 from sluicegate.spark.spark_errors import readable
 from sluicegate.sql.identifiers import quoted
@@ -33,21 +35,6 @@ if TYPE_CHECKING:
 
     from sluicegate.definition import GoldTable, Pipeline
     from sluicegate.flow.model import Flow
-
-# Plan nodes whose value depends on the time or the user. To Spark they are constants.
-MOMENTS = {"CurrentDate", "CurrentTimestamp", "CurrentTime", "Now", "LocalTimestamp", "CurrentTimeZone", "CurrentUser",
-           "CurrentDatabase", "CurrentCatalog"}  # fmt: skip
-
-# Plan nodes whose result depends on the order of the rows, as by taking the first of equals.
-CHOICES = {"RowNumber", "NTile", "Lead", "Lag", "NthValue", "MaxBy", "MinBy", "MaxMinByK", "Mode",
-           "ApproximatePercentile", "HistogramNumeric", "LocalLimit", "GlobalLimit", "Offset", "Sample",
-           "DropDuplicates"}  # fmt: skip
-
-# Prefixes of sketches whose result does so, too; Spark's KLL sketches drop terms at random.
-SKETCHES = ("ApproxTopK", "KllSketchAgg", "KllMergeAgg", "HllSketchAgg", "HllUnionAgg", "Theta", "Tuple")
-
-# Texts that Spark takes for a time where they are cast to one.
-OF_DAYS = {"now", "today", "tomorrow", "yesterday"}
 
 # Functions that do not depend on the order of the rows; `any_value`, a `First`, stands for what each group has once.
 STEADY = {"Count", "CountIf", "Min", "Max", "AnyValue", "First", "BoolAnd", "BoolOr", "HyperLogLogPlusPlus"}
@@ -60,9 +47,6 @@ ZEROS = {"Aggregate", "Distinct", "Deduplicate", "Intersect", "Except", "Greates
 MACHINE = {"Sin", "Cos", "Tan", "Cot", "Sec", "Csc", "Asin", "Acos", "Atan", "Atan2", "Sinh", "Cosh", "Tanh", "Asinh",
            "Acosh", "Atanh", "Cbrt", "Hypot", "Exp", "Expm1", "Logarithm", "Log", "Log10", "Log1p", "Log2",
            "Pow"}  # fmt: skip
-
-# Expressions that have a plan of their own; that of IN is its child, a list query.
-SUBQUERIES = {"ScalarSubquery", "Exists", "ListQuery", "LateralSubquery"}
 
 
 def slack(rows: int) -> float:
@@ -219,7 +203,7 @@ class _Proof:
         rows = f"{found.count:,} {'row differs' if found.count == 1 else 'rows differ'} from its query{of}"
         if found.others:
             rows += f": {'; '.join(map(str, found.others))}{', …' if found.count > len(found.others) else ''}"
-        if why := unsteady(due):
+        if why := excuse(due):
             return self._found("unproved", f"{why}; {rows}")
         return self._found("wrong", rows, self._full_refresh)
 
@@ -231,9 +215,9 @@ class _Proof:
         """Relative tolerance of a query's doubles; None if not even a zero's sign may differ."""
         if self.table.transform is not None:  # what a function does is not in the plan
             return self._slack
-        nodes = list(_nodes(due._jdf.queryExecution().analyzed()))
-        functions = {_function(node) for node in nodes if node.getClass().getSimpleName() == "AggregateExpression"}
-        words = {node.getClass().getSimpleName() for node in nodes}
+        parts = list(nodes(due._jdf.queryExecution().analyzed()))
+        functions = {_function(node) for node in parts if node.getClass().getSimpleName() == "AggregateExpression"}
+        words = {node.getClass().getSimpleName() for node in parts}
         if not functions <= STEADY or words & MACHINE:
             return self._slack
         return 0 if functions or words & ZEROS else None
@@ -278,19 +262,6 @@ class _Proof:
         return Finding(kind, self.flow.table, what, mend)
 
 
-def unsteady(frame: DataFrame) -> str:
-    """Reason why the query may give other rows the next time; empty if it may not."""
-    analyzed = frame._jdf.queryExecution().analyzed()
-    words = set(_words(analyzed))
-    if not analyzed.deterministic():
-        return "whether it is right cannot be said, as Spark says that its query may have another value with each run"
-    if moments := sorted(words & (MOMENTS | OF_DAYS)):
-        return f"whether it is right cannot be said, as its query depends on time or user ({', '.join(moments)})"
-    if choices := sorted(word for word in words if word in CHOICES or word.startswith(SKETCHES)):
-        return f"whether it is right cannot be said, as its query may choose among equals ({', '.join(choices)})"
-    return ""
-
-
 def _is_steady(frame: DataFrame) -> bool:
     """Whether no function of an aggregation adds numbers in the order in which it meets the rows."""
     node = frame._jdf.queryExecution().analyzed()
@@ -316,29 +287,3 @@ def _function(node: Any) -> str:
     function = node.aggregateFunction()
     name = str(function.getClass().getSimpleName())
     return "Count" if name == "Sum" and function.dataType().simpleString() not in ("double", "float") else name
-
-
-def _words(node: Any) -> Iterator[str]:
-    """Class names of all parts of a plan of Spark's, and texts in it that a cast makes a moment of."""
-    for part in _nodes(node):
-        yield (name := part.getClass().getSimpleName())
-        if name == "Deduplicate" and part.keys().size() < part.output().size():
-            yield "DropDuplicates"  # by some columns alone
-        if name == "Literal" and (text := str(part.toString()).strip().lower()) in OF_DAYS:
-            yield text
-
-
-def _nodes(node: Any) -> Iterator[Any]:
-    """All parts of a plan of Spark's, those of its subqueries, too."""
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-
-    yield node
-    for kind in ("children", "expressions"):
-        try:
-            parts = getattr(node, kind)()
-        except Py4JError:  # only plans have expressions
-            continue
-        for number in range(parts.size()):
-            yield from _nodes(parts.apply(number))
-    if node.getClass().getSimpleName() in SUBQUERIES:
-        yield from _nodes(node.plan())

@@ -1,6 +1,6 @@
-"""Job that verifies all tables of a pipeline: bronze against its files, records, and gold against its queries.
+"""Job that verifies all tables of a pipeline: bronze against its files, silver and gold against the definition.
 
-The command `sluicegate status --verify` proves files and records itself, without a JVM, and has this job prove gold.
+The command `sluicegate status --verify` proves files and records itself, without a JVM, and has this job do the rest.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from sluicegate.jobs import base
 from sluicegate.lake.lock import pipeline_lock
 from sluicegate.monitor import verify_damage
 from sluicegate.run import verification
+from sluicegate.silver import verify as silver_verify
 from sluicegate.spark import session
 
 
@@ -28,7 +29,7 @@ def parser() -> argparse.ArgumentParser:
     """The command line of ``spark_jobs/verify.py``."""
     made = base.parser("verify")
     made.description = "Proves that the tables of a pipeline are what they should be."
-    made.add_argument("--gold", action="store_true", help="only gold, and without the pipeline's lock")
+    made.add_argument("--queries", action="store_true", help="only silver and gold, and without the pipeline's lock")
     made.add_argument("--sample", type=percent_of, default=100.0, metavar="N%", help="so much of gold's rows only")
     return made
 
@@ -42,20 +43,21 @@ def _run(arguments: argparse.Namespace) -> RunReport:
     began = time.monotonic()
     pipeline, at, facts = base.subject(arguments)
     who = str(facts.get("run_id") or f"verification of {pipeline.name}")
-    found: list[Finding] = [] if arguments.gold else verify_damage.findings(pipeline, pipeline.settings)
+    found: list[Finding] = [] if arguments.queries else verify_damage.findings(pipeline, pipeline.settings)
     if found:
         return _reported(pipeline.name, found, began)
-    alone: AbstractContextManager[None] = nullcontext() if arguments.gold else pipeline_lock(at, who)
+    alone: AbstractContextManager[None] = nullcontext() if arguments.queries else pipeline_lock(at, who)
     with alone:
-        if not arguments.gold:
+        if not arguments.queries:
             found += verification.without_spark(pipeline, console.say)
-        if gold_verify.provable(pipeline, at):
+        if silver_verify.provable(pipeline, at) or gold_verify.provable(pipeline, at):
             spark = session.open_session(f"{pipeline.name}.verify", at, private=bool(pipeline.pii))
             session.say_where(spark)
+            found += silver_verify.prove(spark, pipeline, at, console.say)
             found += gold_verify.prove(spark, pipeline, at, arguments.sample, console.say)
         found += gold_verify.unprovable(pipeline)
     found = verification.in_order(found)
-    return _reported(pipeline.name, found, began, people=not arguments.gold)
+    return _reported(pipeline.name, found, began, people=not arguments.queries)
 
 
 def _reported(pipeline: str, found: Sequence[Finding], began: float, *, people: bool = True) -> RunReport:

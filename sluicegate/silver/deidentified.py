@@ -70,6 +70,17 @@ def apply(batch: Batch, name: str, table: SilverTable, at: Lake) -> None:
     silver_layer.put(evaluator, at)
 
 
+def evaluator(batch: Batch, name: str, table: SilverTable) -> RowEvaluator:
+    """Evaluator of the rows of a silver table for its copy.
+
+    Args:
+        batch: rows of the silver table.
+        name: the de-identified table.
+        table: definition of the silver table.
+    """
+    return _Deidentifying(batch, name, SilverTable.model_construct(), table.deidentified or {})
+
+
 class _Deidentifying(RowEvaluator):
     """Evaluator of the rows of a silver table: no expectations, no keys, the same identity."""
 

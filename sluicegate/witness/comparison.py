@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any
 
 from sluicegate.lake import layout
-from sluicegate.witness.records import Record
+from sluicegate.witness.records import Record, has_twins
 from sluicegate.witness.table_columns import CORRUPT, QUICK, RESCUED, Columns, Row, from_path
 from sluicegate.witness.values import Comparer, alike, cell, is_nothing, parsed, same_text
 
@@ -211,7 +211,11 @@ class Comparison:
                 return f"it is {self._shown(record.text)}, and the row has nothing of it"
             self.found.unsaid["records that are not read as JSON"] += 1
             return ""
-        return self._differs_parsed(record.fields, rescued_values, values)
+        how = self._differs_parsed(record.fields, rescued_values, values)
+        if how and record.text is not None and has_twins(record.text):
+            self.found.unsaid["records that have a field twice"] += 1
+            return ""
+        return how
 
     def _rescued(self, rescued: str | None) -> dict[str, Any] | str:
         """Values in the rescued data, or what is wrong with these."""
@@ -250,10 +254,9 @@ class Comparison:
             if record.fields is not None and _same_json(record.fields, corrupt):
                 return ""
             return f"it can be read, and _corrupt_record has {self._shown(corrupt)}"
-        if same_text(record.text.strip(), corrupt.strip()) is not False or _same_json(record.text, corrupt):
-            return ""
-        if record.broken and "\ufffd" in corrupt:
-            self.found.unsaid["records with bytes that are no text"] += 1
+        verdict = same_text(record.text.strip(), corrupt.strip())
+        self.found.unsaid["records with bytes that are no text"] += verdict is None
+        if verdict is not False or _same_json(record.text, corrupt):
             return ""
         return f"it is {self._shown(record.text)}, and _corrupt_record has {self._shown(corrupt)}"
 

@@ -6,6 +6,7 @@ by file and record by DuckDB, which spills, and each file is read once, as a str
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,9 +15,11 @@ from operator import itemgetter
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 
 from sluicegate.console import files, silent
 from sluicegate.errors import SluicegateError
@@ -37,6 +40,9 @@ if TYPE_CHECKING:
 
 # Columns of bronze that are not the data's.
 OURS = ("receipt_time", "source_file", "_file_modification_time", "_chunk", "_pos", RESCUED, CORRUPT)
+
+# When a file was changed, as its rows have it.
+TIME = "_file_modification_time"
 
 # Rows that are sorted in memory; more are sorted by DuckDB, on disk where its memory is not enough.
 IN_MEMORY = 200_000
@@ -78,7 +84,11 @@ def findings(
             yield Finding("unseen", name, f"its values, as only the number of its rows is compared with {table.path}")
         else:
             tell(f"  reading the files of {name} again")
-            yield from _Table(at, name, table, bronze, ledger, private=bool(pipeline.pii)).findings()
+            try:
+                yield from _Table(at, name, table, bronze, ledger, private=bool(pipeline.pii)).findings()
+            except (DeltaError, pa.ArrowException, duckdb.Error) as error:
+                why = str(error).splitlines()[0]
+                yield Finding("unseen", name, f"its values, as the table cannot be read without Spark: {why}")
 
 
 @dataclass
@@ -184,8 +194,11 @@ class _Table:
     def _columns(self) -> Columns:
         schema = tables.dataset(self.bronze).schema
         landed = {one.name: str(one.metadata[LANDED]) for one in self.bronze.schema().fields if LANDED in one.metadata}
+        parts = json.loads(self.bronze.schema().to_json())["fields"]
+        variants = {one["name"] for one in parts if '"variant"' in json.dumps(one["type"])}
+        types = {one.name: pa.null() if one.name in variants else one.type for one in schema if one.name not in OURS}
         return Columns(
-            {field.name: field.type for field in schema if field.name not in OURS},
+            types,
             landed,
             frozenset(self.table.partitionColumns),
             self.table.readerCaseSensitive,
@@ -211,15 +224,18 @@ class _Table:
             result.leave(path, why)
             return
         columns, reader = self._columns, Files(table)
+        times: list[str] = []
         comparison = Comparison(columns, path, csv=table.format == "csv")
         try:
-            found = comparison.run(reader.records(place), map(columns.plain, batches))
+            found = comparison.run(reader.records(place), map(columns.plain, _timed(batches, entry, times)))
         except (Unreadable, OSError) as error:
             result.leave(path, str(error).splitlines()[0])
             return
         for column, count in found.unsaid.items():
             result.unsaid[column] = result.unsaid.get(column, 0) + count
         self._settle(entry, found, reader, result)
+        if times and not found.any:
+            result.wrong.append(Finding("wrong", self.name, f"{path}: its rows have another {times[0]}"))
 
     def _settle(self, entry: Entry, found: Difference, reader: Files, result: _Result) -> None:
         path = entry["path"]
@@ -278,6 +294,19 @@ class _Table:
             if unsaid:
                 what += f", and for {unsaid:,} {'value that is' if unsaid == 1 else 'values that are'} not looked at"
             yield Finding("proved", self.name, what, version=self.bronze.version())
+
+
+def _timed(batches: Iterator[pa.RecordBatch], entry: Entry, wrong: list[str]) -> Iterator[pa.RecordBatch]:
+    """Batches of a file's rows, of which it is noted if they have another time than the file, by the millisecond.
+
+    A file that is read again from the archive may have another one there.
+    """
+    said = pa.scalar(entry["modification_time"], pa.timestamp("us", "UTC")).cast(pa.int64()).as_py() // 1000
+    for batch in batches:
+        times = pc.divide(batch.column(TIME).cast(pa.int64()), 1000)
+        if entry["action"] == "read" and not pc.all(pc.equal(times, said), skip_nulls=False).as_py():
+            wrong.append(TIME)
+        yield batch
 
 
 def _by_file(batch: pa.RecordBatch) -> Iterator[tuple[tuple[int, str | None], pa.RecordBatch]]:

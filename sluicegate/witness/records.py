@@ -10,7 +10,7 @@ import io
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -345,3 +345,18 @@ def _landed(column: pa.Array) -> Sequence[Any]:
         return list(column.to_pylist())
     except (ValueError, OverflowError) as error:
         raise Unreadable(f"Python has no word for a value: {error}") from error
+
+
+def has_twins(text: str) -> bool:
+    """Whether an object in a JSON text has a field twice, of which each reader believes another one."""
+    found = False
+
+    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal found
+        named = dict(items)
+        found = found or len(named) < len(items)
+        return named
+
+    with suppress(ValueError):
+        json.loads(text, object_pairs_hook=pairs, strict=False)
+    return found

@@ -27,7 +27,6 @@ Comparer = Callable[[Any, Any, bool], Verdict]
 """Compares a landed value with a stored one; the third says that parts of it may lie in the rescued data instead."""
 
 TRUE, FALSE = {"true", "t", "yes", "y", "1"}, {"false", "f", "no", "n", "0"}
-
 _TIME = re.compile(
     r"\s*([+-]?\d{1,7})-(\d{1,2})-(\d{1,2})"
     r"(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9})\d*)?)?\s*(\S.*?)?)?\s*"
@@ -59,7 +58,7 @@ def parsed(text: str) -> Any:
 
 
 def decoder() -> json.JSONDecoder:
-    """A decoder of JSON with numbers as they are written."""
+    """Decoder of JSON with numbers as they are written."""
     return json.JSONDecoder(parse_int=Number, parse_float=Number, parse_constant=Number, strict=False)
 
 
@@ -94,7 +93,7 @@ def comparer(kind: pa.DataType) -> Comparer:
     return next((compared for is_of, compared in _ATOMIC if is_of(kind)), _unsaid)
 
 
-def _unsaid(landed: Any, stored: Any, part: bool) -> Verdict:
+def _unsaid(*_: Any) -> Verdict:
     return None
 
 

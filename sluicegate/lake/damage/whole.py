@@ -13,8 +13,8 @@ from sluicegate.lake.damage import damages
 from sluicegate.lake.damage.damages import Damage
 
 RUN = (
-    "run the pipeline that fills it: a run sets a damaged newest commit aside and repeats it from the table's source, or a"
-    " damaged checkpoint of which the log has everything; a table of another program is for that to repair"
+    "run the pipeline that fills it: a run sets a damaged newest commit aside and repeats it from the table's source,"
+    " or a damaged checkpoint of which the log has everything; a table of another program is for that to repair"
 )
 BACKUP = (
     "put this file back from a backup of the lake, or out of the disk's own recovery; do not delete the table's folder,"

@@ -13,6 +13,8 @@ import pytest
 from sluicegate.flow.finding import Finding
 from sluicegate.flow.report import FINDING
 from sluicegate.frames.compare import compare, sampled
+from sluicegate.frames.equal_rows import excuse
+from sluicegate.frames.unsteady import unsteady
 from sluicegate.gold import verify as gold_verify
 from sluicegate.jobs import verify as jobs_verify
 from tests.support.gold_world import GoldWorld, kept
@@ -143,18 +145,56 @@ def test_what_may_choose_among_equals_or_by_the_order_of_rows_is_seen(spark: Spa
         "theta_sketch_agg(id)", "mode(g)",
     ]  # fmt: skip
     for function in choosing:
-        assert "choose among equals" in gold_verify.unsteady(spark.sql(f"SELECT {function} AS v FROM {there}"))
+        assert "choose among equals" in unsteady(spark.sql(f"SELECT {function} AS v FROM {there}"))
     for place in ("g IN ({})", "g NOT IN ({})", "g = ({})", "EXISTS ({})"):
         inside = place.format(f"SELECT mode(g) FROM {there}")
-        assert "choose among equals" in gold_verify.unsteady(spark.sql(f"SELECT id FROM {there} WHERE {inside}")), place
+        assert "choose among equals" in unsteady(spark.sql(f"SELECT id FROM {there} WHERE {inside}")), place
         inside = place.format(f"SELECT max(g) FROM {there}")
-        assert gold_verify.unsteady(spark.sql(f"SELECT id FROM {there} WHERE {inside}")) == "", place
+        assert unsteady(spark.sql(f"SELECT id FROM {there} WHERE {inside}")) == "", place
     joined = f"SELECT id, m FROM {there}, LATERAL (SELECT mode(g) AS m FROM {there})"
-    assert "choose among equals" in gold_verify.unsteady(spark.sql(joined))
+    assert "choose among equals" in unsteady(spark.sql(joined))
     rows = spark.sql(f"SELECT * FROM {there}")
-    assert "(DropDuplicates)" in gold_verify.unsteady(rows.dropDuplicates(["g"]))
+    assert "(DropDuplicates)" in unsteady(rows.dropDuplicates(["g"]))
     for same in (rows.dropDuplicates(), rows.distinct(), rows.groupBy("g").count()):
-        assert gold_verify.unsteady(same) == ""
+        assert unsteady(same) == ""
+
+
+ROWS = "VALUES (1, 'a', 5, 10), (2, 'a', 6, 20), (3, 'b', 7, 20), (4, 'b', 7, 30) AS t(id, g, n, ts)"
+
+
+@pytest.mark.parametrize(
+    ("query", "has_equals"),
+    [
+        ("SELECT * FROM {t} QUALIFY row_number() OVER (PARTITION BY g ORDER BY ts DESC, id DESC) = 1", False),
+        ("SELECT * FROM {t} QUALIFY row_number() OVER (PARTITION BY n ORDER BY g) = 1", True),
+        ("SELECT id, n, lag(n) OVER (PARTITION BY g ORDER BY id) AS p FROM {t}", False),
+        ("SELECT id, n, lag(id) OVER (PARTITION BY g ORDER BY n) AS p FROM {t}", True),
+        ("SELECT g, count(*) AS c, max_by(n, id) AS last FROM {t} GROUP BY g", False),
+        ("SELECT g, max_by(id, n) AS last FROM {t} GROUP BY g", True),
+        ("SELECT g, min_by(n, n) AS least FROM {t} GROUP BY g", False),
+        ("SELECT max_by(id, ts) AS last FROM {t}", False),
+        ("SELECT id, n FROM {t} ORDER BY n DESC, id LIMIT 2", False),
+        ("SELECT id, n FROM {t} ORDER BY n DESC LIMIT 1", True),
+        ("SELECT id FROM {t} LIMIT 3", True),
+        ("SELECT id FROM {t} LIMIT 4", False),
+        ("SELECT mode(g) AS m FROM {t}", True),
+        ("WITH w AS (SELECT id, g, row_number() OVER (ORDER BY id) AS r FROM {t}) "
+         "SELECT a.id FROM w AS a JOIN w AS b ON a.r = b.r + 1", False),
+        ("SELECT id FROM {t} WHERE n = (SELECT max_by(n, id) FROM {t})", False),
+        ("SELECT count(*) AS c FROM {t} WHERE g <> 'now'", False),
+    ],
+)  # fmt: skip
+def test_a_choice_among_equals_excuses_only_where_rows_are_equal(
+    spark: SparkSession, query: str, has_equals: bool
+) -> None:
+    spark.sql(f"SELECT * FROM {ROWS}").createOrReplaceTempView("equals_of_t")
+    why = excuse(spark.sql(query.format(t="equals_of_t")))
+    assert ("choose among equals" in why) is has_equals, why
+
+
+def test_a_text_is_a_time_only_where_it_becomes_one(spark: SparkSession) -> None:
+    frame = spark.sql("SELECT id, CAST('now' AS TIMESTAMP) AS at FROM VALUES (1) AS t(id)")
+    assert "depends on time" in excuse(frame)
 
 
 COLUMNS = (

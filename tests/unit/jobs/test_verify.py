@@ -100,9 +100,10 @@ def command(workspace: Workspace, *words: str) -> subprocess.CompletedProcess[st
 
 
 def test_the_job_fails_with_what_is_wrong_and_what_mends_it(
-    proved: Workspace, capsys: pytest.CaptureFixture[str]
+    proved: Workspace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert verify.main(["--pipeline", "heart_rate", *places(proved)]) == 0  # gold is not there: Spark is not needed
+    monkeypatch.setattr(verify.silver_verify, "provable", lambda *_: [])  # and gold is not there: no Spark
+    assert verify.main(["--pipeline", "heart_rate", *places(proved)]) == 0
     lines = capsys.readouterr().out.splitlines()
     told = [json.loads(line.removeprefix(FINDING)) for line in lines if line.startswith(FINDING)]
     proofs = [("proved", "patients"), ("proved", "recordings_enriched")]
@@ -126,12 +127,14 @@ def test_a_table_whose_source_is_gone_is_not_said_to_be_proved(proved: Workspace
 
 
 def test_the_command_says_no_more_than_is_proved(proved: Workspace) -> None:
-    asked = command(proved, "--verify")
+    asked = command(proved, "--verify", "--no-spark")
     assert asked.returncode == 0, asked.stderr
     one_place = [f"verified: {name}, version 0: {BY_IDENTITY}" for name in ("patients", "recordings_enriched")]
-    assert asked.stdout.splitlines()[-4:] == [
+    values = [f"not looked at: {name}: its values, as --no-spark says" for name in ("patients", "recordings_enriched")]
+    assert asked.stdout.splitlines()[-6:] == [
         "behind: daily_patient_avg: it does not exist, and 3 rows of recordings_enriched wait",
         f"  run: {program()} run heart_rate",
+        *values,
         *one_place,
     ]
     taken_in(proved, "daily_patient_avg", [])
@@ -171,7 +174,7 @@ def test_what_the_job_finds_in_gold_is_told_with_the_rest(proved: Workspace, mon
     assert done.stdout.splitlines()[wrong + 1] == f"  run: {mend.replace('sluicegate', program())}"
     assert "verified: daily_patient_avg" not in done.stdout
     assert "Spark says something" not in done.stdout
-    assert (asked[0], asked[3][-2:]) == ("verify", ["--gold", "--sample=10"])
+    assert (asked[0], asked[3][-2:]) == ("verify", ["--queries", "--sample=10"])
 
 
 def test_without_spark_gold_is_unproved_for_a_reason_and_not_by_its_words(proved: Workspace) -> None:

@@ -1,0 +1,128 @@
+"""Whether a query that may choose among equals has any equals to choose among, as its data are.
+
+``row_number()``, ``lag``, ``max_by`` or LIMIT give the same rows each time where no two rows are equal by what they
+order by. So the rows below each of them are counted by that: in Spark's own plan, as of the versions of the proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from sluicegate.frames.unsteady import CHOICES, SKETCHES, by_chance, by_choice, nodes, words
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+# Plan nodes that are looked into; where others choose, nothing is said of the data.
+WINDOWED = {"RowNumber", "NTile", "Lead", "Lag", "NthValue"}
+GREATEST = {"MaxBy": True, "MinBy": False}
+LIMITS = {"LocalLimit", "GlobalLimit", "Offset"}
+
+
+def excuse(frame: DataFrame) -> str:
+    """Reason why rows that differ from what the query gives need not be wrong; empty if they are."""
+    if why := by_chance(frame):
+        return why
+    why = by_choice(frame)
+    return why if why and has_equals(frame) else ""
+
+
+def has_equals(frame: DataFrame) -> bool:
+    """Whether a query may give other rows the next time as some of its rows are equal; True if that is not known."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
+    named = set(words(frame._jdf.queryExecution().analyzed()))
+    chosen = {word for word in named if word in CHOICES or word.startswith(SKETCHES)}
+    if chosen - WINDOWED - GREATEST.keys() - LIMITS:
+        return True
+    try:
+        return any(not one.isEmpty() for one in _Equals(frame).frames())
+    except (Py4JError, PySparkException):  # of a subquery that looks into the query around it, say
+        return True
+
+
+class _Equals:
+    """Rows of a query's plan that are equal where it chooses among them."""
+
+    def __init__(self, frame: DataFrame) -> None:
+        self.session: Any = frame.sparkSession
+        jvm: Any = self.session._jvm
+        self.sql = jvm.org.apache.spark.sql
+        # A part of a plan cannot be run by itself while it names what a WITH around it defines.
+        inline = self.sql.catalyst.optimizer.InlineCTE(True, False)
+        self.plan = inline.apply(frame._jdf.queryExecution().analyzed())
+
+    def frames(self) -> Iterator[DataFrame]:
+        """Frames that are empty where nothing is equal, one for each choice."""
+        for node in nodes(self.plan):
+            match node.getClass().getSimpleName():
+                case "Window":
+                    yield from self._of_window(node)
+                case "Aggregate":
+                    yield from self._of_aggregate(node)
+                case "GlobalLimit" | "Offset":
+                    yield self._of_limit(node)
+
+    def _of_window(self, node: Any) -> Iterator[DataFrame]:
+        if not any(word in WINDOWED for one in _each(node.windowExpressions()) for word in words(one)):
+            return
+        keys = [*_each(node.partitionSpec()), *(order.child() for order in _each(node.orderSpec()))]
+        yield self._equal(node.child(), keys)
+
+    def _of_aggregate(self, node: Any) -> Iterator[DataFrame]:
+        from pyspark.sql import Window
+
+        groups = [self._column(one) for one in _each(node.groupingExpressions())]
+        for function in (one for item in _each(node.aggregateExpressions()) for one in nodes(item)):
+            name = function.getClass().getSimpleName()
+            if name not in GREATEST:
+                continue
+            value, order = (self._column(function.children().apply(place)) for place in (0, 1))
+            keys = [group.alias(f"g{number}") for number, group in enumerate(groups)]
+            rows = self._rows(node.child()).select(*keys, order.alias("o"), value.alias("v")).distinct()
+            by = Window.partitionBy(*[F.col(f"g{number}") for number in range(len(groups))] or [F.lit(1)])
+            first = F.col("o").desc() if GREATEST[name] else F.col("o").asc()
+            ranked = rows.where("o IS NOT NULL").withColumn("r", F.rank().over(by.orderBy(first))).where("r = 1")
+            yield ranked.withColumn("n", F.count(F.lit(1)).over(by)).where("n > 1")
+
+    def _of_limit(self, node: Any) -> DataFrame:
+        """Rows that are equal by the order of a LIMIT; all of them if it has none and leaves any out."""
+        child = node.child()
+        while child.getClass().getSimpleName() in (*LIMITS, "Project", "SubqueryAlias"):
+            child = child.children().apply(0)
+        if child.getClass().getSimpleName() == "Sort":
+            return self._equal(child.child(), [order.child() for order in _each(child.order())])
+        below, limited = self._rows(child), self._rows(node).count()
+        return below.limit(0) if below.count() == limited else below.limit(1)
+
+    def _equal(self, plan: Any, keys: Sequence[Any]) -> DataFrame:
+        """Different rows with the same keys."""
+        rows = self._rows(plan)
+        values = F.struct(*[self._column(one) for one in _each(plan.output())])
+        named = [self._column(key).alias(f"k{number}") for number, key in enumerate(keys)]
+        distinct = (
+            rows.select(*named, F.xxhash64(values).alias("v")).distinct()
+            if keys
+            else rows.select(F.xxhash64(values).alias("v")).distinct()
+        )
+        return distinct.groupBy(*[f"k{number}" for number in range(len(keys))]).count().where("count > 1")
+
+    def _rows(self, plan: Any) -> DataFrame:
+        from pyspark.sql import DataFrame
+
+        return DataFrame(self.sql.classic.Dataset.ofRows(self.session._jsparkSession, plan), self.session)
+
+    def _column(self, expression: Any) -> Column:
+        from pyspark.sql.classic.column import Column as Classic
+
+        return Classic(self.sql.classic.ExpressionUtils.column(expression))
+
+
+def _each(parts: Any) -> Iterator[Any]:
+    """Elements of a sequence of Scala's."""
+    for number in range(parts.size()):
+        yield parts.apply(number)

@@ -1,0 +1,225 @@
+"""Proof of silver: all records of its sources are evaluated again by today's definition, and the rows are compared.
+
+It is the engine that evaluates, over tables that are proved by other means. So what is proved is that a table, its
+quarantine and its set-aside records are what today's definition gives, as of the versions that the table has taken in.
+Nothing is written.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from sluicegate.console import silent, time_left
+from sluicegate.errors import SluicegateError
+from sluicegate.flow import flows, stream_batch
+from sluicegate.flow.batch import Batch
+from sluicegate.flow.delivery import Delivery
+from sluicegate.flow.finding import Finding
+from sluicegate.flow.model import Progress
+from sluicegate.flow.progress import progress
+from sluicegate.flow.report import TableReport
+from sluicegate.frames.equal_rows import excuse
+from sluicegate.frames.merge import OP, difference
+from sluicegate.lake import layout, offsets, tables
+from sluicegate.lake.table import Tables
+from sluicegate.silver import deidentified, many_rows, quarantine
+from sluicegate.silver.evaluate import RowEvaluator
+from sluicegate.silver.left_out import with_left_out
+from sluicegate.silver.reconcile import Reconciliation
+from sluicegate.spark import table_reader
+from sluicegate.spark.spark_errors import readable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from sluicegate.definition import Pipeline
+    from sluicegate.flow.model import Flow
+
+# Records named in a finding; all are counted.
+SHOWN = 3
+
+# What differing rows come to, by what a MERGE would do to them.
+DIFFERENCES = {
+    "insert": "{:,} that should be there {} not",
+    "delete": "{:,} should not be there",
+    "update": "{:,} {} other values",
+}
+
+BY = "is what today's definition gives of the versions that it has taken in, evaluated again by Spark"
+
+
+def provable(pipeline: Pipeline, at: layout.Lake) -> list[str]:
+    """Silver tables that exist, and de-identified copies."""
+    names = (*pipeline.silver, *pipeline.deidentified_tables)
+    return [name for name in names if tables.delta_table(at.table("silver", name)) is not None]
+
+
+def prove(
+    spark: SparkSession, pipeline: Pipeline, at: layout.Lake, tell: Callable[[str], None] = silent
+) -> Iterator[Finding]:
+    """Compares each silver table, its side tables and its de-identified copy with what today's definition gives.
+
+    Args:
+        spark: the session; each table gets one of its own, for its views.
+        pipeline: the definition.
+        at: the lake.
+        tell: takes a line before each of several tables.
+    """
+    names, began = provable(pipeline, at), time.monotonic()
+    for number, name in enumerate(names):
+        left = time_left(time.monotonic() - began, number, len(names) - number)
+        tell(f"  verifying {name}, {number + 1} of {len(names)} silver tables{left}")
+        flow = flows.flows(pipeline, at, "silver")[name]
+        try:
+            with ExitStack() as persisted:
+                yield from _Proof(spark.newSession(), pipeline, flow, at, persisted).findings()
+        except Exception as raised:
+            error = readable(raised, "silver", name, private=flow.private)
+            why = error.message if isinstance(error, SluicegateError) else str(error).split("\n")[0]
+            cause = error.cause.split("\n")[0] if isinstance(error, SluicegateError) else ""
+            said = ": ".join(filter(None, [why, cause]))
+            yield Finding("unproved", name, f"its records could not be evaluated again: {said}")
+
+
+@dataclass
+class _Proof:
+    """The proof of one table."""
+
+    spark: SparkSession
+    pipeline: Pipeline
+    flow: Flow
+    at: layout.Lake
+    persisted: ExitStack
+    opened: Tables = field(default_factory=Tables)
+
+    def findings(self) -> Iterator[Finding]:
+        target = tables.delta_table(self.flow.target)
+        if target is None:
+            return
+        line, now = offsets.lineage(target), progress(self.flow, self.opened)
+        made = (line.ours.ours or {}) if line.ours else {}
+        if not made or now.kind in ("whole", "blocked") or now.replaced or now.repair:
+            yield self._found("unproved", f"it is not final: {now.why or 'a run was stopped while it wrote it'}")
+            return
+        evaluator = self._evaluator(self._batch(now, made))
+        due = self._due(evaluator)
+        differing = {uri: self._difference(evaluator, uri, frame) for uri, frame in due.items()}
+        if not any(differing.values()):
+            sides = ", and so are its quarantine and its set-aside records" if len(due) > 1 else ""
+            yield self._found("proved", f"each row {BY}{sides}", version=target.version())
+            return
+        excuse = self._excuse(evaluator, due)
+        for uri, how in differing.items():
+            if how:
+                side = "" if uri == self.flow.target else f"of {uri.rstrip('/').rpartition('/')[2]} "
+                yield self._found(
+                    *self._by_excuse(f"rows {side}differ from what today's definition gives: {how}", excuse)
+                )
+
+    def _found(self, kind: Any, what: str, mend: str = "", version: int | None = None) -> Finding:
+        return Finding(kind, self.flow.table, what, mend, version=version)
+
+    def _by_excuse(self, said: str, excuse: str) -> tuple[Any, str, str]:
+        refresh = f"sluicegate run {self.pipeline.name} --full-refresh {self.flow.table}"
+        return ("unproved", f"{excuse}; {said}", "") if excuse else ("wrong", said, refresh)
+
+    # --- what it should be -------------------------------------------------------------------------------------------
+
+    def _batch(self, now: Progress, made: Mapping[str, Any]) -> Batch:
+        """Batch of all records of the versions that the table has taken in."""
+        stamps = {**now.stamps, **{name: str(stamp) for name, stamp in made.get("inputs", {}).items()}}
+        versions = {name: int(stamp.rpartition("@")[2]) for name, stamp in stamps.items()}
+        taken_in = {name: replace(one, until=one.since) for name, one in now.streams.items() if one.since >= 0}
+        until = now.until if now.streams else now.since
+        then = replace(
+            now, kind="whole", until=until, versions=versions, stamps=stamps, streams=taken_in, changed={}, retry=False
+        )
+        report = TableReport(self.flow.table, "silver")
+        if self.flow.streams:
+            nothing = Delivery(self.spark.range(0), self.flow)
+            batch = Batch(nothing, 0, True, False, then, self.flow, report, {}, opened=self.opened)
+            return stream_batch.batch_of(self.spark, batch)
+        source = self.opened[self.flow.source].delta
+        rows = table_reader.records(self.spark, self.flow.source, until, source)
+        read = self.opened.rows_at(self.flow.source, until)
+        return Batch(Delivery(rows, self.flow), read, True, False, then, self.flow, report, {}, opened=self.opened)
+
+    def _evaluator(self, batch: Batch) -> RowEvaluator:
+        name = self.flow.table
+        of = self.pipeline.deidentified_tables.get(name)
+        if of is None:
+            return RowEvaluator(batch, name, self.pipeline.silver[name])
+        return deidentified.evaluator(batch, name, self.pipeline.silver[of])
+
+    def _due(self, evaluator: RowEvaluator) -> dict[str, DataFrame]:
+        """Rows that the table and its side tables should have, by their addresses."""
+        batch = evaluator.batch
+        records = batch.rows
+        rows = self._keep(evaluator.settled(evaluator.rows(batch.by_flow or records), None))
+        counted = Reconciliation.of(evaluator, rows, batch.read, batch.read_by_flow)
+        rows, counted = with_left_out(evaluator, rows, records, counted, self._keep)
+        found = {self.flow.target: quarantine.good(evaluator, rows)}
+        if not self.flow.side_tables:
+            return found
+        left_out = records.join(rows, [*evaluator.record_id], "left_anti") if counted.filtered else None
+        broken = quarantine.quarantine(evaluator, rows, records, counted.sums["quarantine"])
+        found[self.at.quarantine(self.flow.table)] = broken
+        found[self.at.set_aside(self.flow.table)] = quarantine.set_aside(evaluator, rows, left_out)
+        return found
+
+    def _keep(self, frame: DataFrame) -> DataFrame:
+        cached = frame.persist()
+        self.persisted.callback(cached.unpersist)
+        return cached
+
+    # --- how it differs ----------------------------------------------------------------------------------------------
+
+    def _difference(self, evaluator: RowEvaluator, uri: str, due: DataFrame) -> str:
+        """How stored rows differ from those that they should be; empty if they do not."""
+        there = evaluator.there(uri)
+        if there and evaluator.many and uri == self.at.set_aside(self.flow.table):
+            there = [many_rows.without_begun(there[0])]
+        keys = [*evaluator.row_id]
+        stored = [key for key in keys if not there or key in there[0].columns]
+        if stored != keys:
+            return f"they have no {', '.join(sorted({*keys} - {*stored}))}"
+        differing = self._keep(difference(due, there[0] if there else None, keys))
+        counts = {row[OP]: row["count"] for row in differing.groupBy(OP).count().collect()}
+        said = [self._counted(kind, counts[kind]) for kind in DIFFERENCES if kind in counts]
+        if there and (twice := there[0].groupBy(*keys).count().where("count > 1").count()):
+            said.append(f"{twice:,} are there more than once")
+        if not said:
+            return ""
+        first = differing.select(*keys).sort(*keys).limit(SHOWN).collect()
+        names = ", ".join("/".join(str(value) for value in row) for row in first)
+        return f"{', '.join(said)}{f', such as {names} (chunk/position)' if names else ''}"
+
+    @staticmethod
+    def _counted(kind: str, count: int) -> str:
+        verb = {"insert": ("is", "are"), "update": ("has", "have")}.get(kind, ("", ""))[count != 1]
+        return DIFFERENCES[kind].format(count, verb)
+
+    def _excuse(self, evaluator: RowEvaluator, due: Mapping[str, DataFrame]) -> str:
+        """Why a difference need not be damage; empty if it is."""
+        if evaluator.of_others:
+            return "its definition changed after rows were written, which stay as they were"
+        if self.flow.as_of_run:
+            lookups = ", ".join(sorted(self.flow.as_of_run))
+            return f"it has values of {lookups} as of former runs, which cannot be had again"
+        if not evaluator.table.is_python:
+            return next(filter(None, map(excuse, self._queries(evaluator))), "")
+        other_time = self._evaluator(evaluator.batch)
+        rows = quarantine.good(
+            other_time, other_time.settled(other_time.rows(evaluator.batch.by_flow or evaluator.batch.rows), None)
+        )
+        other = not difference(rows, due[self.flow.target], [*evaluator.row_id]).isEmpty()
+        return "its function gives other rows each time" if other else ""
+
+    @staticmethod
+    def _queries(evaluator: RowEvaluator) -> Iterator[DataFrame]:
+        for made in evaluator.made.values():
+            yield made.rows
