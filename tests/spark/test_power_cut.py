@@ -138,16 +138,32 @@ def test_side_tables_have_lost_what_silver_has_not(
     assert (content(workspace), findings(workspace)) == (WHOLE, [])
 
 
+def status_verified(workspace: Workspace) -> tuple[int, str]:
+    options = ["--lake", workspace.settings.lake, "--landing", workspace.settings.landing]
+    options += ["--pipelines", str(workspace.settings.pipelines), "--no-spark"]
+    done = CliRunner().invoke(app, ["status", "power", "--verify", *options])
+    assert done.exception is None or isinstance(done.exception, SystemExit)
+    return done.exit_code, done.output
+
+
+def test_bronze_and_ledger_have_lost_what_silver_has_read(second_run: tuple[Workspace, set[Path]]) -> None:
+    """A verification ended in a trace."""
+    workspace, files = second_run
+    for entry in entries_of(files, "b", "b_outcome"):
+        entry.unlink()
+    code, output = status_verified(workspace)
+    assert code == 1
+    assert "NOT RIGHT: s:" in output
+
+
 def test_a_torn_data_file_of_an_older_commit(second_run: tuple[Workspace, set[Path]], spark: SparkSession) -> None:
     """It is named by a run that reads it, and by a verification, and no command ends in a trace."""
     workspace, files = second_run
     [older] = [file for file in Path(workspace.uri("b")).glob("*.parquet") if file not in files]
     os.truncate(older, older.stat().st_size // 2)
     assert [str(older) in finding for finding in findings(workspace)] == [True, False]
-    options = ["--lake", workspace.settings.lake, "--landing", workspace.settings.landing]
-    options += ["--pipelines", str(workspace.settings.pipelines), "--no-spark"]
-    done = CliRunner().invoke(app, ["status", "power", "--verify", *options])
-    assert (done.exit_code, str(older) in done.output) == (1, True)
+    code, output = status_verified(workspace)
+    assert (code, str(older) in output) == (1, True)
     refresh = Request.of(workspace.definition, "full-refresh", None, None, ["s"])
     shared = SharedSpark("power", workspace.lake, private=False, opened=spark)
     with pytest.raises(DamagedTable) as error:
