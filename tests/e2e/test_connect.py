@@ -197,7 +197,7 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.mark.more
+@pytest.mark.release
 def test_an_interrupt_ends_what_threads_still_have_a_server_do(server: Server, tmp_path: Path) -> None:
     assert client(server, INTERRUPTED, str(tmp_path)).splitlines()[-1] == "ended True"
 

@@ -122,6 +122,7 @@ def test_all_that_a_run_wrote_is_emptied(second_run: tuple[Workspace, set[Path]]
     assert (content(workspace), findings(workspace)) == (WHOLE, [])
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("lost", ["gone", "empty"])
 def test_side_tables_have_lost_what_silver_has_not(
     second_run: tuple[Workspace, set[Path]], spark: SparkSession, lost: str
@@ -146,6 +147,7 @@ def status_verified(workspace: Workspace) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
+@pytest.mark.more
 def test_bronze_and_ledger_have_lost_what_silver_has_read(second_run: tuple[Workspace, set[Path]]) -> None:
     """A verification ended in a trace."""
     workspace, files = second_run
@@ -156,6 +158,7 @@ def test_bronze_and_ledger_have_lost_what_silver_has_read(second_run: tuple[Work
     assert "NOT RIGHT: s:" in output
 
 
+@pytest.mark.release
 def test_a_torn_data_file_of_an_older_commit(second_run: tuple[Workspace, set[Path]], spark: SparkSession) -> None:
     """It is named by a run that reads it, and by a verification, and no command ends in a trace."""
     workspace, files = second_run

@@ -65,9 +65,20 @@ POINTS = [point for point in _faults.POINTS if not point.startswith(OTHERS) and 
 FIRST = {"bronze.after_commit", "silver.between_commits"}
 
 
+# One point more of each layer.
+SECOND = {"ledger.after_commit", "bronze.before_commit", "gold.before_commit", "events.before_commit"}
+
+
+def of_a_tier(point: str) -> Any:
+    if point in FIRST:
+        return point
+    return pytest.param(point, marks=pytest.mark.more if point in SECOND else pytest.mark.release)
+
+
 @pytest.mark.ran("bronze")  # so that the stop meets tables that have rows already
 @pytest.mark.parametrize(
-    "name", [point if point in FIRST else pytest.param(point, marks=pytest.mark.more) for point in POINTS]
+    "name",
+    [of_a_tier(point) for point in POINTS],
 )
 def test_stop_at_every_point(
     spark: SparkSession, heartbeats: Workspace, monkeypatch: pytest.MonkeyPatch, name: str

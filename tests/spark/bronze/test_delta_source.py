@@ -239,7 +239,11 @@ def test_another_table_in_its_place_and_back(source: Source) -> None:
 
 @pytest.mark.parametrize(
     "mode",
-    ["addNewColumns", "failOnNewColumns", *(pytest.param(one, marks=pytest.mark.more) for one in ("rescue", "none"))],
+    [
+        "addNewColumns",
+        "failOnNewColumns",
+        *(pytest.param(one, marks=pytest.mark.release) for one in ("rescue", "none")),
+    ],
 )
 def test_a_source_that_grows(spark: SparkSession, workspace: Workspace, mode: str) -> None:
     source = Source(spark, workspace, f", schemaEvolutionMode: {mode}")
@@ -339,7 +343,7 @@ def test_a_table_that_was_filled_from_files_is_not_replaced(source: Source) -> N
     assert source.workspace.rows("things", "id") == [("1",)]
 
 
-@pytest.mark.more
+@pytest.mark.release
 def test_a_table_with_a_feed_is_read_alike(source: Source) -> None:
     source.make(properties="TBLPROPERTIES (delta.enableChangeDataFeed = true)")
     source.run()

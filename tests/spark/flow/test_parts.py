@@ -78,8 +78,9 @@ def test_changes_that_wait_are_taken_in_commit_by_commit(spark: SparkSession, he
     assert {report.state for report in heartbeats.run(spark).values()} == {"idle"}
 
 
-@pytest.mark.more
-@pytest.mark.parametrize("order", ["latest", "every"])
+@pytest.mark.parametrize(
+    "order", [pytest.param("latest", marks=pytest.mark.more), pytest.param("every", marks=pytest.mark.release)]
+)
 def test_several_flows_keys_and_histories_are_the_same_in_parts(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: Any
 ) -> None:

@@ -467,7 +467,7 @@ def test_files_stay_that_another_gold_table_has_yet_to_follow(three: GoldWorld) 
 
 
 @pytest.mark.in_the_jvm
-@pytest.mark.more
+@pytest.mark.release
 def test_a_streaming_aggregation_and_a_function_read_gold(spark: SparkSession, tmp_path: Path) -> None:
     queries = {
         "late": '{sql: "SELECT k, count(*) AS c FROM hours GROUP BY k", mode: complete}',

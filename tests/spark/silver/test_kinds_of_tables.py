@@ -207,7 +207,7 @@ def test_a_changed_definition_is_told_until_all_is_replayed(spark: SparkSession,
     assert replay(spark, workspace, everything=True).unchanged
 
 
-@pytest.mark.more
+@pytest.mark.release
 def test_a_changed_definition_is_told_until_an_interval_had_all_records(
     spark: SparkSession, workspace: Workspace
 ) -> None:
