@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Set
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ def unknown(name: str, table: BronzeTable, at: layout.Lake) -> pa.Table:
     """Files in the archive of a bronze table that its ledger does not know (schema ``FILES``), by path.
 
     A file is known if a run has recorded that it was moved there, if the ledger has its address, or if it has the name,
-    size and time of a file that the ledger has or that lies in landing.
+    size and time of a file that the ledger has, of this or a former landing folder, or that lies in landing.
 
     Args:
         name: the bronze table.
@@ -65,21 +65,26 @@ def _unknown_to(found: pa.Table, name: str, table: BronzeTable, at: layout.Lake)
     places = [place for place in archive.table(at, name, ledger)["place"].to_pylist() if place]
     entries = {archive.facts_of(entry) for entry in tables.dataset(ledger).to_table(FILES.names).to_pylist()}
     known = {path for path, _, _ in entries}
+    paths: dict[tuple[Any, ...], list[str]] = {}
+    for path, *facts in entries:
+        paths.setdefault(tuple(facts), []).append(path)
     known |= {re.sub(f"^{re.escape(destination)}(?=/)", lambda _: archived, place) for place in places}
     left = [file for file in found.to_pylist() if file["path"] not in known]
     landing = folders.home(at, name, table.path).folder
-    copies = each(partial(_is_copy, archived=archived, landing=landing, entries=entries), left)
+    copies = each(partial(_is_copy, archived=archived, landing=landing, paths=paths), left)
     return pa.Table.from_pylist([file for file, is_copy in zip(left, copies, strict=True) if not is_copy], FILES)
 
 
-def _is_copy(file: dict[str, Any], archived: str, landing: str, entries: Set[archive.Facts]) -> bool:
+def _is_copy(file: dict[str, Any], archived: str, landing: str, paths: Mapping[tuple[Any, ...], Sequence[str]]) -> bool:
     """Whether a file of the archive is one that the ledger has, or that lies in landing."""
     below = file["path"][len(archived) :].lstrip("/")
     folder, slash, own = below.rpartition("/")
     facts = (file["size"], file["modification_time"])
-    for one in {own, NUMBER.sub(r"\1", own)}:
-        path = f"{landing.rstrip('/')}/{folder}{slash}{one}"
-        if (path, *facts) in entries or filesystems.file(path) == facts:
+    for name in {own, NUMBER.sub(r"\1", own)}:
+        relative = f"/{folder}{slash}{name}"
+        if any(path.endswith(relative) for path in paths.get(facts, ())):
+            return True
+        if filesystems.file(f"{landing.rstrip('/')}{relative}") == facts:
             return True
     return False
 
