@@ -63,14 +63,23 @@ def findings(pipeline: Pipeline, settings: Settings, limit: int | None = None) -
 def provable(pipeline: Pipeline, settings: Settings) -> Iterator[tuple[str, int, bool]]:
     """Each silver table that is there, its version, and whether its records can be compared with those of its sources.
 
-    They cannot where a source is gone, or has been replaced by another table, or where the table's flows have changed.
+    They cannot where a source is gone, has been replaced by another table, or lacks the version that was taken in, or
+    where the table's flows have changed.
     """
     at = layout.Lake(settings.lake, pipeline.name)
     for name, sources in _sources(pipeline, at):
         table = tables.delta_table(at.table("silver", name))
         if table is not None:
-            complete = all(tables.delta_table(uri) is not None for uri in sources.values())
-            yield name, table.version(), complete and bool(_taken_in(table, name, sources))
+            yield name, table.version(), _is_provable(table, name, sources)
+
+
+def _is_provable(table: DeltaTable, name: str, sources: Mapping[str, str]) -> bool:
+    if any(tables.delta_table(uri) is None for uri in sources.values()):
+        return False
+    try:
+        return bool(_taken_in(table, name, sources))
+    except DeltaError:  # which is a finding of its own
+        return False
 
 
 def _sources(pipeline: Pipeline, at: layout.Lake) -> Iterator[tuple[str, dict[str, str]]]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import shutil
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -282,7 +284,9 @@ def test_a_reset_reads_each_arrival_and_each_copy_as_it_was_read_before(
         workspace.land("things/export.csv", f"id;v\n{day};{day * 10}\n", age=100 - day)
         workspace.run(spark, "bronze")
     (workspace.folder / "others").mkdir()
-    (workspace.folder / "others/more.json").write_text('{"x": "7", "y": 10}\n')
+    more = workspace.folder / "others/more.json"
+    more.write_text('{"x": "7", "y": 10}\n')
+    os.utime(more, (time.time() - 60,) * 2)
     how = CopyOptions("SELECT CAST(x AS BIGINT) AS id, CAST(y AS BIGINT) * 2 AS v FROM source", format="json")
     copy = Copy(str(workspace.folder / "others"), how=how)
     copy_into.run(copy, workspace.definition, "things", workspace.lake, {}, spark)
