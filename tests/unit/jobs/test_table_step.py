@@ -10,6 +10,7 @@ import pytest
 from deltalake import DeltaTable
 
 from sluicegate.jobs.table_step import BronzeOfFiles
+from sluicegate.settings import Settings
 from tests.unit.landing.test_clean_source import Landed
 from tests.unit.landing.test_file_status import NAME
 
@@ -23,7 +24,10 @@ def test_a_file_stays_in_landing_if_its_rows_were_restored_away_during_the_step(
         landed.place.land(name, name)
         landed.place.enter()
         landed.place.take(marked=True)
-    step = BronzeOfFiles(NAME, cast("Any", None), cast("Any", SimpleNamespace(bronze={NAME: landed.table})), landed.at)
+    (tmp_path / "pipelines").mkdir()  # no other pipeline reads these files
+    settings = Settings(landed.at.root, str(landed.place.folder), tmp_path / "pipelines", "local[1]")
+    pipeline = SimpleNamespace(name="p", bronze={NAME: landed.table}, settings=settings)
+    step = BronzeOfFiles(NAME, cast("Any", None), cast("Any", pipeline), landed.at)
     step.prepare(cast("Any", None))
     DeltaTable(landed.at.table("bronze", NAME)).restore(0)
     assert len(step.remarks()) == 1
