@@ -110,6 +110,7 @@ def test_a_quarantine_that_a_former_run_makes_late(
 ) -> None:
     """A server goes on for a client that is gone: what is not there yet cannot be fenced."""
     table = Path(heartbeats.uri("recordings_enriched_quarantine"))
+    former = heartbeats.rows("recordings_enriched_quarantine", "heartrate")  # which the next run puts back
     shutil.rmtree(table)
     heartbeats.land("recordings/d.json", BAD, age=60)
     stop_at(monkeypatch, "silver.between_commits")
@@ -135,12 +136,15 @@ def test_a_quarantine_that_a_former_run_makes_late(
     with monkeypatch.context() as patched:
         patched.setattr(Batch, "commit", committing)
         patched.setattr(_faults, "point", point)
-        with pytest.raises(SluicegateError, match="was changed by another run"):
+        if late == "in the commit":
+            with pytest.raises(SluicegateError, match="was changed by another run"):
+                heartbeats.run(spark, "silver")
+            assert len(heartbeats.rows("recordings_enriched_quarantine", "_chunk")) == len(former) + 1
+        else:  # the rows that silver lacks in its quarantine are merged by identity, so none is there twice
             heartbeats.run(spark, "silver")
-    assert len(heartbeats.rows("recordings_enriched_quarantine", "_chunk")) == 1
     heartbeats.run(spark)
     rates = heartbeats.rows("recordings_enriched_quarantine", "heartrate")
-    assert sorted(rates) == [(-8.0,), (-7.0,)]
+    assert sorted(rates, key=repr) == sorted([*former, (-8.0,), (-7.0,)], key=repr)
     assert (66.0,) in heartbeats.rows("recordings_enriched", "heartrate")
 
 
