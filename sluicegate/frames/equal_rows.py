@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from sluicegate.frames.unsteady import CHOICES, SKETCHES, by_chance, by_choice, nodes, words
+from sluicegate.spark.catalyst import Catalyst, each, name_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -49,17 +50,15 @@ class _Equals:
     """Rows of a query's plan that are equal where it chooses among them."""
 
     def __init__(self, frame: DataFrame) -> None:
-        self.session: Any = frame.sparkSession
-        jvm: Any = self.session._jvm
-        self.sql = jvm.org.apache.spark.sql
+        jvm: Any = frame.sparkSession._jvm
+        self.sql, self.catalyst = jvm.org.apache.spark.sql, Catalyst(frame.sparkSession)
         # A part of a plan cannot be run by itself while it names what a WITH around it defines.
-        inline = self.sql.catalyst.optimizer.InlineCTE(True, False)
-        self.plan = inline.apply(frame._jdf.queryExecution().analyzed())
+        self.plan = self.sql.catalyst.optimizer.InlineCTE(True, False).apply(self.catalyst.plan(frame))
 
     def frames(self) -> Iterator[DataFrame]:
         """Frames that are empty where nothing is equal, one for each choice."""
         for node in nodes(self.plan):
-            match node.getClass().getSimpleName():
+            match name_of(node):
                 case "Window":
                     yield from self._of_window(node)
                 case "Aggregate":
@@ -68,22 +67,22 @@ class _Equals:
                     yield self._of_limit(node)
 
     def _of_window(self, node: Any) -> Iterator[DataFrame]:
-        if not any(word in WINDOWED for one in _each(node.windowExpressions()) for word in words(one)):
+        if not any(word in WINDOWED for one in each(node.windowExpressions()) for word in words(one)):
             return
-        keys = [*_each(node.partitionSpec()), *(order.child() for order in _each(node.orderSpec()))]
+        keys = [*each(node.partitionSpec()), *(order.child() for order in each(node.orderSpec()))]
         yield self._equal(node.child(), keys)
 
     def _of_aggregate(self, node: Any) -> Iterator[DataFrame]:
         from pyspark.sql import Window
 
-        groups = [self._column(one) for one in _each(node.groupingExpressions())]
-        for function in (one for item in _each(node.aggregateExpressions()) for one in nodes(item)):
-            name = function.getClass().getSimpleName()
+        groups = [self._column(one) for one in each(node.groupingExpressions())]
+        for function in (one for item in each(node.aggregateExpressions()) for one in nodes(item)):
+            name = name_of(function)
             if name not in GREATEST:
                 continue
             value, order = (self._column(function.children().apply(place)) for place in (0, 1))
             keys = [group.alias(f"g{number}") for number, group in enumerate(groups)]
-            rows = self._rows(node.child()).select(*keys, order.alias("o"), value.alias("v")).distinct()
+            rows = self.catalyst.frame(node.child()).select(*keys, order.alias("o"), value.alias("v")).distinct()
             by = Window.partitionBy(*[F.col(f"g{number}") for number in range(len(groups))] or [F.lit(1)])
             first = F.col("o").desc() if GREATEST[name] else F.col("o").asc()
             ranked = rows.where("o IS NOT NULL").withColumn("r", F.rank().over(by.orderBy(first))).where("r = 1")
@@ -92,37 +91,21 @@ class _Equals:
     def _of_limit(self, node: Any) -> DataFrame:
         """Rows that are equal by the order of a LIMIT; all of them if it has none and leaves any out."""
         child = node.child()
-        while child.getClass().getSimpleName() in (*LIMITS, "Project", "SubqueryAlias"):
+        while name_of(child) in (*LIMITS, "Project", "SubqueryAlias"):
             child = child.children().apply(0)
-        if child.getClass().getSimpleName() == "Sort":
-            return self._equal(child.child(), [order.child() for order in _each(child.order())])
-        below, limited = self._rows(child), self._rows(node).count()
+        if name_of(child) == "Sort":
+            return self._equal(child.child(), [order.child() for order in each(child.order())])
+        below, limited = self.catalyst.frame(child), self.catalyst.frame(node).count()
         return below.limit(0) if below.count() == limited else below.limit(1)
 
     def _equal(self, plan: Any, keys: Sequence[Any]) -> DataFrame:
         """Different rows with the same keys."""
-        rows = self._rows(plan)
-        values = F.struct(*[self._column(one) for one in _each(plan.output())])
+        values = F.struct(*[self._column(one) for one in each(plan.output())])
         named = [self._column(key).alias(f"k{number}") for number, key in enumerate(keys)]
-        distinct = (
-            rows.select(*named, F.xxhash64(values).alias("v")).distinct()
-            if keys
-            else rows.select(F.xxhash64(values).alias("v")).distinct()
-        )
+        distinct = self.catalyst.frame(plan).select(*named, F.xxhash64(values).alias("v")).distinct()
         return distinct.groupBy(*[f"k{number}" for number in range(len(keys))]).count().where("count > 1")
-
-    def _rows(self, plan: Any) -> DataFrame:
-        from pyspark.sql import DataFrame
-
-        return DataFrame(self.sql.classic.Dataset.ofRows(self.session._jsparkSession, plan), self.session)
 
     def _column(self, expression: Any) -> Column:
         from pyspark.sql.classic.column import Column as Classic
 
         return Classic(self.sql.classic.ExpressionUtils.column(expression))
-
-
-def _each(parts: Any) -> Iterator[Any]:
-    """Elements of a sequence of Scala's."""
-    for number in range(parts.size()):
-        yield parts.apply(number)
