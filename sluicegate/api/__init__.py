@@ -221,6 +221,7 @@ def verify(
         UserError: ``percent`` is no part of a table.
         SluicegateError: the job failed.
     """
+    from sluicegate.flow import flows
     from sluicegate.flow.finding import Finding
     from sluicegate.flow.report import FINDING, facts_of
     from sluicegate.gold import verify as gold_verify
@@ -235,7 +236,7 @@ def verify(
         return damaged
     found = verification.without_spark(pipeline, tell)
     at = Lake(settings.lake, pipeline.name)
-    names, evaluated = gold_verify.provable(pipeline, at), verification.evaluated(pipeline)
+    names, evaluated = gold_verify.provable(pipeline, at), flows.stored_silver(pipeline, at)
     if not spark:
         found += [Finding("unseen", one, "its values", reason="without-spark") for one in evaluated]
         found += [Finding("unproved", name, "its query was not run again", reason="without-spark") for name in names]

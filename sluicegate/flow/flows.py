@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from sluicegate import pii_key
 from sluicegate.flow.definition_changes import StoredRows
 from sluicegate.flow.model import Flow
-from sluicegate.lake import layout, log
+from sluicegate.lake import layout, log, tables
 from sluicegate.lake.table import Tables
 from sluicegate.lake.table_description import TAG, Description
 from sluicegate.schema import columns
@@ -66,6 +66,12 @@ def _description(table: Described) -> Description:
     """What a definition says of a table besides its rows."""
     tags = {f"{TAG}{name}": text for name, text in table.tags.items()}
     return Description(table.comment, table.column_comments, {**table.table_properties, **tags})
+
+
+def stored_silver(pipeline: Pipeline, at: layout.Lake) -> list[str]:
+    """Silver tables, and de-identified copies, that exist."""
+    names = (*pipeline.silver, *pipeline.deidentified_tables)
+    return [name for name in names if tables.delta_table(at.table("silver", name)) is not None]
 
 
 def all_opened(pipeline: Pipeline, at: layout.Lake, opened: Tables | None = None) -> Tables:

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, nullcontext
 from sluicegate import console
 from sluicegate.definition.verify import percent_of
 from sluicegate.errors import NotVerified
-from sluicegate.flow import report
+from sluicegate.flow import flows, report
 from sluicegate.flow.finding import Finding
 from sluicegate.flow.report import RunReport
 from sluicegate.gold import verify as gold_verify
@@ -50,7 +50,7 @@ def _run(arguments: argparse.Namespace) -> RunReport:
     with alone:
         if not arguments.queries:
             found += verification.without_spark(pipeline, console.say)
-        if silver_verify.provable(pipeline, at) or gold_verify.provable(pipeline, at):
+        if flows.stored_silver(pipeline, at) or gold_verify.provable(pipeline, at):
             spark = session.open_session(f"{pipeline.name}.verify", at, private=bool(pipeline.pii))
             session.say_where(spark)
             found += silver_verify.prove(spark, pipeline, at, console.say)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from sluicegate.console import silent
 from sluicegate.errors import SluicegateError
 from sluicegate.flow.finding import Finding
-from sluicegate.lake import layout, tables
 from sluicegate.monitor import backlog
 from sluicegate.monitor import verify as by_identity
 from sluicegate.witness import landed_files
@@ -51,13 +50,6 @@ def _in_one_place(pipeline: Pipeline) -> Iterator[Finding]:
             yield Finding("proved", name, BY_IDENTITY, version=version)
         else:
             yield Finding("unseen", name, NO_SOURCE)
-
-
-def evaluated(pipeline: Pipeline) -> list[str]:
-    """Silver tables, and de-identified copies, that exist and have rows that can be evaluated again."""
-    at = layout.Lake(pipeline.settings.lake, pipeline.name)
-    names = (*pipeline.silver, *pipeline.deidentified_tables)
-    return [name for name in names if tables.delta_table(at.table("silver", name)) is not None]
 
 
 def in_order(found: Iterable[Finding]) -> list[Finding]:

@@ -52,12 +52,6 @@ DIFFERENCES = {
 BY = "is what today's definition gives of the versions that it has taken in, evaluated again by Spark"
 
 
-def provable(pipeline: Pipeline, at: layout.Lake) -> list[str]:
-    """Silver tables that exist, and de-identified copies."""
-    names = (*pipeline.silver, *pipeline.deidentified_tables)
-    return [name for name in names if tables.delta_table(at.table("silver", name)) is not None]
-
-
 def prove(
     spark: SparkSession, pipeline: Pipeline, at: layout.Lake, tell: Callable[[str], None] = silent
 ) -> Iterator[Finding]:
@@ -69,11 +63,12 @@ def prove(
         at: the lake.
         tell: takes a line before each of several tables.
     """
-    names, began = provable(pipeline, at), time.monotonic()
+    names, began = flows.stored_silver(pipeline, at), time.monotonic()
+    defined = flows.flows(pipeline, at, "silver")
     for number, name in enumerate(names):
         left = time_left(time.monotonic() - began, number, len(names) - number)
         tell(f"  verifying {name}, {number + 1} of {len(names)} silver tables{left}")
-        flow = flows.flows(pipeline, at, "silver")[name]
+        flow = defined[name]
         try:
             with ExitStack() as persisted:
                 yield from _Proof(spark.newSession(), pipeline, flow, at, persisted).findings()

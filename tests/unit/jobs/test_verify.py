@@ -102,7 +102,7 @@ def command(workspace: Workspace, *words: str) -> subprocess.CompletedProcess[st
 def test_the_job_fails_with_what_is_wrong_and_what_mends_it(
     proved: Workspace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verify.silver_verify, "provable", lambda *_: [])  # and gold is not there: no Spark
+    monkeypatch.setattr(verify.flows, "stored_silver", lambda *_: [])  # and gold is not there: no Spark
     assert verify.main(["--pipeline", "heart_rate", *places(proved)]) == 0
     lines = capsys.readouterr().out.splitlines()
     told = [json.loads(line.removeprefix(FINDING)) for line in lines if line.startswith(FINDING)]
