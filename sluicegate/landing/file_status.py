@@ -194,11 +194,6 @@ def failed(at: layout.Lake, name: str, definition: str, opened: Tables | None = 
     return {path: bool(row["retry"]) or row["definition"] != definition for path, row in last.items() if row["error"]}
 
 
-def skipped(ledger: DeltaTable) -> int:
-    """Number of files that were there before the table, and that ``includeExistingFiles: false`` left out."""
-    return int(tables.dataset(ledger).count_rows(filter=pc.field("action") == "skip"))
-
-
 def unread(at: layout.Lake, name: str, ledger: DeltaTable, opened: Tables) -> list[str]:
     """Paths of the files in ledger batches that the bronze table does not have, as one that a rule refused."""
     last = opened[at.table("bronze", name)].last_commit_of_ours

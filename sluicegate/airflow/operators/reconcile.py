@@ -155,12 +155,12 @@ def _tables(pipeline: Pipeline, settings: Settings, run_id: str, waiting: list[W
 def _files(pipeline: Pipeline, at: Lake, name: str) -> dict[str, int]:
     """Numbers of the files of a bronze table that are not in it: those that cannot be read, and those that it skips."""
     from sluicegate.lake import tables as lake_tables
-    from sluicegate.landing import file_status
+    from sluicegate.landing import file_status, on_record
 
     ledger = lake_tables.delta_table(at.ledger(name)) if pipeline.bronze[name].of_files else None
     if ledger is None:
         return {}
-    counts = {"failed files": len(file_status.failed(at, name, "")), "skipped files": file_status.skipped(ledger)}
+    counts = {"failed files": len(file_status.failed(at, name, "")), "skipped files": on_record.skipped(ledger)}
     return {what: count for what, count in counts.items() if count}
 
 
