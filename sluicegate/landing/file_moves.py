@@ -13,7 +13,7 @@ from typing import Any
 from sluicegate import _faults
 from sluicegate.lake import layout
 from sluicegate.landing import archive
-from sluicegate.storage import filesystems
+from sluicegate.storage import durable, filesystems
 
 
 class Changed(Exception):
@@ -95,10 +95,10 @@ def _copy(path: str, place: str) -> None:
             half = target.with_name(f".{hashlib.sha256(path.encode()).hexdigest()[:16]}.part")
             half.unlink(missing_ok=True)  # left by a killed run; may be a hard link to the archived file
             shutil.copy2(path, half)
-            _settle(half)
+            durable.sync(half)
             _name(half, target)
         for folder in {target.parent, *(one.parent for one in made)}:
-            _settle(folder)
+            durable.sync(folder)
         return
     (here, source), (away, root) = filesystems.opened(path), filesystems.opened(place)
     away.makedirs(away._parent(root), exist_ok=True)
@@ -108,8 +108,8 @@ def _copy(path: str, place: str) -> None:
         with here.open(source, "rb") as read, away.open(root, "wb") as write:
             shutil.copyfileobj(read, write, 1 << 20)
         if layout.is_local(place):
-            _settle(Path(layout.local_path(place)))
-            _settle(Path(layout.local_path(place)).parent)
+            durable.sync(Path(layout.local_path(place)))
+            durable.sync(Path(layout.local_path(place)).parent)
 
 
 def _name(half: Path, target: Path) -> None:
@@ -123,15 +123,6 @@ def _name(half: Path, target: Path) -> None:
         half.rename(target)
         return
     half.unlink()
-
-
-def _settle(path: Path) -> None:
-    """Fsync a file or a folder, before the original is removed."""
-    opened = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
 
 
 def _whole(file: Mapping[str, Any], place: str) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from pathlib import Path
 
 
 def sync_file_systems(addresses: Iterable[str]) -> None:
@@ -29,6 +30,15 @@ def sync_file_systems(addresses: Iterable[str]) -> None:
             continue
     for path in devices.values():
         _sync_file_system(path)
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on disk."""
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 def _sync_file_system(path: str) -> None:

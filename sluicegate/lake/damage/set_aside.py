@@ -19,6 +19,7 @@ from sluicegate.errors import DamagedTable, Where
 from sluicegate.lake import layout, offsets, tables
 from sluicegate.lake.damage import damages
 from sluicegate.lake.damage.damages import Damage
+from sluicegate.storage import durable
 
 # Folders of a pipeline's tables, in the order in which they are looked through: the ledger's last, as whether it can
 # lose a batch depends on what bronze has read.
@@ -122,11 +123,7 @@ def _move_files(table: Path, names: Sequence[str]) -> Path:
     for name in names:
         (log / name).rename(aside / f"{name}.{stamp}")
     for folder in (aside, log):
-        opened = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(opened)
-        finally:
-            os.close(opened)
+        durable.sync(folder)
     return aside / f"{names[-1]}.{stamp}"
 
 

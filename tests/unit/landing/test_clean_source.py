@@ -120,14 +120,14 @@ def test_a_file_that_another_pipeline_archives_meanwhile_is_not_written_over(
     tmp_path: Path, other_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entry = write(str(tmp_path / "in/a.json"), "one")
-    settle = file_moves._settle
+    settle = durable.sync
 
     def settled(path: Path) -> None:
         settle(path)
         if path.suffix == ".part":
             (other_disk / "a.json").write_text("of another")
 
-    monkeypatch.setattr(file_moves, "_settle", settled)
+    monkeypatch.setattr(durable, "sync", settled)
     with pytest.raises(FileExistsError):
         moved(entry, str(other_disk / "a.json"), ())
     assert (other_disk / "a.json").read_text() == "of another"
