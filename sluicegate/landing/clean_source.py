@@ -13,7 +13,7 @@ https://docs.databricks.com/aws/en/ingestion/cloud-object-storage/auto-loader/op
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain
@@ -101,7 +101,6 @@ def clean(
     held = _unread_by_others(found, folder, readers, done)
     read = found.filter(pc.invert(pc.is_in(found["path"], value_set=pa.array(sorted(held), pa.string()))))
     waiting = read.select(FILES.names).to_pylist()
-    chunks = found["chunk"].to_pylist()
     taken = archive.Places(at, name)
     for start in range(0, len(waiting), BATCH):
         removals = _planned(table, folder, waiting[start : start + BATCH], taken, done)
@@ -116,13 +115,20 @@ def clean(
             done.unsynced = str(error)
             return done
         moved = [row for removal in removals if (row := _carry_out(removal, done))]
-        last = start + BATCH >= len(waiting)
-        stays = {*done.left, *held}
-        left = [chunk for path, chunk in zip(found["path"].to_pylist(), chunks, strict=True) if path in stays]
-        upto = min(max(chunks), *(chunk - 1 for chunk in left), _before_the_young(name, table, at, now)) if last else -1
-        if not archive.note(at, name, moved, (folder, upto) if last else None):
+        cleaned = None
+        if start + BATCH >= len(waiting):
+            cleaned = (folder, min(_before(found, {*done.left, *held}), _before_the_young(name, table, at, now)))
+        if not archive.note(at, name, moved, cleaned):
             return done
     return done
+
+
+def _before(found: pa.Table, stays: Collection[str]) -> int:
+    """Last ledger batch before the first one of which a file stays; the last one of the files if none does."""
+    left = found.filter(pc.is_in(found["path"], value_set=pa.array(sorted(stays), pa.string())))["chunk"]
+    if not len(left):
+        return int(pc.max(found["chunk"]).as_py())
+    return int(pc.min(left).as_py()) - 1
 
 
 def _unread_by_others(found: pa.Table, folder: str, readers: Sequence[Reader], done: Cleaned) -> set[str]:
