@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -110,10 +110,14 @@ def of(pipeline: Pipeline, name: str) -> list[Reader]:
         pipeline: the definition of the table.
         name: the bronze table.
     """
+    return _reading(pipeline, name, _every(pipeline))
+
+
+def _reading(pipeline: Pipeline, name: str, every: Iterable[Reader]) -> list[Reader]:
     folder = _resolved(folders.folder_of(pipeline.bronze[name].path)[0])
     return [
         reader
-        for reader in _every(pipeline)
+        for reader in every
         if (reader.pipeline, reader.name) != (pipeline.name, name)
         and (reader.table is None or _overlap(folder, _resolved(folders.folder_of(reader.table.path)[0])))
     ]
@@ -138,11 +142,12 @@ def _moves_to(own: str, other: str | None) -> bool:
 
 def remarks(pipeline: Pipeline) -> list[str]:
     """What to tell of tables whose files are taken away, and read by others as well, before a run."""
+    cleaned = [name for name, table in pipeline.bronze.items() if table.of_files and table.cleanSource != "OFF"]
+    every = [*_every(pipeline)] if cleaned else []
     return [
         f"files of {name} are taken away once {reader.condition}"
-        for name, table in pipeline.bronze.items()
-        if table.of_files and table.cleanSource != "OFF"
-        for reader in of(pipeline, name)
+        for name in cleaned
+        for reader in _reading(pipeline, name, every)
     ]
 
 

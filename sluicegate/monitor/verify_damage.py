@@ -31,6 +31,8 @@ def findings(pipeline: Pipeline, settings: Settings) -> list[Finding]:
 
 def _of_table(at: layout.Lake, table: Path) -> list[Finding]:
     damaged = files.damaged_files(table)
+    if not damaged:
+        return []
     newest, checkpoint = damages.newest_version(table), damages.of_checkpoint(table)
     # What a run sets aside, and makes again.
     by_a_run = all(one.version == newest or one == checkpoint for one in damaged)
