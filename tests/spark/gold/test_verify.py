@@ -116,7 +116,7 @@ def test_gold_that_is_other_than_its_query_gives_is_told_by_key(
     # The job tells the same of a sample of all, one line for each finding.
     capsys.readouterr()
     places = ["--lake", world.where.lake, "--pipelines", str(world.where.pipelines)]
-    assert jobs_verify.main(["--pipeline", "w", *places, "--gold", "--sample=100%"]) == 0
+    assert jobs_verify.main(["--pipeline", "w", *places, "--queries", "--sample=100%"]) == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith(FINDING)]
     told = {one["table"]: one for one in (json.loads(line.removeprefix(FINDING)) for line in lines)}
     assert told["kept"] == kept_found.as_dict()
