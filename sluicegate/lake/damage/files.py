@@ -20,10 +20,13 @@ from sluicegate.lake.damage.set_aside import local_tables
 def damaged_files(table: Path) -> list[Damage]:
     """The checkpoint, log entries since it, and data files of the newest version, that are not what was written.
 
-    Of a table whose log cannot be replayed the data files are not known.
+    Of a table whose log cannot be replayed the data files are not known. A log without an entry is of a table whose
+    first write has failed: there is none yet.
     """
     if damage := damages.of_checkpoint(table):
         return [damage]
+    if damages.newest_version(table) < 0 and damages.checkpoint_version(table) < 0:
+        return []
     found, actions = _of_log(table)
     if found:
         return found

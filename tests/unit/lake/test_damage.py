@@ -332,6 +332,18 @@ def test_all_damaged_files_of_a_table_are_named(lake: layout.Lake) -> None:
     assert named == [str(damages.entry_of(table, version)) for version in (3, 1)]
 
 
+def test_a_table_whose_first_write_failed_is_not_damaged(lake: layout.Lake) -> None:
+    """Its error is what the write failed by, and not what it left behind."""
+    table = Path(lake.table("silver", "begun"))
+    (table / "_delta_log").mkdir(parents=True)
+    (table / "part-0.parquet").write_bytes(b"PAR1")
+    assert files.damaged_files(table) == []
+    assert files.cause_of(ValueError("a mistake of the query"), [str(table)]) is None
+    entry = table / "_delta_log" / f"{0:020}.json"
+    entry.touch()
+    assert [damage.file for damage in files.damaged_files(table)] == [str(entry)]
+
+
 @pytest.mark.parametrize("spoil", [SPOILED["0 bytes"], SPOILED["a half"]], ids=["0 bytes", "a half"])
 def test_an_error_of_a_reader_names_the_damaged_file(lake: layout.Lake, spoil: Spoil) -> None:
     """One of an older commit, which is not looked at when the table is opened."""
