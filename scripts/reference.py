@@ -22,6 +22,7 @@ from pydantic_core import core_schema
 from scripts import made_files
 from scripts.reference_cases import cases
 from scripts.reference_errors import environment, error_classes, errors_page
+from scripts.reference_operators import operators_page
 from scripts.reference_text import apart as _apart
 from scripts.reference_text import attributes as _attributes
 from scripts.reference_text import code as _code
@@ -72,6 +73,7 @@ def pages() -> dict[str, str]:
         "reference/commands.md": ["# Commands", *_commands(), *_jobs()],
         "reference/pipeline-yaml.md": ["# pipeline.yaml", *_definition(schema()), *cases()],
         "reference/errors.md": ["# Errors", *errors_page()],
+        "reference/airflow-operators.md": ["# Airflow operators", *operators_page()],
         "reference/environment.md": ["# Environment variables", *environment(_app())],
     }
     return {name: "\n\n".join([*blocks, MADE]) + "\n" for name, blocks in found.items()}
@@ -94,6 +96,8 @@ def _overview() -> Iterable[str]:
     )
     yield "## Cases"
     yield "[Every field of a test case](reference/pipeline-yaml.md#cases), which `sluicegate test` runs."
+    yield "## Airflow"
+    yield "[Operators and sensor](reference/airflow-operators.md) with their parameters, for DAGs of your own."
     yield "## Errors"
     yield (
         "[Every error code with causes and remedies](reference/errors.md), and the"

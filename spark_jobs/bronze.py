@@ -1,4 +1,22 @@
-"""Lands newly arrived files in the bronze tables: ``spark-submit spark_jobs/bronze.py --pipeline NAME``."""
+"""Land new files in the bronze tables: ``spark-submit spark_jobs/bronze.py --pipeline NAME``.
+
+Reads
+    the landing folders that the pipeline's ``pipeline.yaml`` names (or Kafka topics, or other programs' Delta tables).
+What is new
+    Each file is first entered into the table's *ledger*, a Delta table of paths, sizes and times. The ledger's version
+    that the bronze table has taken in stands in the bronze table's own log, with the rows: no checkpoint can be lost.
+How it reads
+    The ledger's changes since that version, by a query where they are few and else by a stream with
+    ``trigger(availableNow=True)`` (``sluicegate/flow/loop.py``); then the files that they name, in ledger batches
+    (``apply`` in ``sluicegate/bronze/layer.py``).
+Commits
+    every record, rescued and corrupt ones too, with the ledger's version, in one Delta commit for each ledger batch;
+    then the status of each file.
+Prints
+    a line for each table that adds up (records = written, files, bytes), and below it files that could not be read.
+Exit codes
+    0 done; 1 anything else; 2 a mistake of the definition or the command; 3 data broke an ``expect_or_fail``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests a pipeline by its cases: ``spark-submit spark_jobs/cases.py --pipeline NAME``."""
+"""Moved to ``spark_jobs/tools/cases.py``; this path works until the next version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tells the catalog of a pipeline's tables: ``spark-submit spark_jobs/catalog.py --pipeline NAME``."""
+"""Moved to ``spark_jobs/tools/catalog.py``; this path works until the next version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a pipeline continuously: ``spark-submit spark_jobs/continuous.py --pipeline NAME --every 4s``."""
+"""Moved to ``spark_jobs/tools/continuous.py``; this path works until the next version."""
 
 from __future__ import annotations
 

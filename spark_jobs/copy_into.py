@@ -1,4 +1,4 @@
-"""Copies chosen files into a bronze table: ``spark-submit spark_jobs/copy_into.py --pipeline NAME --table T …``."""
+"""Moved to ``spark_jobs/tools/copy_into.py``; this path works until the next version."""
 
 from __future__ import annotations
 

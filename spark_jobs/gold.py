@@ -1,4 +1,22 @@
-"""Brings gold tables up to their silver tables: ``spark-submit spark_jobs/gold.py --pipeline NAME``."""
+"""Bring gold tables up to silver: ``spark-submit spark_jobs/gold.py --pipeline NAME``.
+
+Reads
+    for each gold table the tables of its query, most often one silver table.
+What is new
+    The version of the source that the gold table has taken in stands in the gold table's own log, with the rows:
+    no checkpoint can be lost. (A table with a ``mode`` is a classic streaming aggregation, and has a checkpoint.)
+How it reads
+    The source's change data feed from that version on: by a stream with ``trigger(availableNow=True)``, or by a query
+    where at most 20,000 changes wait, on a first load and on Spark Connect (``sluicegate/flow/loop.py``). The groups
+    that the changed rows affect are computed (``apply`` in ``sluicegate/gold/layer.py``), so that the table equals a
+    full recomputation.
+Commits
+    the rows that differ, and the source's version.
+Prints
+    a line for each table: changed rows read, rows of the table, and how it was refreshed.
+Exit codes
+    0 done; 1 anything else; 2 a mistake of the definition or the command; 3 data broke an ``expect_or_fail``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Puts small files together and deletes old ones: ``spark-submit spark_jobs/maintain.py --pipeline NAME``."""
+"""Moved to ``spark_jobs/tools/maintain.py``; this path works until the next version."""
 
 from __future__ import annotations
 

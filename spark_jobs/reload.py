@@ -1,4 +1,4 @@
-"""Reads chosen files again: ``spark-submit spark_jobs/reload.py --pipeline NAME --table T --files F``."""
+"""Moved to ``spark_jobs/tools/reload.py``; this path works until the next version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Judges records of a silver table again: ``spark-submit spark_jobs/replay.py --pipeline NAME --table T``."""
+"""Moved to ``spark_jobs/tools/replay.py``; this path works until the next version."""
 
 from __future__ import annotations
 

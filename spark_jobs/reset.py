@@ -1,4 +1,4 @@
-"""Makes a bronze table anew from its files: ``spark-submit spark_jobs/reset.py --pipeline NAME --table T``."""
+"""Moved to ``spark_jobs/tools/reset.py``; this path works until the next version."""
 
 from __future__ import annotations
 

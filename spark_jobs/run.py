@@ -1,4 +1,4 @@
-"""Runs the layers of a pipeline in one Spark: ``spark-submit spark_jobs/run.py --pipeline NAME``."""
+"""Moved to ``spark_jobs/tools/run.py``; this path works until the next version."""
 
 from __future__ import annotations
 

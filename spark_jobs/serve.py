@@ -1,4 +1,4 @@
-"""Serves Spark Connect with our settings: ``spark-submit spark_jobs/serve.py --port N``."""
+"""Moved to ``spark_jobs/tools/serve.py``; this path works until the next version."""
 
 from __future__ import annotations
 

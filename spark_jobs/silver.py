@@ -1,4 +1,21 @@
-"""Brings silver tables up to their bronze tables: ``spark-submit spark_jobs/silver.py --pipeline NAME``."""
+"""Bring silver tables up to bronze: ``spark-submit spark_jobs/silver.py --pipeline NAME``.
+
+Reads
+    for each silver table the table that its query names as ``STREAM(table)``, and its lookups.
+What is new
+    The version of the source that the silver table has taken in stands in the silver table's own log, with the rows:
+    no checkpoint can be lost.
+How it reads
+    The source's change data feed from that version on: by a stream with ``trigger(availableNow=True)``, or by a query
+    where at most 20,000 changes wait, on a first load and on Spark Connect (``sluicegate/flow/loop.py``). The query and
+    the expectations are evaluated with every lookup at one version (``apply`` in ``sluicegate/silver/layer.py``).
+Commits
+    rows to the table, refused records to its quarantine, and the source's version; proved beforehand to be all.
+Prints
+    a line for each table that adds up: read = written + quarantined + dropped + duplicates; below it broken rules.
+Exit codes
+    0 done; 1 anything else; 2 a mistake of the definition or the command; 3 data broke an ``expect_or_fail``.
+"""
 
 from __future__ import annotations
 

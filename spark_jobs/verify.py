@@ -1,4 +1,4 @@
-"""Proves that tables are what they should be: ``spark-submit spark_jobs/verify.py --pipeline NAME``."""
+"""Moved to ``spark_jobs/tools/verify.py``; this path works until the next version."""
 
 from __future__ import annotations
 

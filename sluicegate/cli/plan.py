@@ -152,8 +152,17 @@ def _would(definition: Pipeline, waiting: Plan, work: TableWork, news: set[str])
     elif work.table in news:
         would = f"follow what {', '.join(read for read in definition.reads(work.table) if read in news)} writes"
     else:
-        would = f"wait: {now.why}" if now.kind == "blocked" else "do nothing"
+        would = _waits(work)
     return would
+
+
+def _waits(work: TableWork) -> str:
+    """What a table waits for that has nothing to take in."""
+    from sluicegate.console import files
+
+    if work.settling:
+        return f"wait: {files(work.settling)} still settling"
+    return f"wait: {work.progress.why}" if work.progress.kind == "blocked" else "do nothing"
 
 
 def _rules(definition: Pipeline, name: str) -> list[str]:

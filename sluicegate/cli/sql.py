@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from datetime import datetime
+from typing import Annotated, Any
 
 import typer
 
@@ -18,9 +19,14 @@ def sql(
     *,
     settings: Settings,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Show at most so many rows.")] = 100,
+    engine_columns: Annotated[
+        bool, typer.Option("--engine-columns", help="Show the engine's columns that * brings, too.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Query the tables, as of any version, without a JVM.
+
+    Columns of the engine, as _chunk and _pos, are shown where the query names them, or with --engine-columns.
 
     Example: sluicegate sql "SELECT * FROM heart_rate.daily_patient_avg ORDER BY date LIMIT 5"
     """
@@ -31,9 +37,20 @@ def sql(
     for name, error in wrong.items():
         warn(f"warning: the tables of {name} are not known here: {error.message}")
     result = shell.query(query, known, settings)
+    if not engine_columns:
+        result = shell.without_engine_columns(result, query)
     if as_json:
         show_json([dict(zip(result.column_names, row, strict=True)) for row in arrow_values.rows(result)])
         return
-    show_table(result.column_names, arrow_values.rows(result.slice(0, limit)))
+    rows = arrow_values.rows(result.slice(0, limit))
+    show_table(result.column_names, [[_pasteable(value) for value in row] for row in rows])
     more = f", the first {limit:,} of them shown" if result.num_rows > limit else ""
     say("", f"{result.num_rows:,} {'row' if result.num_rows == 1 else 'rows'}{more}")
+
+
+def _pasteable(value: Any) -> Any:
+    """A value as the next query can have it: a time with its fractions, a number without separators."""
+    if isinstance(value, datetime):
+        text = value.strftime("%Y-%m-%d %H:%M:%S")
+        return f"{text}.{value.microsecond:06}".rstrip("0") if value.microsecond else text
+    return str(value) if isinstance(value, int) else value

@@ -38,11 +38,23 @@ def objections(table: GoldTable) -> Iterator[Unkeyed]:
     if len(table.query.tables) != 1 or _readings(table.query) != 1:
         yield Unkeyed(f"mode {table.mode} reads one table, once, as a stream", "join in a silver table")
         return
+    if table.mode != "append" and not _aggregates(table.query):
+        yield Unkeyed(
+            f"mode {table.mode} keeps the result of an aggregation, and the query has none",
+            "GROUP BY, or mode: append; without mode the table is what the query gives over all rows",
+        )
+        return
     try:
         if table.mode == "update":
             keys(table.query)
     except Unkeyed as error:
         yield error
+
+
+def _aggregates(query: Query) -> bool:
+    tree = parsed(query.text)
+    grouped = any(select.args.get("group") or select.args.get("distinct") for select in tree.find_all(exp.Select))
+    return grouped or any(query_shape.aggregate(node) for node in tree.walk())
 
 
 def _readings(query: Query) -> int:

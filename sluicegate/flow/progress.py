@@ -47,7 +47,7 @@ def progress(flow: Flow, opened: Tables | None = None) -> Progress:
     if source is None and flow.foreign:
         raise source_changes.missing(flow)
     if not any(opened[uri].delta for uri in flow.sources):
-        return Progress("blocked", why=f"{' and '.join(map(name_of, flow.sources))} has no rows yet")
+        return Progress("blocked", why=_no_source(flow))
     if why := _waits(flow, opened):
         return Progress("blocked", why=why)
     past = histories.comparable(flow, target.restores, opened)
@@ -174,6 +174,12 @@ def _why_held(flow: Flow, last: log.Commit, opened: Tables, *, idle: bool) -> st
         return "its rules changed"
     # Another rule refused these rows, and is taken back: nothing else would empty what stands rejected.
     return "it is refused no more" if idle and opened[layout.rejected(flow.target)].rows else ""
+
+
+def _no_source(flow: Flow) -> str:
+    if not flow.rebuildable:
+        return "nothing has landed yet"
+    return f"{' and '.join(map(name_of, flow.sources))} has no rows yet"
 
 
 def _waits(flow: Flow, opened: Tables) -> str:

@@ -139,7 +139,7 @@ class Replay:
         return {"mode": "replay", "replayed": chosen}
 
     def arguments(self) -> Sequence[str]:
-        """The replay as arguments of ``spark_jobs/replay.py``."""
+        """The replay as arguments of ``spark_jobs/tools/replay.py``."""
         flags = {"--dropped": self.dropped, "--everything": self.everything, "--validate": self.validate}
         given = [flag for flag, wanted in flags.items() if wanted]
         return [f"--table={self.table}", *(f"--rule={rule}" for rule in self.rules), *given]

@@ -13,12 +13,12 @@ from sluicegate.spark import metastore, session
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line of ``spark_jobs/catalog.py``."""
+    """The command line of ``spark_jobs/tools/catalog.py``."""
     return base.parser("catalog")
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The whole of ``spark_jobs/catalog.py``; returns the exit code."""
+    """The whole of ``spark_jobs/tools/catalog.py``; returns the exit code."""
     return base.guarded(lambda: _run(parser().parse_args(argv)))
 
 

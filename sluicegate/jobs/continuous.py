@@ -52,7 +52,7 @@ POLL_SECONDS = 1.0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The whole of ``spark_jobs/continuous.py``; the exit codes are those of ``jobs.layer.main``."""
+    """The whole of ``spark_jobs/tools/continuous.py``; the exit codes are those of ``jobs.layer.main``."""
     return base.guarded(lambda: _run(parser().parse_args(argv)))
 
 

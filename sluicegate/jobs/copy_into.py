@@ -33,7 +33,7 @@ RESULT = ("num_affected_rows", "num_inserted_rows", "num_skipped_corrupt_files")
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line of ``spark_jobs/copy_into.py``."""
+    """The command line of ``spark_jobs/tools/copy_into.py``."""
     made = base.parser("copy_into")
     made.add_argument("--table", required=True, help="bronze table to copy into")
     made.add_argument("--source", required=True, help="folder or file to copy, path or URI")
@@ -48,7 +48,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The whole of ``spark_jobs/copy_into.py``; returns the exit code."""
+    """The whole of ``spark_jobs/tools/copy_into.py``; returns the exit code."""
     return base.guarded(lambda: _copy(parser().parse_args(argv)))
 
 

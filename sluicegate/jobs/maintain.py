@@ -58,12 +58,12 @@ def run(
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line of ``spark_jobs/maintain.py``."""
+    """The command line of ``spark_jobs/tools/maintain.py``."""
     return base.parser("maintain")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The whole of ``spark_jobs/maintain.py``; returns the exit code."""
+    """The whole of ``spark_jobs/tools/maintain.py``; returns the exit code."""
     return base.guarded(lambda: _run(parser().parse_args(argv)))
 
 

@@ -19,7 +19,7 @@ from sluicegate.landing.reread import Reset, chosen
 
 
 def parser(action: str) -> argparse.ArgumentParser:
-    """The command line of ``spark_jobs/reset.py`` or ``spark_jobs/reload.py``."""
+    """The command line of ``spark_jobs/tools/reset.py`` or ``spark_jobs/tools/reload.py``."""
     made = base.parser(action)
     made.add_argument("--table", required=True, help=f"bronze table to {action}")
     if action == "reset":
@@ -32,7 +32,7 @@ def parser(action: str) -> argparse.ArgumentParser:
 
 
 def main(action: str, argv: Sequence[str] | None = None) -> int:
-    """The whole of ``spark_jobs/reset.py`` and ``spark_jobs/reload.py``; returns the exit code."""
+    """The whole of ``spark_jobs/tools/reset.py`` and ``spark_jobs/tools/reload.py``; returns the exit code."""
     return base.guarded(lambda: _run(action, parser(action).parse_args(argv)))
 
 

@@ -15,7 +15,7 @@ from sluicegate.run.request import Request
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line of ``spark_jobs/replay.py``."""
+    """The command line of ``spark_jobs/tools/replay.py``."""
     made = base.parser("replay")
     made.add_argument("--table", required=True, help="silver table")
     made.add_argument("--rule", action="append", default=[], help="only records that broke this rule; repeatable")
@@ -27,7 +27,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The whole of ``spark_jobs/replay.py``; returns the exit code."""
+    """The whole of ``spark_jobs/tools/replay.py``; returns the exit code."""
     return base.guarded_all(lambda: _run(parser().parse_args(argv)))
 
 

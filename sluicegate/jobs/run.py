@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line of ``spark_jobs/run.py``."""
+    """The command line of ``spark_jobs/tools/run.py``."""
     made = base.parser("run")
     made.description = "Runs the layers of a pipeline one after another, in one Spark."
     made.add_argument("--layers", metavar="NAMES", help="only these layers, with commas between (default: all)")
@@ -37,7 +37,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The whole of ``spark_jobs/run.py``; the exit codes are those of ``jobs.layer.main``."""
+    """The whole of ``spark_jobs/tools/run.py``; the exit codes are those of ``jobs.layer.main``."""
     return base.guarded_all(lambda: _run(parser().parse_args(argv)))
 
 

@@ -22,7 +22,7 @@ from sluicegate.spark import connect, session
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line of ``spark_jobs/serve.py``."""
+    """The command line of ``spark_jobs/tools/serve.py``."""
     made = argparse.ArgumentParser(prog="serve.py", description="Serves Spark Connect until it is stopped.")
     made.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine alone)")
     made.add_argument("--port", type=int, default=15002, help="port to listen on; 0 for any that is free")
@@ -30,7 +30,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The whole of ``spark_jobs/serve.py``; the exit codes are those of ``jobs.layer.main``."""
+    """The whole of ``spark_jobs/tools/serve.py``; the exit codes are those of ``jobs.layer.main``."""
     return base.guarded(lambda: _serve(parser().parse_args(argv)))
 
 

@@ -26,7 +26,7 @@ from sluicegate.spark import session
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line of ``spark_jobs/verify.py``."""
+    """The command line of ``spark_jobs/tools/verify.py``."""
     made = base.parser("verify")
     made.description = "Proves that the tables of a pipeline are what they should be."
     made.add_argument("--queries", action="store_true", help="only silver and gold, and without the pipeline's lock")
@@ -35,7 +35,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The whole of ``spark_jobs/verify.py``; the exit codes are those of ``jobs.layer.main``."""
+    """The whole of ``spark_jobs/tools/verify.py``; the exit codes are those of ``jobs.layer.main``."""
     return base.guarded(lambda: _run(parser().parse_args(argv)))
 
 

@@ -101,7 +101,7 @@ class Copy:
         )
 
     def arguments(self, table: str, validate: int | None) -> list[str]:
-        """The copy as arguments of ``spark_jobs/copy_into.py``."""
+        """The copy as arguments of ``spark_jobs/tools/copy_into.py``."""
         # With =, so that a name that begins with - is not taken for an option.
         arguments = [f"--table={table}", f"--source={self.source}", *(["--force"] if self.force else [])]
         arguments += [f"--files={name}" for name in self.files]

@@ -81,7 +81,7 @@ class Reload:
         return bool({path, known.relative(path)} & set(self.files))
 
     def arguments(self, table: str) -> list[str]:
-        """The reload as arguments of ``spark_jobs/reload.py``."""
+        """The reload as arguments of ``spark_jobs/tools/reload.py``."""
         arguments = [f"--table={table}", *(f"--files={name}" for name in self.files)]
         return arguments if self.pattern is None else [*arguments, f"--pattern={self.pattern}"]
 
@@ -118,7 +118,7 @@ class FromArchive:
         return []
 
     def arguments(self, table: str) -> list[str]:
-        """The command as arguments of ``spark_jobs/reload.py``."""
+        """The command as arguments of ``spark_jobs/tools/reload.py``."""
         return [f"--table={table}", "--archived", *(f"--files={name}" for name in self.files)]
 
 
@@ -149,7 +149,7 @@ class Reset:
         return _discovery(entered, whole=True, copied=copied, remarks=remarks)
 
     def arguments(self, table: str) -> list[str]:
-        """The reset as arguments of ``spark_jobs/reset.py``."""
+        """The reset as arguments of ``spark_jobs/tools/reset.py``."""
         return [f"--table={table}", *(["--drop-missing"] if self.drop_missing else [])]
 
 

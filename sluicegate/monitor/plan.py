@@ -175,7 +175,8 @@ class Pending:
         if behind:
             parts.append(f"{', '.join(behind)} {'is' if len(behind) == 1 else 'are'} behind")
         if self.nothing:  # else what is read now may well be what they wait for
-            parts += [f"{t.table} waits: {t.progress.why}" for t in self.tables if t.progress.kind == "blocked"]
+            waiting = [t for t in self.tables if t.progress.kind == "blocked" and not t.settling]
+            parts += [f"{t.table} waits: {t.progress.why}" for t in waiting]
         if self.settling:
             parts.append(f"{files_(self.settling)} still settling")
         failed = sum(table.failed for table in self.tables)

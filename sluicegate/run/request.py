@@ -165,7 +165,7 @@ class Request:
         return given
 
     def replays(self, layer: str) -> bool:
-        """Whether ``spark_jobs/replay.py`` runs in the place of the job of a layer, or of the job ``run``."""
+        """Whether ``spark_jobs/tools/replay.py`` runs in the place of the job of a layer, or of the job ``run``."""
         return self.replay is not None and layer in ("silver", "run")
 
     @property

@@ -18,6 +18,7 @@ from pathlib import Path
 from sluicegate.console import warn
 from sluicegate.definition import load
 from sluicegate.errors import JavaMissing, SluicegateError
+from sluicegate.lake.layout import LAYERS
 from sluicegate.settings import HOME, PACKAGE, Settings
 from sluicegate.spark import class_archive, cluster, configuration, connect, java, metastore
 
@@ -77,9 +78,10 @@ def _spark_submit(master: str, conf: dict[str, str]) -> list[str]:
     return command
 
 
-def job_file(layer: str) -> Path:
-    """Script in ``spark_jobs/`` that runs a layer."""
-    return HOME / "spark_jobs" / f"{layer}.py"
+def job_file(job: str) -> Path:
+    """Script of a job: of a layer in ``spark_jobs/``, of any other in ``spark_jobs/tools/``."""
+    scripts = HOME / "spark_jobs"
+    return scripts / f"{job}.py" if job in LAYERS else scripts / "tools" / f"{job}.py"
 
 
 def job_name(job: str, pipeline: str) -> str:

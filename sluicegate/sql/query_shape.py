@@ -178,6 +178,7 @@ def by_record(tree: exp.Select, stream: exp.Table, *, many: bool) -> Iterator[Ob
         if found := tree.args.get(part):
             place = found if isinstance(found, exp.Expr) and offset(found) is not None else tree
             yield f"{name} takes several records together, which is for gold: a silver row is made of one record", place
+    yield from _orders(tree)
     for node in _own_nodes(tree):
         if isinstance(node, exp.Window):
             yield "a window function looks at other records, which is for gold: a silver row is made of one", node
@@ -191,6 +192,15 @@ def by_record(tree: exp.Select, stream: exp.Table, *, many: bool) -> Iterator[Ob
     if alias and alias.columns:
         yield "names for the columns of STREAM(…) cannot be given in its alias: give them in the SELECT list", stream
     yield from _strange_rows(tree, stream)
+
+
+def _orders(tree: exp.Select) -> Iterator[Objection]:
+    for part, name in (("order", "ORDER"), ("sort", "SORT"), ("cluster", "CLUSTER"), ("distribute", "DISTRIBUTE")):
+        if tree.args.get(part):
+            yield (
+                f"{name} BY has no effect on a stream, whose rows are added as they come: order in gold, or as read",
+                tree,
+            )
 
 
 def aggregate(node: exp.Expr) -> str:

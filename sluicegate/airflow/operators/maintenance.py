@@ -34,7 +34,7 @@ class PipelineJob(SluicegateJob):
 
 
 class Maintenance(PipelineJob):
-    """Runs ``spark_jobs/maintain.py``, unless no maintenance is due.
+    """Runs ``spark_jobs/tools/maintain.py``, unless no maintenance is due.
 
     Args:
         kwargs: what PipelineJob takes, but for the job.
@@ -54,7 +54,7 @@ class Maintenance(PipelineJob):
 
 
 class Verification(PipelineJob):
-    """Runs ``spark_jobs/verify.py``, always: it looks for what nobody expects.
+    """Runs ``spark_jobs/tools/verify.py``, always: it looks for what nobody expects.
 
     Args:
         percent: share of gold's rows that is compared.
@@ -70,7 +70,7 @@ class Verification(PipelineJob):
 
 
 class Catalog(PipelineJob):
-    """Runs ``spark_jobs/catalog.py``, unless all tables are registered.
+    """Runs ``spark_jobs/tools/catalog.py``, unless all tables are registered.
 
     Args:
         kwargs: what PipelineJob takes, but for the job.

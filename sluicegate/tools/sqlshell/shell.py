@@ -25,8 +25,9 @@ from sqlglot.errors import SqlglotError, UnsupportedError
 from sluicegate.errors import QueryError, Where
 from sluicegate.lake.tables import dataset, delta_table
 from sluicegate.private_folders import PrivateFolder
+from sluicegate.schema.columns import ENGINE_COLUMNS
 from sluicegate.sql.order_by import is_row_for_row, order_by
-from sluicegate.tools.sqlshell import errors
+from sluicegate.tools.sqlshell import errors, statements
 from sluicegate.tools.sqlshell.dialect import MACROS, SparkSQL, Untranslatable, name_columns, to_duckdb
 from sluicegate.tools.sqlshell.names import Table, find, known_tables
 
@@ -104,19 +105,34 @@ def query(sql: str, pipelines: Mapping[str, Pipeline], settings: Settings) -> pa
         raise QueryError("the query is nested too deeply") from error
 
 
+def without_engine_columns(rows: pa.Table, sql: str) -> pa.Table:
+    """Rows of a query without the engine's columns that ``*`` brought; the query itself may name them.
+
+    Args:
+        rows: what ``query`` gave.
+        sql: the query.
+    """
+    asked = {name.name.lower() for name in _parse(sql).find_all(exp.Identifier)}
+    hidden = [name for name in ENGINE_COLUMNS if name not in asked]
+    repeated = {f"{name}_{number}" for name in hidden for number in range(1, rows.num_columns)}  # of a joined table
+    return rows.drop_columns([name for name in rows.column_names if name in {*hidden, *repeated}])
+
+
 def _parse(sql: str) -> exp.Query:
     tokens = SparkSQL().tokenize(sql)
     if not tokens:
         raise QueryError("there is no query", hint="write one SELECT")
     if (begins := tokens[0].text.upper()) not in _BEGINNINGS:  # sqlglot parses some other statements as raw text
-        raise QueryError(f"only a SELECT can be run here, and this begins with {begins}", where=Where(line=1))
+        message = f"only a SELECT can be run here, and this begins with {begins}"
+        raise QueryError(message, where=Where(line=1), hint=statements.hint(begins))
     parsed = sqlglot.parse(sql, read=SparkSQL)
-    statements = [tree for tree in parsed if not (tree is None or isinstance(tree, exp.Semicolon))]
-    if len(statements) != 1:
-        raise QueryError(f"one SELECT is run at a time, and these are {len(statements)}")
-    tree = statements[0]
+    trees = [tree for tree in parsed if not (tree is None or isinstance(tree, exp.Semicolon))]
+    if len(trees) != 1:
+        raise QueryError(f"one SELECT is run at a time, and these are {len(trees)}")
+    tree = trees[0]
     if change := (tree if not isinstance(tree, exp.Query) else tree.find(*_CHANGES)):
-        raise QueryError(f"only a SELECT can be run here, and there is {change.key.upper()} in this")
+        message = f"only a SELECT can be run here, and there is {change.key.upper()} in this"
+        raise QueryError(message, hint=statements.hint(change.key))
     if variable := tree.find(*_VARIABLES):
         raise QueryError(
             f"{variable.name or '?'} is a parameter, and has no value here",

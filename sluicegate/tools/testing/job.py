@@ -26,12 +26,12 @@ KEY = b"the key of all cases, which is no secret"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The whole of ``spark_jobs/cases.py``; the exit codes are those of ``jobs.layer.main``."""
+    """The whole of ``spark_jobs/tools/cases.py``; the exit codes are those of ``jobs.layer.main``."""
     return base.guarded(lambda: _run(parser().parse_args(argv)))
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line of ``spark_jobs/cases.py``."""
+    """The command line of ``spark_jobs/tools/cases.py``."""
     made = base.parser("cases")
     made.description = "Tests a pipeline by its cases."
     made.add_argument("--case", action="append", metavar="NAME", help="only the case of this name; repeatable")

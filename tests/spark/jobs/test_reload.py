@@ -45,7 +45,7 @@ pytestmark = pytest.mark.spark
 def again(
     spark: SparkSession, workspace: Workspace, what: reread.Reload | reread.Reset, name: str = "things"
 ) -> TableReport:
-    """What ``spark_jobs/reload.py`` and ``jobs/reload.py`` do."""
+    """What ``spark_jobs/tools/reload.py`` and ``jobs/reload.py`` do."""
     job = Job(
         workspace.definition, workspace.lake, "bronze", {"run_id": "test"}, spark, only=name, finder=what.discover
     )

@@ -104,10 +104,20 @@ def test_parsing_needs_no_spark_and_gives_the_same_each_time(tmp_path: Path) -> 
     assert one["errors"] == {}
     assert one["heavy"] == []
     assert one["seconds"] < 1  # of CPU, all modules imported: 0.04 for each pipeline on a quiet machine
-    assert set(one["dags"]) == {*names(ROOT / "pipelines"), "example_downstream"}
+    assert set(one["dags"]) == {*names(ROOT / "pipelines"), "example_downstream", "example_sequence"}
     triggers = one["dags"]["example_downstream"]["dag"]["timetable"]["__var"]["asset_condition"]
     assert triggers["objects"][0]["name"] == "heart_rate.daily_patient_avg"
     assert one["dags"] == other["dags"]  # else Airflow makes a new version of the DAG at each parse
+
+
+def test_the_example_is_a_sensor_and_three_jobs(tmp_path: Path) -> None:
+    dag = parse(tmp_path, "1")["dags"]["example_sequence"]["dag"]
+    tasks = {task["__var"]["task_id"]: task["__var"] for task in dag["tasks"]}
+    order = ["wait_for_files", "bronze", "silver", "gold"]
+    assert {name: task.get("downstream_task_ids", []) for name, task in tasks.items()} == {
+        name: [follows] for name, follows in pairwise(order)
+    } | {"gold": []}
+    assert [tasks[name]["task_type"] for name in order] == ["LandedFilesSensor", *["SluicegateJob"] * 3]
 
 
 def test_a_dag_has_a_sensor_and_then_the_layers(workspace: Workspace) -> None:

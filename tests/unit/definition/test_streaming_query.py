@@ -56,6 +56,8 @@ def test_a_mistake_in_the_fields(tmp_path: Path, fields: str, place: str, said: 
 @pytest.mark.parametrize(
     ("query", "mode", "said"),
     [
+        ("SELECT * FROM t ORDER BY at", "complete", "the query has none"),
+        ("SELECT g, at FROM t", "update", "the query has none"),
         ("SELECT t.g, count(*) AS n FROM t JOIN u USING (g) GROUP BY t.g", "complete", "reads one table"),
         ("SELECT a.g, count(*) AS n FROM t AS a JOIN t AS b USING (g) GROUP BY a.g", "complete", "reads one table"),
         ("SELECT g, count(*) AS n FROM t GROUP BY g HAVING count(*) > 1", "update", "a HAVING"),

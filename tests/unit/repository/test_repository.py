@@ -134,4 +134,4 @@ def ends_with_main(file: Path) -> None:
 
 
 def test_each_script_of_a_job_runs_the_main_of_its_module() -> None:
-    assert not offenders(ends_with_main, sorted((REPOSITORY / "spark_jobs").glob("*.py")))
+    assert not offenders(ends_with_main, sorted((REPOSITORY / "spark_jobs").rglob("*.py")))

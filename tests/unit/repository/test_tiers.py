@@ -15,7 +15,7 @@ pytestmark = pytest.mark.unit
 
 MAKEFILE = (ROOT / "Makefile").read_text()
 # Those that share all tests among them; the others run some of these again, by what they need.
-SHARES = ("test", "test-more", "test-release", "test-chaos", "test-scale", "test-compose")
+SHARES = ("test", "test-commands", "test-more", "test-release", "test-chaos", "test-scale", "test-compose")
 PROMISE = re.compile(r"^\| (?P<promise>[A-Z][^|]+) \| `[^|]+ \| (?P<tests>`[^|]+) \|$", re.MULTILINE)
 
 
@@ -77,7 +77,7 @@ def test_what_goes_in_has_passed_the_first_two() -> None:
     """One after the other: two suites in Spark at once would take each other's memory and cores."""
     assert re.findall(r"^step \S+ make (test\S*)$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE) == [
         "test",
-        "test-more",
+        "test-commands",
     ]
 
 

@@ -351,6 +351,33 @@ def test_only_one_select_is_run(shop: Shop, sql: str, message: str) -> None:
     assert shop.refusal(sql).message.startswith(message)
 
 
+@pytest.mark.parametrize(
+    ("sql", "command"),
+    [
+        ("SHOW TABLES", "sluicegate status"),
+        ("use heart_rate", "heart_rate.daily_patient_avg"),
+        ("DESCRIBE HISTORY enriched", "sluicegate history"),
+        ("DESC enriched", "sluicegate schema"),
+        ("CREATE TEMP VIEW v AS SELECT 1", "pipeline.yaml"),
+        ("COPY INTO enriched FROM 'x'", "sluicegate copy-into"),
+        ("OPTIMIZE enriched", "sluicegate maintain"),
+        ("INSERT INTO enriched SELECT 1", "sluicegate copy-into"),
+        ("WITH x AS (DELETE FROM enriched) SELECT * FROM x", "pipeline.yaml"),
+    ],
+)
+def test_a_statement_is_answered_with_the_command_that_does_it(shop: Shop, sql: str, command: str) -> None:
+    assert command in shop.refusal(sql).hint
+
+
+def test_columns_of_the_engine_are_hidden_unless_the_query_names_them() -> None:
+    rows = pa.table({"_chunk": [1], "id": [2], "_pos": [3], "_chunk_1": [4]})
+    names = [
+        shell.without_engine_columns(rows, sql).column_names
+        for sql in ("SELECT * FROM a JOIN b USING (id)", "SELECT *, _pos FROM a", "SELECT *, `_CHUNK` FROM a")
+    ]
+    assert names == [["id"], ["id", "_pos"], ["_chunk", "id", "_chunk_1"]]
+
+
 def test_one_statement_may_end_as_people_end_it(shop: Shop) -> None:
     assert shop.ask("SELECT 1 AS one; -- done\n;") == [(1,)]
     assert shop.ask("(SELECT 1) UNION ALL (SELECT 2) ORDER BY 1") == [(1,), (2,)]
@@ -821,3 +848,11 @@ def test_a_time_that_python_does_not_have_is_shown(tmp_path: Path, form: list[st
     assert done.exit_code == 0
     assert "1970-01-01" in done.stdout
     assert "10000-01-01" in done.stdout
+
+
+def test_what_is_shown_can_be_pasted_into_the_next_query() -> None:
+    from sluicegate.cli.sql import _pasteable
+
+    moment = datetime(2020, 1, 1, 0, 17, 22, 248370)
+    shown = [_pasteable(value) for value in (moment, moment.replace(microsecond=0), 18064290, True, None, "a,b")]
+    assert shown == ["2020-01-01 00:17:22.24837", "2020-01-01 00:17:22", "18064290", "True", None, "a,b"]
