@@ -14,7 +14,7 @@ ARGS ?=
 help: ## list these targets
 	@echo 'usage: make TARGET [NAME=VALUE]'
 	@echo
-	@awk -F ':[^#]*## ' '/^[a-z0-9-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' Makefile
+	@awk -F ':[^#]*## ' '/^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' Makefile
 	@echo
 	@echo 'Start with `make try`. setup runs by itself where it is needed.'
 
