@@ -208,7 +208,8 @@ def verify(
 
     Args:
         pipeline: the definition.
-        percent: how many of the rows of gold are compared.
+        percent: how much is compared by value: of landed files, of records of silver that depend on no other, and of
+            rows of gold. Landed files and records are another part each day.
         spark: whether to evaluate silver and run gold's queries again, in a job of Spark; without, the values of silver
             are ``unseen``, and gold is ``unproved``.
         tell: takes each line that the job says to people.
@@ -224,6 +225,7 @@ def verify(
     from sluicegate.flow import flows
     from sluicegate.flow.finding import Finding
     from sluicegate.flow.report import FINDING, facts_of
+    from sluicegate.flow.sample import Sample
     from sluicegate.gold import verify as gold_verify
     from sluicegate.lake.layout import Lake
     from sluicegate.monitor import verify_damage
@@ -234,7 +236,7 @@ def verify(
     settings = pipeline.settings
     if damaged := verify_damage.findings(pipeline, settings):
         return damaged
-    found = verification.without_spark(pipeline, tell)
+    found = verification.without_spark(pipeline, tell, Sample(percent))
     at = Lake(settings.lake, pipeline.name)
     names, evaluated = gold_verify.provable(pipeline, at), flows.stored_silver(pipeline, at)
     if not spark:

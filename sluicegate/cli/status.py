@@ -38,7 +38,7 @@ def status(
         ),
     ] = False,
     sample: Annotated[
-        str, typer.Option("--sample", help="With --verify: compare so much of the rows of gold, as 10%.")
+        str, typer.Option("--sample", help="With --verify: compare so much of files, records and gold's rows, as 10%.")
     ] = "100%",
     no_spark: Annotated[
         bool, typer.Option("--no-spark", help="With --verify: leave out what needs Spark: silver's values and gold.")
@@ -64,7 +64,7 @@ def status(
         return
     definition = loaded(pipeline, settings)
     share = _share(sample)
-    found = _verified(definition, None if no_spark else share) if verify else []
+    found = _verified(definition, share, spark=not no_spark) if verify else []
     wrong = [one for one in found if one.kind == "wrong"]
     now = _status(definition, wrong)
     if as_json:
@@ -120,11 +120,11 @@ def _share(sample: str) -> float:
         ) from None
 
 
-def _verified(definition: Pipeline, share: float | None) -> list[Finding]:
-    """What a verification finds; ``share`` is the percentage of gold that is compared, None for nothing of it."""
-    if share is not None:  # what the job says is no part of what is shown here, with or without JSON
+def _verified(definition: Pipeline, share: float, *, spark: bool) -> list[Finding]:
+    """What a verification finds; ``share`` is the percentage that is compared."""
+    if spark:  # what the job says is no part of what is shown here, with or without JSON
         return api.verify(definition, percent=share, tell=printer(as_json=True))
-    return [_in_words(one) for one in api.verify(definition, spark=False)]
+    return [_in_words(one) for one in api.verify(definition, percent=share, spark=False)]
 
 
 def _in_words(found: Finding) -> Finding:

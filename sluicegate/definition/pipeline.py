@@ -67,7 +67,7 @@ class Pipeline(Header):
         alerts: limits of freshness, volume, backlog and rates of rules, each to warn and to fail above.
         airflow: pool, queue, retries and the like of its DAGs and tasks in Airflow.
         maintenance: schedule and retention of OPTIMIZE and VACUUM.
-        verify: schedule of verification, and the share of gold that it compares.
+        verify: schedule of verification, and the share that it compares.
         database: database of its tables in the catalog.
         params: parameters by name, which stand as ``${param:name}`` in paths, options and SQL.
         targets: environments by name, each with a lake of its own; without them there is that of the settings alone.

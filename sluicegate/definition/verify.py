@@ -12,7 +12,7 @@ class Verify(Part):
 
     Attributes:
         schedule: cron expression with five fields, in UTC; without it the DAG must be triggered by hand.
-        sample: share of gold's rows that is compared, as 10%.
+        sample: share of files, records and gold's rows that is compared by value, as 10%.
     """
 
     schedule: str | None = None
@@ -34,7 +34,7 @@ class Verify(Part):
 
     @property
     def percent(self) -> float:
-        """Share of gold's rows that is compared, in percent."""
+        """Share of files, records and rows that is compared, in percent."""
         return percent_of(self.sample)
 
 

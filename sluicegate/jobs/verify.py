@@ -16,6 +16,7 @@ from sluicegate.errors import NotVerified
 from sluicegate.flow import flows, report
 from sluicegate.flow.finding import Finding
 from sluicegate.flow.report import RunReport
+from sluicegate.flow.sample import Sample
 from sluicegate.gold import verify as gold_verify
 from sluicegate.jobs import base
 from sluicegate.lake.lock import pipeline_lock
@@ -30,7 +31,9 @@ def parser() -> argparse.ArgumentParser:
     made = base.parser("verify")
     made.description = "Proves that the tables of a pipeline are what they should be."
     made.add_argument("--queries", action="store_true", help="only silver and gold, and without the pipeline's lock")
-    made.add_argument("--sample", type=percent_of, default=100.0, metavar="N%", help="so much of gold's rows only")
+    made.add_argument(
+        "--sample", type=percent_of, default=100.0, metavar="N%", help="so much of files, records and rows only"
+    )
     return made
 
 
@@ -42,6 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: argparse.Namespace) -> RunReport:
     began = time.monotonic()
     pipeline, at, facts = base.subject(arguments)
+    sample = Sample(arguments.sample)
     who = str(facts.get("run_id") or f"verification of {pipeline.name}")
     found: list[Finding] = [] if arguments.queries else verify_damage.findings(pipeline, pipeline.settings)
     if found:
@@ -49,11 +53,11 @@ def _run(arguments: argparse.Namespace) -> RunReport:
     alone: AbstractContextManager[None] = nullcontext() if arguments.queries else pipeline_lock(at, who)
     with alone:
         if not arguments.queries:
-            found += verification.without_spark(pipeline, console.say)
+            found += verification.without_spark(pipeline, console.say, sample)
         if flows.stored_silver(pipeline, at) or gold_verify.provable(pipeline, at):
             spark = session.open_session(f"{pipeline.name}.verify", at, private=bool(pipeline.pii))
             session.say_where(spark)
-            found += silver_verify.prove(spark, pipeline, at, console.say)
+            found += silver_verify.prove(spark, pipeline, at, console.say, sample)
             found += gold_verify.prove(spark, pipeline, at, arguments.sample, console.say)
         found += gold_verify.unprovable(pipeline)
     found = verification.in_order(found)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from sluicegate.console import silent
 from sluicegate.errors import SluicegateError
 from sluicegate.flow.finding import Finding
+from sluicegate.flow.sample import EVERYTHING, Sample
 from sluicegate.monitor import backlog
 from sluicegate.monitor import verify as by_identity
 from sluicegate.witness import landed_files
@@ -19,16 +20,19 @@ BY_IDENTITY = "each record of what it reads is in exactly one place: the table, 
 NO_SOURCE = "its records, as a table that it reads is gone or has been replaced, or its flows have changed"
 
 
-def without_spark(pipeline: Pipeline, tell: Callable[[str], None] = silent) -> list[Finding]:
+def without_spark(
+    pipeline: Pipeline, tell: Callable[[str], None] = silent, sample: Sample = EVERYTHING
+) -> list[Finding]:
     """What is right, wrong, waits or was not looked at in bronze and silver, as far as it can be told without Spark.
 
     Args:
         pipeline: the definition.
         tell: takes a line before each table that takes long.
+        sample: the landed files whose values are compared; records are always counted.
     """
     settings = pipeline.settings
     found = by_identity.findings(pipeline, settings)
-    found += landed_files.findings(pipeline, settings, tell)
+    found += landed_files.findings(pipeline, settings, tell, sample=sample)
     found += _behind(pipeline)
     return [*found, *_in_one_place(pipeline)]
 

@@ -22,11 +22,12 @@ from sluicegate.flow.finding import Finding
 from sluicegate.flow.model import Progress
 from sluicegate.flow.progress import progress
 from sluicegate.flow.report import TableReport
+from sluicegate.flow.sample import EVERYTHING, Sample
 from sluicegate.frames.equal_rows import excuse
 from sluicegate.frames.merge import OP, difference
 from sluicegate.lake import layout, offsets, tables
 from sluicegate.lake.table import Tables
-from sluicegate.silver import deidentified, many_rows, quarantine
+from sluicegate.silver import deidentified, many_rows, quarantine, sampled_records
 from sluicegate.silver.evaluate import RowEvaluator
 from sluicegate.silver.left_out import with_left_out
 from sluicegate.silver.reconcile import Reconciliation
@@ -53,7 +54,11 @@ BY = "is what today's definition gives of the versions that it has taken in, eva
 
 
 def prove(
-    spark: SparkSession, pipeline: Pipeline, at: layout.Lake, tell: Callable[[str], None] = silent
+    spark: SparkSession,
+    pipeline: Pipeline,
+    at: layout.Lake,
+    tell: Callable[[str], None] = silent,
+    sample: Sample = EVERYTHING,
 ) -> Iterator[Finding]:
     """Compares each silver table, its side tables and its de-identified copy with what today's definition gives.
 
@@ -62,6 +67,7 @@ def prove(
         pipeline: the definition.
         at: the lake.
         tell: takes a line before each of several tables.
+        sample: the records that are compared, of tables whose records depend on no other.
     """
     names, began = flows.stored_silver(pipeline, at), time.monotonic()
     defined = flows.flows(pipeline, at, "silver")
@@ -71,7 +77,7 @@ def prove(
         flow = defined[name]
         try:
             with ExitStack() as persisted:
-                yield from _Proof(spark.newSession(), pipeline, flow, at, persisted).findings()
+                yield from _Proof(spark.newSession(), pipeline, flow, at, persisted, sample).findings()
         except Exception as raised:
             error = readable(raised, "silver", name, private=flow.private)
             why = error.message if isinstance(error, SluicegateError) else str(error).split("\n")[0]
@@ -89,7 +95,11 @@ class _Proof:
     flow: Flow
     at: layout.Lake
     persisted: ExitStack
+    sample: Sample
     opened: Tables = field(default_factory=Tables)
+
+    def __post_init__(self) -> None:
+        self._chosen: Callable[[DataFrame], DataFrame] = lambda rows: rows
 
     def findings(self) -> Iterator[Finding]:
         target = tables.delta_table(self.flow.target)
@@ -100,20 +110,33 @@ class _Proof:
         if not made or now.kind in ("whole", "blocked") or now.replaced or now.repair:
             yield self._found("unproved", f"it is not final: {now.why or 'a run was stopped while it wrote it'}")
             return
-        evaluator = self._evaluator(self._batch(now, made))
+        evaluator, unseen = self._sampled(self._evaluator(self._batch(now, made)))
         due = self._due(evaluator)
         differing = {uri: self._difference(evaluator, uri, frame) for uri, frame in due.items()}
+        if unseen:
+            yield self._found("unseen", unseen)
         if not any(differing.values()):
+            rows = f"each row of the records in {self.sample}" if unseen else "each row"
             sides = ", and so are its quarantine and its set-aside records" if len(due) > 1 else ""
-            yield self._found("proved", f"each row {BY}{sides}", version=target.version())
+            yield self._found("proved", f"{rows} {BY}{sides}", version=target.version())
             return
         excuse = self._excuse(evaluator, due)
+        of = f" of the records in {self.sample}" if unseen else ""
         for uri, how in differing.items():
             if how:
                 side = "" if uri == self.flow.target else f"of {uri.rstrip('/').rpartition('/')[2]} "
-                yield self._found(
-                    *self._by_excuse(f"rows {side}differ from what today's definition gives: {how}", excuse)
-                )
+                said = f"rows {side}differ{of} from what today's definition gives: {how}"
+                yield self._found(*self._by_excuse(said, excuse))
+
+    def _sampled(self, evaluator: RowEvaluator) -> tuple[RowEvaluator, str]:
+        """The evaluator of the records in the sample, and what is not looked at; empty if it evaluates all."""
+        if self.sample.whole or not sampled_records.are_independent(evaluator):
+            return evaluator, ""
+        every = evaluator.batch
+        batch = sampled_records.of_batch(every, self.sample)
+        left = f"{every.read - batch.read:,} of {every.read:,} records"
+        self._chosen = lambda rows: rows.where(sampled_records.condition(self.sample))
+        return self._evaluator(batch), f"the rows of {left}, as {self.sample} is compared"
 
     def _found(self, kind: Any, what: str, mend: str = "", version: int | None = None) -> Finding:
         return Finding(kind, self.flow.table, what, mend, version=version)
@@ -175,7 +198,7 @@ class _Proof:
 
     def _difference(self, evaluator: RowEvaluator, uri: str, due: DataFrame) -> str:
         """How stored rows differ from those that they should be; empty if they do not."""
-        there = evaluator.there(uri)
+        there = [*map(self._chosen, evaluator.there(uri))]
         if there and evaluator.many and uri == self.at.set_aside(self.flow.table):
             there = [many_rows.without_begun(there[0])]
         keys = [*evaluator.row_id]

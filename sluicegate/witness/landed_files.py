@@ -24,6 +24,7 @@ from deltalake.exceptions import DeltaError
 from sluicegate.console import files, silent
 from sluicegate.errors import SluicegateError
 from sluicegate.flow.finding import Finding
+from sluicegate.flow.sample import EVERYTHING, Sample
 from sluicegate.lake import layout, offsets, tables
 from sluicegate.lake.table_description import LANDED
 from sluicegate.landing import file_status, moved_files
@@ -62,6 +63,7 @@ def findings(
     settings: Settings,
     tell: Callable[[str], None] = silent,
     only: Collection[str] = (),
+    sample: Sample = EVERYTHING,
 ) -> Iterator[Finding]:
     """Compares each bronze table with the files that it was read from, record by record and value by value.
 
@@ -70,6 +72,7 @@ def findings(
         settings: where things are.
         tell: takes a line before each table.
         only: these tables alone; by default all.
+        sample: the files whose values are compared.
     """
     at = layout.Lake(settings.lake, pipeline.name)
     for name, table in pipeline.bronze.items():
@@ -85,7 +88,7 @@ def findings(
         else:
             tell(f"  reading the files of {name} again")
             try:
-                yield from _Table(at, name, table, bronze, ledger, private=bool(pipeline.pii)).findings()
+                yield from _Table(at, name, table, bronze, ledger, bool(pipeline.pii), sample).findings()
             except (DeltaError, pa.ArrowException, duckdb.Error) as error:
                 why = str(error).splitlines()[0]
                 yield Finding("unseen", name, f"its values, as the table cannot be read without Spark: {why}")
@@ -96,6 +99,8 @@ class _Result:
     """What came of the files of a table.
 
     Attributes:
+        total: files that rows of the table are of.
+        compared: those of them that were to be compared.
         files: files whose rows are what landed.
         records: their records.
         unseen: files that were not looked at, by the reason.
@@ -104,6 +109,8 @@ class _Result:
         readers: what has read the files.
     """
 
+    total: int = 0
+    compared: int = 0
     files: int = 0
     records: int = 0
     unseen: dict[str, list[str]] = field(default_factory=dict)
@@ -126,15 +133,17 @@ class _Table:
     bronze: DeltaTable
     ledger: DeltaTable
     private: bool
+    sample: Sample
 
     def findings(self) -> Iterator[Finding]:
         statuses = file_status.statuses(self.at, self.name)
-        entries = self._entries(statuses)
+        every = self._entries(statuses)
+        entries = {key: entry for key, entry in every.items() if self.sample.has(self.name, entry["path"])}
         copies = of_chunks(self.ledger, sorted({entry["chunk"] for entry in entries.values()}))
         self._definitions = self._former_definitions()
         self._places = self._moved(statuses)
-        result = _Result()
-        for key, blocks in self._stored():
+        result = _Result(total=len(every), compared=len(entries))
+        for key, blocks in self._stored(entries, whole=len(entries) == len(every)):
             entry = entries.pop(key, None)
             if entry is None:
                 continue  # rows of no file: that is a finding of its own
@@ -167,28 +176,27 @@ class _Table:
 
     # --- rows of the table -------------------------------------------------------------------------------------------
 
-    def _stored(self) -> Iterator[tuple[tuple[int, str], Iterator[pa.RecordBatch]]]:
-        """Rows of the table by ledger batch and file, in the order of their records."""
-        batches = chain.from_iterable(map(_by_file, self._sorted()))
-        for (chunk, path), group in groupby(batches, key=itemgetter(0)):
-            yield (chunk, layout.canonical(path or "")), (batch for _, batch in group)
+    def _stored(
+        self, entries: Collection[tuple[int, str]], *, whole: bool
+    ) -> Iterator[tuple[tuple[int, str], Iterator[pa.RecordBatch]]]:
+        """Rows of the table by ledger batch and file, in the order of their records.
 
-    def _sorted(self) -> Iterator[pa.RecordBatch]:
+        Args:
+            entries: ledger batches and paths of the files.
+            whole: whether rows of other files are wanted, too.
+        """
         rows = tables.dataset(self.bronze)
         columns = [name for name in rows.schema.names if name != "receipt_time"]
-        order = ["source_file", "_chunk", "_pos"]
-        if tables.rows(self.bronze) <= IN_MEMORY:
-            table = rows.to_table(columns).sort_by([(name, "ascending") for name in order])
-            yield from table.combine_chunks().to_batches(BLOCK)
-            return
-        import duckdb
-
-        with PrivateFolder() as folder, duckdb.connect() as engine:
-            engine.execute(f"SET memory_limit = '{MEMORY}'; SET temp_directory = '{folder}'; SET TimeZone = 'UTC'")
-            engine.register("bronze", rows)
-            quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
-            found = engine.sql(f"SELECT {quoted} FROM bronze ORDER BY {', '.join(order)}")
-            yield from found.to_arrow_reader(BLOCK)
+        schema = pa.schema([rows.schema.field(name) for name in columns])
+        few = tables.rows(self.bronze) <= IN_MEMORY
+        if not whole:
+            parts = _rows_of(rows, columns, entries)
+            rows = pa.RecordBatchReader.from_batches(schema, (part.cast(schema) for part in parts))
+        elif few:
+            rows = rows.to_table(columns)
+        batches = chain.from_iterable(map(_by_file, _sorted(rows, columns, in_memory=few)))
+        for (chunk, path), group in groupby(batches, key=itemgetter(0)):
+            yield (chunk, layout.canonical(path or "")), (batch for _, batch in group)
 
     @cached_property
     def _columns(self) -> Columns:
@@ -287,9 +295,13 @@ class _Table:
         for column, count in result.unsaid.items():
             if count:
                 yield Finding("unseen", self.name, f"{count:,} values of {column}: the second reader cannot tell them")
+        if left := result.total - result.compared:
+            what = f"the values of {left:,} of {files(result.total)}, as {self.sample} is compared"
+            yield Finding("unseen", self.name, what)
         if result.files and not result.wrong:
             unsaid = sum(result.unsaid.values())
-            what = f"each value of {result.records:,} records is that of {files(result.files)}, read again by "
+            of = files(result.files) if result.compared == result.total else f"{result.files:,} of {files(result.total)}"
+            what = f"each value of {result.records:,} records is that of {of}, read again by "
             what += f"{' and '.join(sorted(result.readers))}, but for the times of receipt and of files"
             if unsaid:
                 what += f", and for {unsaid:,} {'value that is' if unsaid == 1 else 'values that are'} not looked at"
@@ -307,6 +319,31 @@ def _timed(batches: Iterator[pa.RecordBatch], entry: Entry, wrong: list[str]) ->
         if entry["action"] == "read" and not pc.all(pc.equal(times, said), skip_nulls=False).as_py():
             wrong.append(TIME)
         yield batch
+
+
+def _sorted(rows: Any, columns: list[str], *, in_memory: bool) -> Iterator[pa.RecordBatch]:
+    """Rows by ledger batch and file, in the order of their records."""
+    order = ["source_file", "_chunk", "_pos"]
+    if in_memory:
+        table = rows if isinstance(rows, pa.Table) else rows.read_all()
+        yield from table.sort_by([(name, "ascending") for name in order]).combine_chunks().to_batches(BLOCK)
+        return
+    with PrivateFolder() as folder, duckdb.connect() as engine:
+        engine.execute(f"SET memory_limit = '{MEMORY}'; SET temp_directory = '{folder}'; SET TimeZone = 'UTC'")
+        engine.register("bronze", rows)
+        quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
+        found = engine.sql(f"SELECT {quoted} FROM bronze ORDER BY {', '.join(order)}")
+        yield from found.to_arrow_reader(BLOCK)
+
+
+def _rows_of(rows: Any, columns: list[str], entries: Collection[tuple[int, str]]) -> Iterator[pa.RecordBatch]:
+    """Rows of some files alone; data files without rows of their ledger batches are not opened."""
+    chunks, paths = sorted({chunk for chunk, _ in entries}), {path for _, path in entries}
+    for batch in rows.to_batches(columns=columns, filter=pc.field("_chunk").isin(chunks)) if chunks else ():
+        its = batch.column("source_file").dictionary_encode()
+        wanted = [layout.canonical(path or "") in paths for path in its.dictionary.to_pylist()]
+        mask = pc.take(pa.array(wanted, pa.bool_()), its.indices)
+        yield batch.filter(pc.fill_null(mask, False))
 
 
 def _by_file(batch: pa.RecordBatch) -> Iterator[tuple[tuple[int, str | None], pa.RecordBatch]]:

@@ -57,7 +57,7 @@ class Verification(PipelineJob):
     """Runs ``spark_jobs/tools/verify.py``, always: it looks for what nobody expects.
 
     Args:
-        percent: share of gold's rows that is compared.
+        percent: share of files, records and rows that is compared.
         kwargs: what PipelineJob takes, but for the job.
     """
 

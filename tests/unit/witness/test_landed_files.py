@@ -20,6 +20,7 @@ from pyarrow import parquet
 
 from sluicegate.definition import BronzeTable
 from sluicegate.flow.finding import Finding
+from sluicegate.flow.sample import Sample
 from sluicegate.witness import comparison, landed_files, records, values
 from sluicegate.witness.comparison import Comparison
 from sluicegate.witness.records import Record
@@ -136,6 +137,35 @@ def test_an_undamaged_lake_is_verified_and_nothing_is_left_out(made: Workspace) 
     assert [one.version for one in found] == [0] * len(TABLES)
     assert "4 records" in found[0].what
     assert "2 files" in found[0].what
+
+
+@pytest.mark.parametrize("most", [0, landed_files.IN_MEMORY], ids=["on disk", "in memory"])
+def test_a_sample_says_which_files_were_compared_and_how_many_were_not(
+    lake: Workspace, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(landed_files, "IN_MEMORY", most)
+    one, two = (str(lake.folder / f"landing/sales/{number}.csv") for number in (1, 2))
+    rows = DeltaTable(lake.uri("sales")).to_pyarrow_table().sort_by("_pos")
+    prices = rows["price"].to_pylist()
+    prices[0] = Decimal("7.25")
+    changed = rows.set_column(rows.schema.get_field_index("price"), "price", pa.array(prices, pa.decimal128(10, 2)))
+    rewritten(lake, "sales", changed)
+
+    def of_sample(*chosen: str) -> list[tuple[str, str]]:
+        monkeypatch.setattr(Sample, "has", lambda _, table, path: (table, path) in [("sales", one) for one in chosen])
+        found = landed_files.findings(lake.definition, lake.settings, only=["sales"], sample=Sample(50))
+        return [(finding.kind, finding.what) for finding in found]
+
+    (kind, wrong), left_out = of_sample(one)
+    assert (kind, one in wrong) == ("wrong", True)
+    assert left_out == ("unseen", "the values of 1 of 2 files, as a sample of 50 % is compared")
+    left_out, (kind, proved) = of_sample(two)
+    assert left_out == ("unseen", "the values of 1 of 2 files, as a sample of 50 % is compared")
+    assert kind == "proved"
+    assert proved.startswith("each value of 1 records is that of 1 of 2 files, read again by ")
+    [(kind, nothing)] = of_sample()
+    assert (kind, nothing) == ("unseen", "the values of 2 of 2 files, as a sample of 50 % is compared")
+    assert [kind for kind, _ in of_sample(one, two)] == ["wrong"]
 
 
 def test_rows_of_more_than_IN_MEMORY_are_sorted_outside_of_memory(

@@ -1,0 +1,58 @@
+"""Sample of files and records that a verification compares: another part each day, until all have been looked at.
+
+A name, or a number that a record is known by, has a fixed place between 0 and 1. A day's sample is what lies within an
+interval, which begins further on each day by an irrational part of the whole. So the intervals of days, of weeks and
+of months cover all places in time: a tenth a day, a week or a month after 25 of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+
+STEP = 10**0.5 - 3
+"""Part of the whole by which the sample begins further on the next day; also its 7 and 30 times spread evenly."""
+
+
+def _today() -> date:
+    return datetime.now(UTC).date()
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Part of what a verification compares.
+
+    Attributes:
+        percent: size of the part; 100 for everything.
+        day: the day of the sample, in UTC.
+    """
+
+    percent: float = 100
+    day: date = field(default_factory=_today)
+
+    @property
+    def whole(self) -> bool:
+        """Whether everything is compared."""
+        return self.percent >= 100
+
+    @property
+    def intervals(self) -> list[tuple[float, float]]:
+        """Intervals of places from 0 to 1 that are in the sample, each without its end."""
+        begin = self.day.toordinal() * STEP % 1
+        end = begin + self.percent / 100
+        if self.whole:
+            return [(0, 1)]
+        return [(begin, end)] if end <= 1 else [(begin, 1), (0, end - 1)]
+
+    def has(self, *names: str) -> bool:
+        """Whether what is known by some names is in the sample."""
+        digest = hashlib.sha256("\0".join(names).encode("utf-8", "surrogateescape")).digest()
+        place = int.from_bytes(digest[:6], "big") / 2**48
+        return any(begin <= place < end for begin, end in self.intervals)
+
+    def __str__(self) -> str:
+        return f"a sample of {self.percent:g} %"
+
+
+EVERYTHING = Sample(100, date.min)
