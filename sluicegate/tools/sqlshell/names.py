@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,9 @@ from sluicegate.tools.sqlshell import errors
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
     from sluicegate.settings import Settings
+
+# Names that a hint has; the others are counted.
+SHOWN = 8
 
 
 @dataclass(frozen=True)
@@ -67,10 +70,26 @@ def find(node: exp.Table, sql: str, known: Mapping[str, list[Table]]) -> Table:
     if found:
         labels = ", ".join(table.label for table in found)
         raise errors.at(node.this, sql, f"{name} means more than one table", hint=f"write one of {labels}")
-    near = difflib.get_close_matches(name.lower(), known, 1, 0.6)
-    labels = ", ".join(dict.fromkeys(table.label for tables in known.values() for table in tables))
-    hint = f"did you mean {_written(near[0], known)}?" if near else f"the tables are {labels}" if labels else ""
-    raise errors.at(node.this, sql, f"there is no table {name}", hint=hint)
+    raise errors.at(node.this, sql, f"there is no table {name}", hint=_hint(name, known))
+
+
+def _hint(name: str, known: Mapping[str, list[Table]]) -> str:
+    """What to write in the place of a name that no table has."""
+    if near := difflib.get_close_matches(name.lower(), known, 1, 0.6):
+        return f"did you mean {_written(near[0], known)}?"
+    labels = list(dict.fromkeys(table.label for tables in known.values() for table in tables))
+    owner, dot, _ = name.lower().rpartition(".")
+    own = [label for label in labels if label.lower().startswith(f"{owner}.")]
+    if dot and not any(label.startswith(f"{owner}.") for label in known):
+        pipelines = list(dict.fromkeys(label.partition(".")[0] for label in labels))
+        there = f"; those here are of {_some(pipelines)}" if pipelines else ""
+        return f"{owner} has no definition here: give the folder of its definition with --pipelines{there}"
+    return f"the tables are {_some(own or labels)}" if labels else ""
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
+    return f"{', '.join(names[:SHOWN])}{more}"
 
 
 def _written(name: str, known: Mapping[str, list[Table]]) -> str:

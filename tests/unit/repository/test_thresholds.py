@@ -316,6 +316,7 @@ EXEMPT = {
     "bronze.text.text_decoder.HEAD": SHAPE,
     "bronze.text.xml_content.SHOWN": LOOKS,
     "witness.comparison.SHOWN": LOOKS,
+    "tools.sqlshell.names.SHOWN": LOOKS,
     "silver.verify.SHOWN": LOOKS,
     "witness.landed_files.SHOWN": LOOKS,
     "witness.values.DAY": SHAPE,

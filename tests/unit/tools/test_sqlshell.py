@@ -27,7 +27,7 @@ from sluicegate.errors import DamagedTable, NotADeltaTable, QueryError, Sluicega
 from sluicegate.settings import Settings
 from sluicegate.sql.order_by import Ordering
 from sluicegate.sql.query import Query
-from sluicegate.tools.sqlshell import shell
+from sluicegate.tools.sqlshell import names, shell
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.unit
@@ -192,8 +192,19 @@ def test_an_unknown_table_gets_the_nearest_name(shop: Shop, name: str, hint: str
     assert shown[1][shown[2].index("^") :] == name.split(".")[-1]
 
 
-def test_where_nothing_is_near_the_tables_are_listed(shop: Shop) -> None:
-    assert shop.refusal("SELECT * FROM zzz").hint.startswith("the tables are heart.recordings, ")
+def test_where_nothing_is_near_the_first_tables_are_listed(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    hint = shop.refusal("SELECT * FROM zzz").hint
+    assert hint.startswith("the tables are heart.recordings, ")
+    assert hint.endswith("sport.odd")
+    monkeypatch.setattr(names, "SHOWN", 2)
+    assert shop.refusal("SELECT * FROM zzz").hint == "the tables are heart.recordings, heart.patients and 5 more"
+
+
+def test_of_a_pipeline_that_has_no_definition_here_it_is_said_so(shop: Shop) -> None:
+    hint = shop.refusal("SELECT * FROM zzz.recordings_of_others").hint
+    assert hint.startswith("zzz has no definition here: give the folder of its definition with --pipelines; those here")
+    hint = shop.refusal("SELECT * FROM sport.qwertyuiopasdf").hint
+    assert hint == "the tables are sport.recordings, sport.odd"
 
 
 def test_columns_can_be_named_with_their_table_and_pipeline(shop: Shop) -> None:
