@@ -172,7 +172,7 @@ class _Run:
         """Difference of a table that does not exist, which has no rows."""
         records = wanted.rows.records if wanted.rows else ()
         if not records and not wanted.count:
-            return None
+            return self._of_waiting(wanted.table, diff)
         why = self._waits(wanted.table)
         diff.note = f"there is no table yet{f': {why}' if why else ''}"
         diff.expected = len(records) or wanted.count
@@ -180,6 +180,21 @@ class _Run:
             diff.columns = list(wanted.rows.columns)
             diff.missing = [[shown(record[column]) for column in diff.columns] for record in records][:SHOWN]
             diff.counts = {"missing": len(records), "unexpected": 0, "changed": 0}
+        return diff
+
+    def _of_waiting(self, name: str, diff: TableDifference) -> TableDifference | None:
+        """Difference of a side table that is to have no rows, while the records of its table wait; None of others.
+
+        That nothing is quarantined says nothing as long as nothing was looked at.
+        """
+        made_by = tables(self.pipeline)[name]
+        if name == made_by or lake_tables.delta_table(self._uri(made_by)) is not None:
+            return None
+        sources = flows.flows(self.pipeline, self.at, "silver")[made_by].sources
+        if not any(lake_tables.rows(lake_tables.delta_table(uri)) for uri in sources):
+            return None
+        why = self._waits(made_by)
+        diff.note = f"{made_by} does not exist, and its records wait{f': {why}' if why else ''}"
         return diff
 
     def _keys(self, name: str) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
@@ -27,7 +28,7 @@ from sluicegate.tools.testing.case_files import choose, load
 from sluicegate.tools.testing.model import Case, Place, Rows, TableGiven, Wrong
 from sluicegate.tools.testing.row_diff import SHOWN, TableDifference, compare, pairs, unmatched
 from sluicegate.tools.testing.rows import typed
-from sluicegate.tools.testing.run import FAILED, CaseResult, wanted
+from sluicegate.tools.testing.run import FAILED, CaseResult, _Run, wanted
 from sluicegate.tools.testing.show import show
 from sluicegate.tools.testing.values import NAN, Fields, Unfit, of_case, of_table, shown
 from tests.conftest import ROOT
@@ -489,3 +490,22 @@ def test_what_lies_outside_of_the_case_is_never_read_or_written(shop: Shop, tmp_
     assert bronze["people"].cleanSourceMoveDestination == str(folder / "moved" / "people")
     assert pipeline.silver["good"].query is not None
     assert values.shown(None) == "NULL"
+
+
+def test_no_row_in_quarantine_is_not_enough_while_the_records_of_its_table_wait(tmp_path: Path) -> None:
+    """The lookup has not landed: nothing was looked at that could be quarantined."""
+    shop = Shop(tmp_path)
+    cases = shop.cases("cases:\n  a:\n    expect: {good: [], good_quarantine: [], sums: []}")
+    run = _Run(None, shop.definition, cases[0], tmp_path)  # type: ignore[arg-type]
+
+    def differing() -> dict[str, str]:
+        found = [run._compared(one, 1) for one in cases[0].steps[0].expect]
+        return {one.table: one.note for one in found if one}
+
+    assert differing() == {}  # nothing has landed
+    rows = pa.table({"_chunk": [1], "_pos": [0], "id": ["1"], "who": ["x"]})
+    write_deltalake(run.at.table("bronze", "orders"), rows)
+    assert list(differing()) == ["good_quarantine"]
+    assert "good does not exist, and its records wait" in differing()["good_quarantine"]
+    write_deltalake(run.at.table("silver", "good"), rows.slice(0, 0))
+    assert differing() == {}
