@@ -26,7 +26,7 @@ def row_counts(uri: str, paths: Collection[str]) -> dict[str, int]:
     Raises:
         FileNotFoundError: one is gone.
     """
-    return {path: int(footer.num_rows) for path, footer in _footers(uri, paths).items()}
+    return {path: int(footer.num_rows) for path, footer in read(uri, paths).items()}
 
 
 def may_have_values(uri: str, paths: Collection[str], columns: Collection[str]) -> bool:
@@ -43,7 +43,7 @@ def may_have_values(uri: str, paths: Collection[str], columns: Collection[str]) 
     Raises:
         FileNotFoundError: a file is gone.
     """
-    return not all(_has_only_nulls(footer, columns) for footer in _footers(uri, paths).values())
+    return not all(_has_only_nulls(footer, columns) for footer in read(uri, paths).values())
 
 
 def _has_only_nulls(footer: FileMetaData, columns: Collection[str]) -> bool:
@@ -58,7 +58,16 @@ def _has_only_nulls(footer: FileMetaData, columns: Collection[str]) -> bool:
     return True
 
 
-def _footers(uri: str, paths: Collection[str]) -> dict[str, FileMetaData]:
+def read(uri: str, paths: Collection[str]) -> dict[str, FileMetaData]:
+    """Footers of data files, by their paths.
+
+    Args:
+        uri: the table.
+        paths: paths of data files as its log has them.
+
+    Raises:
+        FileNotFoundError: one is gone.
+    """
     if not paths:
         return {}
     filesystem, folder = filesystems.opened(uri)

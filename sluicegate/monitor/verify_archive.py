@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from sluicegate.console import files
 from sluicegate.flow.finding import Finding
-from sluicegate.lake import layout
-from sluicegate.landing import archived_files, readers
+from sluicegate.lake import layout, tables
+from sluicegate.landing import archive, archived_files, readers
 
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
@@ -22,6 +22,7 @@ def findings(pipeline: Pipeline, name: str, at: layout.Lake) -> Iterator[Finding
         name: the bronze table.
         at: the lake.
     """
+    yield from _without_entry(name, at)
     destination = pipeline.bronze[name].cleanSourceMoveDestination
     if destination is None:
         return
@@ -40,3 +41,16 @@ def findings(pipeline: Pipeline, name: str, at: layout.Lake) -> Iterator[Finding
     yield Finding(
         "wrong", name, f"{what}: their rows may be in no table", f"sluicegate reload {at.pipeline} {name} --archived"
     )
+
+
+def _without_entry(name: str, at: layout.Lake) -> Iterator[Finding]:
+    """Files that are on record as moved or deleted, and that the ledger does not have as they were."""
+    ledger = tables.delta_table(at.ledger(name))
+    if ledger is None:
+        return
+    removed = archive.table(at, name, ledger)
+    entries = tables.dataset(ledger).to_table(archive.KEYS)
+    strange = removed.join(entries, keys=archive.KEYS, join_type="left anti")
+    if strange.num_rows:
+        what = f"{files(strange.num_rows)} on record as moved or deleted, such as {strange['path'][0].as_py()}"
+        yield Finding("wrong", name, f"{what}, of which its ledger has other sizes or times, or nothing")

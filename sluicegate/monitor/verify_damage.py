@@ -30,7 +30,7 @@ def findings(pipeline: Pipeline, settings: Settings) -> list[Finding]:
 
 
 def _of_table(at: layout.Lake, table: Path) -> list[Finding]:
-    damaged = files.damaged_files(table)
+    damaged = files.damaged_files(table) or files.changed_files(table)
     if not damaged:
         return []
     newest, checkpoint = damages.newest_version(table), damages.of_checkpoint(table)

@@ -9,9 +9,10 @@ from sluicegate.console import silent
 from sluicegate.errors import SluicegateError
 from sluicegate.flow.finding import Finding
 from sluicegate.flow.sample import EVERYTHING, Sample
+from sluicegate.lake import layout
 from sluicegate.monitor import backlog
 from sluicegate.monitor import verify as by_identity
-from sluicegate.witness import landed_files
+from sluicegate.witness import landed_files, statistics
 
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
@@ -31,7 +32,8 @@ def without_spark(
         sample: the landed files whose values are compared; records are always counted.
     """
     settings = pipeline.settings
-    found = by_identity.findings(pipeline, settings)
+    found = list(statistics.findings(pipeline, layout.Lake(settings.lake, pipeline.name)))
+    found += by_identity.findings(pipeline, settings)
     found += landed_files.findings(pipeline, settings, tell, sample=sample)
     found += _behind(pipeline)
     return [*found, *_in_one_place(pipeline)]

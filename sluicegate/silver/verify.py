@@ -117,7 +117,7 @@ class _Proof:
             yield self._found("unseen", unseen)
         if not any(differing.values()):
             rows = f"each row of the records in {self.sample}" if unseen else "each row"
-            sides = ", and so are its quarantine and its set-aside records" if len(due) > 1 else ""
+            sides = ", and so are its quarantine, but for its times, and its set-aside records" if len(due) > 1 else ""
             yield self._found("proved", f"{rows} {BY}{sides}", version=target.version())
             return
         excuse = self._excuse(evaluator, due)

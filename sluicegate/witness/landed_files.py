@@ -7,7 +7,7 @@ by file and record by DuckDB, which spills, and each file is read once, as a str
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, groupby
@@ -54,6 +54,9 @@ BLOCK = 5_000
 
 # Files named in a finding; all are counted.
 SHOWN = 10
+
+# Why a file is not compared that is not as it was.
+CHANGED = "it has changed since it was read"
 
 Entry = Mapping[str, Any]
 
@@ -227,12 +230,11 @@ class _Table:
         if entry["state"] == "failed":
             why = why or "it is damaged, and only a part of it was read"
         place, obstructed = self._place(entry)
-        why = why or obstructed
-        if why:
-            result.leave(path, why)
+        if why := why or obstructed:
+            self._leave(entry, why, batches, result)
             return
-        columns, reader = self._columns, Files(table)
         times: list[str] = []
+        columns, reader = self._columns, Files(table)
         comparison = Comparison(columns, path, csv=table.format == "csv")
         try:
             found = comparison.run(reader.records(place), map(columns.plain, _timed(batches, entry, times)))
@@ -242,8 +244,25 @@ class _Table:
         for column, count in found.unsaid.items():
             result.unsaid[column] = result.unsaid.get(column, 0) + count
         self._settle(entry, found, reader, result)
-        if times and not found.any:
-            result.wrong.append(Finding("wrong", self.name, f"{path}: its rows have another {times[0]}"))
+        if not found.any:
+            self._note_times(path, times, result)
+
+    def _leave(self, entry: Entry, why: str, batches: Iterator[pa.RecordBatch], result: _Result) -> None:
+        """Note why a file is not compared; the time of its rows still is."""
+        times: list[str] = []
+        for _ in _timed(batches, entry, times):
+            pass
+        self._note_times(entry["path"], times, result)
+        if damage := self._damage(entry) if why == CHANGED else "":
+            result.wrong.append(Finding("wrong", self.name, f"{entry['path']}: {damage}"))
+        else:
+            result.leave(entry["path"], why)
+
+    def _note_times(self, path: str, times: Sequence[str], result: _Result) -> None:
+        if times:
+            result.wrong.append(
+                Finding("wrong", self.name, f"{path}: its rows have another {times[0]} than the ledger")
+            )
 
     def _settle(self, entry: Entry, found: Difference, reader: Files, result: _Result) -> None:
         path = entry["path"]
@@ -279,8 +298,19 @@ class _Table:
                 return place, ""
             changed = changed or place == entry["place"] or not entry["place"]
         if changed:
-            return "", "it has changed since it was read"
+            return "", CHANGED
         return "", "it is gone from the archive" if entry["place"] else "it is gone"
+
+    def _damage(self, entry: Entry) -> str:
+        """What is wrong with a file that is not as it was read, if nobody who lands files has changed it."""
+        place = str(entry["place"] or self._places.get(entry["path"], entry["path"]))
+        facts = filesystems.file(place)
+        if facts is None or facts[0] == entry["size"]:
+            return ""
+        sizes = f"has {facts[0]:,} bytes, and had {entry['size']:,} when it was read"
+        if entry["place"]:
+            return f"{place}, to which it was moved, {sizes}"
+        return f"it {sizes}, at the same time of change" if facts[1] == entry["modification_time"] else ""
 
     # --- what is told ------------------------------------------------------------------------------------------------
 

@@ -144,6 +144,22 @@ def has_history(table: Path, end: int, without: int) -> bool:
     return entries <= {*names}
 
 
+def gaps(table: Path) -> Iterator[Damage]:
+    """Log entries that are not there though older and newer ones are, or the first ones without a checkpoint.
+
+    Delta cleans away the oldest ones that a checkpoint has, and none between others.
+    """
+    names = os.listdir(log_of(table))
+    entries = {int(named[1]) for name in names if (named := ENTRY.fullmatch(name))}
+    checkpoints = {int(name[:20]) for name in names if name[20:31] == ".checkpoint" and name[:20].isdigit()}
+    if not entries:
+        return
+    first = min(min(entries), max(checkpoints, default=-1) + 1)
+    for version in range(first, max(entries)):
+        if version not in entries:
+            yield Damage(str(entry_of(table, version)), "is not there", version)
+
+
 def in_log(table: Path, newest: int) -> Damage | None:
     """The newest damaged entry among those that readers of a version replay, if it is one that they would not notice.
 
@@ -209,14 +225,14 @@ def of_commit(table: Path, version: int, longest: int | None = None) -> Damage |
     return None
 
 
-def of_file(table: Path, path: str, size: int | None, *, missing: bool = False) -> str:
+def of_file(table: Path, path: str, size: int | None, *, whole: bool = False) -> str:
     """What is wrong with a data file of a table; empty if nothing is.
 
     Args:
         table: the table's folder.
         path: the file as the log has it.
         size: its bytes by the log, if that tells.
-        missing: whether a file that is not there is damage, too: one of an older version may have been cleaned away.
+        whole: whether it has to be there as it was written. One of an older version may have been cleaned away.
     """
     file = table / unquote(path)
     if "://" in path:  # of a table that was cloned from another
@@ -228,10 +244,12 @@ def of_file(table: Path, path: str, size: int | None, *, missing: bool = False) 
                 return "has 0 bytes"
             if size is not None and there < size:
                 return f"has {there:,} bytes of {size:,}"
+            if whole and size is not None and there > size:
+                return f"has {there:,} bytes, and by the log {size:,}"
             if file.suffix == ".parquet" and not _has_magic(opened, there):
                 return "is not a whole Parquet file: it does not end as one"
     except FileNotFoundError:
-        return "is not there" if missing else ""
+        return "is not there" if whole else ""
     return ""
 
 

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from sluicegate.errors import DamagedTable, SluicegateError
 from sluicegate.lake import layout, tables
-from sluicegate.lake.damage import damages, whole
+from sluicegate.lake.damage import checksums, damages, whole
 from sluicegate.lake.damage.damages import Damage
 from sluicegate.lake.damage.set_aside import local_tables
 
@@ -27,6 +28,8 @@ def damaged_files(table: Path) -> list[Damage]:
         return [damage]
     if damages.newest_version(table) < 0 and damages.checkpoint_version(table) < 0:
         return []
+    if gaps := [*damages.gaps(table)]:
+        return gaps
     found, actions = _of_log(table)
     if found:
         return found
@@ -36,12 +39,26 @@ def damaged_files(table: Path) -> list[Damage]:
         return [Damage(str(damages.log_of(table)), f"cannot be replayed: {str(error).splitlines()[0]}")]
     added = {action["add"]["path"]: version for version, action in reversed(actions) if "add" in action}
     for path, size in tables.statistics_rows(opened, "path", "size_bytes"):
-        if what := damages.of_file(table, path, size, missing=True):
-            found.append(Damage(str(table / path), what, added.get(path)))
+        if what := damages.of_file(table, path, size, whole=True):
+            found.append(Damage(str(table / unquote(path)), what, added.get(path)))
     for version, action in actions:
         if "cdc" in action and (what := damages.of_file(table, action["cdc"]["path"], action["cdc"].get("size"))):
-            found.append(Damage(str(table / action["cdc"]["path"]), what, version))
+            found.append(Damage(str(table / unquote(action["cdc"]["path"])), what, version))
     return found
+
+
+def changed_files(table: Path) -> list[Damage]:
+    """Log entries and data files of the newest version that are not as Spark wrote them, by Hadoop's checksums.
+
+    All of them are read. delta-rs writes no checksums.
+    """
+    paths = [*damages.log_of(table).glob("*.json")]
+    try:
+        opened = DeltaTable(str(table))
+    except DeltaError:  # which is damage of another kind
+        return []
+    paths += [table / unquote(path) for (path,) in tables.statistics_rows(opened, "path") if "://" not in path]
+    return [Damage(str(path), what) for path in sorted(paths) if (what := checksums.difference(path))]
 
 
 def _of_log(table: Path) -> tuple[list[Damage], list[tuple[int, dict[str, Any]]]]:

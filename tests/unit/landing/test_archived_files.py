@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
 from sluicegate.definition import load
 from sluicegate.errors import LandingMissing, UserError
@@ -146,3 +149,22 @@ def test_a_file_that_another_table_moved_to_the_same_archive_is_known(tmp_path: 
     assert clean_source.clean(NAME, landed.table, other.at).removed == 1
     assert unknown(landed) == ["b.json"]
     assert list(verify_archive.findings(load("outcomes", settings), NAME, landed.at)) == []
+
+
+@pytest.mark.parametrize("column", ["path", "size", "modification_time"])
+def test_a_ledger_that_has_lost_what_a_file_was_that_was_moved_is_wrong(tmp_path: Path, column: str) -> None:
+    landed = Landed(tmp_path)
+    read_and_moved(landed, "a.json", "a", 1)
+    pipeline(tmp_path, "outcomes")
+    definition = load("outcomes", Settings.of(str(tmp_path / "lake"), str(tmp_path), tmp_path / "pipelines"))
+    assert list(verify_archive.findings(definition, NAME, landed.at)) == []
+    ledger = landed.at.ledger(NAME)
+    rows = DeltaTable(ledger).to_pyarrow_table()
+    [value] = rows[column].to_pylist()
+    other = f"{value}!" if column == "path" else value + (1 if column == "size" else timedelta(microseconds=1))
+    kind = rows.schema.field(column)
+    changed = rows.set_column(rows.schema.get_field_index(column), kind, pa.array([other], kind.type))
+    write_deltalake(ledger, changed, mode="overwrite")
+    [*wrong] = verify_archive.findings(definition, NAME, landed.at)
+    assert ("wrong", NAME) in {(one.kind, one.table) for one in wrong}
+    assert any("on record as moved" in one.what for one in wrong)

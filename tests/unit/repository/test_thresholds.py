@@ -29,6 +29,8 @@ LOOKS = "how much people are shown; nothing is decided by it"
 SAMPLE = "of made-up data"
 
 CROSSED: dict[str, str] = {
+    "lake.damage.checksums.AT_ONCE": "tests/unit/lake/test_changed_files.py::"
+    "test_files_of_more_than_AT_ONCE_checksums_are_compared",
     "lake.damage.damages.LONGEST": "tests/unit/lake/test_damage.py::test_data_files_of_a_long_entry_are_not_looked_at",
     "lake.damage.damages.SHORTEST": "tests/unit/lake/test_damage.py::test_short_entries_are_read",
     "lake.damage.whole.REMEMBERED": "tests/unit/lake/test_damage.py::test_a_process_remembers_up_to_REMEMBERED_commits",
@@ -316,6 +318,8 @@ EXEMPT = {
     "bronze.text.text_decoder.HEAD": SHAPE,
     "bronze.text.xml_content.SHOWN": LOOKS,
     "witness.comparison.SHOWN": LOOKS,
+    "witness.statistics.SHOWN": LOOKS,
+    "witness.statistics.MILLISECOND": SHAPE,
     "tools.sqlshell.names.SHOWN": LOOKS,
     "silver.verify.SHOWN": LOOKS,
     "witness.landed_files.SHOWN": LOOKS,

@@ -422,3 +422,29 @@ def test_a_NULL_in_an_array_of_records_is_one_without_values(tmp_path: Path) -> 
         table = BronzeTable.model_validate({"path": "/a", "format": "json", "options": {"multiLine": several}})
         landed = records.Files(table).records(str(tmp_path / "a.json"))
         assert [record.fields for record in landed] == [{"x": "1"}, {}]
+
+
+def test_a_file_of_another_size_at_the_same_time_is_damaged_and_one_of_another_time_was_written_over(
+    lake: Workspace,
+) -> None:
+    path = lake.folder / "landing/typed/a.parquet"
+    about = path.stat()
+    path.write_bytes(path.read_bytes() + b"PAR1")
+    [written_over] = told(lake, "typed")
+    assert (written_over.kind, "changed since" in written_over.what) == ("unseen", True)
+    os.utime(path, ns=(about.st_atime_ns, about.st_mtime_ns))
+    [damaged] = told(lake, "typed")
+    assert (damaged.kind, damaged.what) == (
+        "wrong",
+        f"{path}: it has {about.st_size + 4:,} bytes, and had {about.st_size:,} when it was read, at the same time of"
+        " change",
+    )
+
+
+def test_times_are_compared_of_files_that_are_gone_too(lake: Workspace) -> None:
+    (lake.folder / "landing/typed/a.parquet").unlink()
+    rows = DeltaTable(lake.uri("typed")).to_pyarrow_table()
+    times = pa.array([datetime(2024, 1, 1, tzinfo=UTC)] * rows.num_rows, TIME)
+    column = rows.schema.get_field_index("_file_modification_time")
+    rewritten(lake, "typed", rows.set_column(column, "_file_modification_time", times))
+    assert {one.kind for one in told(lake, "typed")} == {"wrong", "unseen"}

@@ -1,0 +1,38 @@
+"""Checksums of files, which Hadoop writes beside each file on a local disk: what the disk has changed since is told.
+
+Spark refuses a file that does not have its checksums. Others read it.
+https://github.com/apache/hadoop/blob/trunk/hadoop-common-project/hadoop-common/src/main/java/org/apache/hadoop/fs/ChecksumFileSystem.java
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from pathlib import Path
+
+# First bytes of a file of checksums; the number of bytes of which each is a checksum comes next.
+MAGIC = b"crc\0"
+
+# Checksums that are compared at a time.
+AT_ONCE = 2048
+
+
+def difference(file: Path) -> str:
+    """How a file differs from what its checksums are of; empty if it does not, or has none."""
+    try:
+        said = file.with_name(f".{file.name}.crc").read_bytes()
+        with file.open("rb") as opened:
+            if said[:4] != MAGIC or len(said) < 8:
+                return ""
+            (each,) = struct.unpack(">I", said[4:8])
+            place = 0
+            for first in range(8, len(said), 4 * AT_ONCE):
+                sums = [one for (one,) in struct.iter_unpack(">I", said[first : first + 4 * AT_ONCE])]
+                block = opened.read(each * len(sums))
+                parts = range(0, len(block), each)
+                if [zlib.crc32(block[part : part + each]) for part in parts] != sums:
+                    return f"has other bytes than were written, from byte {place:,} on"
+                place += len(block)
+            return "has more bytes than were written" if opened.read(1) else ""
+    except (FileNotFoundError, struct.error):
+        return ""
