@@ -330,7 +330,8 @@ class _Table:
             yield Finding("unseen", self.name, what)
         if result.files and not result.wrong:
             unsaid = sum(result.unsaid.values())
-            of = files(result.files) if result.compared == result.total else f"{result.files:,} of {files(result.total)}"
+            whole = result.compared == result.total
+            of = files(result.files) if whole else f"{result.files:,} of {files(result.total)}"
             what = f"each value of {result.records:,} records is that of {of}, read again by "
             what += f"{' and '.join(sorted(result.readers))}, but for the times of receipt and of files"
             if unsaid:
