@@ -25,9 +25,10 @@ MAINTENANCE = """\
 Compacts small files of the tables (OPTIMIZE), and deletes files that no recent version needs (VACUUM). Rows do not
 change. Starts Spark only if that gains something, and never works at the same time as a run of the pipeline."""
 VERIFY = """\
-Verifies files, records and gold with Spark: runs each gold query over the versions from which its table was made, and
-compares the rows. Fails with the keys of rows that differ, and the command that repairs them. Never works at the same
-time as a run of the pipeline."""
+Verifies files, records and values: reads landed files again, and evaluates silver and gold again with Spark. Without a
+`sample` in the definition it compares what came or changed since the last verification, and all of a table once a week;
+the param `whole` compares all. Fails with what differs, and the command that repairs it. Never works at the same time
+as a run of the pipeline."""
 ALERTS = """\
 Compares freshness, volume, backlog and rates of rules with the limits of the definition, whether runs start or not.
 Fails for what is beyond a limit `fail` and was not reported yet; is *skipped* while that stays. Starts no Spark."""

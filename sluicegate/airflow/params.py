@@ -76,3 +76,14 @@ def form(pipeline: Pipeline) -> dict[str, Param]:
             description_md="Maximum number of files for each bronze table, oldest first. Empty: all waiting files.",
         ),
     }  # fmt: skip
+
+
+def form_of_verification() -> dict[str, Param]:
+    """Params of the DAG that verifies a pipeline."""
+    return {
+        "whole": Param(
+            False, type="boolean", title="Whole",
+            description_md="Compare all files, records and rows. Else only what came or changed since the last "
+            "verification, and all that was last compared a week ago; or the sample that the definition names.",
+        )
+    }  # fmt: skip

@@ -19,7 +19,7 @@ from sluicegate.airflow.operators.check_request import CheckRequest
 from sluicegate.airflow.operators.maintenance import Catalog, Maintenance, Verification
 from sluicegate.airflow.operators.reconcile import Account
 from sluicegate.airflow.operators.submit import SluicegateJob
-from sluicegate.airflow.params import form
+from sluicegate.airflow.params import form, form_of_verification
 from sluicegate.airflow.sensors.landed_files import LandedFilesSensor
 from sluicegate.definition.dag_ids import dag_id
 from sluicegate.spark import metastore
@@ -81,7 +81,8 @@ class PipelineDags:
         return dag
 
     def _verification(self, schedule: str | None, percent: float) -> DAG:
-        about = self._dag(f"Verifies the tables of {self.pipeline.name}.", {"doc_md": doc_md.VERIFY})
+        own = {"doc_md": doc_md.VERIFY, "params": form_of_verification()}
+        about = self._dag(f"Verifies the tables of {self.pipeline.name}.", own)
         with new_dag(dag_id(self.pipeline.name, "verify"), schedule, **about) as dag:
             Verification(
                 task_id="verify", doc_md=doc_md.VERIFY, percent=percent, **self._subject, **self._of_job()

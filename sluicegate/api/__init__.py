@@ -199,7 +199,12 @@ def alerts(pipeline: Pipeline) -> list[Alert]:
 
 @translated()
 def verify(
-    pipeline: Pipeline, *, percent: float = 100, spark: bool = True, tell: Callable[[str], None] = silent
+    pipeline: Pipeline,
+    *,
+    percent: float = 100,
+    since_last: bool = False,
+    spark: bool = True,
+    tell: Callable[[str], None] = silent,
 ) -> list[Finding]:
     """Proves that tables are what they should be: ``status --verify``.
 
@@ -210,6 +215,8 @@ def verify(
         pipeline: the definition.
         percent: how much is compared by value: of landed files, of records of silver that depend on no other, and of
             rows of gold. Landed files and records are another part each day.
+        since_last: whether to compare only what came or changed since the last verification: the rest is ``unseen``,
+            with the reason ``proved-before``. What was last compared a week ago is compared again.
         spark: whether to evaluate silver and run gold's queries again, in a job of Spark; without, the values of silver
             are ``unseen``, and gold is ``unproved``.
         tell: takes each line that the job says to people.
@@ -219,7 +226,7 @@ def verify(
         (``unseen``), and last what is right (``proved``).
 
     Raises:
-        UserError: ``percent`` is no part of a table.
+        UserError: ``percent`` is no part of a table, or it is less than 100 with ``since_last``.
         SluicegateError: the job failed.
     """
     from sluicegate.flow import flows
@@ -234,27 +241,35 @@ def verify(
     if not 0 < percent <= 100:
         raise UserError(f"{percent:g} percent is no part of a table", hint="more than 0 and at most 100")
     settings = pipeline.settings
+    sample = Sample(percent)
+    proofs = verification.proofs_of(pipeline, sample, tell, since_last=since_last)
     if damaged := verify_damage.findings(pipeline, settings):
         return damaged
-    found = verification.without_spark(pipeline, tell, Sample(percent))
+    found = verification.without_spark(pipeline, tell, sample, proofs)
+
+    def in_order() -> list[Finding]:
+        verification.forget_wrong(pipeline, found, proofs)
+        return verification.in_order(found)
+
     at = Lake(settings.lake, pipeline.name)
     names, evaluated = gold_verify.provable(pipeline, at), flows.stored_silver(pipeline, at)
     if not spark:
         found += [Finding("unseen", one, "its values", reason="without-spark") for one in evaluated]
         found += [Finding("unproved", name, "its query was not run again", reason="without-spark") for name in names]
-        return verification.in_order(found)
+        return in_order()
     if not (names or evaluated):
-        return verification.in_order(found + gold_verify.unprovable(pipeline))
+        found += gold_verify.unprovable(pipeline)
+        return in_order()
 
     def take(message: str) -> None:
         if (facts := facts_of(FINDING, message)) is not None:
             found.append(Finding(**facts))
 
-    arguments = ["--queries", f"--sample={percent:g}"]
+    arguments = ["--queries", f"--sample={percent:g}", *(["--since-last"] if since_last else [])]
     done = submit.submit("verify", pipeline.name, settings, submit.run_info(), tell, arguments, take)
     if done.unreported:  # a finding may be missing
         raise JobFailed("the verification of silver and gold has not reported what it found", hint="verify it again")
-    return verification.in_order(found)
+    return in_order()
 
 
 @translated()

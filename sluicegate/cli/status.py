@@ -40,6 +40,10 @@ def status(
     sample: Annotated[
         str, typer.Option("--sample", help="With --verify: compare so much of files, records and gold's rows, as 10%.")
     ] = "100%",
+    since_last: Annotated[
+        bool,
+        typer.Option("--since-last", help="With --verify: compare only what came or changed since the last one."),
+    ] = False,
     no_spark: Annotated[
         bool, typer.Option("--no-spark", help="With --verify: leave out what needs Spark: silver's values and gold.")
     ] = False,
@@ -64,7 +68,7 @@ def status(
         return
     definition = loaded(pipeline, settings)
     share = _share(sample)
-    found = _verified(definition, share, spark=not no_spark) if verify else []
+    found = _verified(definition, share, since_last=since_last, spark=not no_spark) if verify else []
     wrong = [one for one in found if one.kind == "wrong"]
     now = _status(definition, wrong)
     if as_json:
@@ -120,11 +124,12 @@ def _share(sample: str) -> float:
         ) from None
 
 
-def _verified(definition: Pipeline, share: float, *, spark: bool) -> list[Finding]:
+def _verified(definition: Pipeline, share: float, *, since_last: bool, spark: bool) -> list[Finding]:
     """What a verification finds; ``share`` is the percentage that is compared."""
     if spark:  # what the job says is no part of what is shown here, with or without JSON
-        return api.verify(definition, percent=share, tell=printer(as_json=True))
-    return [_in_words(one) for one in api.verify(definition, percent=share, spark=False)]
+        return api.verify(definition, percent=share, since_last=since_last, tell=printer(as_json=True))
+    found = api.verify(definition, percent=share, since_last=since_last, spark=False)
+    return [_in_words(one) for one in found]
 
 
 def _in_words(found: Finding) -> Finding:

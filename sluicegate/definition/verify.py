@@ -8,11 +8,12 @@ from sluicegate.definition.fields import Part, Text, cron, wrong
 
 
 class Verify(Part):
-    """Schedule of `sluicegate status --verify`, which proves files, records and gold's queries.
+    """Schedule of `sluicegate status --verify --since-last`, which proves files, records and gold's queries.
 
     Attributes:
         schedule: cron expression with five fields, in UTC; without it the DAG must be triggered by hand.
-        sample: share of files, records and gold's rows that is compared by value, as 10%.
+        sample: share of files, records and gold's rows that is compared by value, as 10%; without it what came or
+            changed since the last verification, and everything once a week.
     """
 
     schedule: str | None = None

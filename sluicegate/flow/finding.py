@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 Kind = Literal["wrong", "behind", "unproved", "unseen", "proved"]
-Reason = Literal["", "without-spark"]
+Reason = Literal["", "without-spark", "proved-before"]
 
 WORDS = {"wrong": "NOT RIGHT", "behind": "behind", "unproved": "not proved", "unseen": "not looked at"}
 """How findings are told to people, by kind; what is ``proved`` is told by the word that nothing else has."""
@@ -23,8 +23,9 @@ class Finding:
         table: name of the table.
         what: a sentence without its subject, which is the table.
         mend: the command to run; empty if there is none.
-        reason: ``without-spark``: it is unproved only as the verification was to start no Spark; empty for all others,
-            whose sentence says why.
+        reason: ``without-spark``: it is unproved only as the verification was to start no Spark; ``proved-before``: it
+            is unseen as a former verification has proved it, and it has not changed since. Empty for all others, whose
+            sentence says why.
         version: version of the table that was ``proved``.
     """
 

@@ -21,6 +21,7 @@ from sluicegate.flow.delivery import Delivery
 from sluicegate.flow.finding import Finding
 from sluicegate.flow.model import Progress, name_of
 from sluicegate.flow.progress import progress
+from sluicegate.flow.proofs import TARGET, Proofs, states_of
 from sluicegate.flow.report import TableReport
 from sluicegate.frames.compare import Compared, compare, sampled
 from sluicegate.frames.equal_rows import excuse
@@ -78,6 +79,7 @@ def prove(
     at: layout.Lake,
     percent: float = 100,
     tell: Callable[[str], None] = silent,
+    proofs: Proofs | None = None,
 ) -> Iterator[Finding]:
     """Compares each gold table with the result of its query.
 
@@ -87,15 +89,17 @@ def prove(
         at: the lake.
         percent: how many of the rows, or groups, are compared.
         tell: takes a line before each of several tables.
+        proofs: what former verifications have proved; None where that is neither asked for nor recorded.
     """
     names, began = provable(pipeline, at), time.monotonic()
+    proofs = proofs or Proofs(at, keeps=False)
     for number, name in enumerate(names):
         if len(names) > 1:
             left = time_left(time.monotonic() - began, number, len(names) - number)
             tell(f"  verifying {name}, {number + 1} of {len(names)} gold tables{left}")
         flow, table = flows.flows(pipeline, at, "gold")[name], pipeline.gold[name]
         try:
-            yield from _Proof(spark.newSession(), pipeline.name, flow, table, at, percent).findings()
+            yield from _Proof(spark.newSession(), pipeline.name, flow, table, at, percent, proofs).findings()
         except Exception as raised:
             error = readable(raised, "gold", name, private=flow.private)
             why = error.message if isinstance(error, SluicegateError) else str(error).split("\n")[0]
@@ -115,6 +119,7 @@ class _Proof:
     table: GoldTable
     at: layout.Lake
     percent: float
+    proofs: Proofs
 
     def findings(self) -> Iterator[Finding]:
         target = tables.delta_table(self.flow.target)
@@ -126,8 +131,22 @@ class _Proof:
         elif why := self._other(now, line):
             yield self._found("unproved", f"the next run makes a full refresh: {why}", self._run)
         else:
-            found = list(self._compared(target, line.ours.ours))
-            yield from found or [self._proved(target)]
+            yield from self._since_last(target, line.ours.ours)
+
+    def _since_last(self, target: DeltaTable, made: dict[str, Any]) -> Iterator[Finding]:
+        """Findings for a table, which is compared unless it is what the last verification has proved."""
+        definition = [self.flow.fingerprint, self.flow.rules, self.flow.key, made.get("inputs"), made["until"]]
+        states = states_of({TARGET: target}) if self.proofs.used else None
+        proof = self.proofs.last("gold", self.flow.table, definition)
+        if proof is not None and proof.states == states:
+            self.proofs.keep("gold", self.flow.table, definition, states, proof)
+            what = f"its rows, {proof}: neither they nor the versions that they were made of have changed"
+            yield Finding("unseen", self.flow.table, what, reason="proved-before")
+            return
+        found = list(self._compared(target, made))
+        if states is not None and not found:
+            self.proofs.keep("gold", self.flow.table, definition, states, None)
+        yield from found or [self._proved(target)]
 
     def _proved(self, target: DeltaTable) -> Finding:
         rows = "each row is" if self.percent >= 100 else f"each row of a sample of {self.percent:g} % is"

@@ -34,6 +34,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--sample", type=percent_of, default=100.0, metavar="N%", help="so much of files, records and rows only"
     )
+    made.add_argument("--since-last", action="store_true", help="only what came or changed since the last verification")
     return made
 
 
@@ -46,6 +47,7 @@ def _run(arguments: argparse.Namespace) -> RunReport:
     began = time.monotonic()
     pipeline, at, facts = base.subject(arguments)
     sample = Sample(arguments.sample)
+    proofs = verification.proofs_of(pipeline, sample, console.say, since_last=arguments.since_last)
     who = str(facts.get("run_id") or f"verification of {pipeline.name}")
     found: list[Finding] = [] if arguments.queries else verify_damage.findings(pipeline, pipeline.settings)
     if found:
@@ -53,13 +55,14 @@ def _run(arguments: argparse.Namespace) -> RunReport:
     alone: AbstractContextManager[None] = nullcontext() if arguments.queries else pipeline_lock(at, who)
     with alone:
         if not arguments.queries:
-            found += verification.without_spark(pipeline, console.say, sample)
+            found += verification.without_spark(pipeline, console.say, sample, proofs)
         if flows.stored_silver(pipeline, at) or gold_verify.provable(pipeline, at):
             spark = session.open_session(f"{pipeline.name}.verify", at, private=bool(pipeline.pii))
             session.say_where(spark)
-            found += silver_verify.prove(spark, pipeline, at, console.say, sample)
-            found += gold_verify.prove(spark, pipeline, at, arguments.sample, console.say)
+            found += silver_verify.prove(spark, pipeline, at, console.say, sample, proofs)
+            found += gold_verify.prove(spark, pipeline, at, arguments.sample, console.say, proofs)
         found += gold_verify.unprovable(pipeline)
+        verification.forget_wrong(pipeline, found, proofs)
     found = verification.in_order(found)
     return _reported(pipeline.name, found, began, people=not arguments.queries)
 

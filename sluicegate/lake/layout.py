@@ -80,6 +80,10 @@ class Lake:
         """File that lists the tables registered in the catalog."""
         return self._at("_state", "_catalog.json")
 
+    def proof(self, layer: str, name: str) -> str:
+        """File with what the last verification has proved of a table."""
+        return self._at("_state", "_proofs", f"{layer}.{name}.json")
+
     @property
     def databases(self) -> str:
         """Folder of the catalog's databases, for tables that users create; ours lie elsewhere."""

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from sluicegate.console import silent
-from sluicegate.errors import SluicegateError
+from sluicegate.errors import SluicegateError, UserError
 from sluicegate.flow.finding import Finding
+from sluicegate.flow.proofs import Proofs
 from sluicegate.flow.sample import EVERYTHING, Sample
-from sluicegate.lake import layout
+from sluicegate.lake.layout import LAYERS, Lake
 from sluicegate.monitor import backlog
 from sluicegate.monitor import verify as by_identity
 from sluicegate.witness import landed_files, statistics
@@ -22,7 +23,10 @@ NO_SOURCE = "its records, as a table that it reads is gone or has been replaced,
 
 
 def without_spark(
-    pipeline: Pipeline, tell: Callable[[str], None] = silent, sample: Sample = EVERYTHING
+    pipeline: Pipeline,
+    tell: Callable[[str], None] = silent,
+    sample: Sample = EVERYTHING,
+    proofs: Proofs | None = None,
 ) -> list[Finding]:
     """What is right, wrong, waits or was not looked at in bronze and silver, as far as it can be told without Spark.
 
@@ -30,11 +34,12 @@ def without_spark(
         pipeline: the definition.
         tell: takes a line before each table that takes long.
         sample: the landed files whose values are compared; records are always counted.
+        proofs: what former verifications have proved; None where that is neither asked for nor recorded.
     """
     settings = pipeline.settings
-    found = list(statistics.findings(pipeline, layout.Lake(settings.lake, pipeline.name)))
+    found = list(statistics.findings(pipeline, Lake(settings.lake, pipeline.name)))
     found += by_identity.findings(pipeline, settings)
-    found += landed_files.findings(pipeline, settings, tell, sample=sample)
+    found += landed_files.findings(pipeline, settings, tell, sample=sample, proofs=proofs)
     found += _behind(pipeline)
     return [*found, *_in_one_place(pipeline)]
 
@@ -64,3 +69,30 @@ def in_order(found: Iterable[Finding]) -> list[Finding]:
     wrong = {one.table for one in every if one.kind == "wrong"}
     rest = [one for one in every if one.kind != "proved" or one.table not in wrong]
     return sorted(rest, key=lambda one: one.kind == "proved")
+
+
+def proofs_of(pipeline: Pipeline, sample: Sample, tell: Callable[[str], None] = silent, *, since_last: bool) -> Proofs:
+    """Proofs that a verification goes by and records.
+
+    Args:
+        pipeline: the definition.
+        sample: what it compares; a sample proves no table, so that it records nothing.
+        tell: takes a line if they cannot be written.
+        since_last: whether it compares what came or changed since the last one.
+
+    Raises:
+        UserError: it is to do both.
+    """
+    if since_last and not sample.whole:
+        raise UserError("--since-last goes without --sample", hint="leave one of them out")
+    at = Lake(pipeline.settings.lake, pipeline.name)
+    return Proofs(at, since_last=since_last, keeps=sample.whole, tell=tell)
+
+
+def forget_wrong(pipeline: Pipeline, found: Iterable[Finding], proofs: Proofs) -> None:
+    """Removes the proofs of tables of which something is wrong, by whatever means that was found."""
+    wrong = {one.table for one in found if one.kind == "wrong"}
+    copies = {name: "silver" for name in pipeline.deidentified_tables}
+    layers = copies | {name: layer for layer in LAYERS for name in getattr(pipeline, layer)}
+    for name in wrong & layers.keys():
+        proofs.forget(layers[name], name)

@@ -1,8 +1,9 @@
-"""Sample of the records of a silver table, by their identity: the same in the source, the table and its side tables."""
+"""Part of the records of a silver table, by their identity: the same in the source, the table and its side tables."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
@@ -10,11 +11,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from sluicegate.flow.delivery import Delivery
+from sluicegate.flow.finding import Reason
 from sluicegate.flow.stream_batch import StreamsBatch
 from sluicegate.schema.columns import IDENTITY
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    from pyspark.sql import DataFrame
 
     from sluicegate.flow.batch import Batch
     from sluicegate.flow.sample import Sample
@@ -22,6 +24,23 @@ if TYPE_CHECKING:
 
 # A sample's size is exact to one of so many parts.
 PARTS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Part:
+    """Part of the records that a verification compares.
+
+    Attributes:
+        choose: gives those rows of a frame whose records are in it.
+        which: its records, in a sentence.
+        why: why the others are not looked at.
+        reason: the same for programs.
+    """
+
+    choose: Callable[[DataFrame], DataFrame]
+    which: str
+    why: str
+    reason: Reason = ""
 
 
 def are_independent(evaluator: RowEvaluator) -> bool:
@@ -34,21 +53,24 @@ def are_independent(evaluator: RowEvaluator) -> bool:
     return not (of_others or any(maker.is_python for maker in evaluator.table.makers.values()))
 
 
-def condition(sample: Sample) -> Column:
-    """Whether a record is in the sample, in any table that has its identity."""
-    place = F.pmod(F.xxhash64(*IDENTITY), F.lit(PARTS))
-    bounds = [(round(begin * PARTS), round(end * PARTS)) for begin, end in sample.intervals]
-    return reduce(or_, [(place >= begin) & (place < end) for begin, end in bounds])
+def in_sample(sample: Sample) -> Part:
+    """The records in a sample."""
+
+    def choose(rows: DataFrame) -> DataFrame:
+        place = F.pmod(F.xxhash64(*IDENTITY), F.lit(PARTS))
+        bounds = [(round(begin * PARTS), round(end * PARTS)) for begin, end in sample.intervals]
+        return rows.where(reduce(or_, [(place >= begin) & (place < end) for begin, end in bounds]))
+
+    return Part(choose, f"the records in {sample}", f"as {sample} is compared")
 
 
-def of_batch(batch: Batch, sample: Sample) -> Batch:
-    """A batch of the records in the sample, from one of all records."""
-    chosen = condition(sample)
+def of_batch(batch: Batch, part: Part) -> Batch:
+    """A batch of some records, from one of all records."""
     if isinstance(batch, StreamsBatch):
-        its = {name: Delivery(one.rows.where(chosen), batch.flow) for name, one in batch.deliveries.items()}
+        its = {name: Delivery(part.choose(one.rows), batch.flow) for name, one in batch.deliveries.items()}
         counts = {name: one.rows.count() for name, one in its.items()}
         return replace(
             batch, delivery=next(iter(its.values())), deliveries=its, counts=counts, read=sum(counts.values())
         )
-    rows = batch.rows.where(chosen)
+    rows = part.choose(batch.rows)
     return replace(batch, delivery=Delivery(rows, batch.flow), read=rows.count())

@@ -2,7 +2,8 @@
 
 It is the engine that evaluates, over tables that are proved by other means. So what is proved is that a table, its
 quarantine and its set-aside records are what today's definition gives, as of the versions that the table has taken in.
-Nothing is written.
+Only
+the proof is written.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from sluicegate.flow.delivery import Delivery
 from sluicegate.flow.finding import Finding
 from sluicegate.flow.model import Progress
 from sluicegate.flow.progress import progress
+from sluicegate.flow.proofs import Proofs
 from sluicegate.flow.report import TableReport
 from sluicegate.flow.sample import EVERYTHING, Sample
 from sluicegate.frames.equal_rows import excuse
@@ -31,6 +33,8 @@ from sluicegate.silver import deidentified, many_rows, quarantine, sampled_recor
 from sluicegate.silver.evaluate import RowEvaluator
 from sluicegate.silver.left_out import with_left_out
 from sluicegate.silver.reconcile import Reconciliation
+from sluicegate.silver.records_since import RecordsSince
+from sluicegate.silver.sampled_records import Part
 from sluicegate.spark import table_reader
 from sluicegate.spark.spark_errors import readable
 
@@ -59,6 +63,7 @@ def prove(
     at: layout.Lake,
     tell: Callable[[str], None] = silent,
     sample: Sample = EVERYTHING,
+    proofs: Proofs | None = None,
 ) -> Iterator[Finding]:
     """Compares each silver table, its side tables and its de-identified copy with what today's definition gives.
 
@@ -68,8 +73,10 @@ def prove(
         at: the lake.
         tell: takes a line before each of several tables.
         sample: the records that are compared, of tables whose records depend on no other.
+        proofs: what former verifications have proved; None where that is neither asked for nor recorded.
     """
     names, began = flows.stored_silver(pipeline, at), time.monotonic()
+    proofs = proofs or Proofs(at, keeps=False)
     defined = flows.flows(pipeline, at, "silver")
     for number, name in enumerate(names):
         left = time_left(time.monotonic() - began, number, len(names) - number)
@@ -77,7 +84,7 @@ def prove(
         flow = defined[name]
         try:
             with ExitStack() as persisted:
-                yield from _Proof(spark.newSession(), pipeline, flow, at, persisted, sample).findings()
+                yield from _Proof(spark.newSession(), pipeline, flow, at, persisted, sample, proofs).findings()
         except Exception as raised:
             error = readable(raised, "silver", name, private=flow.private)
             why = error.message if isinstance(error, SluicegateError) else str(error).split("\n")[0]
@@ -96,10 +103,9 @@ class _Proof:
     at: layout.Lake
     persisted: ExitStack
     sample: Sample
+    proofs: Proofs
     opened: Tables = field(default_factory=Tables)
-
-    def __post_init__(self) -> None:
-        self._chosen: Callable[[DataFrame], DataFrame] = lambda rows: rows
+    part: Part | None = None
 
     def findings(self) -> Iterator[Finding]:
         target = tables.delta_table(self.flow.target)
@@ -110,33 +116,53 @@ class _Proof:
         if not made or now.kind in ("whole", "blocked") or now.replaced or now.repair:
             yield self._found("unproved", f"it is not final: {now.why or 'a run was stopped while it wrote it'}")
             return
-        evaluator, unseen = self._sampled(self._evaluator(self._batch(now, made)))
+        every = self._evaluator(self._batch(now, made))
+        since = RecordsSince(self.proofs, every, [*self._side_tables])
+        count = 0
+        if not since.nothing:
+            self.part, count = since.part(self._keep) or (self._sampled(every), 1)
+        if since.nothing or not count:
+            since.keep(since.proof)
+            what = f"its rows, {since.proof}: neither they nor what they are made of have changed"
+            yield Finding("unseen", self.flow.table, what, reason="proved-before")
+            return
+        found = list(self._compared(every, target.version()))
+        if not {one.kind for one in found} & {"wrong", "unproved"}:
+            since.keep(since.proof if self.part is not None else None)
+        yield from found
+
+    def _sampled(self, evaluator: RowEvaluator) -> Part | None:
+        """The records in the sample; None if all are to be compared."""
+        if self.sample.whole or not sampled_records.are_independent(evaluator):
+            return None
+        return sampled_records.in_sample(self.sample)
+
+    def _compared(self, every: RowEvaluator, version: int) -> Iterator[Finding]:
+        """Findings of a comparison of all records, or of a part of them."""
+        evaluator, of = every, ""
+        if self.part is not None:
+            evaluator, of = self._evaluator(sampled_records.of_batch(every.batch, self.part)), f" of {self.part.which}"
+            if left := every.batch.read - evaluator.batch.read:
+                what = f"the rows of {left:,} of {every.batch.read:,} records, {self.part.why}"
+                yield Finding("unseen", self.flow.table, what, reason=self.part.reason)
         due = self._due(evaluator)
         differing = {uri: self._difference(evaluator, uri, frame) for uri, frame in due.items()}
-        if unseen:
-            yield self._found("unseen", unseen)
         if not any(differing.values()):
-            rows = f"each row of the records in {self.sample}" if unseen else "each row"
             sides = ", and so are its quarantine, but for its times, and its set-aside records" if len(due) > 1 else ""
-            yield self._found("proved", f"{rows} {BY}{sides}", version=target.version())
+            yield self._found("proved", f"each row{of} {BY}{sides}", version=version)
             return
         excuse = self._excuse(evaluator, due)
-        of = f" of the records in {self.sample}" if unseen else ""
         for uri, how in differing.items():
             if how:
-                side = "" if uri == self.flow.target else f"of {uri.rstrip('/').rpartition('/')[2]} "
-                said = f"rows {side}differ{of} from what today's definition gives: {how}"
+                side = "" if uri == self.flow.target else f" of {uri.rstrip('/').rpartition('/')[2]}"
+                said = f"rows{side}{of} differ from what today's definition gives: {how}"
                 yield self._found(*self._by_excuse(said, excuse))
 
-    def _sampled(self, evaluator: RowEvaluator) -> tuple[RowEvaluator, str]:
-        """The evaluator of the records in the sample, and what is not looked at; empty if it evaluates all."""
-        if self.sample.whole or not sampled_records.are_independent(evaluator):
-            return evaluator, ""
-        every = evaluator.batch
-        batch = sampled_records.of_batch(every, self.sample)
-        left = f"{every.read - batch.read:,} of {every.read:,} records"
-        self._chosen = lambda rows: rows.where(sampled_records.condition(self.sample))
-        return self._evaluator(batch), f"the rows of {left}, as {self.sample} is compared"
+    @property
+    def _side_tables(self) -> tuple[str, ...]:
+        """Side tables that are compared with the table."""
+        table = self.flow.table
+        return (self.at.quarantine(table), self.at.set_aside(table)) if self.flow.side_tables else ()
 
     def _found(self, kind: Any, what: str, mend: str = "", version: int | None = None) -> Finding:
         return Finding(kind, self.flow.table, what, mend, version=version)
@@ -181,13 +207,12 @@ class _Proof:
         counted = Reconciliation.of(evaluator, rows, batch.read, batch.read_by_flow)
         rows, counted = with_left_out(evaluator, rows, records, counted, self._keep)
         found = {self.flow.target: quarantine.good(evaluator, rows)}
-        if not self.flow.side_tables:
+        if not self._side_tables:
             return found
         left_out = records.join(rows, [*evaluator.record_id], "left_anti") if counted.filtered else None
         broken = quarantine.quarantine(evaluator, rows, records, counted.sums["quarantine"])
-        found[self.at.quarantine(self.flow.table)] = broken
-        found[self.at.set_aside(self.flow.table)] = quarantine.set_aside(evaluator, rows, left_out)
-        return found
+        aside = quarantine.set_aside(evaluator, rows, left_out)
+        return found | dict(zip(self._side_tables, (broken, aside), strict=True))
 
     def _keep(self, frame: DataFrame) -> DataFrame:
         cached = frame.persist()
@@ -198,7 +223,8 @@ class _Proof:
 
     def _difference(self, evaluator: RowEvaluator, uri: str, due: DataFrame) -> str:
         """How stored rows differ from those that they should be; empty if they do not."""
-        there = [*map(self._chosen, evaluator.there(uri))]
+        there = evaluator.there(uri)
+        there = [*map(self.part.choose, there)] if self.part is not None else there
         if there and evaluator.many and uri == self.at.set_aside(self.flow.table):
             there = [many_rows.without_begun(there[0])]
         keys = [*evaluator.row_id]

@@ -8,6 +8,7 @@ https://man7.org/linux/man-pages/man2/syncfs.2.html
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -56,3 +57,31 @@ def _sync_file_system(path: str) -> None:
             raise OSError(code, os.strerror(code), path)
     finally:
         os.close(opened)
+
+
+def write(address: str, text: str) -> None:
+    """Write a small file as a whole: a reader finds either the former or the new one, also after a power cut.
+
+    Args:
+        address: its path or URI; missing folders are made.
+        text: its content.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    from sluicegate.storage import filesystems  # which needs fsspec
+
+    fs, path = filesystems.opened(address)
+    if "file" not in fs.protocol:  # a PUT is atomic on an object store
+        fs.pipe_file(path, text.encode())
+        return
+    file = Path(path)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    half = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
+    try:
+        half.write_text(text, encoding="utf-8")
+        sync(half)
+        half.replace(file)
+    finally:
+        half.unlink(missing_ok=True)
+    sync(file.parent)

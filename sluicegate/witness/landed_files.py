@@ -24,6 +24,7 @@ from deltalake.exceptions import DeltaError
 from sluicegate.console import files, silent
 from sluicegate.errors import SluicegateError
 from sluicegate.flow.finding import Finding
+from sluicegate.flow.proofs import Proof, Proofs
 from sluicegate.flow.sample import EVERYTHING, Sample
 from sluicegate.lake import layout, offsets, tables
 from sluicegate.lake.table_description import LANDED
@@ -32,7 +33,9 @@ from sluicegate.landing.copy_options import CopyOptions, of_chunks
 from sluicegate.private_folders import PrivateFolder
 from sluicegate.storage import filesystems
 from sluicegate.witness.comparison import Comparison, Difference
+from sluicegate.witness.proved_files import Entry, Key, ProvedFiles
 from sluicegate.witness.records import READERS, Files, Unreadable, obstacle
+from sluicegate.witness.rows_of_files import by_file, rows_of_files
 from sluicegate.witness.table_columns import CORRUPT, RESCUED, Columns
 
 if TYPE_CHECKING:
@@ -58,8 +61,6 @@ SHOWN = 10
 # Why a file is not compared that is not as it was.
 CHANGED = "it has changed since it was read"
 
-Entry = Mapping[str, Any]
-
 
 def findings(
     pipeline: Pipeline,
@@ -67,6 +68,7 @@ def findings(
     tell: Callable[[str], None] = silent,
     only: Collection[str] = (),
     sample: Sample = EVERYTHING,
+    proofs: Proofs | None = None,
 ) -> Iterator[Finding]:
     """Compares each bronze table with the files that it was read from, record by record and value by value.
 
@@ -76,8 +78,10 @@ def findings(
         tell: takes a line before each table.
         only: these tables alone; by default all.
         sample: the files whose values are compared.
+        proofs: what former verifications have proved; None where that is neither asked for nor recorded.
     """
     at = layout.Lake(settings.lake, pipeline.name)
+    proofs = proofs or Proofs(at, keeps=False)
     for name, table in pipeline.bronze.items():
         if only and name not in only:
             continue
@@ -91,7 +95,7 @@ def findings(
         else:
             tell(f"  reading the files of {name} again")
             try:
-                yield from _Table(at, name, table, bronze, ledger, bool(pipeline.pii), sample).findings()
+                yield from _Table(at, name, table, bronze, ledger, bool(pipeline.pii), sample, proofs).findings()
             except (DeltaError, pa.ArrowException, duckdb.Error) as error:
                 why = str(error).splitlines()[0]
                 yield Finding("unseen", name, f"its values, as the table cannot be read without Spark: {why}")
@@ -105,6 +109,7 @@ class _Result:
         total: files that rows of the table are of.
         compared: those of them that were to be compared.
         files: files whose rows are what landed.
+        proved: those of them of which each value was compared.
         records: their records.
         unseen: files that were not looked at, by the reason.
         unsaid: number of values that cannot be compared, by column.
@@ -115,6 +120,7 @@ class _Result:
     total: int = 0
     compared: int = 0
     files: int = 0
+    proved: set[Key] = field(default_factory=set)
     records: int = 0
     unseen: dict[str, list[str]] = field(default_factory=dict)
     unsaid: dict[str, int] = field(default_factory=dict)
@@ -137,25 +143,35 @@ class _Table:
     ledger: DeltaTable
     private: bool
     sample: Sample
+    proofs: Proofs
 
     def findings(self) -> Iterator[Finding]:
         statuses = file_status.statuses(self.at, self.name)
         every = self._entries(statuses)
-        entries = {key: entry for key, entry in every.items() if self.sample.has(self.name, entry["path"])}
+        self._places = self._moved(statuses)
+        definition = [self.table.fingerprint, tables.table_id(self.ledger)]
+        proved = ProvedFiles(self.proofs, self.name, definition, self.bronze, every, self._places)
+        entries = {key: one for key, one in every.items() if key not in proved.keys and self._is_chosen(one)}
         copies = of_chunks(self.ledger, sorted({entry["chunk"] for entry in entries.values()}))
         self._definitions = self._former_definitions()
-        self._places = self._moved(statuses)
         result = _Result(total=len(every), compared=len(entries))
-        for key, blocks in self._stored(entries, whole=len(entries) == len(every)):
+        for key, blocks in self._stored({*entries}, whole=len(entries) == len(every)):
             entry = entries.pop(key, None)
             if entry is None:
                 continue  # rows of no file: that is a finding of its own
             self._compare_file(entry, copies, blocks, result)
         for entry in entries.values():
             self._compare_file(entry, copies, iter(()), result)
-        yield from self._reported(result)
+        if result.wrong:
+            self.proofs.forget("bronze", self.name)
+        else:
+            proved.keep(result.proved)
+        yield from self._reported(result, proved.proof)
 
-    def _entries(self, statuses: pa.Table) -> dict[tuple[int, str], Entry]:
+    def _is_chosen(self, entry: Entry) -> bool:
+        return self.sample.whole or self.sample.has(self.name, entry["path"])
+
+    def _entries(self, statuses: pa.Table) -> dict[Key, Entry]:
         """Files that rows of the table are of, by ledger batch and path."""
         line = offsets.lineage(self.bronze)
         offset = offsets.committed_offset(self.bronze, offsets.app_id("bronze", self.name, self.ledger), line).offset
@@ -179,9 +195,7 @@ class _Table:
 
     # --- rows of the table -------------------------------------------------------------------------------------------
 
-    def _stored(
-        self, entries: Collection[tuple[int, str]], *, whole: bool
-    ) -> Iterator[tuple[tuple[int, str], Iterator[pa.RecordBatch]]]:
+    def _stored(self, entries: Collection[Key], *, whole: bool) -> Iterator[tuple[Key, Iterator[pa.RecordBatch]]]:
         """Rows of the table by ledger batch and file, in the order of their records.
 
         Args:
@@ -193,11 +207,11 @@ class _Table:
         schema = pa.schema([rows.schema.field(name) for name in columns])
         few = tables.rows(self.bronze) <= IN_MEMORY
         if not whole:
-            parts = _rows_of(rows, columns, entries)
+            parts = rows_of_files(rows, columns, entries)
             rows = pa.RecordBatchReader.from_batches(schema, (part.cast(schema) for part in parts))
         elif few:
             rows = rows.to_table(columns)
-        batches = chain.from_iterable(map(_by_file, _sorted(rows, columns, in_memory=few)))
+        batches = chain.from_iterable(map(by_file, _sorted(rows, columns, in_memory=few)))
         for (chunk, path), group in groupby(batches, key=itemgetter(0)):
             yield (chunk, layout.canonical(path or "")), (batch for _, batch in group)
 
@@ -244,6 +258,8 @@ class _Table:
         for column, count in found.unsaid.items():
             result.unsaid[column] = result.unsaid.get(column, 0) + count
         self._settle(entry, found, reader, result)
+        if not (times or found.any or any(found.unsaid.values())):
+            result.proved.add((entry["chunk"], path))
         if not found.any:
             self._note_times(path, times, result)
 
@@ -314,7 +330,7 @@ class _Table:
 
     # --- what is told ------------------------------------------------------------------------------------------------
 
-    def _reported(self, result: _Result) -> Iterator[Finding]:
+    def _reported(self, result: _Result, before: Proof | None) -> Iterator[Finding]:
         yield from result.wrong[:SHOWN]
         if len(result.wrong) > SHOWN:
             more = f"so are the rows of {files(len(result.wrong) - SHOWN)} more"
@@ -326,8 +342,9 @@ class _Table:
             if count:
                 yield Finding("unseen", self.name, f"{count:,} values of {column}: the second reader cannot tell them")
         if left := result.total - result.compared:
-            what = f"the values of {left:,} of {files(result.total)}, as {self.sample} is compared"
-            yield Finding("unseen", self.name, what)
+            why = f"as {self.sample} is compared" if before is None else str(before)
+            what = f"the values of {left:,} of {files(result.total)}, {why}"
+            yield Finding("unseen", self.name, what, reason="" if before is None else "proved-before")
         if result.files and not result.wrong:
             unsaid = sum(result.unsaid.values())
             whole = result.compared == result.total
@@ -365,29 +382,3 @@ def _sorted(rows: Any, columns: list[str], *, in_memory: bool) -> Iterator[pa.Re
         quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
         found = engine.sql(f"SELECT {quoted} FROM bronze ORDER BY {', '.join(order)}")
         yield from found.to_arrow_reader(BLOCK)
-
-
-def _rows_of(rows: Any, columns: list[str], entries: Collection[tuple[int, str]]) -> Iterator[pa.RecordBatch]:
-    """Rows of some files alone; data files without rows of their ledger batches are not opened."""
-    chunks, paths = sorted({chunk for chunk, _ in entries}), {path for _, path in entries}
-    for batch in rows.to_batches(columns=columns, filter=pc.field("_chunk").isin(chunks)) if chunks else ():
-        its = batch.column("source_file").dictionary_encode()
-        wanted = [layout.canonical(path or "") in paths for path in its.dictionary.to_pylist()]
-        mask = pc.take(pa.array(wanted, pa.bool_()), its.indices)
-        yield batch.filter(pc.fill_null(mask, False))
-
-
-def _by_file(batch: pa.RecordBatch) -> Iterator[tuple[tuple[int, str | None], pa.RecordBatch]]:
-    """Parts of a sorted batch that are of one ledger batch and file."""
-    chunks, paths = batch.column("_chunk"), batch.column("source_file")
-    first = 0
-    while first < batch.num_rows:
-        key = chunks[first].as_py(), paths[first].as_py()
-        rest = batch.slice(first)
-        same = pc.and_(
-            pc.equal(rest.column("_chunk"), chunks[first]), pc.equal(rest.column("source_file"), paths[first])
-        )
-        ends = pc.index(pc.fill_null(same, False), False).as_py()
-        count = rest.num_rows if ends < 0 else max(ends, 1)
-        yield key, rest.slice(0, count)
-        first += count

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from datetime import date
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from pyarrow import parquet
 
 from sluicegate.flow.finding import Finding
 from sluicegate.flow.sample import Sample
@@ -80,7 +83,17 @@ silver:
       a: {sql: "SELECT id, n FROM STREAM(things)"}
       b: {sql: "SELECT id, n FROM STREAM(others)"}
   keyed: {sql: "SELECT id, n FROM STREAM(things)", keys: [id]}
+gold:
+  total: {sql: "SELECT n % 20 AS k, SUM(n) AS n FROM plain GROUP BY n % 20"}
 """
+PLAIN = """
+name: heart_rate
+bronze:
+  things: {path: "${landing}/things", format: json, schemaHints: "id BIGINT, n BIGINT"}
+silver:
+  plain: {sql: "SELECT id, n * 2 AS n FROM STREAM(things)"}
+"""
+BEFORE = ("unseen", "proved-before")
 
 
 def silver_of(spark: SparkSession, workspace: Workspace, sample: Sample) -> dict[str, list[tuple[str, str]]]:
@@ -91,6 +104,7 @@ def silver_of(spark: SparkSession, workspace: Workspace, sample: Sample) -> dict
     return told
 
 
+@pytest.mark.release
 def test_a_sample_of_silver_compares_some_records_and_says_how_many_it_does_not(
     spark: SparkSession, workspace: Workspace
 ) -> None:
@@ -112,6 +126,128 @@ def test_a_sample_of_silver_compares_some_records_and_says_how_many_it_does_not(
     uri = workspace.uri("plain")
     rows = DeltaTable(uri).to_pyarrow_table()
     rewritten(uri, with_value(rows, 0, "n", -1))
-    days = [Sample(40, date.fromordinal(day)) for day in range(740_000, 740_006)]
+    days = [Sample(60, date.fromordinal(day)) for day in range(740_000, 740_003)]
     kinds = [silver_of(spark, workspace, sample)["plain"][-1][0] for sample in days]
     assert set(kinds) == {"wrong", "proved"}
+
+
+def since_last(spark: SparkSession, workspace: Workspace) -> dict[str, list[tuple[str, str, str]]]:
+    """Kinds, reasons and sentences of what a verification since the last one finds in silver and gold, by table."""
+    pipeline, at = workspace.definition, workspace.lake
+    proofs = verification.proofs_of(pipeline, Sample(), since_last=True)
+    found = [
+        *silver_verify.prove(spark, pipeline, at, proofs=proofs),
+        *gold_verify.prove(spark, pipeline, at, proofs=proofs),
+    ]
+    verification.forget_wrong(pipeline, found, proofs)
+    told: dict[str, list[tuple[str, str, str]]] = {}
+    for one in found:
+        told.setdefault(one.table, []).append((one.kind, one.reason, one.what))
+    return told
+
+
+def kinds(told: dict[str, list[tuple[str, str, str]]]) -> dict[str, list[tuple[str, str]]]:
+    return {table: [one[:2] for one in found] for table, found in told.items()}
+
+
+@pytest.mark.release
+def test_a_verification_since_the_last_one_compares_what_came_and_what_changed(
+    spark: SparkSession, workspace: Workspace
+) -> None:
+    workspace.define(SILVER)
+    workspace.land("things/1.json", [{"id": number, "n": number} for number in range(60)])
+    workspace.land("others/1.json", [{"id": 1, "n": 1}])
+    workspace.run(spark)
+    every = ("plain", "both", "keyed", "total")
+    assert kinds(since_last(spark, workspace)) == {table: [("proved", "")] for table in every}
+    assert kinds(since_last(spark, workspace)) == {table: [BEFORE] for table in every}
+
+    workspace.land("things/2.json", [{"id": 100, "n": 1}, {"id": 101, "n": 99}, {"id": 3, "n": 1}])
+    workspace.run(spark)
+    told = since_last(spark, workspace)
+    some = [BEFORE, ("proved", "")]
+    assert kinds(told) == {"plain": some, "both": some, "keyed": [("proved", "")], "total": [("proved", "")]}
+    assert told["plain"][0][2].startswith("the rows of 60 of 63 records, proved at version ")
+    assert told["plain"][1][2].startswith("each row of the records that came or changed since version ")
+    assert told["both"][0][2].startswith("the rows of 61 of 64 records, proved at version ")
+
+    uri = workspace.uri("plain")
+    rows = DeltaTable(uri).to_pyarrow_table()
+    workspace.land("things/3.json", [{"id": 200, "n": 7}])
+    workspace.run(spark)
+    DeltaTable(uri).update({"n": "15"}, predicate="id = 200")
+    told = since_last(spark, workspace)
+    assert kinds(told)["plain"] == [BEFORE, ("wrong", "")]
+    assert "1 has other values" in told["plain"][1][2]
+    DeltaTable(uri).update({"n": "14"}, predicate="id = 200")
+    assert kinds(since_last(spark, workspace))["plain"] == [("proved", "")]  # nothing is remembered of a wrong table
+
+    aside = workspace.uri("plain_quarantine")
+    DeltaTable(aside).delete("id = 59")
+    assert kinds(since_last(spark, workspace))["plain"] == [BEFORE, ("wrong", "")]
+    rewritten(uri, rows.filter(pc.not_equal(rows["id"], 1)))  # a record that has been proved long ago is lost
+    told = since_last(spark, workspace)
+    assert kinds(told)["plain"][-1] == ("wrong", "")
+    assert "that should be there" in told["plain"][-1][2]
+
+
+@pytest.mark.release
+def test_silver_that_was_changed_in_place_or_restored_is_compared_as_a_whole(
+    spark: SparkSession, workspace: Workspace
+) -> None:
+    workspace.define(SILVER)
+    workspace.land("things/1.json", [{"id": number, "n": number} for number in range(20)])
+    workspace.land("others/1.json", [{"id": 1, "n": 1}])
+    workspace.run(spark)
+    since_last(spark, workspace)
+    uri = workspace.uri("plain")
+    workspace.land("things/2.json", [{"id": 100, "n": 1}])
+    workspace.run(spark)
+    [old] = DeltaTable(uri, version=0).file_uris()
+    there = parquet.read_table(old)
+    parquet.write_table(with_value(there, 0, "n", -1), old)
+    told = since_last(spark, workspace)
+    assert [one[0] for one in told["plain"]] == ["wrong"]
+    assert "1 has other values" in told["plain"][0][2]
+    parquet.write_table(there, old)
+    assert kinds(since_last(spark, workspace))["plain"] == [("proved", "")]
+    assert kinds(since_last(spark, workspace))["plain"] == [BEFORE]
+    DeltaTable(uri).optimize.compact()
+    [new] = DeltaTable(uri).file_uris()
+    there = parquet.read_table(new)
+    parquet.write_table(with_value(there, 0, "n", -1), new)  # a row that was proved, in a file that was not
+    assert [one[0] for one in since_last(spark, workspace)["plain"]] == ["wrong"]
+    parquet.write_table(there, new)
+    assert kinds(since_last(spark, workspace))["plain"] == [("proved", "")]
+    DeltaTable(uri).restore(0)
+    workspace.run(spark)
+    assert kinds(since_last(spark, workspace))["plain"] == [("proved", "")]
+
+
+def test_silver_is_compared_by_sample_or_since_the_last_time_and_damage_in_new_and_old_files_is_found(
+    spark: SparkSession, workspace: Workspace
+) -> None:
+    workspace.define(PLAIN)
+    workspace.land("things/1.json", [{"id": number, "n": number} for number in range(60)])
+    workspace.run(spark)
+    (kind, unseen), (proved, what) = silver_of(spark, workspace, Sample(40, date.fromordinal(740_000)))["plain"]
+    assert (kind, proved) == ("unseen", "proved")
+    assert unseen.endswith(" of 60 records, as a sample of 40 % is compared")
+    assert what.startswith("each row of the records in a sample of 40 % is what")
+    assert kinds(since_last(spark, workspace)) == {"plain": [("proved", "")]}
+    assert kinds(since_last(spark, workspace)) == {"plain": [BEFORE]}
+
+    workspace.land("things/2.json", [{"id": 100, "n": 1}])
+    workspace.run(spark)
+    uri = workspace.uri("plain")
+    [old] = DeltaTable(uri, version=0).file_uris()
+    [new] = {*DeltaTable(uri).file_uris()} - {old}
+    whole = Path(new).read_bytes()
+    parquet.write_table(with_value(parquet.read_table(new), 0, "n", -1), new)
+    told = since_last(spark, workspace)["plain"]
+    assert [one[:2] for one in told] == [BEFORE, ("wrong", "")]
+    assert told[0][2].startswith("the rows of 60 of 61 records, proved at version 0")
+    Path(new).write_bytes(whole)
+    assert kinds(since_last(spark, workspace)) == {"plain": [("proved", "")]}
+    parquet.write_table(with_value(parquet.read_table(old), 0, "n", -1), old)
+    assert kinds(since_last(spark, workspace)) == {"plain": [("wrong", "")]}

@@ -56,6 +56,8 @@ class Maintenance(PipelineJob):
 class Verification(PipelineJob):
     """Runs ``spark_jobs/tools/verify.py``, always: it looks for what nobody expects.
 
+    It compares what came or changed since the last verification, or a sample, unless the param ``whole`` is set.
+
     Args:
         percent: share of files, records and rows that is compared.
         kwargs: what PipelineJob takes, but for the job.
@@ -63,7 +65,9 @@ class Verification(PipelineJob):
 
     def __init__(self, *, percent: float = 100, **kwargs: Any) -> None:
         super().__init__(job="verify", **kwargs)
-        self.application_args = [*(self.application_args or ()), f"--sample={percent:g}"]
+        part = "--since-last" if percent >= 100 else f"--sample={percent:g}"
+        chosen = f"{{{{ '--sample=100' if params.whole else '{part}' }}}}"
+        self.application_args = [*(self.application_args or ()), chosen]
 
     def _idle(self, pipeline: Pipeline, request: object) -> str:
         return ""

@@ -7,9 +7,11 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from deltalake import DeltaTable
 from typer.testing import CliRunner
 
 from sluicegate import api
@@ -17,8 +19,11 @@ from sluicegate.cli import app
 from sluicegate.console import program
 from sluicegate.errors import NotVerified
 from sluicegate.flow.finding import Finding
+from sluicegate.flow.proofs import TARGET
 from sluicegate.flow.report import ERROR, FINDING, REPORT, RunReport
+from sluicegate.flow.sample import Sample
 from sluicegate.jobs import verify
+from sluicegate.lake.proved_state import ProvedState
 from sluicegate.run import verification
 from sluicegate.run.verification import BY_IDENTITY, NO_SOURCE
 from sluicegate.spark import configuration, java, submit
@@ -79,14 +84,20 @@ def test_its_task_submits_the_job_though_nothing_waits(proved: Workspace, monkey
     program = proved.folder / "spark-submit"
     program.write_text(f'#!/bin/sh\necho "$@" > {proved.folder}/arguments\n')
     program.chmod(0o755)
-    task: Any = dags(proved)["heart_rate_verify"].task_dict["verify"]
-    task._spark_binary = str(program)
-    context = context_of(task)
-    task.render_template_fields(context)
-    task.execute(context)
-    arguments = (proved.folder / "arguments").read_text()
-    assert f"{submit.job_file('verify')} --pipeline heart_rate " in arguments
-    assert arguments.rstrip().endswith("--sample=10")
+
+    def submitted(**form: bool) -> str:
+        task: Any = dags(proved)["heart_rate_verify"].task_dict["verify"]
+        task._spark_binary = str(program)
+        context = context_of(task, "manual", form)
+        task.render_template_fields(context)
+        task.execute(context)
+        return (proved.folder / "arguments").read_text().rstrip()
+
+    assert f"{submit.job_file('verify')} --pipeline heart_rate " in submitted()
+    assert submitted().endswith(" --sample=10")
+    proved.edit("pipeline.yaml", ", sample: 10%", "")
+    assert submitted().endswith(" --since-last")
+    assert submitted(whole=True).endswith(" --sample=100")
 
 
 def places(workspace: Workspace) -> list[str]:
@@ -153,6 +164,29 @@ def test_the_command_says_no_more_than_is_proved(proved: Workspace) -> None:
     assert told["findings"][0]["mend"] == "sluicegate run heart_rate --full-refresh recordings_enriched"
     assert [(one["table"], one["version"]) for one in told["proved"]] == [("patients", 0)]
     assert "more than 0 and at most 100" in command(proved, "--verify", "--sample", "0").stderr
+
+
+def test_the_command_looks_at_what_was_not_proved_before_and_at_no_sample_of_it(proved: Workspace) -> None:
+    refused = command(proved, "--verify", "--since-last", "--sample", "10%")
+    assert refused.returncode != 0
+    assert "--since-last goes without --sample" in refused.stderr
+    asked: list[Any] = []
+    found = api.verify(proved.definition, spark=False, since_last=True, tell=asked.append)
+    assert {one.kind for one in found} == {"behind", "unseen", "proved"}
+
+
+def test_a_table_of_which_something_is_wrong_is_not_remembered_as_proved(proved: Workspace) -> None:
+    proofs = verification.proofs_of(proved.definition, Sample(), since_last=True)
+    records(proved, "recordings_enriched_quarantine", [3])
+    paths = {}
+    for layer, name in (("bronze", "patients_bronze"), ("silver", "recordings_enriched")):
+        state = ProvedState.of(DeltaTable(proved.uri(name)))
+        assert state is not None
+        proofs.keep(layer, name, "", {TARGET: state}, None)
+        paths[name] = Path(proved.lake.proof(layer, name))
+    assert all(path.exists() for path in paths.values())
+    api.verify(proved.definition, spark=False)
+    assert {name for name, path in paths.items() if path.exists()} == {"patients_bronze"}
 
 
 def test_what_the_job_finds_in_gold_is_told_with_the_rest(proved: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:

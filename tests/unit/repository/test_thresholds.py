@@ -41,6 +41,8 @@ CROSSED: dict[str, str] = {
     "bronze.text.text_decoder.DEEPEST": "tests/unit/bronze/text/test_text_decoder.py::"
     "test_json_of_more_than_DEEPEST_levels_is_corrupt",
     "airflow.page.forms.LONGEST": "tests/unit/airflow/page/test_app.py::test_what_is_no_form_of_the_page_is_refused",
+    "flow.proofs.WHOLE_AFTER": "tests/unit/witness/test_proved_files.py::"
+    "test_a_proof_that_may_not_hold_any_more_is_void",
     "witness.comparison.AHEAD": "tests/unit/witness/test_landed_files.py::"
     "test_up_to_AHEAD_missing_records_are_told_apart_from_changed_ones",
     "witness.comparison.HELD": "tests/unit/witness/test_landed_files.py::"
@@ -241,6 +243,7 @@ EXEMPT = {
     "monitor.views.source.PATIENCE": TIME,
     "monitor.views.source.REST": TIME,
     "monitor.views.source.UNSEEN_FOR": TIME,
+    "flow.proofs.FORM": SHAPE,
     "flow.sample.STEP": SHAPE,
     "frames.compare.PARTS": SHAPE,
     "silver.sampled_records.PARTS": SHAPE,

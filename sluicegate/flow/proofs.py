@@ -1,0 +1,152 @@
+"""What the last verification has proved of each table, so that the next one compares what came or changed since.
+
+It is a file of its own for each table in the lake's ``_state``. A proof is void once the definition, the version of
+this program, or the table's history is another one, and a week after all of the table was last compared: what changed
+without any trace (a disk that returns other bytes) is found then.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from sluicegate.console import silent
+from sluicegate.lake.proved_state import ProvedState
+from sluicegate.storage import durable, filesystems
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+    from sluicegate.lake.layout import Lake
+
+# Days after which a table is compared as a whole again.
+WHOLE_AFTER = 7
+
+# Form of the files. One with another number is not read.
+FORM = 1
+
+TARGET = "table"
+"""Name of the state of the table itself, in a proof that also has those of others."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What was proved of one table.
+
+    Attributes:
+        definition: what identifies the definition that it was compared with.
+        whole: the day on which all of it was last compared, in UTC.
+        last: the day of the last comparison.
+        states: what it and its side tables were, by their names; its own is ``TARGET``.
+        more: further facts of its layer.
+    """
+
+    definition: str
+    whole: date
+    last: date
+    states: Mapping[str, ProvedState]
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"proved at version {self.states[TARGET].version} on {self.last} and not looked at again"
+
+
+class Proofs:
+    """Proofs of the tables of a pipeline.
+
+    Args:
+        at: the lake.
+        since_last: whether a verification compares what came or changed since the last one.
+        keeps: whether what it proves is recorded: not by one that compares a sample.
+        tell: takes a line if that cannot be written.
+    """
+
+    def __init__(
+        self, at: Lake, *, since_last: bool = False, keeps: bool = True, tell: Callable[[str], None] = silent
+    ) -> None:
+        self._at, self._since_last, self._keeps, self._tell = at, since_last, keeps, tell
+        self._today = datetime.now(UTC).date()
+
+    @property
+    def used(self) -> bool:
+        """Whether proofs are read or recorded at all."""
+        return self._since_last or self._keeps
+
+    def last(self, layer: str, name: str, definition: Any) -> Proof | None:
+        """The last proof of a table by a definition; None without one that holds, or if all is to be compared.
+
+        Raises:
+            OSError: the store cannot be reached.
+        """
+        if not self._since_last:
+            return None
+        try:
+            fs, path = filesystems.opened(self._at.proof(layer, name))
+            fs.invalidate_cache(path)
+            proof = _proof(json.loads(fs.cat_file(path)))
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return None
+        fresh = proof is not None and 0 <= (self._today - proof.whole).days < WHOLE_AFTER
+        return proof if fresh and proof is not None and proof.definition == _text(definition) else None
+
+    def keep(
+        self,
+        layer: str,
+        name: str,
+        definition: Any,
+        states: Mapping[str, ProvedState],
+        former: Proof | None,
+        more: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Records that a table has been proved.
+
+        Args:
+            layer: its layer.
+            name: its name.
+            definition: what identifies its definition.
+            states: what it and its side tables were before they were compared.
+            former: the proof that the rest was left out by; None if all was compared.
+            more: further facts.
+        """
+        if not self._keeps:
+            return
+        whole = former.whole if former is not None else self._today
+        facts = {
+            "form": FORM, "by": version("sluicegate"), "definition": _text(definition), "whole": whole.isoformat(),
+            "last": self._today.isoformat(), "states": {key: state.as_dict() for key, state in states.items()},
+            "more": dict(more or {}),
+        }  # fmt: skip
+        try:
+            durable.write(self._at.proof(layer, name), json.dumps(facts, separators=(",", ":")))
+        except OSError as error:
+            self._tell(f"  the proof of {name} cannot be recorded, so the next one is whole: {error.strerror or error}")
+
+    def forget(self, layer: str, name: str) -> None:
+        """Removes what was recorded of a table, as of one of which something is wrong."""
+        with suppress(OSError):
+            fs, path = filesystems.opened(self._at.proof(layer, name))
+            fs.rm_file(path)
+
+
+def states_of(opened: Mapping[str, DeltaTable]) -> dict[str, ProvedState] | None:
+    """States of some tables by their names; None if one does not tell what changes."""
+    found = {name: ProvedState.of(table) for name, table in opened.items()}
+    known = {name: state for name, state in found.items() if state is not None}
+    return known if len(known) == len(found) else None
+
+
+def _proof(facts: Mapping[str, Any]) -> Proof | None:
+    if (facts["form"], facts["by"]) != (FORM, version("sluicegate")):
+        return None
+    whole, last = (date.fromisoformat(facts[name]) for name in ("whole", "last"))
+    states = {name: ProvedState.from_dict(one) for name, one in facts["states"].items()}
+    return Proof(facts["definition"], whole, last, states, facts["more"])
+
+
+def _text(definition: Any) -> str:
+    return json.dumps(definition, sort_keys=True, default=str)

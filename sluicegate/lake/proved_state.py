@@ -1,0 +1,105 @@
+"""What a table was when it was proved: its version, which commit that was, and size and time of each data file.
+
+Delta never changes a data file. So rows in files that are as they were, in a log that has the commit which was proved,
+are the rows that were proved. Others are in files that were not there, whoever wrote these; and rows that are there no
+more are in the change feed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from sluicegate.lake import commit_identity, layout, offsets, tables
+from sluicegate.storage import filesystems, listings
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+Facts = tuple[int, int]
+"""Size of a file, and when it was changed, in microseconds since 1970 UTC."""
+
+
+@dataclass(frozen=True)
+class ProvedState:
+    """State of a table when it was proved.
+
+    Attributes:
+        table_id: its id; a table that was made again has another.
+        version: its version.
+        identity: identity of the commit of that version.
+        restores: each RESTORE of it up to then.
+        files: size and time of each of its data files, by their paths in the log.
+    """
+
+    table_id: str
+    version: int
+    identity: str
+    restores: list[list[int | None]]
+    files: Mapping[str, Facts]
+
+    @classmethod
+    def of(cls, table: DeltaTable) -> ProvedState | None:
+        """State of a table; None where it would not tell what changes.
+
+        That is where rows are not in data files alone, or under other names, or if the log has no more of the commit.
+
+        Raises:
+            OSError: the store cannot be reached.
+        """
+        identity = commit_identity.identity(layout.address(table.table_uri), table.version())
+        protocol = table.protocol()
+        others = {"deletionVectors", "columnMapping"} & {*(protocol.reader_features or ())}
+        if identity is None or others or protocol.min_reader_version == 2:
+            return None
+        there = _listed(table)
+        files = {path: there.get(path) for path in tables.statistics(table, "path")["path"].to_pylist()}
+        known = {path: facts for path, facts in files.items() if facts is not None}
+        if len(known) < len(files):  # a clone has files of other tables
+            return None
+        return cls(tables.table_id(table), table.version(), identity, offsets.lineage(table).facts(), known)
+
+    def is_history_of(self, table: DeltaTable) -> bool:
+        """Whether a table went on from this state: it is the same, has the commit, and was not restored since.
+
+        Raises:
+            OSError: the store cannot be reached.
+        """
+        if tables.table_id(table) != self.table_id or table.version() < self.version:
+            return False
+        if commit_identity.identity(layout.address(table.table_uri), self.version) != self.identity:
+            return False
+        return offsets.lineage(table).facts() == self.restores
+
+    def new_files(self, now: ProvedState) -> list[str] | None:
+        """Data files that the table has in a later state and did not have; None if one was changed in place.
+
+        Rows that a later commit has copied from a file are in new files. So it does not matter what that file is now.
+        """
+        if any(self.files[path] != facts for path, facts in now.files.items() if path in self.files):
+            return None
+        return sorted(now.files.keys() - self.files.keys())
+
+    def as_dict(self) -> dict[str, Any]:
+        """For a file."""
+        return {**self.__dict__, "files": {path: list(facts) for path, facts in self.files.items()}}
+
+    @classmethod
+    def from_dict(cls, facts: Mapping[str, Any]) -> ProvedState:
+        """State as ``as_dict`` has written it."""
+        return cls(**{**facts, "files": {path: (size, time) for path, (size, time) in facts["files"].items()}})
+
+
+def _listed(table: DeltaTable) -> dict[str, Facts]:
+    """Size and time of each file in a table's folder, by its path as the log of a table has it."""
+    address = layout.address(table.table_uri)
+    fs, folder = filesystems.opened(address)
+    listed = listings.files(address)
+    root = f"{filesystems.uri(fs, folder).rstrip('/')}/"
+    times = listed["modification_time"].cast("int64").to_pylist()
+    facts = zip(listed["path"].to_pylist(), listed["size"].to_pylist(), times, strict=True)
+    there = {path.removeprefix(root): (size, time) for path, size, time in facts}
+    logged = tables.statistics(table, "path")["path"].to_pylist()
+    return {**there, **{path: there[unquote(path)] for path in logged if path not in there and unquote(path) in there}}

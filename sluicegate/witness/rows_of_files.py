@@ -1,0 +1,40 @@
+"""Rows of a bronze table by the landed files that they were read from."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sluicegate.lake import layout
+
+if TYPE_CHECKING:
+    from sluicegate.witness.proved_files import Key
+
+
+def rows_of_files(rows: Any, columns: list[str], entries: Collection[Key]) -> Iterator[pa.RecordBatch]:
+    """Rows of some files alone; data files without rows of their ledger batches are not opened."""
+    chunks, paths = sorted({chunk for chunk, _ in entries}), {path for _, path in entries}
+    for batch in rows.to_batches(columns=columns, filter=pc.field("_chunk").isin(chunks)) if chunks else ():
+        its = batch.column("source_file").dictionary_encode()
+        wanted = [layout.canonical(path or "") in paths for path in its.dictionary.to_pylist()]
+        mask = pc.take(pa.array(wanted, pa.bool_()), its.indices)
+        yield batch.filter(pc.fill_null(mask, False))
+
+
+def by_file(batch: pa.RecordBatch) -> Iterator[tuple[tuple[int, str | None], pa.RecordBatch]]:
+    """Parts of a sorted batch that are of one ledger batch and file."""
+    chunks, paths = batch.column("_chunk"), batch.column("source_file")
+    first = 0
+    while first < batch.num_rows:
+        key = chunks[first].as_py(), paths[first].as_py()
+        rest = batch.slice(first)
+        same = pc.and_(
+            pc.equal(rest.column("_chunk"), chunks[first]), pc.equal(rest.column("source_file"), paths[first])
+        )
+        ends = pc.index(pc.fill_null(same, False), False).as_py()
+        count = rest.num_rows if ends < 0 else max(ends, 1)
+        yield key, rest.slice(0, count)
+        first += count
