@@ -96,6 +96,18 @@ silver:
 BEFORE = ("unseen", "proved-before")
 
 
+def damaged(path: str) -> bytes:
+    """Changes a value in a data file in place, with its checksum of Hadoop, by which Spark would not read it at all.
+
+    Returns:
+        what it was.
+    """
+    before, rows = Path(path).read_bytes(), parquet.read_table(path)
+    parquet.write_table(with_value(rows, 0, "n", -1), path)
+    Path(path).with_name(f".{Path(path).name}.crc").unlink(missing_ok=True)
+    return before
+
+
 def silver_of(spark: SparkSession, workspace: Workspace, sample: Sample) -> dict[str, list[tuple[str, str]]]:
     """Kinds and sentences of what a sample of silver is found to be, by table."""
     told: dict[str, list[tuple[str, str]]] = {}
@@ -204,20 +216,18 @@ def test_silver_that_was_changed_in_place_or_restored_is_compared_as_a_whole(
     workspace.land("things/2.json", [{"id": 100, "n": 1}])
     workspace.run(spark)
     [old] = DeltaTable(uri, version=0).file_uris()
-    there = parquet.read_table(old)
-    parquet.write_table(with_value(there, 0, "n", -1), old)
+    whole = damaged(old)
     told = since_last(spark, workspace)
     assert [one[0] for one in told["plain"]] == ["wrong"]
     assert "1 has other values" in told["plain"][0][2]
-    parquet.write_table(there, old)
+    Path(old).write_bytes(whole)
     assert kinds(since_last(spark, workspace))["plain"] == [("proved", "")]
     assert kinds(since_last(spark, workspace))["plain"] == [BEFORE]
     DeltaTable(uri).optimize.compact()
     [new] = DeltaTable(uri).file_uris()
-    there = parquet.read_table(new)
-    parquet.write_table(with_value(there, 0, "n", -1), new)  # a row that was proved, in a file that was not
+    whole = damaged(new)  # a row that was proved, in a file that was not
     assert [one[0] for one in since_last(spark, workspace)["plain"]] == ["wrong"]
-    parquet.write_table(there, new)
+    Path(new).write_bytes(whole)
     assert kinds(since_last(spark, workspace))["plain"] == [("proved", "")]
     DeltaTable(uri).restore(0)
     workspace.run(spark)
@@ -242,12 +252,11 @@ def test_silver_is_compared_by_sample_or_since_the_last_time_and_damage_in_new_a
     uri = workspace.uri("plain")
     [old] = DeltaTable(uri, version=0).file_uris()
     [new] = {*DeltaTable(uri).file_uris()} - {old}
-    whole = Path(new).read_bytes()
-    parquet.write_table(with_value(parquet.read_table(new), 0, "n", -1), new)
+    whole = damaged(new)
     told = since_last(spark, workspace)["plain"]
     assert [one[:2] for one in told] == [BEFORE, ("wrong", "")]
     assert told[0][2].startswith("the rows of 60 of 61 records, proved at version 0")
     Path(new).write_bytes(whole)
     assert kinds(since_last(spark, workspace)) == {"plain": [("proved", "")]}
-    parquet.write_table(with_value(parquet.read_table(old), 0, "n", -1), old)
+    damaged(old)
     assert kinds(since_last(spark, workspace)) == {"plain": [("wrong", "")]}
