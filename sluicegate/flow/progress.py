@@ -178,7 +178,7 @@ def _why_held(flow: Flow, last: log.Commit, opened: Tables, *, idle: bool) -> st
 
 def _no_source(flow: Flow) -> str:
     if not flow.rebuildable:
-        return "nothing has landed yet"
+        return "nothing has been read yet"
     return f"{' and '.join(map(name_of, flow.sources))} has no rows yet"
 
 

@@ -76,7 +76,7 @@ def test_a_table_that_is_not_there_is_told_with_what_waits_for_it(things: Worksp
     taken_in(things, "total", [1])
     assert waits(things) == {}
     states = [table.state for table in status.status(things.definition, things.settings).tables]
-    assert states == ["nothing has landed yet", *["up to date"] * 3]  # of bronze there is no ledger here
+    assert states == ["nothing has been read yet", *["up to date"] * 3]  # of bronze there is no ledger here
 
 
 def test_what_came_after_a_mark_is_counted(things: Workspace) -> None:

@@ -222,7 +222,7 @@ class TestCasts:
             ("CASE WHEN b AND d THEN e END AND CAST(a AS INT) > 5",
              "CASE WHEN b AND d THEN e END AND ((C > 5) OR ((C > 5) IS NULL AND (F)))"),
             ("CAST(a AS INT) IS NOT NULL AND d", "((C IS NOT NULL) OR (F)) AND d"),
-            ("COALESCE(CAST(a AS INT), 0) > 5", "(COALESCE(C, 0) > 5) OR (F)"),
+            ("COALESCE(CAST(a AS INT), 0) > 5", "((COALESCE(C, 0) > 5) OR (F))"),
             ("COALESCE(b, CAST(a AS INT)) > 5",
              "((COALESCE(b, C) > 5) OR (CASE WHEN COALESCE(b) IS NOT NULL THEN false ELSE F END))"),
             ("EXTRACT(YEAR FROM CAST(a AS INT)) = 2024",
