@@ -174,9 +174,8 @@ class Pending:
             parts.append(f"comments or properties of {', '.join(described)}")
         if behind:
             parts.append(f"{', '.join(behind)} {'is' if len(behind) == 1 else 'are'} behind")
-        if self.nothing:  # else what is read now may well be what they wait for
-            waiting = [t for t in self.tables if t.progress.kind == "blocked" and not t.settling]
-            parts += [f"{t.table} waits: {t.progress.why}" for t in waiting]
+        if self.nothing and not self.settling:  # else what is read, now or soon, may well be what they wait for
+            parts += [f"{t.table} waits: {t.progress.why}" for t in self.tables if t.progress.kind == "blocked"]
         if self.settling:
             parts.append(f"{files_(self.settling)} still settling")
         failed = sum(table.failed for table in self.tables)
