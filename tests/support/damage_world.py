@@ -372,4 +372,7 @@ def _any(kind: pa.DataType) -> Any:
         return {field.name: _any(field.type) for field in kind}
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return "x"
-    return pa.scalar(b"x", kind).as_py() if pa.types.is_binary(kind) else pa.scalar(1).cast(kind).as_py()
+    if pa.types.is_binary(kind):
+        return b"x"
+    number = pa.scalar(1, pa.int32() if pa.types.is_date32(kind) else pa.int64())
+    return number.cast(kind).as_py()
