@@ -231,7 +231,8 @@ class Damages:
             others = [parquet.ParquetFile(file).read() for file in self._data_files(name) if file != path]
             schema = DeltaTable(uri).schema().to_arrow()
             parts = [pa.table({one.name: part[one.name] for one in pa.schema(schema)}) for part in (rows, *others)]
-            write_deltalake(uri, pa.concat_tables(parts), mode="overwrite")
+            kinds = parts[0].schema  # a text is of one of two types, by whether its value was changed
+            write_deltalake(uri, pa.concat_tables([part.cast(kinds) for part in parts]), mode="overwrite")
             return "by a commit"
         parquet.write_table(rows, path, coerce_timestamps="us")
         path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
