@@ -16,9 +16,8 @@ from sluicegate.airflow.operators.submit import SluicegateJob
 from sluicegate.airflow.sensors.landed_files import LandedFilesSensor
 
 PIPELINE = "heart_rate"
-SETTINGS = settings_below(
-    Path(__file__).resolve().parent.parent
-)  # lake, landing and definitions are beside this folder
+# Lake, landing and definitions are beside this folder.
+SETTINGS = settings_below(Path(__file__).resolve().parent.parent)
 
 with DAG(
     dag_id="example_sequence",

@@ -2,8 +2,7 @@
 
 It is the engine that evaluates, over tables that are proved by other means. So what is proved is that a table, its
 quarantine and its set-aside records are what today's definition gives, as of the versions that the table has taken in.
-Only
-the proof is written.
+Nothing is written but what was proved.
 """
 
 from __future__ import annotations

@@ -247,8 +247,8 @@ class _Table:
         if why := why or obstructed:
             self._leave(entry, why, batches, result)
             return
-        times: list[str] = []
         columns, reader = self._columns, Files(table)
+        times: list[str] = []
         comparison = Comparison(columns, path, csv=table.format == "csv")
         try:
             found = comparison.run(reader.records(place), map(columns.plain, _timed(batches, entry, times)))

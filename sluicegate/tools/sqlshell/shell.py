@@ -112,7 +112,7 @@ def without_engine_columns(rows: pa.Table, sql: str) -> pa.Table:
         rows: what ``query`` gave.
         sql: the query.
     """
-    named = {name.name.lower() for name in _parse(sql).find_all(exp.Identifier)}
+    named = {identifier.name.lower() for identifier in _parse(sql).find_all(exp.Identifier)}
     hidden = [name for name in ENGINE_COLUMNS if name not in named]
     repeated = {f"{name}_{number}" for name in hidden for number in range(1, rows.num_columns)}  # of a joined table
     return rows.drop_columns([name for name in rows.column_names if name in {*hidden, *repeated}])
