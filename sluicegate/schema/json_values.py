@@ -8,6 +8,10 @@ one. Where the records of a ledger batch disagree about a part, it is parsed onc
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
 from sluicegate.schema import text_values, typed_values
@@ -17,6 +21,7 @@ from sluicegate.sql.types import as_ddl
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression
+    from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType
 
 # Marker of a number that is written as a text: another one in each process, so that no text that lands can have it.
@@ -33,6 +38,28 @@ _TAGGED = rf'"{NUMBER}([^"]*)"|{NUMBER}'
 
 # Corrupt-record column of from_json, for texts of another shape.
 MISFIT = "_sluicegate_misfit"
+
+
+@dataclass(frozen=True)
+class Landed:
+    """A JSON text that is to have a nested type.
+
+    Attributes:
+        raw: the text.
+        target: type of the column.
+        shape: as ``shape`` gives it.
+    """
+
+    raw: Expression
+    target: DataType
+    shape: DataType
+
+    @property
+    def written(self) -> DataType | None:
+        """Type in which a value whose JSON is the text is sure to be the landed value; None if there is none."""
+        from pyspark.sql.types import AtomicType
+
+        return None if isinstance(self.target, AtomicType) else _written_type(self.target)
 
 
 def shape(target: DataType, shown: DataType) -> DataType:
@@ -56,7 +83,7 @@ def shape(target: DataType, shown: DataType) -> DataType:
 
 
 def fit(raw: Expression, target: DataType, shape: DataType) -> Expression:
-    """Fit a JSON text to a nested type: STRUCT<value, lost BOOLEAN>, for ``of_fit``.
+    """Fit a JSON text to a nested type leaf by leaf: STRUCT<value, lost BOOLEAN>, for ``of_fit``.
 
     Args:
         raw: the text.
@@ -64,51 +91,103 @@ def fit(raw: Expression, target: DataType, shape: DataType) -> Expression:
         shape: as ``shape`` gives it.
     """
     from pyspark.sql import functions as F
-    from pyspark.sql.types import AtomicType
 
-    def both(text: Expression) -> Expression:
-        part = _of_text(text, target, shape)
-        lost = F.lit(False) if part.lost is None else part.lost
-        return F.struct(part.value.alias("value"), lost.alias("lost"))
-
-    # By way of an array, so that the text is tagged and parsed once and not for each leaf.
-    by_leaf = F.transform(F.array(tagged(raw)), both)[0]
-    if isinstance(target, AtomicType) or not _is_printed_exactly(target):
-        return by_leaf
-
-    def printed(value: Expression) -> Expression:
-        whole = F.struct(value.alias("value"), F.lit(False).alias("lost"))
-        return F.when(F.to_json(value) == raw, whole).otherwise(by_leaf)
-
-    return F.transform(F.array(F.from_json(raw, as_ddl(target))), printed)[0]
+    # By way of an array, so that the text is tagged once and not for each leaf.
+    return F.transform(F.array(tagged(raw)), lambda text: _fit_of_text(text, target, shape))[0]
 
 
-def _is_printed_exactly(target: DataType) -> bool:
-    """Whether a value of a nested type whose JSON is its landed text is sure to be the landed value.
+def with_fits(frame: DataFrame, texts: Mapping[str, Landed]) -> DataFrame:
+    """Add columns with the fits of JSON texts, as ``fit`` gives them, and columns that these are made from.
 
-    Such a value needs no look at its leaves. Leaves of other types have several values for a text, by the time zone or
-    their precision.
+    Few texts are taken apart by leaf: most are parsed as a whole to a value whose JSON is the text. Each step is a
+    projection of its own, as Spark computes no expression twice that is a column of the one before.
+
+    Args:
+        frame: records with the texts.
+        texts: texts by the names of the columns.
+    """
+    from pyspark.sql import functions as F
+
+    whole = {name: written for name, text in texts.items() if (written := text.written) is not None}
+    parsed = [F.from_json(texts[name].raw, as_ddl(kind)).alias(f"{name}_parsed") for name, kind in whole.items()]
+    is_whole = [_is_written_as(F.col(f"{name}_parsed"), texts[name].raw).alias(f"{name}_is_whole") for name in whole]
+    fits = []
+    for name, text in texts.items():
+        by_leaf = fit(text.raw, text.target, text.shape)
+        if name in whole:
+            value = typed_values.fitted(F.col(f"{name}_parsed"), whole[name], text.target)
+            by_leaf = F.when(F.col(f"{name}_is_whole"), _as_struct(value)).otherwise(by_leaf)
+        fits.append(by_leaf.alias(name))
+    return frame.select("*", *parsed).select("*", *is_whole).select("*", *fits)
+
+
+def _is_written_as(parsed: Expression, raw: Expression) -> Expression:
+    """Whether the JSON of a parsed value is the landed text, blanks and the NULLs of absent fields aside.
+
+    No leaf of such a value needs a look: each is spelled as it landed. Parsing changes no blank within a text.
+    """
+    from pyspark.sql import functions as F
+
+    def without_spaces(text: Expression) -> Expression:
+        return F.replace(text, F.lit(" "), F.lit(""))
+
+    def without_blanks(text: Expression) -> Expression:
+        return F.translate(text, " \t\r\n", "")
+
+    printed, with_nulls = F.to_json(parsed), F.to_json(parsed, {"ignoreNullFields": "false"})
+    # The first two, which spare most texts the others, are the faster ones.
+    comparisons = [
+        printed == raw,
+        without_spaces(printed) == without_spaces(raw),
+        without_blanks(printed) == without_blanks(raw),
+        without_blanks(with_nulls) == without_blanks(raw),
+    ]
+    return reduce(or_, comparisons)
+
+
+def _written_type(target: DataType) -> DataType | None:
+    """Type in which a value is parsed as a whole, if there is one for all its leaves.
+
+    Times have several values for a text, by the time zone, and stay texts. So have FLOAT and others by their precision.
     """
     from pyspark.sql.types import (
         ArrayType,
         BooleanType,
+        DateType,
         DecimalType,
         DoubleType,
         IntegralType,
         MapType,
         StringType,
+        StructField,
         StructType,
+        TimestampNTZType,
+        TimestampType,
     )
 
     match target:
         case StructType():
-            return all(_is_printed_exactly(field.dataType) for field in target)
+            kinds = {field.name: _written_type(field.dataType) for field in target}
+            fields = [StructField(name, kind) for name, kind in kinds.items() if kind is not None]
+            return StructType(fields) if len(fields) == len(target) else None
         case ArrayType():
-            return _is_printed_exactly(target.elementType)
+            kind = _written_type(target.elementType)
+            return None if kind is None else ArrayType(kind)
         case MapType():
-            return target.keyType == StringType() and _is_printed_exactly(target.valueType)
-    is_number = isinstance(target, (IntegralType, DecimalType, DoubleType))
-    return is_number or isinstance(target, BooleanType) or target == StringType()
+            kind = _written_type(target.valueType)
+            return None if kind is None or target.keyType != StringType() else MapType(StringType(), kind)
+        case IntegralType() | DecimalType() | DoubleType() | BooleanType():
+            return target
+        case DateType() | TimestampType() | TimestampNTZType():
+            return StringType()
+    return target if target == StringType() else None
+
+
+def _as_struct(fitted: Fitted) -> Expression:
+    from pyspark.sql import functions as F
+
+    lost = F.lit(False) if fitted.lost is None else F.coalesce(fitted.lost, F.lit(False))
+    return F.struct(fitted.value.alias("value"), lost.alias("lost"))
 
 
 def of_fit(fit: Expression) -> Fitted:
@@ -127,24 +206,32 @@ def without_tags(text: Expression) -> Expression:
     """A text as it was before, which may be a part of it."""
     from pyspark.sql import functions as F
 
-    return F.when(text.contains(NUMBER), F.regexp_replace(text, _TAGGED, "$1")).otherwise(text)
+    untagged = F.when(text.startswith(NUMBER), F.substr(text, F.lit(len(NUMBER) + 1)))
+    return untagged.when(text.contains(NUMBER), F.regexp_replace(text, _TAGGED, "$1")).otherwise(text)
 
 
 def _of_text(text: Expression, target: DataType, shape: DataType) -> Fitted:
     """Fits a tagged text to a type, parsed to a shape."""
+    from pyspark.sql.types import StringType
+
+    return _leaf(text, target) if isinstance(shape, StringType) else of_fit(_fit_of_text(text, target, shape))
+
+
+def _fit_of_text(text: Expression, target: DataType, shape: DataType) -> Expression:
+    """Fits a tagged text as ``_of_text`` does, in one expression: STRUCT<value, lost BOOLEAN>."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StringType
 
     if isinstance(shape, StringType):
-        return _leaf(text, target)
+        return _as_struct(_leaf(text, target))
 
     def both(parsed: Expression) -> Expression:
         part = typed_values.fitted(parsed["v"], shape, target, _leaf)
-        lost = parsed[MISFIT].isNotNull() | (text.isNotNull() & parsed["v"].isNull())
-        lost = lost if part.lost is None else lost | part.lost
-        return F.struct(part.value.alias("value"), F.coalesce(lost, F.lit(False)).alias("lost"))
+        misfit = parsed[MISFIT].isNotNull() | (text.isNotNull() & parsed["v"].isNull())
+        return _as_struct(Fitted(part.value, any_of([misfit, part.lost])))
 
-    return of_fit(F.transform(F.array(_parsed(text, shape)), both)[0])
+    # By way of an array, so that the text is parsed once.
+    return F.transform(F.array(_parsed(text, shape)), both)[0]
 
 
 def _leaf(text: Expression, target: DataType) -> Fitted:

@@ -56,9 +56,9 @@ class Value:
         return self._fitted.lost if self.column.name is not None else self.raw.isNotNull()
 
     @property
-    def json_fit(self) -> Expression:
-        """A nested value's conversion from its JSON text, for ``json_values.of_fit``."""
-        return json_values.fit(self.raw, self.column.type, self.column.shape or self.column.read)
+    def json(self) -> json_values.Landed:
+        """A nested value's JSON text, with the type that it is to have."""
+        return json_values.Landed(self.raw, self.column.type, self.column.shape or self.column.read)
 
     @cached_property
     def _fitted(self) -> Fitted:
@@ -69,7 +69,7 @@ class Value:
             case "token":
                 return text_values.unpadded(self.raw, column.type, self.options)
             case "json":
-                return json_values.of_fit(self.json_fit)
+                return json_values.of_fit(json_values.fit(self.json.raw, self.json.target, self.json.shape))
             case "typed":
                 return typed_values.fitted(self.raw, column.read, column.type)
         return Fitted(self.raw, None)
@@ -98,16 +98,16 @@ def with_fits(frame: DataFrame, values: Sequence[Value]) -> tuple[DataFrame, lis
     """
     from pyspark.sql import functions as F
 
-    fits: list[Expression] = []
+    texts: dict[str, json_values.Landed] = {}
     prepared: list[Value] = []
     for value in values:
         if value.column.name is None or value.column.conversion != "json":
             prepared.append(value)
             continue
-        name = working(f"fit_{len(fits)}")
-        fits.append(value.json_fit.alias(name))
+        name = working(f"fit_{len(texts)}")
+        texts[name] = value.json
         prepared.append(FittedValue(value.column, value.raw, value.options, F.col(name)))
-    return (frame.select("*", *fits) if fits else frame), prepared
+    return (json_values.with_fits(frame, texts) if texts else frame), prepared
 
 
 def rescued(values: Sequence[Value], about: Expression) -> Expression:
