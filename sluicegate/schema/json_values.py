@@ -30,10 +30,13 @@ NUMBER = f"_sluicegate_number_{secrets.token_hex(8)}:"
 # What lies before a number, and the number. Texts are passed over as a whole, and so are names without quotes and
 # comments, as the reader's options allow them. Possessive, as a text may be long.
 _TEXTS = r""""[^"\\]*+(?:\\.[^"\\]*+)*+"|'[^'\\]*+(?:\\.[^'\\]*+)*+\'"""
-_NAMES = r"[A-Za-z_$\x{80}-\x{10FFFF}][A-Za-z0-9_$\x{80}-\x{10FFFF}]*+"
+# NaN and the like, which the reader takes for numbers, too, if no colon makes them names.
+_NOT_FINITE = r"(?:NaN|Infinity|INF)(?![A-Za-z0-9_$\x{80}-\x{10FFFF}]|\s*+:)"
+_NAMES = rf"(?!{_NOT_FINITE})[A-Za-z_$\x{{80}}-\x{{10FFFF}}][A-Za-z0-9_$\x{{80}}-\x{{10FFFF}}]*+"
 _COMMENTS = r"/\*(?:[^*]++|\*(?!/))*+\*/|//[^\r\n]*+"
-_OTHERS = r"""[^"'/0-9A-Za-z_$\x{80}-\x{10FFFF}-]++|-(?![0-9])"""
-_NUMBERS = rf"(?s)\G((?:{_OTHERS}|{_TEXTS}|{_NAMES}|{_COMMENTS})*+)(-?[0-9][0-9.eE+-]*+)"
+_OTHERS = rf"""[^"'/0-9A-Za-z_$\x{{80}}-\x{{10FFFF}}+-]++|[+-](?!{_NOT_FINITE}|(?<=-)[0-9])"""
+_NUMBERS = rf"(?s)\G((?:{_OTHERS}|{_TEXTS}|{_NAMES}|{_COMMENTS})*+)([+-]?{_NOT_FINITE}|-?[0-9][0-9.eE+-]*+)"
+_ANY_NUMBER = "[0-9]|NaN|Infinity|INF"
 _TAGGED = rf'"{NUMBER}([^"]*)"|{NUMBER}'
 
 # Corrupt-record column of from_json, for texts of another shape.
@@ -199,7 +202,7 @@ def tagged(text: Expression) -> Expression:
     """A JSON text whose numbers are texts with our marker."""
     from pyspark.sql import functions as F
 
-    return F.when(text.rlike("[0-9]"), F.regexp_replace(text, _NUMBERS, rf'$1"{NUMBER}$2"')).otherwise(text)
+    return F.when(text.rlike(_ANY_NUMBER), F.regexp_replace(text, _NUMBERS, rf'$1"{NUMBER}$2"')).otherwise(text)
 
 
 def without_tags(text: Expression) -> Expression:

@@ -32,6 +32,28 @@ def configured(session: SparkSession, settings: Mapping[str, str | None]) -> Ite
         _configure(session, former)
 
 
+@contextmanager
+def active(session: SparkSession) -> Iterator[None]:
+    """Make a session the active one of this thread within the block.
+
+    Spark infers the fields of the texts of a frame by the settings of the active session where it merges those of
+    several partitions, whichever session the frame is of (``JsonInferSchema.infer``).
+    """
+    if connect.is_remote(session):  # a server makes it so for each request
+        yield
+        return
+    sessions: Any = session._jvm.org.apache.spark.sql.classic.SparkSession  # type: ignore[union-attr]
+    former = sessions.getActiveSession()
+    sessions.setActiveSession(session._jsparkSession)
+    try:
+        yield
+    finally:
+        if former.isDefined():
+            sessions.setActiveSession(former.get())
+        else:
+            sessions.clearActiveSession()
+
+
 def _configure(session: SparkSession, settings: Mapping[str, str | None]) -> None:
     for name, value in settings.items():
         if value is None:

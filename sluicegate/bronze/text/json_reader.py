@@ -20,6 +20,7 @@ from sluicegate.bronze.text.text_decoder import UNSURE_OF_BYTES
 from sluicegate.console import say
 from sluicegate.lake.layout import canonical
 from sluicegate.schema import json_doubts, json_values
+from sluicegate.spark.session import active
 from sluicegate.sql.engine_columns import working
 from sluicegate.sql.identifiers import literal, quoted
 from sluicegate.sql.type_parts import is_text
@@ -326,7 +327,9 @@ class JsonFiles:
     def _fields(self, texts: DataFrame) -> list[StructField]:
         """The fields that occur anywhere in some texts."""
         named = texts.selectExpr(f"{NAMED} AS value")
-        return self._without_ours(self.session.read.options(**{**self.options, **self._how}).json(named).schema)
+        with active(self.session):  # else fields of two files whose names differ in case would be one
+            inferred = self.session.read.options(**{**self.options, **self._how}).json(named).schema
+        return self._without_ours(inferred)
 
     @staticmethod
     def _without_ours(found: StructType) -> list[StructField]:

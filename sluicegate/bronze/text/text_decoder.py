@@ -348,7 +348,7 @@ class _Copy:
             return f"half of a surrogate pair in line {self.line}, which is no character"
         line = self.line + text.count("\n", 0, found.start())
         byte = f"the byte 0x{ord(found[0]) - FIRST:02X} in line {line}"
-        return f"{byte}, which is no text in {self.encoding}, by the option encoding or without it"
+        return f"{byte}, which is no text in {self.encoding}; set the option encoding if it is written in another one"
 
 
 def _split(text: str, separator: str) -> Iterator[tuple[str, str]]:
