@@ -29,6 +29,9 @@ NOT_READ = "not read"
 # Numbers of records in a finding; all are counted.
 SHOWN = 3
 
+# Records and rows without a counterpart that are kept, to be looked for elsewhere in the file.
+KEPT = 1_000
+
 
 @dataclass
 class Difference:
@@ -59,7 +62,7 @@ class Difference:
         """Whether the rows are not those of the file."""
         return bool(self.changed or self.missing or self.added)
 
-    def note_missing(self, numbers: range) -> None:
+    def note_missing(self, numbers: Sequence[int]) -> None:
         """Note records that no row has."""
         self.missing += len(numbers)
         self.first_missing += numbers[: SHOWN - len(self.first_missing)]
@@ -91,6 +94,8 @@ class Comparison:
         self.columns, self.csv = columns, csv
         self.path = path
         self.found = Difference()
+        self._without_row: list[tuple[int, Record]] = []
+        self._without_record: list[Row] = []
         self._in_path = {name: from_path(path, name) for name in columns.in_path if name in columns.types}
 
     def run(self, records: Iterator[Record], blocks: Iterable[Sequence[Row]]) -> Difference:
@@ -111,13 +116,36 @@ class Comparison:
             rest = list(islice(records, HELD))
             self.found.landed += len(rest)
             landed, stored = self._aligned([*landed, *rest], stored, to_the_end=True)
-            first = self.found.landed - len(landed) + 1
-            self.found.note_missing(range(first, first + len(landed)))
+            self._note_missing(self.found.landed - len(landed) + 1, landed)
             landed = []
             if not rest:
                 break
-        self.found.added += len(stored)
+        self._note_added(stored)
+        self._match_broken()
         return self.found
+
+    def _note_missing(self, first: int, records: Sequence[Record]) -> None:
+        numbers = range(first, first + len(records))
+        if len(self._without_row) + len(records) <= KEPT:
+            self._without_row += zip(numbers, records, strict=True)
+        else:
+            self.found.note_missing(numbers)
+
+    def _note_added(self, rows: Sequence[Row]) -> None:
+        self._without_record += rows[: KEPT - len(self._without_record)]
+        self.found.added += len(rows)
+
+    def _match_broken(self) -> None:
+        """Match records that could not be decoded with rows anywhere: the engine reads these by themselves."""
+        missing = []
+        for number, record in self._without_row:
+            row = next((row for row in self._without_record if record.broken and not self._differs(record, row)), None)
+            if row is None:
+                missing.append(number)
+                continue
+            self._without_record.remove(row)
+            self.found.added -= 1
+        self.found.note_missing(missing)
 
     # --- blocks ------------------------------------------------------------------------------------------------------
 
@@ -173,8 +201,8 @@ class Comparison:
                 break
             missing, added = self._skipped(landed, stored, a, b)
             if missing or added:
-                self.found.note_missing(range(first + a, first + a + missing))
-                self.found.added += added
+                self._note_missing(first + a, landed[a : a + missing])
+                self._note_added(stored[b : b + added])
                 a, b = a + missing, b + added
                 continue
             self.found.note_changed(first + a, how)
@@ -263,9 +291,10 @@ class Comparison:
     def _differs_parsed(self, fields: Mapping[str, Any], rescued_values: dict[str, Any], values: dict[str, Any]) -> str:
         for name, expected in self._in_path.items():
             stored = values.pop(name)
-            if name in rescued_values:
-                rescued_values.pop(name)
-            elif self._cell(expected, stored, self.columns.compared[name], False) is False:
+            is_rescued = name in rescued_values if name in fields else rescued_values.pop(name, None) is not None
+            if is_rescued and stored is None:
+                continue
+            if self._cell(expected, stored, self.columns.compared[name], False) is False:
                 return self._other(name, stored, expected)
         for name, value in fields.items():
             if how := self._differs_field(name, value, rescued_values, values):

@@ -55,8 +55,8 @@ class Record:
     Attributes:
         fields: its values by the names of their fields; None where it is no record of the format.
         text: its text; None of typed formats.
-        broken: whether the engine may have kept it as a corrupt record: it has another number of values than its
-            header, or bytes that are no text.
+        broken: whether the engine may have kept it as a corrupt record, behind the others of its file: it has another
+            number of values than its header, or bytes or escapes that are no text.
     """
 
     fields: Mapping[str, Any] | None
@@ -280,9 +280,32 @@ def _json_lines(lines: Iterator[str]) -> Iterator[Record]:
         if text[end:].strip(_BLANK) not in ("", ","):
             yield Record(None, text, True)
         elif isinstance(value, list):
-            yield from (_of_element(one) for one in value)
+            yield from map(_of_element, _objects(value))
         else:
+            broken = broken or _has_halves(text, value)
             yield Record(value if isinstance(value, dict) else {} if value is None else None, text, broken)
+
+
+def _has_halves(text: str, value: Any) -> bool:
+    """Whether a value has an escaped half of a surrogate pair."""
+    if "\\u" not in text:
+        return False
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def _objects(array: list[Any]) -> list[Any]:
+    """Elements of an array of records.
+
+    Raises:
+        Unreadable: one is no object, so that the engine may have kept the whole as one corrupt record.
+    """
+    if not all(isinstance(element, dict) for element in array):
+        raise Unreadable("it has an array with elements that are no objects, which may be one record or several")
+    return array
 
 
 def _of_element(value: Any) -> Record:
@@ -316,7 +339,7 @@ def _elements(text: str) -> Iterator[Record]:
             value, place = decode(text, place)
         except (ValueError, RecursionError) as error:
             raise Unreadable(f"it is no JSON: {error}") from error
-        yield _of_element(value)
+        yield from map(_of_element, _objects([value]))
         place = _after_blanks(text, place)
         if text[place : place + 1] == ",":
             place = _after_blanks(text, place + 1)

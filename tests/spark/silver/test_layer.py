@@ -299,3 +299,8 @@ def test_silver_waits_for_its_lookup_and_then_follows_it(spark: SparkSession, wo
     assert sorted(workspace.rows("t", "k", "name")) == [(1, "A2"), (2, "b")]
     assert sorted(workspace.rows("u", "k", "name")) == [(1, "A2"), (2, "B")]
     assert verified(workspace)
+    spark.sql(f"DELETE FROM delta.`{workspace.uri('names')}` WHERE k = 2")
+    report = workspace.run(spark, "silver")
+    assert (report["t"].why, report["t"].updated, report["u"].deleted) == ("names changed", 1, 1)
+    assert sorted(workspace.rows("t", "k", "name")) == [(1, "A2"), (2, None)]
+    assert workspace.rows("u", "k", "name") == [(1, "A2")]

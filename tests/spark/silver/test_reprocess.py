@@ -252,6 +252,26 @@ def test_stop_while_records_are_applied_again(
     world.assert_right()
 
 
+def test_a_record_that_left_the_quarantine_when_a_run_was_stopped_is_in_one_table(
+    spark: SparkSession, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run has committed the table, and not what leaves the quarantine; nothing else is new to the next one."""
+    world.put("raw/1", record(1), record(2, k=3, n=3))
+    world.take_in(spark)
+    assert (world.ids(), world.ids("t_quarantine")) == ([1], [2])
+    world.put("names/2", name(3, "Cy"))
+    world.take_in(spark, "bronze")
+    world.take_in(spark, "silver", only="names")
+    stop_at(monkeypatch, "silver.after_commit")
+    with pytest.raises(Stopped):
+        world.take_in(spark, "silver", only="t")
+    monkeypatch.undo()
+    assert (world.ids(), world.ids("t_quarantine")) == ([1, 2], [2])
+    world.take_in(spark, "silver")
+    assert (world.ids(), world.ids("t_quarantine")) == ([1, 2], [])
+    assert world.problems() == []
+
+
 @pytest.mark.chaos
 def test_stop_again_and_again(spark: SparkSession, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Recoveries that are stopped themselves, while a name comes and goes, and a file that was replaced is gone."""

@@ -331,6 +331,25 @@ def test_up_to_AHEAD_missing_records_are_told_apart_from_changed_ones(monkeypatc
     assert compared(range(20), every[:3]) == (17, 0, 0)
 
 
+@pytest.mark.parametrize("place", [0, 1, 3])
+def test_a_record_that_cannot_be_decoded_may_have_its_row_anywhere(monkeypatch: pytest.MonkeyPatch, place: int) -> None:
+    """But only such a record, and up to KEPT of those without a row beside them."""
+    monkeypatch.setattr(comparison, "KEPT", 2)
+    lines = [Record({"value": name}) for name in "abc"]
+
+    def compared(broken: bool, rows: list[str | None], surplus: int = 0) -> tuple[int, int]:
+        landed = [*lines[:place], Record({"value": "\udcfc"}, "\udcfc", broken), *lines[place:]]
+        stored = [*((name, None, None) for name in rows), *[(None, None, "\\xfc")] * (1 + surplus)]
+        found = Comparison(Columns({"value": TEXT}), "a.txt", csv=False).run(iter(landed), [stored])
+        return found.missing, found.added
+
+    assert compared(True, [*"abc"]) == (0, 0)
+    assert compared(True, [*"abc"], surplus=1) == (0, 1)
+    assert compared(True, [*"abc"], surplus=4) == (0, 4)
+    if place < 3:
+        assert compared(False, [*"abc"])[0] == 1
+
+
 def test_of_a_field_that_a_record_has_twice_nothing_is_said() -> None:
     twice = '{"id": 1, "id": 2}'
     record = Record(parsed(twice), twice)
@@ -349,6 +368,11 @@ def test_values_that_cannot_be_told_are_no_part_of_what_is_proved(lake: Workspac
     about = path.stat()
     path.write_bytes(path.read_bytes().replace(b"third", b"th\xffrd"))
     os.utime(path, ns=(about.st_atime_ns, about.st_mtime_ns))
+    (wrong,) = told(lake, "texts")
+    assert wrong.kind == "wrong"
+    stored = DeltaTable(lake.uri("texts")).to_pyarrow_table()
+    row = stored["value"].to_pylist().index("  third")
+    rewritten(lake, "texts", _with(stored, row, "value", "  th\ufffdrd"))
     unseen, proved = told(lake, "texts")
     assert (unseen.kind, proved.kind) == ("unseen", "proved")
     assert "but for the times of receipt and of files, and for 1 value that is not looked at" in proved.what
@@ -416,12 +440,23 @@ def test_only_files_that_are_read_line_by_line_can_be_cut_in_two_ways(tmp_path: 
     assert not _csv(tmp_path, 'a\tb\n1\t"x\ny"\n', multiLine=True)[0].wrapped
 
 
-def test_a_NULL_in_an_array_of_records_is_one_without_values(tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text('[{"x": 1}, null]')
-    for several in (True, False):
-        table = BronzeTable.model_validate({"path": "/a", "format": "json", "options": {"multiLine": several}})
-        landed = records.Files(table).records(str(tmp_path / "a.json"))
-        assert [record.fields for record in landed] == [{"x": "1"}, {}]
+@pytest.mark.parametrize("text", ['[{"x": 1}, null]', "[1, 2]", '[{"x": 1}, [{"x": 2}]]'])
+@pytest.mark.parametrize("several", [True, False])
+def test_an_array_with_elements_that_are_no_objects_is_not_looked_at(tmp_path: Path, text: str, several: bool) -> None:
+    """The engine keeps it as one corrupt record, or by element, as the other lines of its file demand."""
+    (tmp_path / "a.json").write_text(f"{text}\n")
+    table = BronzeTable.model_validate({"path": "/a", "format": "json", "options": {"multiLine": several}})
+    with pytest.raises(records.Unreadable, match="elements that are no objects"):
+        list(records.Files(table).records(str(tmp_path / "a.json")))
+
+
+def test_a_line_with_an_escaped_half_of_a_surrogate_pair_is_broken(tmp_path: Path) -> None:
+    lines = [r'{"x": "\ud83d\ude00"}', r'{"x": "\ud83d"}', r'{"x": "\\ud83d"}', '{"x": "é"}']
+    (tmp_path / "a.json").write_text("\n".join(lines))
+    landed = records.Files(BronzeTable.model_validate({"path": "/a", "format": "json"})).records(
+        str(tmp_path / "a.json")
+    )
+    assert [record.broken for record in landed] == [False, True, False, False]
 
 
 def test_a_file_of_another_size_at_the_same_time_is_damaged_and_one_of_another_time_was_written_over(
