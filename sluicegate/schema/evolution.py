@@ -302,12 +302,16 @@ class Schema:
         return Column(field.name, field.dataType, name, target, "typed")
 
     def _demand_one_type(self) -> None:
+        others = []
         for name, wanted in self.wanted.items():
             column = next((known for known in self.known if known.lower() == name.lower()), None)
             if column is not None and not agree(self.known[column], wanted):
-                raise SchemaMismatch(
-                    f"{self.table}.{column} is {self.known[column].simpleString()}, "
-                    f"and the definition says {wanted.simpleString()}",
-                    where=Where(table=self.table),
-                    hint="declare the type that it has and CAST it in silver, or reload all files: `sluicegate reset`",
-                )
+                types = f"{self.known[column].simpleString()}, and the definition says {wanted.simpleString()}"
+                others.append(f"{self.table}.{column} is {types}")
+        if others:
+            raise SchemaMismatch(
+                "; ".join(others),
+                where=Where(table=self.table),
+                hint="declare the type that it has and CAST it in silver, or read all files again: "
+                f"`sluicegate reset PIPELINE {self.table}`",
+            )

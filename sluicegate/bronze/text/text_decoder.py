@@ -33,6 +33,9 @@ BROKEN = (OSError, EOFError, ValueError, LookupError, ImportError, zlib.error)
 # In decoded text, byte b that is no text is the lone surrogate U+DC00 + b: no decoder gives one by itself.
 FIRST = 0xDC00
 UNDECODED = re.compile("[\udc00-\udcff]")
+
+# Line, place and value of the first byte of a file in UTF-16 that has a byte order mark.
+_MARKS = {(1, 0, 0xFE), (1, 0, 0xFF)}
 HANDLER = "sluicegate_surrogates"
 
 # Half of a surrogate pair alone, as JSON can write it: it is no character, and UTF-8 cannot have it.
@@ -48,6 +51,10 @@ BYTE_ORDERS = {"utf-16": ("utf-16-le", "utf-16-be"), "utf-32": ("utf-32-le", "ut
 DECLARED = re.compile(rb"""^\s*<\?xml[^>]*?\sencoding\s*=\s*["']([A-Za-z0-9._:-]+)["']""")
 DECLARATION = re.compile(r"""^(\s*<\?xml[^>]*?)\s+encoding\s*=\s*(?:"[^"]*"|'[^']*')""")
 HEAD = 1024
+
+
+class _UndecodableHeader(ValueError):
+    """The header of a file has bytes that are no text."""
 
 
 class Decoding(NamedTuple):
@@ -156,6 +163,8 @@ def decode(path: str, *given: Any) -> dict[str, Any]:
         if encoding == "UTF-8" and not renamed and copy.is_needless():
             return {"copy": None, "bad": None, "sentinels": False, "size": 0, "time": micros}
         return {**copy.write(), "time": micros}
+    except _UndecodableHeader as error:
+        return {"error": str(error)}
     except BROKEN as error:
         return {"error": f"{type(error).__name__}: {error}".splitlines()[0]}
 
@@ -288,7 +297,7 @@ class _Copy:
         for line, end in _split(text, self.how.separator):
             odd = self._is_odd(line)
             if odd and not self.begun:
-                raise ValueError(f"its header has {self._fault(line)}")
+                raise _UndecodableHeader(f"its header has {self._fault(line)}")
             self.begun = self.begun or not self._comes_before_header(line)
             if odd:
                 bad.append(self._bad(line))
@@ -347,8 +356,11 @@ class _Copy:
         if found is None:
             return f"half of a surrogate pair in line {self.line}, which is no character"
         line = self.line + text.count("\n", 0, found.start())
-        byte = f"the byte 0x{ord(found[0]) - FIRST:02X} in line {line}"
-        return f"{byte}, which is no text in {self.encoding}; set the option encoding if it is written in another one"
+        value = ord(found[0]) - FIRST
+        byte = f"the byte 0x{value:02X} in line {line}, which is no text in {self.encoding}"
+        if (line, found.start(), value) in _MARKS:
+            return f"{byte}; it begins as UTF-16 does: set the option encoding"
+        return f"{byte}; set the option encoding if it is written in another one"
 
 
 def _split(text: str, separator: str) -> Iterator[tuple[str, str]]:

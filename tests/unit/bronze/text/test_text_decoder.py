@@ -93,6 +93,10 @@ def test_valid_text_needs_no_copy_whatever_characters_it_has(tmp_path: Path) -> 
 def test_a_header_with_such_a_byte_is_the_error_of_the_file(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match=r"its header has the byte 0xFC in line 2.*encoding"):
         decode(tmp_path, b"\nid,Stra\xfce\n1,2\n", "UTF-8", header=True)
+    with pytest.raises(AssertionError, match=r"^its header has the byte 0xFF in line 1.*UTF-16.*encoding"):
+        decode(tmp_path, "\ufeffid,n\n1,2\n".encode("UTF-16-LE"), "UTF-8", header=True)
+    with pytest.raises(AssertionError, match=r"byte 0xFF in line 1, which is no text in UTF-8; set"):
+        decode(tmp_path, b"id\xff,n\n1,2\n", "UTF-8", header=True)
 
 
 def test_every_encoding_is_found_by_all_of_its_names_and_ascii_is_decoded() -> None:
