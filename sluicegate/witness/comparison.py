@@ -30,7 +30,7 @@ NOT_READ = "not read"
 SHOWN = 3
 
 # Records and rows without a counterpart that are kept, to be looked for elsewhere in the file.
-KEPT = 1_000
+UNMATCHED = 1_000
 
 
 @dataclass
@@ -126,13 +126,13 @@ class Comparison:
 
     def _note_missing(self, first: int, records: Sequence[Record]) -> None:
         numbers = range(first, first + len(records))
-        if len(self._without_row) + len(records) <= KEPT:
+        if len(self._without_row) + len(records) <= UNMATCHED:
             self._without_row += zip(numbers, records, strict=True)
         else:
             self.found.note_missing(numbers)
 
     def _note_added(self, rows: Sequence[Row]) -> None:
-        self._without_record += rows[: KEPT - len(self._without_record)]
+        self._without_record += rows[: UNMATCHED - len(self._without_record)]
         self.found.added += len(rows)
 
     def _match_broken(self) -> None:

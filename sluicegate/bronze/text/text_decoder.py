@@ -35,7 +35,7 @@ FIRST = 0xDC00
 UNDECODED = re.compile("[\udc00-\udcff]")
 
 # Line, place and value of the first byte of a file in UTF-16 that has a byte order mark.
-_MARKS = {(1, 0, 0xFE), (1, 0, 0xFF)}
+_BYTE_ORDERS = {(1, 0, 0xFE), (1, 0, 0xFF)}
 HANDLER = "sluicegate_surrogates"
 
 # Half of a surrogate pair alone, as JSON can write it: it is no character, and UTF-8 cannot have it.
@@ -358,7 +358,7 @@ class _Copy:
         line = self.line + text.count("\n", 0, found.start())
         value = ord(found[0]) - FIRST
         byte = f"the byte 0x{value:02X} in line {line}, which is no text in {self.encoding}"
-        if (line, found.start(), value) in _MARKS:
+        if (line, found.start(), value) in _BYTE_ORDERS:
             return f"{byte}; it begins as UTF-16 does: set the option encoding"
         return f"{byte}; set the option encoding if it is written in another one"
 

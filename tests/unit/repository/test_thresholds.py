@@ -45,7 +45,7 @@ CROSSED: dict[str, str] = {
     "test_a_proof_that_may_not_hold_any_more_is_void",
     "witness.comparison.AHEAD": "tests/unit/witness/test_landed_files.py::"
     "test_up_to_AHEAD_missing_records_are_told_apart_from_changed_ones",
-    "witness.comparison.KEPT": "tests/unit/witness/test_landed_files.py::"
+    "witness.comparison.UNMATCHED": "tests/unit/witness/test_landed_files.py::"
     "test_a_record_that_cannot_be_decoded_may_have_its_row_anywhere",
     "witness.comparison.HELD": "tests/unit/witness/test_landed_files.py::"
     "test_up_to_AHEAD_missing_records_are_told_apart_from_changed_ones",

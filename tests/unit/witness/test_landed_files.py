@@ -333,8 +333,8 @@ def test_up_to_AHEAD_missing_records_are_told_apart_from_changed_ones(monkeypatc
 
 @pytest.mark.parametrize("place", [0, 1, 3])
 def test_a_record_that_cannot_be_decoded_may_have_its_row_anywhere(monkeypatch: pytest.MonkeyPatch, place: int) -> None:
-    """But only such a record, and up to KEPT of those without a row beside them."""
-    monkeypatch.setattr(comparison, "KEPT", 2)
+    """But only such a record, and up to UNMATCHED of those without a row beside them."""
+    monkeypatch.setattr(comparison, "UNMATCHED", 2)
     lines = [Record({"value": name}) for name in "abc"]
 
     def compared(broken: bool, rows: list[str | None], surplus: int = 0) -> tuple[int, int]:
