@@ -75,15 +75,19 @@ def find(node: exp.Table, sql: str, known: Mapping[str, list[Table]]) -> Table:
 
 def _hint(name: str, known: Mapping[str, list[Table]]) -> str:
     """What to write in the place of a name that no table has."""
-    if near := difflib.get_close_matches(name.lower(), known, 1, 0.6):
-        return f"did you mean {_written(near[0], known)}?"
     labels = list(dict.fromkeys(table.label for tables in known.values() for table in tables))
     owner, dot, _ = name.lower().rpartition(".")
-    own = [label for label in labels if label.lower().startswith(f"{owner}.")]
-    if dot and not any(label.startswith(f"{owner}.") for label in known):
+    owners = {label.rpartition(".")[0] for label in known}
+    is_defined = not dot or owner in owners
+    # A table of another pipeline is meant only if the name of the pipeline is a slip.
+    near_owner = is_defined or difflib.get_close_matches(owner, owners, 1, 0.7)
+    if near_owner and (near := difflib.get_close_matches(name.lower(), known, 1, 0.6)):
+        return f"did you mean {_written(near[0], known)}?"
+    if not is_defined:
         pipelines = list(dict.fromkeys(label.partition(".")[0] for label in labels))
         there = f"; those here are of {_some(pipelines)}" if pipelines else ""
-        return f"{owner} has no definition here: give the folder of its definition with --pipelines{there}"
+        return f"no definition of {owner} can be read here: mend it, or give its folder with --pipelines{there}"
+    own = [label for label in labels if dot and label.lower().startswith(f"{owner}.")]
     return f"the tables are {_some(own or labels)}" if labels else ""
 
 
