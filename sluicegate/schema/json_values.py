@@ -34,7 +34,7 @@ _TEXTS = r""""[^"\\]*+(?:\\.[^"\\]*+)*+"|'[^'\\]*+(?:\\.[^'\\]*+)*+\'"""
 _NOT_FINITE = r"(?:NaN|Infinity|INF)(?![A-Za-z0-9_$\x{80}-\x{10FFFF}]|\s*+:)"
 _NAMES = rf"(?!{_NOT_FINITE})[A-Za-z_$\x{{80}}-\x{{10FFFF}}][A-Za-z0-9_$\x{{80}}-\x{{10FFFF}}]*+"
 _COMMENTS = r"/\*(?:[^*]++|\*(?!/))*+\*/|//[^\r\n]*+"
-_OTHERS = rf"""[^"'/0-9A-Za-z_$\x{{80}}-\x{{10FFFF}}+-]++|[+-](?!{_NOT_FINITE}|(?<=-)[0-9])"""
+_OTHERS = rf"""[^"'/0-9A-Za-z_$\x{{80}}-\x{{10FFFF}}+-]++|[+](?!{_NOT_FINITE})|-(?![0-9]|{_NOT_FINITE})"""
 _NUMBERS = rf"(?s)\G((?:{_OTHERS}|{_TEXTS}|{_NAMES}|{_COMMENTS})*+)([+-]?{_NOT_FINITE}|-?[0-9][0-9.eE+-]*+)"
 _ANY_NUMBER = "[0-9]|NaN|Infinity|INF"
 _TAGGED = rf'"{NUMBER}([^"]*)"|{NUMBER}'
@@ -85,18 +85,14 @@ def shape(target: DataType, shown: DataType) -> DataType:
     return StringType()
 
 
-def fit(raw: Expression, target: DataType, shape: DataType) -> Expression:
-    """Fit a JSON text to a nested type leaf by leaf: STRUCT<value, lost BOOLEAN>, for ``of_fit``.
-
-    Args:
-        raw: the text.
-        target: type of the column.
-        shape: as ``shape`` gives it.
-    """
+def fit(text: Landed) -> Expression:
+    """Fit a JSON text to its type leaf by leaf: STRUCT<value, lost BOOLEAN>, for ``of_fit``."""
     from pyspark.sql import functions as F
 
     # By way of an array, so that the text is tagged once and not for each leaf.
-    return F.transform(F.array(tagged(raw)), lambda text: _fit_of_text(text, target, shape))[0]
+    return F.transform(
+        F.array(tagged(text.raw)), lambda tagged_text: _fit_of_text(tagged_text, text.target, text.shape)
+    )[0]
 
 
 def with_fits(frame: DataFrame, texts: Mapping[str, Landed]) -> DataFrame:
@@ -116,11 +112,11 @@ def with_fits(frame: DataFrame, texts: Mapping[str, Landed]) -> DataFrame:
     is_whole = [_is_written_as(F.col(f"{name}_parsed"), texts[name].raw).alias(f"{name}_is_whole") for name in whole]
     fits = []
     for name, text in texts.items():
-        by_leaf = fit(text.raw, text.target, text.shape)
+        fitted = fit(text)
         if name in whole:
             value = typed_values.fitted(F.col(f"{name}_parsed"), whole[name], text.target)
-            by_leaf = F.when(F.col(f"{name}_is_whole"), _as_struct(value)).otherwise(by_leaf)
-        fits.append(by_leaf.alias(name))
+            fitted = F.when(F.col(f"{name}_is_whole"), _as_struct(value)).otherwise(fitted)
+        fits.append(fitted.alias(name))
     return frame.select("*", *parsed).select("*", *is_whole).select("*", *fits)
 
 

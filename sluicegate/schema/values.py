@@ -69,7 +69,7 @@ class Value:
             case "token":
                 return text_values.unpadded(self.raw, column.type, self.options)
             case "json":
-                return json_values.of_fit(json_values.fit(self.json.raw, self.json.target, self.json.shape))
+                return json_values.of_fit(json_values.fit(self.json))
             case "typed":
                 return typed_values.fitted(self.raw, column.read, column.type)
         return Fitted(self.raw, None)

@@ -280,7 +280,7 @@ def _json_lines(lines: Iterator[str]) -> Iterator[Record]:
         if text[end:].strip(_BLANK) not in ("", ","):
             yield Record(None, text, True)
         elif isinstance(value, list):
-            yield from map(_of_element, _objects(value))
+            yield from map(_of_array, value)
         else:
             broken = broken or _has_halves(text, value)
             yield Record(value if isinstance(value, dict) else {} if value is None else None, text, broken)
@@ -297,15 +297,15 @@ def _has_halves(text: str, value: Any) -> bool:
     return False
 
 
-def _objects(array: list[Any]) -> list[Any]:
-    """Elements of an array of records.
+def _of_array(element: Any) -> Record:
+    """Record that is an element of an array.
 
     Raises:
-        Unreadable: one is no object, so that the engine may have kept the whole as one corrupt record.
+        Unreadable: it is no object, so that the engine may have kept the whole array as one corrupt record.
     """
-    if not all(isinstance(element, dict) for element in array):
+    if not isinstance(element, dict):
         raise Unreadable("it has an array with elements that are no objects, which may be one record or several")
-    return array
+    return Record(element)
 
 
 def _of_element(value: Any) -> Record:
@@ -339,7 +339,7 @@ def _elements(text: str) -> Iterator[Record]:
             value, place = decode(text, place)
         except (ValueError, RecursionError) as error:
             raise Unreadable(f"it is no JSON: {error}") from error
-        yield from map(_of_element, _objects([value]))
+        yield _of_array(value)
         place = _after_blanks(text, place)
         if text[place : place + 1] == ",":
             place = _after_blanks(text, place + 1)

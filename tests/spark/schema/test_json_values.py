@@ -51,7 +51,7 @@ LEAVES: dict[type[DataType], list[Any]] = {
     DecimalType: [Decimal("12.50"), Decimal("12.5"), Decimal("1.005"), 1000, 999, "no number"],
     BooleanType: [True, False, "no", "maybe"],
     DoubleType: [Decimal("0.1"), 5, Decimal("-2.5"), "no number"],
-    StringType: ["", "é\n\"'\\", "null", "5"],
+    StringType: ["two  blanks\t", "", "é\n\"'\\", "null", "5"],
 }
 HELD: dict[type[DataType], Callable[[Any], bool]] = {
     IntegerType: lambda leaf: type(leaf) is int and -(2**31) <= leaf < 2**31,
@@ -68,7 +68,8 @@ def value_of(kind: DataType, draw: random.Random, good: bool) -> Any:
     match kind:
         case StructType():
             fields = [field for field in kind if draw.random() < 0.8]
-            draw.shuffle(fields)
+            if draw.random() < 0.5:
+                draw.shuffle(fields)
             return {field.name: value_of(field.dataType, draw, good) for field in fields}
         case ArrayType():
             return [value_of(kind.elementType, draw, good) for _ in range(draw.randrange(3))]
@@ -103,13 +104,14 @@ def stored(kind: DataType, value: Any) -> tuple[Any, bool]:
     return (float(value) if isinstance(kind, DoubleType) else value), False
 
 
-def text_of(value: Any) -> str:
-    """JSON text as Spark's reader hands it on."""
+def text_of(value: Any, blank: str) -> str:
+    """JSON text as Spark's reader hands it on, with a blank where its writer leaves one."""
     match value:
         case dict():
-            return "{" + ",".join(f"{json.dumps(k, ensure_ascii=False)}:{text_of(v)}" for k, v in value.items()) + "}"
+            fields = (f"{json.dumps(k, ensure_ascii=False)}:{blank}{text_of(v, blank)}" for k, v in value.items())
+            return "{" + f",{blank}".join(fields) + "}"
         case list():
-            return "[" + ",".join(map(text_of, value)) + "]"
+            return "[" + f",{blank}".join(text_of(item, blank) for item in value) + "]"
         case Decimal():
             return str(value)
     return json.dumps(value, ensure_ascii=False)
@@ -119,7 +121,7 @@ def texts() -> Iterator[tuple[str, Any, bool]]:
     draw = random.Random(7)
     for number in range(600):
         value = value_of(TARGET, draw, good=number % 3 > 0)
-        yield (text_of(value), *stored(TARGET, value))
+        yield (text_of(value, draw.choice(["", " ", "\n\t"])), *stored(TARGET, value))
 
 
 def plain(value: Any) -> Any:
@@ -133,9 +135,12 @@ def plain(value: Any) -> Any:
 def test_each_leaf_that_its_type_holds_is_in_its_place(spark: SparkSession) -> None:
     landed = list(texts())
     frame = spark.createDataFrame([(n, text) for n, (text, _, _) in enumerate(landed)], "n INT, raw STRING")
-    shape = json_values.shape(TARGET, TARGET)
-    rows = frame.select("n", json_values.fit(F.col("raw"), TARGET, shape).alias("fit")).collect()
+    nested = json_values.Landed(F.col("raw"), TARGET, json_values.shape(TARGET, TARGET))
+    by_leaf = frame.withColumn("by_leaf", json_values.fit(nested))
+    rows = json_values.with_fits(by_leaf, {"fit": nested}).select("n", "fit", "by_leaf", "fit_is_whole").collect()
     assert len(rows) == len(landed)
+    assert {row["fit_is_whole"] for row in rows} == {True, False}
     for row in rows:
         text, value, lost = landed[row["n"]]
         assert (plain(row["fit"]["value"]), row["fit"]["lost"]) == (value, lost), text
+        assert (plain(row["by_leaf"]["value"]), row["by_leaf"]["lost"]) == (value, lost), text
