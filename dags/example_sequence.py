@@ -36,7 +36,7 @@ with DAG(
         poke_interval=timedelta(seconds=30),
         timeout=timedelta(minutes=10),
     )
-    # Each starts spark-submit with spark_jobs/LAYER.py, if its layer has work.
+    # Each starts spark-submit with spark_jobs/LAYER.py if its layer has work: an availableNow stream for each table.
     bronze = SluicegateJob(task_id="bronze", layer="bronze", pipeline=PIPELINE, settings=SETTINGS, retries=2)
     silver = SluicegateJob(task_id="silver", layer="silver", pipeline=PIPELINE, settings=SETTINGS, retries=2)
     gold = SluicegateJob(task_id="gold", layer="gold", pipeline=PIPELINE, settings=SETTINGS, retries=2)

@@ -5,10 +5,10 @@ Reads
 What is new
     Each file is first entered into the table's *ledger*, a Delta table of paths, sizes and times. The ledger's version
     that the bronze table has taken in stands in the bronze table's own log, with the rows: no checkpoint can be lost.
-How it reads
-    The ledger's changes since that version, by a query where they are few and else by a stream with
-    ``trigger(availableNow=True)`` (``sluicegate/flow/loop.py``); then the files that they name, in ledger batches
-    (``apply`` in ``sluicegate/bronze/layer.py``).
+The stream
+    ``readStream`` over the ledger from that version on, ``trigger(availableNow=True)``: ``changes`` in
+    ``sluicegate/flow/source_stream.py``, run by ``take_first_batch`` there. Its ``foreachBatch`` reads the files that
+    the batch names (``apply`` in ``sluicegate/bronze/layer.py``).
 Commits
     every record, rescued and corrupt ones too, with the ledger's version, in one Delta commit for each ledger batch;
     then the status of each file.

@@ -5,11 +5,11 @@ Reads
 What is new
     The version of the source that the gold table has taken in stands in the gold table's own log, with the rows:
     no checkpoint can be lost. (A table with a ``mode`` is a classic streaming aggregation, and has a checkpoint.)
-How it reads
-    The source's change data feed from that version on: by a stream with ``trigger(availableNow=True)``, or by a query
-    where at most 20,000 changes wait, on a first load and on Spark Connect (``sluicegate/flow/loop.py``). The groups
-    that the changed rows affect are computed (``apply`` in ``sluicegate/gold/layer.py``), so that the table equals a
-    full recomputation.
+The stream
+    ``readStream`` over the source's change data feed from that version on, or over all of its rows on a first load,
+    ``trigger(availableNow=True)``: ``changes`` and ``all_rows`` in ``sluicegate/flow/source_stream.py``, run by
+    ``take_first_batch`` there. Its ``foreachBatch`` computes the groups that the changed rows affect (``apply`` in
+    ``sluicegate/gold/layer.py``), so that the table equals a full recomputation.
 Commits
     the rows that differ, and the source's version.
 Prints

@@ -5,10 +5,11 @@ Reads
 What is new
     The version of the source that the silver table has taken in stands in the silver table's own log, with the rows:
     no checkpoint can be lost.
-How it reads
-    The source's change data feed from that version on: by a stream with ``trigger(availableNow=True)``, or by a query
-    where at most 20,000 changes wait, on a first load and on Spark Connect (``sluicegate/flow/loop.py``). The query and
-    the expectations are evaluated with every lookup at one version (``apply`` in ``sluicegate/silver/layer.py``).
+The stream
+    ``readStream`` over the source's change data feed from that version on, or over all of its rows on a first load,
+    ``trigger(availableNow=True)``: ``changes`` and ``all_rows`` in ``sluicegate/flow/source_stream.py``, run by
+    ``take_first_batch`` there. Its ``foreachBatch`` evaluates the query and the expectations (``apply`` in
+    ``sluicegate/silver/layer.py``), with every lookup at one version.
 Commits
     rows to the table, refused records to its quarantine, and the source's version; proved beforehand to be all.
 Prints

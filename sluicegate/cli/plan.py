@@ -12,6 +12,8 @@ from sluicegate.cli.impact import show_impact
 from sluicegate.cli.options import JsonOption, PipelineName, loaded, show_json, show_table, warn_of_owner, with_settings
 from sluicegate.console import say, warn
 from sluicegate.errors import StoreRefused, StoreUnreachable
+from sluicegate.flow.model import ON_CONNECT
+from sluicegate.flow.report import AVAILABLE_NOW, query_because
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
@@ -70,6 +72,8 @@ def plan(
     columns = ["layer", "table", "reads", "how", "a run would"]
     show_table(columns, [[fact[column] for column in columns] for fact in facts])
     say("", waiting.sentence())
+    if own.remote:
+        say(f"queries read what is new, and no streams: {ON_CONNECT}")
     for stale in waiting.outdated.values():
         say(f"former definition: {stale}")
     for remark in waiting.remarks:
@@ -112,8 +116,12 @@ def _planned(
         would = f"set {work.described}" if would == "do nothing" else f"{would}; set {work.described}"
     rules = _rules(definition, work.table)
     how += f"; held to {', '.join(rules)}" if rules else ""
+    remote = bool(definition.settings.remote)
+    no_stream = work.flow.without_stream(remote=remote)
+    how += f"; read by a query: {no_stream}" if no_stream and not remote else ""
     planned: dict[str, Any] = {
-        "layer": work.layer, "table": work.table, "reads": reads, "how": how, "rules": rules, "a run would": would,
+        "layer": work.layer, "table": work.table, "reads": reads, "how": how, "rules": rules,
+        "trigger": query_because(no_stream) if no_stream else AVAILABLE_NOW, "a run would": would,
     }  # fmt: skip
     if stale := waiting.outdated.get(work.table):
         planned["former_definition"] = stale.facts()

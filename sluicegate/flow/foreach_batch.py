@@ -11,8 +11,17 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 
+# How often a stream is asked whether it has ended, where it may be stopped before that: in seconds.
+POLL = 0.1
+
+
 def run_available(
-    writer: DataStreamWriter, take: Callable[[DataFrame, int], None], checkpoint: str, *, private: bool
+    writer: DataStreamWriter,
+    take: Callable[[DataFrame, int], None],
+    checkpoint: str,
+    *,
+    private: bool,
+    enough: Callable[[], bool] | None = None,
 ) -> StreamingQuery:
     """Runs an availableNow stream to its end and returns the query that has ended.
 
@@ -21,6 +30,7 @@ def run_available(
         take: called with each batch's rows and its number.
         checkpoint: URI of its checkpoint.
         private: whether the message of an error may hold values that must not be shown.
+        enough: whether the stream is to be stopped, though not all that is available was read; None: it is not.
 
     Raises:
         BaseException: what ``take`` raised, itself, which Spark would turn into text; else what Spark raises.
@@ -38,9 +48,19 @@ def run_available(
     writer = writer.foreachBatch(on_batch).option("checkpointLocation", checkpoint).trigger(availableNow=True)
     try:
         query = writer.start()
-        query.awaitTermination()
+        _await(query, enough)
     except Exception:
         if failure:
             raise failure[0] from None
         raise
     return query
+
+
+def _await(query: StreamingQuery, enough: Callable[[], bool] | None) -> None:
+    if enough is None:
+        query.awaitTermination()
+        return
+    while not query.awaitTermination(POLL):  # type: ignore[arg-type]  # Spark takes fractions of a second
+        if enough():
+            query.stop()
+            return

@@ -1,6 +1,6 @@
 """Loop that every layer runs: offset, changes, batch, commit with the new offset.
 
-Changes come by an availableNow stream, or by a query where they are few.
+Changes, and all rows of a first load, come by an availableNow stream; by a query only where there is none to be had.
 
 A flow's offset is committed in its *target's own Delta log*: each commit carries a transaction id (``txnAppId``)
 and ``txnVersion`` = the version of the source that the batch ends at. Rows and offset change in one atomic commit, so
@@ -10,7 +10,6 @@ Delta's documentation: https://docs.delta.io/latest/delta-streaming.html#idempot
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,21 +19,20 @@ from typing import TYPE_CHECKING, Any
 
 from sluicegate.console import say
 from sluicegate.errors import UserError, Where
-from sluicegate.flow import delivery, histories, parts, source_changes, stream_batch, thresholds
+from sluicegate.flow import delivery, histories, parts, source_changes, source_stream, stream_batch
 from sluicegate.flow.batch import Batch, raise_readable
 from sluicegate.flow.definition_changes import refused
-from sluicegate.flow.delivery import Delivery, ExpectedRows, truncated
-from sluicegate.flow.foreach_batch import run_available
+from sluicegate.flow.delivery import Delivery, ExpectedRows
 from sluicegate.flow.model import Flow, Progress, name_of
 from sluicegate.flow.progress import progress
-from sluicegate.flow.report import TableReport
-from sluicegate.flow.stream_checkpoint import covered
+from sluicegate.flow.report import AVAILABLE_NOW, TableReport, query_because
 from sluicegate.lake import tables
 from sluicegate.lake.table import Tables
 from sluicegate.schema import columns
 from sluicegate.spark import connect, table_reader
 
 if TYPE_CHECKING:
+    from deltalake import DeltaTable
     from pyspark.sql import DataFrame, SparkSession
 
     from sluicegate.flow.selection import Choice
@@ -174,14 +172,10 @@ class _Loop:
             why these changes cannot be had, so that a full refresh is due; empty if they were applied.
         """
         if now.since < now.until and not self.flow.streams:
-            if connect.is_remote(self.session):
+            if why := self._no_stream(now):
+                self.report.trigger = query_because(why)
                 return self.read_changes(now)
-            counted = None if self.flow.foreign else self._counted(now)
-            count = None if counted is None else counted.count
-            few = count is not None and count <= thresholds.FEW_CHANGES
-            # A stream would read on, to the source's newest version.
-            part = now.until < self.opened[self.flow.source].version
-            return self.read_changes(now, counted) if few or part else self.stream(now, counted)
+            return self.stream_changes(now)
         try:
             self._apply(self._no_rows(now), now)  # several flows find what each of them has to take in
         except Exception as error:
@@ -190,8 +184,16 @@ class _Loop:
             raise_readable(error, self.flow)
         return ""
 
+    def _no_stream(self, now: Progress) -> str:
+        """Reason why a query reads what is taken in; empty where a stream does."""
+        if self.flow.foreign and now.until < self.opened[self.flow.source].version:
+            return "a stream of a table of others cannot end before its newest version"
+        return self.flow.without_stream(remote=connect.is_remote(self.session))
+
     def _counted(self, now: Progress) -> ExpectedRows | None:
         """The changes after the offset by the source's log; None if a part of it is gone, which a stream finds out."""
+        if self.flow.foreign:
+            return None
         try:
             return delivery.expected_rows(self.flow.source, now.since, now.until, feed=True)
         except RuntimeError:
@@ -199,25 +201,25 @@ class _Loop:
         except Exception as error:
             raise_readable(error, self.flow)
 
-    def stream(self, now: Progress, counted: ExpectedRows | None) -> str:
+    def stream_changes(self, now: Progress) -> str:
         """Runs an availableNow stream over the changes after the offset; its one batch is applied.
 
         A table of others is always read so: Spark's stream tells rows that were added from those of rewritten files.
 
         Args:
             now: where the batch begins and ends.
-            counted: these changes by the source's log, if they have been counted.
 
         Returns:
             why these changes cannot be had, so that a full refresh is due; empty if they were applied.
         """
-        applied: list[int] = []
+        counted = self._counted(now)
+        part = now.until < self.opened[self.flow.source].version
+        most_files = sum(counted.files.values()) if part and counted is not None else None
+        stream = source_stream.changes(self.session, self.flow, now.since, most_files or None)
 
-        def take(rows: DataFrame, batch_id: int) -> None:
-            if applied:
-                raise truncated(self.flow, f"batch {batch_id} came after the one that was to hold everything")
-            applied.append(batch_id)
-            expected, end = _demand_all(Path(scratch), batch_id, self.flow, now, counted)
+        def take(rows: DataFrame, checkpoint: Path) -> None:
+            expected, end = source_stream.demand_all(checkpoint, self.flow, now, counted)
+            self.report.trigger = AVAILABLE_NOW
             if self.flow.foreign:
                 # Rows of a feed say which commit they are of; without one, all that came is taken in.
                 source_changes.demand_additive(self.flow, now.until, end)
@@ -225,47 +227,38 @@ class _Loop:
             else:
                 self._apply(self._of_feed(rows, now), now, expected)
 
-        with tempfile.TemporaryDirectory(prefix="sluicegate-", ignore_cleanup_errors=True) as scratch:
-            how = (
-                dict(source_changes.STREAM)
-                if self.flow.foreign
-                else {"readChangeFeed": "true", **source_changes.STREAM}
-            )
-            starting = self.session.readStream.format("delta").option("startingVersion", now.since + 1)
-            changes = starting.options(**how).load(self.flow.source)
-            try:
-                run_available(changes.writeStream, take, f"file://{scratch}", private=self.flow.private)
-            except Exception as error:
-                if _is_gap(error) and self.flow.rebuildable:
-                    return "the source's history is gone"
-                if self.flow.foreign and any(sign in str(error) for sign in source_changes.REWRITTEN):
-                    # The snapshot is of before that; what it changed is the next run's.
-                    return f"{name_of(self.flow.source)} was changed while it was read"
-                raise_readable(error, self.flow)
+        try:
+            applied = source_stream.take_first_batch(stream, self.flow, take, stops=most_files is not None)
+        except Exception as error:
+            if _is_gap(error) and self.flow.rebuildable:
+                return "the source's history is gone"
+            if self.flow.foreign and any(sign in str(error) for sign in source_changes.REWRITTEN):
+                # The snapshot is of before that; what it changed is the next run's.
+                return f"{name_of(self.flow.source)} was changed while it was read"
+            raise_readable(error, self.flow)
         if not applied:  # commits without any change in them, an OPTIMIZE for instance: only the offset moves
             expected = counted or delivery.expected_rows(
                 self.flow.source, now.since, now.until, feed=not self.flow.foreign
             )
-            self._apply(self._of_feed(self.session.createDataFrame([], changes.schema), now), now, expected)
+            self._apply(self._of_feed(self.session.createDataFrame([], stream.schema), now), now, expected)
         return ""
 
-    def read_changes(self, now: Progress, counted: ExpectedRows | None = None) -> str:
-        """Applies the changes after the offset as a batch query reads them: few ones, or on a Spark Connect server.
+    def read_changes(self, now: Progress) -> str:
+        """Applies the changes after the offset as a batch query reads them, where there is no stream to be had.
 
-        Few are read before a stream would have started. On a server the function of a ``foreachBatch`` stream would
-        run in a process of the server, far from this job's ledger, handles and locks. The same versions give the same
-        rows, and their number is proven in the same way.
+        On a Spark Connect server the function of a ``foreachBatch`` stream would run in a process of the server, far
+        from this job's ledger, handles and locks. The same versions give the same rows, and their number is proven in
+        the same way.
 
         Args:
             now: where the batch begins and ends.
-            counted: these changes by the source's log, if they have been counted.
 
         Returns:
             why these changes cannot be had, so that a full refresh is due; empty if they were applied.
         """
         source = self.flow.source
         try:
-            expected = counted or delivery.expected_rows(source, now.since, now.until, feed=not self.flow.foreign)
+            expected = delivery.expected_rows(source, now.since, now.until, feed=not self.flow.foreign)
             if self.flow.foreign:
                 rows = table_reader.added_rows(self.session, source, now.since, now.until)
             else:
@@ -295,12 +288,73 @@ class _Loop:
     def rebuild(self, now: Progress, *, of_part: bool = False) -> bool:
         """Makes a full refresh of the target from the source as of ``until``; False if that of a part cannot be had."""
         try:
-            self._apply(self._no_rows(now) if self.flow.streams else self._as_of_end(now), now)
+            if why := self._no_stream(now) or self.stream_all(now):
+                self.report.trigger = query_because(why)
+                self._apply(self._no_rows(now) if self.flow.streams else self._as_of_end(now), now)
         except Exception as error:
             if of_part and (_is_gap(error) or NO_FILE in str(error)):
                 return False
             raise_readable(error, self.flow)
         return True
+
+    def stream_all(self, now: Progress) -> str:
+        """Runs an availableNow stream over all rows of the source, as of ``until``; its one batch is applied.
+
+        Returns:
+            why there is no such stream, so that a query is to read them; empty if they were applied.
+        """
+        if now.until < self.opened[self.flow.source].version:
+            return self._stream_first_part(now)
+        ends: list[int | None] = []
+
+        def take(rows: DataFrame, checkpoint: Path) -> None:
+            ends.append(source_stream.end_of_all_rows(checkpoint))
+            if ends == [now.until]:
+                self.report.trigger = AVAILABLE_NOW
+                self._apply(rows, now, self._all_rows(now))
+
+        try:
+            source_stream.take_first_batch(source_stream.all_rows(self.session, self.flow), self.flow, take)
+        except Exception as error:
+            if ends or not any(sign in str(error) for sign in source_changes.REWRITTEN):
+                raise
+            return "Delta has no stream of a table whose columns were renamed or dropped"
+        if not ends:  # it has no rows
+            self.report.trigger = AVAILABLE_NOW
+            self._apply(self._as_of_end(now), now)
+            return ""
+        return "" if ends == [now.until] else "its source was changed while the stream was started"
+
+    def _stream_first_part(self, now: Progress) -> str:
+        """As ``stream_all``, where more is there: by the change feed, if rows were only added up to ``until``."""
+        source, from_nothing = self.flow.source, replace(now, since=-1)
+        counted = self._counted(from_nothing)
+        if counted is None or source_changes.revised(name_of(source), self._source_at(now.until), -1):
+            return "its source has later versions, and its history up to this one has more than added rows"
+        stream = source_stream.changes(self.session, self.flow, -1, sum(counted.files.values()) or None)
+
+        def take(rows: DataFrame, checkpoint: Path) -> None:
+            expected, _ = source_stream.demand_all(checkpoint, self.flow, from_nothing, counted)
+            self.report.trigger = AVAILABLE_NOW
+            ours = rows.where(f"_commit_version <= {now.until}").drop(*columns.CHANGE_COLUMNS)
+            self._apply(ours, now, expected)
+
+        taken = source_stream.take_first_batch(stream, self.flow, take, stops=True)
+        return "" if taken else "its source has no rows up to this version"
+
+    def _all_rows(self, now: Progress) -> ExpectedRows | None:
+        """The rows that the source has as of the batch's end, by its log; None of a table of others.
+
+        Row counts of other programs' commits may be wrong, and are not in every commit.
+        """
+        if self.flow.foreign:
+            return None
+        uri, table = self.flow.source, self._source_at(now.until)
+        paths = [path for (path,) in tables.statistics_rows(table, "path")]
+        return ExpectedRows({now.until: delivery.rows_at(uri, now.until)}, {now.until: len(paths)}, paths)
+
+    def _source_at(self, version: int) -> DeltaTable:
+        return self.opened.at(self.flow.source, version) or tables.table_at(self.flow.source, version)
 
     def _as_of_end(self, now: Progress) -> DataFrame:
         """All rows of the source as of the batch's end."""
@@ -317,44 +371,16 @@ class _Loop:
         counted = whole and not (self.flow.foreign or self.flow.streams)
         read = tables.rows(table) if counted else given.read
         made = Batch(
-            given, read, whole, reprocesses, now, self.flow, self.report, self.facts, choice, self.opened,
+            given, read, whole, reprocesses, now, self.flow, self.report, self._facts, choice, self.opened,
             commits_read=histories.facts(self.flow, now, self.opened),
         )  # fmt: skip
         self.apply(stream_batch.batch_of(self.session, made) if self.flow.streams else made)
+
+    @property
+    def _facts(self) -> Mapping[str, Any]:
+        return {**self.facts, "trigger": self.report.trigger} if self.report.trigger else self.facts
 
 
 def _is_gap(error: Exception) -> bool:
     """Whether an error is of a source whose history is gone in part."""
     return any(sign in str(error) for sign in GAP)
-
-
-def _demand_all(
-    checkpoint: Path, batch_id: int, flow: Flow, now: Progress, counted: ExpectedRows | None = None
-) -> tuple[ExpectedRows, int]:
-    """Checks that the batch ends after every change up to the offset that it is going to commit.
-
-    The stream has no limit, so Spark delivers all at once; were it ever to deliver less, committing the offset would
-    silently lose the rest. Spark writes where a batch ends before it runs it. Rows are counted later.
-
-    Returns:
-        the expected rows of the batch, and the version that the batch ends at.
-
-    Raises:
-        AccountingError: the batch ends before, or in the middle of a version.
-    """
-    until = now.until
-    expected = counted or delivery.expected_rows(flow.source, now.since, until, feed=not flow.foreign)
-
-    def files(version: int) -> int:
-        if version in expected.files:
-            return expected.files[version]
-        return delivery.expected_rows(flow.source, version - 1, version, feed=True).files[version]
-
-    end = covered((checkpoint / "offsets" / str(batch_id)).read_text(), None if flow.foreign else files)
-    if end is None:
-        raise truncated(flow, f"the changes up to version {until} end in the middle of a version")
-    if end < until and not expected.nothing_after(end):
-        raise truncated(flow, f"the changes up to version {until} end at version {end}")
-    if flow.foreign and end > until:
-        return delivery.expected_rows(flow.source, now.since, end, feed=False), end
-    return expected, max(end, until)

@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from sluicegate.sql.refresh.strategy import RefreshStrategy
 
 
+# Reasons why a query reads what a table takes in.
+ON_CONNECT = "a Spark Connect server cannot run the function of a stream in this job"
+TOGETHER = "its flows are committed together, and a stream has one source"
+
+
 @dataclass(frozen=True)
 class Flow:
     """One table with the table that it follows.
@@ -85,6 +90,16 @@ class Flow:
     batch_bytes: int | None = None
     stored: StoredRows | None = None
     any_case: frozenset[str] = frozenset()
+
+    def without_stream(self, *, remote: bool) -> str:
+        """Reason why a query reads what the target takes in; empty where an availableNow stream does.
+
+        Args:
+            remote: whether Spark is a Spark Connect server.
+        """
+        if remote:
+            return ON_CONNECT
+        return TOGETHER if self.streams else ""
 
     @property
     def sources(self) -> tuple[str, ...]:

@@ -11,6 +11,9 @@ from sluicegate import channel, errors
 from sluicegate.console import files, human_bytes, warn
 from sluicegate.errors import DefinitionError, JobFailed, Mistake, SluicegateError, Where
 
+# Trigger of a stream that takes in what is there, and ends.
+AVAILABLE_NOW = "availableNow"
+
 # Kinds of a job's last message (see ``channel``). A run of several layers sends a report for each, and an error behind
 # those of the layers that ended well.
 REPORT = "SLUICEGATE_REPORT"
@@ -49,6 +52,8 @@ class TableReport:
         state: ``idle``, ``blocked`` (it waits for another table), ``written``, ``again`` when records were
             reprocessed, ``validated`` when that was only tried, or ``rebuilt`` after a full refresh.
         why: the reason of a full refresh, or what a person should know (may be empty).
+        trigger: ``availableNow`` if a stream read its source, else ``query: `` with the reason why there is no stream;
+            empty if nothing of its source was read.
         read: records (gold: changed rows) that the run took in.
         written: rows added to or changed in the table.
         quarantined: records that broke an expectation and are in the quarantine table.
@@ -87,6 +92,7 @@ class TableReport:
     layer: str
     state: str = "idle"
     why: str = ""
+    trigger: str = ""
     read: int = 0
     written: int = 0
     quarantined: int = 0
@@ -158,6 +164,8 @@ class TableReport:
         parts.append(f"   {self.seconds:.1f} s")
         if self.state == "rebuilt" and self.why:
             parts.append(f"   (whole: {self.why})")
+        if self.trigger not in ("", AVAILABLE_NOW):
+            parts.append(f"   ({self.trigger})")
         return "".join(parts)
 
     def _made(self) -> str:
@@ -229,6 +237,15 @@ class TableReport:
             lines.append(f"         passed over in the landing folder: {len(self.refused):,}")
             lines += [f"           {path}: {why}" for path, why in list(self.refused.items())[:SHOWN]]
         return lines
+
+
+def query_because(why: str) -> str:
+    """Trigger of a table whose source was read by a query.
+
+    Args:
+        why: why there is no stream.
+    """
+    return f"query: {why}"
 
 
 def accounted(failed_files: int) -> str:

@@ -5,9 +5,6 @@ from __future__ import annotations
 # Up to this many records, use one partition: a shuffle costs more than the work.
 FEW = 20_000
 
-# Up to this many changes, a batch query reads them: to start a stream for them costs more than to read them.
-FEW_CHANGES = 20_000
-
 # Up to this many rows, a full recompute costs less than keeping state.
 SMALL = 100_000
 

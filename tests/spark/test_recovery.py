@@ -13,7 +13,6 @@ import pytest
 
 from sluicegate import _faults
 from sluicegate.errors import SluicegateError
-from sluicegate.flow import thresholds
 from sluicegate.flow.batch import Batch
 from sluicegate.lake import log as lake_log
 from sluicegate.lake import tables
@@ -21,6 +20,7 @@ from sluicegate.lake.layout import LAYERS
 from sluicegate.monitor import status
 from tests.conftest import Workspace, beat
 from tests.spark.test_medallion import assert_right
+from tests.support.delivery_world import without_streams
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -86,7 +86,7 @@ def test_stop_at_every_point(
     heartbeats.land("recordings/d.json", [beat(2, 2, 7200, 75.0), beat(1, 1, 0, 99.0), beat(5, 5, 1, 50.0)], age=60)
     stop_at(monkeypatch, name)
     if POINTS.index(name) % 2:
-        monkeypatch.setattr(thresholds, "FEW_CHANGES", -1)  # the run that stops reads by a stream
+        without_streams(monkeypatch)  # in the run that stops
     assert run_until_stopped(spark, heartbeats), f"no run passes {name}"
     monkeypatch.undo()
     heartbeats.run(spark)

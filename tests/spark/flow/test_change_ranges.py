@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sluicegate.flow import thresholds
+from tests.support.delivery_world import without_streams
 from tests.support.gold_world import GoldWorld, kept
 
 if TYPE_CHECKING:
@@ -20,9 +20,12 @@ SUMS = {"sums": kept("SELECT g, count(*) AS n, sum(x) AS s, max(k) AS k FROM t G
 WRITE = "INSERT INTO {t} (id, g, k, x) VALUES "
 
 
-@pytest.mark.parametrize("few", [-1, thresholds.FEW_CHANGES], ids=["by a stream", "by a query"])
-def test_commits_of_any_kind(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int) -> None:
-    monkeypatch.setattr(thresholds, "FEW_CHANGES", few)
+@pytest.mark.parametrize("queries", [False, True], ids=["by a stream", "by a query"])
+def test_commits_of_any_kind(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, queries: bool
+) -> None:
+    if queries:
+        without_streams(monkeypatch)
     world = GoldWorld(tmp_path, SUMS, spark)
     world.add([(i, "ab"[i % 2], i, float(i), None, None, None, None, None) for i in range(6)])
     world.run()

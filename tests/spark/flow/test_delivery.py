@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sluicegate.errors import AccountingError
-from sluicegate.flow import delivery, loop, source_changes, thresholds
+from sluicegate.flow import delivery, loop, source_changes, source_stream
 from sluicegate.flow.model import Flow, Progress
 from sluicegate.lake.table import Tables
 from tests.conftest import Workspace
-from tests.support.delivery_world import WORLDS, Streaming, World
+from tests.support.delivery_world import WORLDS, Streaming, World, without_streams
+from tests.support.stream_listener import streams_started
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -55,7 +56,6 @@ def test_a_batch_holds_all_rows_or_nothing_of_it_is_written(
     world = kind(spark, workspace)
     world.run()
     with monkeypatch.context() as patch:
-        patch.setattr(thresholds, "FEW_CHANGES", -1)
         patch.setattr(source_changes, "STREAM", LIMITED)
         world.grow(LIMIT)
         world.run()
@@ -74,32 +74,24 @@ def test_a_batch_holds_all_rows_or_nothing_of_it_is_written(
 
 
 @pytest.mark.in_the_jvm
-def test_more_than_FEW_CHANGES_are_read_by_a_stream(
-    spark: SparkSession, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_first_load_and_changes_are_read_by_a_stream_each(spark: SparkSession, workspace: Workspace) -> None:
     world = World(spark, workspace)
-    world.run()
-    monkeypatch.setattr(thresholds, "FEW_CHANGES", 2)
-    streams: list[bool] = []
-    run_available = loop.run_available
-
-    def counted(*about: Any, **more: Any) -> Any:
-        streams.append(True)
-        return run_available(*about, **more)
-
-    monkeypatch.setattr(loop, "run_available", counted)
-    for grown, streamed in ((1, 0), (2, 0), (3, 1)):
-        world.grow(grown)
-        assert world.run().read == grown
-        assert world.taken == world.rows
-        assert len(streams) == streamed
+    with streams_started(spark) as started:
+        for number, grown in enumerate((0, 1, 3), 1):
+            world.grow(grown) if grown else None
+            assert world.run().trigger == "availableNow"
+            assert world.taken == world.rows
+            assert started() == number
+        assert world.run().state == "idle"
+        assert started() == 3
 
 
-@pytest.mark.parametrize("few", [-1, thresholds.FEW_CHANGES], ids=["by a stream", "by a query"])
+@pytest.mark.parametrize("queries", [False, True], ids=["by a stream", "by a query"])
 def test_what_came_after_the_marks_were_read_is_the_next_runs(
-    spark: SparkSession, workspace: Workspace, monkeypatch: pytest.MonkeyPatch, few: int
+    spark: SparkSession, workspace: Workspace, monkeypatch: pytest.MonkeyPatch, queries: bool
 ) -> None:
-    monkeypatch.setattr(thresholds, "FEW_CHANGES", few)
+    if queries:
+        without_streams(monkeypatch)
     world = World(spark, workspace)
     world.run()
     world.grow(1)
@@ -155,7 +147,7 @@ def test_a_second_batch_is_refused(spark: SparkSession, workspace: Workspace, mo
     world = World(spark, workspace)
     world.run()
     version = world.version
-    run_available = loop.run_available
+    run_available = source_stream.run_available
 
     def twice(writer: Any, take: Callable[[DataFrame, int], None], *about: Any, **more: Any) -> Any:
         def both(rows: DataFrame, number: int) -> None:
@@ -164,8 +156,7 @@ def test_a_second_batch_is_refused(spark: SparkSession, workspace: Workspace, mo
 
         return run_available(writer, both, *about, **more)
 
-    monkeypatch.setattr(loop, "run_available", twice)
-    monkeypatch.setattr(thresholds, "FEW_CHANGES", -1)
+    monkeypatch.setattr(source_stream, "run_available", twice)
     world.grow(1)
     with pytest.raises(AccountingError, match="batch 1 came after"):
         world.run()

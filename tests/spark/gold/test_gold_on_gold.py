@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from sluicegate import _faults
 from sluicegate.errors import SluicegateError
-from sluicegate.flow import thresholds
 from sluicegate.gold import verify as gold_verify
 from sluicegate.jobs.continuous import Continuous
 from sluicegate.jobs.run import Run
@@ -27,6 +26,7 @@ from sluicegate.run.request import Request
 from sluicegate.spark.session import SharedSpark
 from tests.conftest import Workspace
 from tests.spark.test_recovery import Stopped
+from tests.support.delivery_world import without_streams
 from tests.support.gold_world import GoldWorld, comparable, exact, kept
 from tests.support.properties import in_spark
 
@@ -244,8 +244,8 @@ def test_each_table_equals_its_query_after_every_run(
         for at, (kind, what) in enumerate(events):
             happen(world, kind, what, 1000 * (number + 1) + 100 * at)
         with pytest.MonkeyPatch.context() as patch:
-            if number == 1:  # by streams
-                patch.setattr(thresholds, "FEW_CHANGES", -1)
+            if number == 1:
+                without_streams(patch)
             world.run()
         assert_right(world)
     assert all(report.state == "idle" for report in world.run().values())

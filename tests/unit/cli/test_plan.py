@@ -179,16 +179,32 @@ def test_flows_of_a_table_are_told_with_what_each_takes_in(tmp_path: Path) -> No
     places = [f"--{name}={tmp_path / name}" for name in ("lake", "landing", "pipelines")]
     done = CliRunner().invoke(app.app, ["plan", "heart_rate", *places, "--json"])
     assert done.exit_code == 0, done.output
-    t, c = json.loads(done.output)["tables"][2:]
+    eu, _, t, c = json.loads(done.output)["tables"]
     assert (t["reads"], t["a run would"]) == ("new rows of eu, us", "create it")
     assert "by the flows a, b; joins eu: a changed row there re-evaluates its records, by n" in t["how"]
-    assert (c["reads"], c["how"]) == ("new rows of eu, us", "latest row for each id by at; by the flows a, b")
+    assert c["reads"] == "new rows of eu, us"
+    assert c["how"].startswith("latest row for each id by at; by the flows a, b; read by a query: ")
+    assert (eu["trigger"], t["trigger"].partition(":")[0]) == ("availableNow", "query")
     streams = {"a": StreamProgress("x", -1, 0), "b": StreamProgress("y", 3, 5, known=True)}
     now = Progress("incremental", 1, 2, streams=streams, why="the flow a is new")
     definition = workspace.definition
     work = [TableWork(flow, now) for flow in flow_flows.flows(definition, workspace.lake, "silver").values()]
     [planned, _] = [plan._planned(definition, Plan(work), one, set(), {}) for one in work]
     assert planned["a run would"] == "take a: all of it, b: versions 4 to 5; the flow a is new"
+
+
+def test_a_server_of_spark_connect_reads_by_queries(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    workspace.define(SHOP.replace("name: shop", "name: heart_rate"))
+    places = [f"--{name}={tmp_path / name}" for name in ("lake", "landing", "pipelines")]
+    plans = []
+    for master in ("local[*]", "sc://localhost:1"):
+        environment = {"SLUICEGATE_MASTER": master}
+        as_json = CliRunner().invoke(app.app, ["plan", "heart_rate", *places, "--json"], env=environment)
+        text = CliRunner().invoke(app.app, ["plan", "heart_rate", *places], env=environment)
+        triggers = {table["trigger"].partition(":")[0] for table in json.loads(as_json.stdout)["tables"]}
+        plans.append((triggers, "queries read what is new" in text.stdout))
+    assert plans == [({"availableNow"}, False), ({"query"}, True)]
 
 
 def test_the_rules_of_each_table(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from sluicegate.errors import AccountingError
-from sluicegate.flow import delivery, stream_checkpoint
+from sluicegate.flow import delivery, source_stream, stream_checkpoint
 from sluicegate.flow import loop as flow_loop
 from sluicegate.flow.model import Flow, Progress
 
@@ -258,7 +258,7 @@ def test_a_batch_must_end_behind_every_change(table: Table, tmp_path: Path, fore
 
     def end(version: int, index: int = -1, since: int = 0) -> int:
         (folder / "0").write_text(offsets(version, index))
-        told, found = flow_loop._demand_all(tmp_path, 0, way, Progress("incremental", since, 3))
+        told, found = source_stream.demand_all(tmp_path, way, Progress("incremental", since, 3))
         assert told.count == (7 if since == 0 else 4)
         return found
 

@@ -11,6 +11,7 @@ from sluicegate.errors import SluicegateError
 from sluicegate.flow import loop as flow_loop
 from sluicegate.flow import parts
 from sluicegate.flow.model import Flow, Progress
+from sluicegate.flow.report import TableReport
 from sluicegate.lake.table import Tables
 
 pytestmark = pytest.mark.unit
@@ -24,12 +25,15 @@ class Loop(flow_loop._Loop):
     """Loop whose batches are only on record, and fail at first as often as is said."""
 
     def __init__(self, gap: str = "", fails: int = 0) -> None:
-        super().__init__(None, FLOW, list, {}, None, None)  # type: ignore[arg-type]
+        super().__init__(None, FLOW, list, {}, TableReport("t", "silver"), None)  # type: ignore[arg-type]
         self.gap, self.fails = gap, fails
         self.made: list[Progress] = []
 
     def follow(self, now: Progress) -> str:
         return self.gap
+
+    def _no_stream(self, now: Progress) -> str:
+        return "a test"
 
     def _as_of_end(self, now: Progress) -> Any:
         return None

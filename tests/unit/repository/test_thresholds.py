@@ -213,7 +213,6 @@ CROSSED: dict[str, str] = {
     "test_an_append_beside_others_is_tried_as_many_ATTEMPTS",
     "bronze.layer.SMALL_BYTES": "tests/spark/bronze/test_layer.py::"
     "test_files_of_SMALL_BYTES_give_the_same_rows_as_larger_ones",
-    "flow.thresholds.FEW_CHANGES": "tests/spark/flow/test_delivery.py::test_more_than_FEW_CHANGES_are_read_by_a_stream",
     "flow.thresholds.COMPARED": "tests/spark/gold/test_change_feed.py::"
     "test_tables_of_more_than_COMPARED_rows_are_replaced",
     "flow.thresholds.SMALL": "tests/spark/gold/test_layer.py::test_groups_are_kept_of_tables_that_are_not_SMALL",
@@ -279,6 +278,7 @@ EXEMPT = {
     "storage.aws.REQUEST_SECONDS": TIME,
     "storage.aws.RETRY_SECONDS": TIME,
     "tools.testing.given.APART": TIME,
+    "flow.foreach_batch.POLL": TIME,
     "flow.stream_checkpoint.BASE": "a word of Delta's own",
     "jobs.continuous.POLL_SECONDS": TIME,
     "jobs.parallel.STOPPED_EVERY": TIME,
