@@ -21,6 +21,7 @@ from sqlglot import exp
 from sluicegate.definition.silver_flow import SilverFlow
 from sluicegate.errors import SchemaMismatch, Where
 from sluicegate.flow import foreseen_types
+from sluicegate.flow.stream_progress import STREAMS
 
 if TYPE_CHECKING:
     from sluicegate.definition import SilverTable
@@ -67,6 +68,7 @@ CHANGES = (
     Change("silver", "columns of `track_history_…`, `ignore_null_updates`, `apply_as_deletes`", "goes on", "plan"),
     Change("silver", "`flows`: one that is new, or taken out", "reprocesses", "plan"),
     Change("silver", "`flows`: several in place of one query, or one in place of several", "full refresh", "plan"),
+    Change("silver", "UNION ALL: a branch added or taken away before one over the same table", "full refresh", "plan"),
     Change("silver", "`rows`: `many` in place of `one`, or `one` in place of `many`", "full refresh", "plan"),
     Change("silver", "`event_time`, `quarantine`, `rescued`, rules (`unique`, those of the table)", "goes on", "plan"),
     Change("silver", "WHERE, joins, or an expression that keeps its type; the Python function", "goes on", "plan"),
@@ -120,6 +122,7 @@ class StoredRows:
             or _of_keys(before.get("keys", []), now["keys"])
             or _of_sequence(before.get("sequence_by"), now["sequence_by"])
             or _of_versions(before, now)
+            or self._of_branches(ours)
             or self._of_expressions(before.get("expressions", {}), ours)
         )
 
@@ -136,6 +139,21 @@ class StoredRows:
             return bool((ours.get("definitions") or {}).get(flow, now) != now)
         now = self.table.fingerprint
         return bool(ours.get("definition", now) != now)
+
+    def _of_branches(self, ours: Mapping[str, Any]) -> str:
+        """Reason, if branches of a UNION ALL have the names, and so the rows, that others had before."""
+        if self.table.flows:
+            return ""
+        recorded: Mapping[str, Mapping[str, Any]] = ours.get(STREAMS) or {}
+        for flow, branch in self.table.several.items():
+            if flow not in recorded or not self._edited(flow, ours):
+                continue
+            source = recorded[flow]["source_id"]
+            before = {name for name, offset in recorded.items() if offset["source_id"] == source}
+            now = {name for name, other in self.table.several.items() if other.stream == branch.stream}
+            if before != now:
+                return f"branches of its UNION ALL were added or taken away before others over {branch.stream}"
+        return ""
 
     def _of_expressions(self, before: Mapping[str, Mapping[str, str]], ours: Mapping[str, Any]) -> str:
         """Reason, if a query makes a key or the sequence by another expression.

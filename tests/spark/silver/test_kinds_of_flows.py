@@ -122,6 +122,22 @@ def test_a_source_that_is_made_again_is_read_again_and_no_other(spark: SparkSess
     assert not done.mixed
 
 
+def test_the_first_of_two_branches_over_one_table_is_taken_away(spark: SparkSession, workspace: Workspace) -> None:
+    """The second gets its name: rows of the first must go, and those of the second stay."""
+    dear = "SELECT id, price AS amount FROM STREAM(eu) WHERE price > 5 UNION ALL "
+    rest = "SELECT id, price AS amount FROM STREAM(eu) WHERE price <= 5 UNION ALL SELECT id, -price FROM STREAM(us)"
+    begun(workspace, f"silver:\n  sales: {{sql: '{dear}{rest}'}}\n")
+    land(workspace, "eu/a", {"id": 1, "price": 5}, {"id": 2, "price": 9})
+    land(workspace, "us/a", {"id": 3, "price": 7})
+    run(spark, workspace)
+    assert sorted(workspace.rows("sales", "id", "amount")) == [(1, 5), (2, 9), (3, -7)]
+    workspace.edit("pipeline.yaml", dear, "")
+    [work] = [one for one in plan.pending(workspace.definition, workspace.settings).tables if one.table == "sales"]
+    done = run(spark, workspace, "silver")["sales"]
+    assert (work.progress.kind, done.state, done.why) == ("whole", "rebuilt", work.progress.why)
+    assert sorted(workspace.rows("sales", "id", "amount")) == [(1, 5), (3, -7)]
+
+
 @pytest.mark.more
 def test_one_flow_becomes_several_by_union_all_and_one_again(spark: SparkSession, workspace: Workspace) -> None:
     """Columns go by their places, types are widened; the table, its copy, gold and what reads it row by row follow."""
