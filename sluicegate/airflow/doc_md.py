@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from sluicegate.airflow.markdown import plain
 from sluicegate.definition import LAYERS
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ should have updated. Its result has the number of rows of each table, and of vio
 
 def of_dag(pipeline: Pipeline) -> str:
     """``doc_md`` of a pipeline's DAG."""
-    parts = [pipeline.description] if pipeline.description else []
+    parts = [plain(pipeline.description, keep="\n")] if pipeline.description else []
     for layer in LAYERS:
         if getattr(pipeline, layer):
             parts.append("\n".join([f"**{layer.capitalize()}**", "", *_tables(pipeline, layer)]))
@@ -73,13 +74,13 @@ def _tables(pipeline: Pipeline, layer: Layer) -> Iterator[str]:
     """Lines for the tables: what each reads, and how."""
     for name in pipeline.names(layer):
         comment = "" if name in pipeline.deidentified_tables else pipeline.table(name)[1].comment
-        yield f"- `{name}`: {_table(pipeline, layer, name)}" + (f". {comment}" if comment else "")
+        yield f"- `{name}`: {_table(pipeline, layer, name)}" + (f". {plain(comment)}" if comment else "")
 
 
 def _table(pipeline: Pipeline, layer: Layer, name: str) -> str:
     if layer == "bronze":
         source = pipeline.bronze[name]
-        return f"{source.format} of `{source.path}`{_rules(source)}"
+        return f"{source.format} of `{plain(source.path)}`{_rules(source)}"
     if layer == "gold":
         return f"from {_names(pipeline.gold[name].reads)}{_rules(pipeline.gold[name])}"
     if of := pipeline.deidentified_tables.get(name):

@@ -6,13 +6,13 @@ https://airflow.apache.org/docs/apache-airflow/stable/administration-and-deploym
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from airflow.listeners import hookimpl
 
+from sluicegate.airflow.markdown import plain
 from sluicegate.console import files
 from sluicegate.escapes import escaped
 from sluicegate.flow.report import RunReport, accounted
@@ -69,7 +69,7 @@ def note_of_mistakes(results: Mapping[str, Any], tasks: Iterable[str], mistakes:
     # The operators of the DAG as it was before, by the tasks that it keeps.
     kinds = {task: _KINDS.get(task, "SluicegateJob") for task in tasks}
     until_then = note(results, kinds) or f"{BEGINS}did nothing**"
-    return _short([*until_then.splitlines(), "", f"The definition has mistakes. {_plain(mistakes)}"])
+    return _short([*until_then.splitlines(), "", f"The definition has mistakes. {plain(mistakes)}"])
 
 
 def continued(text: str, before: str) -> str:
@@ -112,7 +112,7 @@ def note(results: Mapping[str, Any], kinds: Mapping[str, str]) -> str:
     parts: list[str] = []
     for task, kind in kinds.items():
         if kind == "CheckRequest" and results.get(task):
-            parts.append(f"{BEGINS}{_plain(_answered(results[task]))}**\n")
+            parts.append(f"{BEGINS}{plain(_answered(results[task]))}**\n")
         elif kind == "LandedFilesSensor" and (results.get(task) or {}).get(UNREPORTED):
             parts.append("- files waited, and Airflow's **triggerer** did not report them: is it running?")
         elif kind == "SluicegateJob" and results.get(task):
@@ -137,7 +137,7 @@ def _did(report: RunReport) -> Iterator[str]:
     for table in report.tables:
         if table.state != "idle":
             lines = [table.line(), *replace(table, samples=[]).remarks()]
-            yield "- " + _plain("; ".join(" ".join(line.split()) for line in lines))
+            yield "- " + plain("; ".join(" ".join(line.split()) for line in lines))
 
 
 def _stands(tables: list[dict[str, Any]]) -> Iterator[str]:
@@ -150,16 +150,7 @@ def _stands(tables: list[dict[str, Any]]) -> Iterator[str]:
         if table.get("skipped files"):
             yield f"- {table['table']}: {files(table['skipped files'])} skipped, there before the table"
         if table.get("waits"):
-            yield f"- {table['table']} is behind: {_plain(table['waits'])}"
-
-
-# What Markdown makes a link, a picture or HTML of, or may: also of addresses of pages and mail as they are.
-_LINKED = re.compile(r"\S*(?:\]\(|[<@]|://|www\.)\S*", re.IGNORECASE)
-
-
-def _plain(text: str) -> str:
-    """A text in which names and values of others are, on one line, so that Markdown links nothing in it."""
-    return _LINKED.sub(lambda found: f"`{found[0]}`", escaped(text).replace("`", "'"))
+            yield f"- {table['table']} is behind: {plain(table['waits'])}"
 
 
 def _short(parts: list[str]) -> str:
