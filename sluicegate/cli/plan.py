@@ -12,8 +12,7 @@ from sluicegate.cli.impact import show_impact
 from sluicegate.cli.options import JsonOption, PipelineName, loaded, show_json, show_table, warn_of_owner, with_settings
 from sluicegate.console import say, warn
 from sluicegate.errors import StoreRefused, StoreUnreachable
-from sluicegate.flow.model import ON_CONNECT
-from sluicegate.flow.report import AVAILABLE_NOW, query_because
+from sluicegate.flow.model import AVAILABLE_NOW, ON_CONNECT, query_because
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:

@@ -23,9 +23,9 @@ from sluicegate.flow import delivery, histories, parts, source_changes, source_s
 from sluicegate.flow.batch import Batch, raise_readable
 from sluicegate.flow.definition_changes import refused
 from sluicegate.flow.delivery import Delivery, ExpectedRows
-from sluicegate.flow.model import Flow, Progress, name_of
+from sluicegate.flow.model import AVAILABLE_NOW, Flow, Progress, name_of, query_because
 from sluicegate.flow.progress import progress
-from sluicegate.flow.report import AVAILABLE_NOW, TableReport, query_because
+from sluicegate.flow.report import TableReport
 from sluicegate.lake import tables
 from sluicegate.lake.table import Tables
 from sluicegate.schema import columns

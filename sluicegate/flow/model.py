@@ -13,9 +13,21 @@ if TYPE_CHECKING:
     from sluicegate.sql.refresh.strategy import RefreshStrategy
 
 
+# Trigger of a stream that takes in what is available, and ends.
+AVAILABLE_NOW = "availableNow"
+
 # Reasons why a query reads what a table takes in.
 ON_CONNECT = "a Spark Connect server cannot run the function of a stream in this job"
 TOGETHER = "its flows are committed together, and a stream has one source"
+
+
+def query_because(why: str) -> str:
+    """Trigger of a table whose source was read by a query.
+
+    Args:
+        why: why there is no stream.
+    """
+    return f"query: {why}"
 
 
 @dataclass(frozen=True)

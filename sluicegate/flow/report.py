@@ -11,9 +11,6 @@ from sluicegate import channel, errors
 from sluicegate.console import files, human_bytes, warn
 from sluicegate.errors import DefinitionError, JobFailed, Mistake, SluicegateError, Where
 
-# Trigger of a stream that takes in what is there, and ends.
-AVAILABLE_NOW = "availableNow"
-
 # Kinds of a job's last message (see ``channel``). A run of several layers sends a report for each, and an error behind
 # those of the layers that ended well.
 REPORT = "SLUICEGATE_REPORT"
@@ -164,7 +161,7 @@ class TableReport:
         parts.append(f"   {self.seconds:.1f} s")
         if self.state == "rebuilt" and self.why:
             parts.append(f"   (whole: {self.why})")
-        if self.trigger not in ("", AVAILABLE_NOW):
+        if self.trigger.startswith("query: "):
             parts.append(f"   ({self.trigger})")
         return "".join(parts)
 
@@ -237,15 +234,6 @@ class TableReport:
             lines.append(f"         passed over in the landing folder: {len(self.refused):,}")
             lines += [f"           {path}: {why}" for path, why in list(self.refused.items())[:SHOWN]]
         return lines
-
-
-def query_because(why: str) -> str:
-    """Trigger of a table whose source was read by a query.
-
-    Args:
-        why: why there is no stream.
-    """
-    return f"query: {why}"
 
 
 def accounted(failed_files: int) -> str:

@@ -15,7 +15,7 @@ STARTED = "org.apache.spark.sql.streaming.StreamingQueryListener$QueryStartedEve
 
 
 class _Listener:
-    """Listener of an application: sessions have their own lists of stream listeners, and pipelines their own sessions."""
+    """Listener of the whole application: a stream listener is of one session, and pipelines open their own."""
 
     class Java:
         implements = ("org.apache.spark.scheduler.SparkListenerInterface",)
