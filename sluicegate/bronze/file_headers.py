@@ -22,8 +22,8 @@ REFUSED = ("TIME", "FLOAT16", "UUID", "INTERVAL", "GEOMETRY", "GEOGRAPHY")
 # pyarrow's name of a logical type that it does not know.
 UNHEARD_OF = "UNDEFINED"
 
-# Logical type, as Arrow calls it, of a column that only has NULL.
-WITHOUT_TYPE = "UNKNOWN"
+# Logical type, as Arrow writes it, of a column that only has NULL.
+WITHOUT_TYPE = "NULL"
 NEWER = (
     "the column {} has a type that Spark does not know, of a newer version of Parquet or wrong in the file, and Spark "
     "reads no part of such a file: have the column written with another type"
@@ -67,15 +67,13 @@ def _of_parquet(file: IO[bytes]) -> dict[str, Any]:
     if not about.num_columns:
         return {"unreadable": f"it has no column, and {about.num_rows:,} records"}
     columns = [schema.column(at) for at in range(about.num_columns)]
-    if unknown := [column.path for column in columns if column.logical_type.type == UNHEARD_OF]:
+    if unknown := [column.path for column in columns if _logical_type(column) == UNHEARD_OF]:
         return {"unreadable": NEWER.format(unknown[0])}
     # By the types as they are stored: INT96 and INT64 (TIMESTAMP(NANOS)) are one to Arrow. The first two lines are the
     # object and the name of the root.
     fields = str(schema).split("\n", 2)[-1]
     refused = any(map(_is_refused, columns))
-    void = [
-        column.name for column in columns if column.logical_type.type == WITHOUT_TYPE and column.path == column.name
-    ]
+    void = [column.name for column in columns if _logical_type(column) == WITHOUT_TYPE and column.path == column.name]
     return {"fields": fields, "records": int(about.num_rows), "refused": refused, "void": void}
 
 
@@ -87,12 +85,17 @@ def _is_encrypted(file: IO[bytes]) -> bool:
     return encrypted
 
 
+def _logical_type(column: Any) -> str:
+    """Logical type of a column; pyarrow calls some that it knows UNKNOWN, INTERVAL and that of NULLs among them."""
+    named = str(column.logical_type.type)
+    return str(json.loads(column.logical_type.to_json())["Type"]).upper() if named == "UNKNOWN" else named
+
+
 def _is_refused(column: Any) -> bool:
     """Whether Spark reads no file that has such a column, unless it is told how."""
-    logical = column.logical_type
-    match logical.type:
+    match _logical_type(column):
         case "TIMESTAMP":
-            return str(json.loads(logical.to_json()).get("timeUnit")) == "nanoseconds"
+            return str(json.loads(column.logical_type.to_json()).get("timeUnit")) == "nanoseconds"
         case "DECIMAL":
             return int(column.precision) > MOST_DIGITS
         case kind:

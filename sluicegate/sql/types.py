@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 # Name of a nameless JSON field while it is read.
 UNNAMED = "_sluicegate_unnamed"
 
-# Characters that Delta refuses in column names (special in Parquet), and the backtick, which it does not escape when it
-# replaces rows of a table with a change data feed (INVALID_ATTRIBUTE_NAME_SYNTAX: packedData.…).
-REFUSED = frozenset(" ,;{}()\n\t=`")
+# Characters that Delta refuses in column names (special in Parquet), the backtick, which it does not escape when it
+# replaces rows of a table with a change data feed (INVALID_ATTRIBUTE_NAME_SYNTAX: packedData.…), and NUL, with which
+# Arrow reads no table.
+REFUSED = frozenset(" ,;{}()\n\t=`\0")
 REFUSED_IN_WORDS = "no blank, nor any of ,;{}()=`"
 
 
@@ -188,10 +189,12 @@ def _either(one: DataType, other: DataType) -> DataType:
 
 def nameable(kind: DataType) -> bool:
     """Whether Delta accepts all field names of a type."""
-    from pyspark.sql.types import ArrayType, StructType
+    from pyspark.sql.types import ArrayType, MapType, StructType
 
     if isinstance(kind, ArrayType):
         return nameable(kind.elementType)
+    if isinstance(kind, MapType):
+        return nameable(kind.keyType) and nameable(kind.valueType)
     if not isinstance(kind, StructType):
         return True
     names = [name.lower() for name in kind.names]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import types as T
 
-from sluicegate.sql.types import as_ddl, common, merge
+from sluicegate.sql.types import as_ddl, common, merge, nameable
 from sluicegate.sql.wider_types import widened
 
 pytestmark = pytest.mark.unit
@@ -110,3 +110,13 @@ def test_new_fields_come_at_any_depth() -> None:
     assert merge(items, T.MapType(TEXT, T.ArrayType(struct(b=TEXT)))) == T.MapType(
         TEXT, T.ArrayType(struct(a=INT, b=TEXT))
     )
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a\0b", "a\tb", "`"])
+def test_names_that_a_table_cannot_have_are_refused_wherever_they_are(name: str) -> None:
+    """With NUL in a name of a column, Arrow reads no column of a table."""
+    odd, plain = struct(**{name: INT}), struct(**{"a.b": INT})
+    for kind in (odd, T.ArrayType(odd), T.MapType(TEXT, odd), T.MapType(odd, TEXT), struct(a=T.MapType(TEXT, odd))):
+        assert not nameable(kind)
+    for kind in (plain, T.ArrayType(plain), T.MapType(TEXT, plain)):
+        assert nameable(kind)
