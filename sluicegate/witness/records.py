@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sluicegate.storage import filesystems
-from sluicegate.witness.values import Moment, decoder
+from sluicegate.witness import arrow_values
+from sluicegate.witness.values import decoder
 
 if TYPE_CHECKING:
     from sluicegate.definition import BronzeTable
@@ -220,7 +221,7 @@ class Files:
     def _typed(self, place: str) -> Iterator[Record]:
         with filesystems.reader(place) as opened:
             for batch in self._batches(pa.PythonFile(opened, mode="r")):
-                columns = [_landed(column) for column in batch.columns]
+                columns = [_values(column) for column in batch.columns]
                 for row in zip(*columns, strict=True) if columns else ():
                     yield Record(dict(zip(batch.schema.names, row, strict=True)))
 
@@ -355,17 +356,9 @@ def _after_blanks(text: str, place: int) -> int:
     return place
 
 
-def _landed(column: pa.Array) -> Sequence[Any]:
-    """Values of a column of a typed file; times as microseconds, of which Python has more years."""
-    if pa.types.is_timestamp(column.type):
-        numbers = column.cast(pa.timestamp("ns" if column.type.unit == "ns" else "us", column.type.tz)).cast(pa.int64())
-        by = 1000 if column.type.unit == "ns" else 1
-        return [None if number is None else Moment(number // by) for number in numbers.to_pylist()]
-    if pa.types.is_date(column.type):
-        days = column.cast(pa.date32()).cast(pa.int32()).to_pylist()
-        return [None if day is None else Moment(day * 86_400_000_000) for day in days]
+def _values(column: pa.Array) -> Sequence[Any]:
     try:
-        return list(column.to_pylist())
+        return arrow_values.landed(column)
     except (ValueError, OverflowError) as error:
         raise Unreadable(f"Python has no word for a value: {error}") from error
 

@@ -137,7 +137,8 @@ def _text(landed: Any, stored: Any, part: bool) -> Verdict:
     if type(landed) is str:
         return same_text(landed, stored)
     if isinstance(landed, bytes):
-        return landed == bytes(stored.encode())
+        # Twelve bytes may be Parquet's INTERVAL, whose months, days and milliseconds a text has.
+        return landed == stored.encode() or (None if len(landed) == 12 and stored.startswith("P") else False)
     if isinstance(landed, (Mapping, list)):
         try:
             return alike(landed, parsed(stored))
