@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any
 
 from sluicegate.lake import layout
-from sluicegate.witness.records import Record, has_twins
+from sluicegate.witness.records import Record, has_bytes_that_are_no_text, has_twins
 from sluicegate.witness.table_columns import CORRUPT, QUICK, RESCUED, Columns, Row, from_path
 from sluicegate.witness.values import Comparer, alike, cell, is_nothing, parsed, same_text
 
@@ -25,6 +25,9 @@ HELD = 1_000
 
 # Beginning of what stands in the rescued data for a column that could not be read, and why.
 NOT_READ = "not read"
+
+# Records that are corrupt by their bytes, as a finding counts those of which not all can be said.
+OF_BYTES = "records with bytes that are no text"
 
 # Numbers of records in a finding; all are counted.
 SHOWN = 3
@@ -96,6 +99,8 @@ class Comparison:
         self.found = Difference()
         self._without_row: list[tuple[int, Record]] = []
         self._without_record: list[Row] = []
+        self._broken_beyond: list[int] = []
+        self._corrupt_beyond = 0
         self._in_path = {name: from_path(path, name) for name in columns.in_path if name in columns.types}
 
     def run(self, records: Iterator[Record], blocks: Iterable[Sequence[Row]]) -> Difference:
@@ -128,15 +133,23 @@ class Comparison:
         numbers = range(first, first + len(records))
         if len(self._without_row) + len(records) <= UNMATCHED:
             self._without_row += zip(numbers, records, strict=True)
-        else:
-            self.found.note_missing(numbers)
+            return
+        broken = [number for number, record in zip(numbers, records, strict=True) if record.broken]
+        self._broken_beyond += broken
+        self.found.note_missing(sorted({*numbers} - {*broken}))
 
     def _note_added(self, rows: Sequence[Row]) -> None:
-        self._without_record += rows[: UNMATCHED - len(self._without_record)]
-        self.found.added += len(rows)
+        kept = rows[: UNMATCHED - len(self._without_record)]
+        self._without_record += kept
+        corrupt = sum(row[-1] is not None for row in rows[len(kept) :])
+        self._corrupt_beyond += corrupt
+        self.found.added += len(rows) - corrupt
 
     def _match_broken(self) -> None:
-        """Match records that could not be decoded with rows anywhere: the engine reads these by themselves."""
+        """Match records that could not be decoded with rows anywhere: the engine reads these by themselves.
+
+        Those beyond ``UNMATCHED`` are counted alone.
+        """
         missing = []
         for number, record in self._without_row:
             row = next((row for row in self._without_record if record.broken and not self._differs(record, row)), None)
@@ -145,7 +158,10 @@ class Comparison:
                 continue
             self._without_record.remove(row)
             self.found.added -= 1
-        self.found.note_missing(missing)
+        counted = min(len(self._broken_beyond), self._corrupt_beyond)
+        self.found.unsaid[OF_BYTES] += counted
+        self.found.added += self._corrupt_beyond - counted
+        self.found.note_missing(missing + self._broken_beyond[counted:])
 
     # --- blocks ------------------------------------------------------------------------------------------------------
 
@@ -184,7 +200,10 @@ class Comparison:
     def _cell(self, landed: Any, stored: Any, compared: Comparer, part: bool) -> bool | None:
         if self.csv and landed is None and stored == "":
             return True
-        return cell(landed, stored, compared, part)
+        try:
+            return cell(landed, stored, compared, part)
+        except RecursionError:
+            return None
 
     # --- rows --------------------------------------------------------------------------------------------------------
 
@@ -196,6 +215,10 @@ class Comparison:
             how = self._differs(landed[a], stored[b])
             if not how:
                 a, b = a + 1, b + 1
+                continue
+            if landed[a].broken:  # its row may be behind those of the others, however many are
+                self._note_missing(first + a, landed[a : a + 1])
+                a += 1
                 continue
             if not to_the_end and min(len(landed) - a, len(stored) - b) <= AHEAD:
                 break
@@ -227,6 +250,13 @@ class Comparison:
 
     def _differs(self, record: Record, row: Row) -> str:
         """How a row differs from a record; empty if it does not."""
+        try:
+            return self._differs_by_value(record, row)
+        except RecursionError:
+            self.found.unsaid["records of too many levels"] += 1
+            return ""
+
+    def _differs_by_value(self, record: Record, row: Row) -> str:
         values = dict(zip(self.columns.names, row, strict=True))
         corrupt, rescued = values.pop(CORRUPT), values.pop(RESCUED)
         rescued_values = self._rescued(rescued)
@@ -235,6 +265,8 @@ class Comparison:
         if corrupt is not None:
             return self._differs_corrupt(record, corrupt, values, rescued_values)
         if record.fields is None:
+            if record.text is not None and has_bytes_that_are_no_text(record.text):
+                return f"it is {self._shown(record.text)}, and the row is not corrupt"
             if rescued is None and all(value is None for name, value in values.items() if name not in self._in_path):
                 return f"it is {self._shown(record.text)}, and the row has nothing of it"
             self.found.unsaid["records that are not read as JSON"] += 1
@@ -283,7 +315,7 @@ class Comparison:
                 return ""
             return f"it can be read, and _corrupt_record has {self._shown(corrupt)}"
         verdict = same_text(record.text.strip(), corrupt.strip())
-        self.found.unsaid["records with bytes that are no text"] += verdict is None
+        self.found.unsaid[OF_BYTES] += verdict is None
         if verdict is not False or _same_json(record.text, corrupt):
             return ""
         return f"it is {self._shown(record.text)}, and _corrupt_record has {self._shown(corrupt)}"

@@ -168,7 +168,7 @@ class Files:
             fields = dict(zip(names, values, strict=False))
             if len(values) > len(names) and any(values[len(names) :]):
                 fields |= {f"_{n}": value for n, value in enumerate(values[len(names) :], len(names)) if value}
-            yield Record(fields, text, not whole or _is_broken(text))
+            yield Record(fields, text, not whole or has_bytes_that_are_no_text(text))
 
     @property
     def _null(self) -> str:
@@ -255,14 +255,14 @@ def _unpacked(place: str) -> Iterator[Any]:
             yield raw
 
 
-def _is_broken(text: str) -> bool:
-    """Whether a text has bytes that are no UTF-8, which stand in it as halves of surrogate pairs."""
+def has_bytes_that_are_no_text(text: str) -> bool:
+    """Whether a text has bytes that are no UTF-8, which are halves of surrogate pairs in it."""
     return not text.isascii() and any("\udc80" <= character <= "\udcff" for character in text)
 
 
 def _of_line(line: str) -> Record:
     text = line.removesuffix("\n")
-    return Record({"value": text}, text, _is_broken(text))
+    return Record({"value": text}, text, has_bytes_that_are_no_text(text))
 
 
 def _json_lines(lines: Iterator[str]) -> Iterator[Record]:
@@ -272,7 +272,7 @@ def _json_lines(lines: Iterator[str]) -> Iterator[Record]:
         start = len(text) - len(text.lstrip(_BLANK))
         if start == len(text):
             continue
-        broken = _is_broken(text)
+        broken = has_bytes_that_are_no_text(text)
         try:
             value, end = decode(text, start)
         except (ValueError, RecursionError):

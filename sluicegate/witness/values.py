@@ -367,7 +367,7 @@ def _in_zone(local: int, zone: str) -> int | None:
     try:
         there = datetime(1970, 1, 1, tzinfo=ZoneInfo(zone)) + timedelta(microseconds=local)
         return (there.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1)
-    except (OSError, ValueError, OverflowError):
+    except (OSError, ValueError, OverflowError, KeyError):  # the last of a zone that Java alone knows, such as PST
         return None
 
 

@@ -350,6 +350,35 @@ def test_a_record_that_cannot_be_decoded_may_have_its_row_anywhere(monkeypatch: 
         assert compared(False, [*"abc"])[0] == 1
 
 
+@pytest.mark.parametrize("most", [2, 1_000])
+@pytest.mark.parametrize("count", [1, 3, 50])
+def test_rows_of_records_that_cannot_be_decoded_may_follow_those_of_all_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, count: int
+) -> None:
+    """More than one in turn, some of them no JSON, and more than are kept."""
+    monkeypatch.setattr(comparison, "UNMATCHED", most)
+    monkeypatch.setattr(comparison, "HELD", 7)
+    bad = [b'\xff {"x":', b'{"x": "\xff"}', b'{"x": "\\ud800"}', b"\xff"]
+    lines = [line for number in range(count) for line in (*bad, b'{"x": "%d"}' % number)]
+    (tmp_path / "a.json").write_bytes(b"\n".join(lines))
+    sound: list[tuple[str | None, ...]] = [(str(number), None, None) for number in range(count)]
+    corrupt = [(None, None, line.decode(errors="replace")) for _ in range(count) for line in bad]
+
+    def told(rows: list[tuple[str | None, ...]]) -> tuple[int, int, int]:
+        files = records.Files(BronzeTable.model_validate({"path": str(tmp_path), "format": "json"}))
+        blocks = [rows[place : place + 5] for place in range(0, len(rows), 5)]
+        found = Comparison(Columns({"x": TEXT}), "/a.json", csv=False).run(
+            files.records(str(tmp_path / "a.json")), blocks
+        )
+        return found.missing, found.added, found.changed
+
+    assert told([*sound, *corrupt]) == (0, 0, 0)
+    assert told([*sound, *corrupt[1:]])[0] >= 1
+    assert told([*sound, *corrupt, (None, None, "more")])[1] == 1
+    assert any(told([*sound[1:], *corrupt]))
+    assert any(told([("x", None, None), *sound[1:], *corrupt]))
+
+
 def test_of_a_field_that_a_record_has_twice_nothing_is_said() -> None:
     twice = '{"id": 1, "id": 2}'
     record = Record(parsed(twice), twice)
@@ -483,3 +512,19 @@ def test_times_are_compared_of_files_that_are_gone_too(lake: Workspace) -> None:
     column = rows.schema.get_field_index("_file_modification_time")
     rewritten(lake, "typed", rows.set_column(column, "_file_modification_time", times))
     assert {one.kind for one in told(lake, "typed")} == {"wrong", "unseen"}
+
+
+def test_of_a_time_in_a_zone_that_Java_alone_knows_nothing_is_said() -> None:
+    for zone, unsaid in (("PST", 1), ("Europe", 1), ("UTC", 0)):
+        found = compared(Columns({"at": TIME}), {"at": f"1970-01-01 00:00:00 {zone}"}, 0, None, None)
+        assert (found.any, found.unsaid["at"]) == (False, unsaid)
+
+
+@pytest.mark.parametrize("levels", [100, 400, 900])
+def test_of_records_of_too_many_levels_nothing_is_said(levels: int) -> None:
+    text = "[" * levels + "1" + "]" * levels
+    found = compared(Columns({"x": TEXT}), {"x": parsed(text)}, text, None, None)
+    assert (found.any, sum(found.unsaid.values())) == (False, int(levels > 100))
+    rescued = json.dumps({"y": text, "_file_path": "file:///a.json"})
+    found = compared(Columns({"x": TEXT}), {"y": parsed(text)}, None, rescued, None)
+    assert (found.any, sum(found.unsaid.values())) == (False, int(levels > 100))
