@@ -34,6 +34,10 @@ def simulate(
         float,
         typer.Option("--late", min=0, max=1, help="Share of records that are old, or of something not known yet."),
     ] = 0.0,
+    begin: Annotated[
+        str | None,
+        typer.Option("--begin", help="Time of the first record in an empty landing folder, as 2020-01-17 (UTC)."),
+    ] = None,
     *,
     settings: Settings,
 ) -> None:
@@ -44,11 +48,16 @@ def simulate(
     from sluicegate.tools import simulators
 
     where = settings.landing
+    since = None
+    if begin is not None:
+        from sluicegate.landing.copy import moment
+
+        since = moment(begin)
     faults = simulators.Faults(drift, duplicates, bad, late)
     landed = (
-        simulators.continuously(where, every, records, seed, pipeline, faults)
+        simulators.continuously(where, every, records, seed, pipeline, faults, since)
         if continuous
-        else simulators.simulate(where, count, records, seed, pipeline, faults)
+        else simulators.simulate(where, count, records, seed, pipeline, faults, since)
     )
     try:
         for file in landed:

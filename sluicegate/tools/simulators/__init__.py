@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from sluicegate.definition.fields import nearest
 from sluicegate.errors import UserError
 from sluicegate.tools.simulators import heart_rate, online_school, retail
+from sluicegate.tools.simulators.engine import BEGIN, Order, Simulation, land, land_on
 from sluicegate.tools.simulators.engine import Faults as Faults
 from sluicegate.tools.simulators.engine import Landed as Landed
-from sluicegate.tools.simulators.engine import Simulation, land, land_on
 
 NONE = Faults()
 
@@ -42,6 +43,7 @@ class Simulator:
         records: how many records to put into each file.
         seed: the same seed on the same landing folder gives the same bytes; None for other records each time.
         faults: faults to inject.
+        begin: time of the first record in an empty landing; later files go on from there. One without a zone is UTC.
     """
 
     pipeline: str
@@ -49,6 +51,7 @@ class Simulator:
     records: int = 1000
     seed: int | None = None
     faults: Faults = NONE
+    begin: datetime | None = None
 
     def load(self, continuous: bool = False, every: float = 5.0) -> list[Landed]:
         """Lands the next file of each kind; if continuous, again every ``every`` seconds until Ctrl-C.
@@ -64,12 +67,16 @@ class Simulator:
             UserError: as :func:`simulate` and :func:`continuously`.
         """
         if not continuous:
-            return list(simulate(self.landing, 1, self.records, self.seed, self.pipeline, self.faults))
+            return list(land(_of(self.pipeline), self.landing, 1, self._order))
         landed: list[Landed] = []
         with suppress(KeyboardInterrupt):
-            for file in continuously(self.landing, every, self.records, self.seed, self.pipeline, self.faults):
+            for file in land_on(_of(self.pipeline), self.landing, every, self._order):
                 landed = [*landed[-999:], file]
         return landed
+
+    @property
+    def _order(self) -> Order:
+        return _order(self.records, self.seed, self.faults, self.begin)
 
 
 def simulate(
@@ -79,6 +86,7 @@ def simulate(
     seed: int | None = None,
     pipeline: str = "heart_rate",
     faults: Faults = NONE,
+    begin: datetime | None = None,
 ) -> Iterator[Landed]:
     """Lands files one by one; each is complete by the time it is yielded.
 
@@ -89,6 +97,7 @@ def simulate(
         seed: the same seed on the same landing folder gives the same bytes; ``None`` for other records each time.
         pipeline: name of the pipeline that they are for.
         faults: faults to inject.
+        begin: time of the first record in an empty landing; later files go on from there. One without a zone is UTC.
 
     Returns:
         What has landed, file by file.
@@ -97,7 +106,7 @@ def simulate(
         UserError: if no such pipeline has a simulator, if the landing is a URI or cannot be written, or if what is
             there already cannot be continued.
     """
-    return land(_of(pipeline), landing, files, records, seed, faults)
+    return land(_of(pipeline), landing, files, _order(records, seed, faults, begin))
 
 
 def continuously(
@@ -107,6 +116,7 @@ def continuously(
     seed: int | None = None,
     pipeline: str = "heart_rate",
     faults: Faults = NONE,
+    begin: datetime | None = None,
 ) -> Iterator[Landed]:
     """Lands a file of each kind every so many seconds, the first at once, until the caller stops.
 
@@ -117,6 +127,7 @@ def continuously(
         seed: as for :func:`simulate`.
         pipeline: name of the pipeline that they are for.
         faults: faults to inject.
+        begin: time of the first record in an empty landing; later files go on from there. One without a zone is UTC.
 
     Returns:
         What has landed, file by file, without end.
@@ -124,7 +135,14 @@ def continuously(
     Raises:
         UserError: as :func:`simulate`, and if ``every`` is negative or not a number.
     """
-    return land_on(_of(pipeline), landing, every, records, seed, faults)
+    return land_on(_of(pipeline), landing, every, _order(records, seed, faults, begin))
+
+
+def _order(records: int, seed: int | None, faults: Faults, begin: datetime | None) -> Order:
+    if begin is None:
+        return Order(records, seed, faults, BEGIN)
+    whole = begin.replace(microsecond=0, tzinfo=begin.tzinfo or UTC)
+    return Order(records, seed, faults, whole.timestamp())
 
 
 def _of(pipeline: str) -> Simulation:

@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 from sluicegate.errors import UserError
 
-BEGIN = datetime(2025, 3, 3, 6, tzinfo=UTC).timestamp()  # a Monday morning: the first record of an empty landing
+BEGIN = datetime(2025, 3, 3, 6, tzinfo=UTC).timestamp()  # a Monday morning: the usual first record of a landing
 DAY = 86_400.0
 LATE = 2 * DAY  # how much older late records are than others in their file
 
@@ -46,6 +46,23 @@ class Faults:
     duplicates: float = 0.0
     bad: float = 0.0
     late: float = 0.0
+
+
+@dataclass(frozen=True)
+class Order:
+    """What the files that are asked for shall be.
+
+    Attributes:
+        records: how many records each file of facts has.
+        seed: the same one on the same landing folder gives the same bytes; None for other records each time.
+        faults: faults to inject.
+        begin: time (epoch seconds) of the first record in an empty landing.
+    """
+
+    records: int
+    seed: int | None
+    faults: Faults
+    begin: float = BEGIN
 
 
 @dataclass(frozen=True)
@@ -143,13 +160,11 @@ class Simulation(Protocol):
 
     LEADING: Kind
 
-    def files(self, home: Path, number: int, records: int, seed: int | None, faults: Faults) -> Iterable[File]:
-        """Files with a number, that of ``LEADING`` last; ``records`` are in each file of facts."""
+    def files(self, home: Path, number: int, order: Order) -> Iterable[File]:
+        """Files with a number, that of ``LEADING`` last."""
 
 
-def land(
-    what: Simulation, landing: str, files: int, records: int, seed: int | None, faults: Faults
-) -> Iterator[Landed]:
+def land(what: Simulation, landing: str, files: int, order: Order) -> Iterator[Landed]:
     """Lands files number by number; each is complete by the time it is yielded.
 
     Raises:
@@ -157,13 +172,11 @@ def land(
     """
     if files < 1:
         raise UserError(f"there is no landing {files} files: ask for 1 or more")
-    home = _home(landing, records, faults)
-    return (landed for _ in range(files) for landed in _next(what, home, records, seed, faults))
+    home = _home(landing, order)
+    return (landed for _ in range(files) for landed in _next(what, home, order))
 
 
-def land_on(
-    what: Simulation, landing: str, every: float, records: int, seed: int | None, faults: Faults
-) -> Iterator[Landed]:
+def land_on(what: Simulation, landing: str, every: float, order: Order) -> Iterator[Landed]:
     """Lands the files of the next number every ``every`` seconds, the first at once, until the caller stops.
 
     Raises:
@@ -171,26 +184,24 @@ def land_on(
     """
     if not 0 <= every < math.inf:
         raise UserError(f"files cannot land every {every} seconds: give 0 or more")
-    return _forever(what, _home(landing, records, faults), every, records, seed, faults)
+    return _forever(what, _home(landing, order), every, order)
 
 
-def _forever(
-    what: Simulation, home: Path, every: float, records: int, seed: int | None, faults: Faults
-) -> Iterator[Landed]:
+def _forever(what: Simulation, home: Path, every: float, order: Order) -> Iterator[Landed]:
     due = time.monotonic()
     while True:
-        yield from _next(what, home, records, seed, faults)
+        yield from _next(what, home, order)
         # From the time that was due and not from now, so that the time for landing does not add up.
         due = max(due + every, time.monotonic() - every)
         time.sleep(max(0.0, due - time.monotonic()))
 
 
-def _home(landing: str, records: int, faults: Faults) -> Path:
-    if records < 1:
-        raise UserError(f"a file cannot have {records} records: ask for 1 or more")
+def _home(landing: str, order: Order) -> Path:
+    if order.records < 1:
+        raise UserError(f"a file cannot have {order.records} records: ask for 1 or more")
     for name in ("duplicates", "bad", "late"):
-        if not 0 <= getattr(faults, name) <= 1:
-            raise UserError(f"{name} is a share of the records, from 0 to 1, and not {getattr(faults, name)}")
+        if not 0 <= getattr(order.faults, name) <= 1:
+            raise UserError(f"{name} is a share of the records, from 0 to 1, and not {getattr(order.faults, name)}")
     if "://" in landing:
         raise UserError(
             f"files can be simulated in a local folder only, not in {landing}",
@@ -199,7 +210,7 @@ def _home(landing: str, records: int, faults: Faults) -> Path:
     return Path(landing).expanduser()
 
 
-def _next(what: Simulation, home: Path, records: int, seed: int | None, faults: Faults) -> list[Landed]:
+def _next(what: Simulation, home: Path, order: Order) -> list[Landed]:
     """Lands the files of the next number."""
     leading = home / what.LEADING.folder
     landed = []
@@ -207,7 +218,7 @@ def _next(what: Simulation, home: Path, records: int, seed: int | None, faults: 
         leading.mkdir(parents=True, exist_ok=True)
         with _alone(leading):
             number = max((n for n, _ in numbered(leading)), default=0) + 1
-            for file in what.files(home, number, records, seed, faults):
+            for file in what.files(home, number, order):
                 path = home / file.landed.path
                 write(path, file.text)
                 landed.append(replace(file.landed, path=str(path)))
@@ -245,10 +256,27 @@ def share(of: float, records: int, lot: random.Random) -> int:
     return int(records * of + lot.random())
 
 
-def times(number: int, span: float, records: int, lot: random.Random) -> list[float]:
+def times(start: float, span: float, records: int, lot: random.Random) -> list[float]:
     """Times (epoch seconds) of the records of a file, which covers a span of its own."""
-    start, width = BEGIN + span * (number - 1), span / records
+    width = span / records
     return [round(start + width * (n + 0.9 * lot.random()), 3) for n in range(records)]
+
+
+def begin_of(first: Path, number: int, order: Order) -> float:
+    """Time (epoch seconds) at which a landing begins, by its first file of a dimension if there is one.
+
+    Args:
+        first: the file, whose records were updated when the landing began.
+        number: of the files that are to land.
+        order: what they shall be.
+    """
+    if number == 1:
+        return order.begin
+    try:
+        with first.open(encoding="utf-8") as file:
+            return datetime.fromisoformat(json.loads(file.readline())["updated"]).timestamp()
+    except (OSError, ValueError, KeyError, TypeError):
+        return order.begin  # it was moved away or changed since it was read
 
 
 def between(moments: list[float], **faults: int) -> Landed:

@@ -25,10 +25,10 @@ from sluicegate.tools.simulators.engine import (
     BEGIN,
     DAY,
     LATE,
-    Faults,
     File,
     Kind,
     Landed,
+    Order,
     Record,
     between,
     dice,
@@ -103,19 +103,30 @@ def _drift(reading: Record) -> None:
 LEADING = Kind("recordings", "heartrate", _delay, _drift, _line, array=True)
 
 
-def files(home: Path, number: int, records: int, seed: int | None, faults: Faults) -> Iterable[File]:
+def files(home: Path, number: int, order: Order) -> Iterable[File]:
     """The next file of recordings; the patients are written once, and read if they are there already.
 
     Raises:
         UserError: what is there already cannot be continued.
     """
-    mrns = _patients(home / "patients" / "patients.csv", seed)
-    readings, known = _readings(mrns, _former(home / LEADING.folder), records, dice(seed, "file", number - 1))
-    yield LEADING.file(number, readings, faults, dice(seed, "faults", number), known)
+    mrns = _patients(home / "patients" / "patients.csv", order.seed)
+    slot = _slot(_width(mrns), _former(home / LEADING.folder), order.begin)
+    readings, known = _readings(mrns, slot, order.records, dice(order.seed, "file", number - 1))
+    yield LEADING.file(number, readings, order.faults, dice(order.seed, "faults", number), known)
 
 
-def _readings(mrns: list[int], after: float | None, records: int, lot: random.Random) -> tuple[list[Record], Landed]:
-    """Readings of one file, later than a time (epoch seconds; None: nothing has landed yet).
+def _width(mrns: list[int]) -> float:
+    """Seconds of a slot: those between two readings of one device, over the devices of patients."""
+    return EVERY / (len(mrns) + len(mrns) // 4)
+
+
+def _slot(width: float, after: float | None, begin: float) -> int:
+    """First slot of a file: after the newest reading that has landed (epoch seconds), or where a landing begins."""
+    return math.ceil((begin - BEGIN) / width) if after is None else math.floor((after - BEGIN) / width) + 1
+
+
+def _readings(mrns: list[int], slot: int, records: int, lot: random.Random) -> tuple[list[Record], Landed]:
+    """Readings of one file, from a slot on.
 
     Time is cut into slots; the devices take turns, and each reading is in the first half of its slot. So the time of
     the last reading determines the next slot and device, and no device reads twice at a time.
@@ -125,8 +136,7 @@ def _readings(mrns: list[int], after: float | None, records: int, lot: random.Ra
     worn = list(enumerate([*wearers, *wearers[: len(wearers) // 4]], start=1))
     strange = [(len(worn) + n, _Wearer(mrn)) for n, mrn in enumerate(_strangers(mrns), start=1)]
     invalid, unknown = _odd(records, lot)
-    width = EVERY / len(worn)
-    slot = 0 if after is None else math.floor((after - BEGIN) / width) + 1
+    width = _width(mrns)
     readings = []
     roll, noise = lot.random, lot.gauss
     for n in range(records):

@@ -19,12 +19,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from sluicegate.tools.simulators.engine import (
-    BEGIN,
     Faults,
     File,
     Kind,
     Landed,
+    Order,
     Record,
+    begin_of,
     between,
     dice,
     share,
@@ -66,21 +67,23 @@ LEADING = Kind("enrollments", "quantity", drift=_drift)
 _STUDENTS = Kind("students")
 
 
-def files(home: Path, number: int, records: int, seed: int | None, faults: Faults) -> Iterable[File]:
+def files(home: Path, number: int, order: Order) -> Iterable[File]:
     """Files with a number; the courses are written once."""
     courses = home / "courses" / "courses.csv"
     if not courses.exists():
         lines = [";".join(map(str, course)) for course in COURSES]
         write(courses, "\n".join(["course_id;title;instructor;category;price", *lines]) + "\n")
-    students = _students(number, seed)
+    seed, records, late_share = order.seed, order.records, order.faults.late
+    start = begin_of(home / _STUDENTS.path(1), number, order) + SPAN * (number - 1)
+    students = _students(number, seed, datetime.fromtimestamp(start, UTC).isoformat())
     yield _STUDENTS.file(number, students, Faults(), dice(seed), Landed("", len(students)))
     lot = dice(seed, "enrollments", number)
-    moments = times(number, SPAN, records, lot)
-    late = set(lot.sample(range(records), share(faults.late, records, lot))) if faults.late else set()
+    moments = times(start, SPAN, records, lot)
+    late = set(lot.sample(range(records), share(late_share, records, lot))) if late_share else set()
     made = [_enrollment(number, n, moment, n in late, lot) for n, moment in enumerate(moments)]
     invalid = sum(record["quantity"] == 0 for record in made)
     facts = between(moments, invalid=invalid, late=len(late))
-    yield LEADING.file(number, made, faults, dice(seed, "faults", number), facts)
+    yield LEADING.file(number, made, order.faults, dice(seed, "faults", number), facts)
 
 
 def known(number: int) -> int:
@@ -88,14 +91,15 @@ def known(number: int) -> int:
     return STUDENTS + NEW * (number - 1)
 
 
-def _students(number: int, seed: int | None) -> list[Record]:
+def _students(number: int, seed: int | None, updated: str) -> list[Record]:
     if number == 1:
-        return [_student(n, number, seed) for n in range(1, STUDENTS + 1)]
+        return [_student(n, number, seed, updated) for n in range(1, STUDENTS + 1)]
     changed = dice(seed, "changed", number).sample(range(1, known(number - 1) + 1), UPDATED)
-    return [_student(n, number, seed) for n in [*sorted(changed), *range(known(number - 1) + 1, known(number) + 1)]]
+    numbers = [*sorted(changed), *range(known(number - 1) + 1, known(number) + 1)]
+    return [_student(n, number, seed, updated) for n in numbers]
 
 
-def _student(n: int, number: int, seed: int | None) -> Record:
+def _student(n: int, number: int, seed: int | None, updated: str) -> Record:
     """Student as in the file with a number: email and average may change, name and address do not."""
     who, now = dice(seed, "student", n), dice(seed, "student", n, number)
     first, last = who.choice(_FIRST), who.choice(_LAST)
@@ -108,7 +112,7 @@ def _student(n: int, number: int, seed: int | None) -> Record:
         "email": None if now.random() < 0.1 else email,
         "gpa": round(2 + 2 * now.random(), 2),
         "profile": json.dumps(profile),
-        "updated": datetime.fromtimestamp(BEGIN + SPAN * (number - 1), UTC).isoformat(),
+        "updated": updated,
     }
 
 

@@ -22,13 +22,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from sluicegate.tools.simulators.engine import (
-    BEGIN,
     LATE,
     Faults,
     File,
     Kind,
     Landed,
+    Order,
     Record,
+    begin_of,
     between,
     dice,
     times,
@@ -75,24 +76,26 @@ _PRODUCTS, _CUSTOMERS = Kind("products"), Kind("customers")
 _PURCHASES, _MOVEMENTS, LEADING = _fact("purchase_orders"), _fact("inventory_movements"), _fact("orders")
 
 
-def files(home: Path, number: int, records: int, seed: int | None, faults: Faults) -> Iterable[File]:
+def files(home: Path, number: int, order: Order) -> Iterable[File]:
     """Files with a number; stores and suppliers are written once."""
     _once(home / "stores" / "stores.csv", "store_id,city,region", STORES)
     _once(home / "suppliers" / "suppliers.csv", "supplier_id,name,country", SUPPLIERS)
+    seed = order.seed
+    start = begin_of(home / _PRODUCTS.path(1), number, order) + SPAN * (number - 1)
     for kind, one, first in ((_PRODUCTS, _product, PRODUCTS), (_CUSTOMERS, _customer, CUSTOMERS)):
-        rows = [one(n, number, seed) for n in _numbers(first, number, seed, kind.folder)]
+        rows = [one(n, number, seed) | {"updated": _text(start)} for n in _numbers(first, number, seed, kind.folder)]
         yield kind.file(number, rows, Faults(), dice(seed), Landed("", len(rows)))
     makers: dict[Kind, Callable[[str, str, int, random.Random], Record]] = {
         _PURCHASES: _purchase, _MOVEMENTS: _movement, LEADING: _order
     }  # fmt: skip
     for kind, make in makers.items():
         lot = dice(seed, kind.folder, number)
-        moments = times(number, SPAN, records, lot)
+        moments = times(start, SPAN, order.records, lot)
         begins = "".join(word[0] for word in kind.folder.split("_")).upper().ljust(2, "R")
         facts = [make(f"{begins}{number:06d}{n:06d}", _text(moment), number, lot) for n, moment in enumerate(moments)]
         invalid = sum(record["quantity"] == 0 for record in facts)
         yield kind.file(
-            number, facts, faults, dice(seed, "faults", kind.folder, number), between(moments, invalid=invalid)
+            number, facts, order.faults, dice(seed, "faults", kind.folder, number), between(moments, invalid=invalid)
         )
 
 
@@ -118,14 +121,12 @@ def _numbers(first: int, number: int, seed: int | None, what: str) -> list[int]:
 def _product(n: int, number: int, seed: int | None) -> Record:
     name, category = _GOODS[n % len(_GOODS)]
     cents = 500 + dice(seed, "price", n, number).randrange(9500)
-    return {"product_id": f"P{n:04d}", "name": f"{name} {n}", "category": category, "list_price": cents / 100,
-            "updated": _text(BEGIN + SPAN * (number - 1))}  # fmt: skip
+    return {"product_id": f"P{n:04d}", "name": f"{name} {n}", "category": category, "list_price": cents / 100}
 
 
 def _customer(n: int, number: int, seed: int | None) -> Record:
     lot = dice(seed, "customer", n, number)
-    return {"customer_id": f"K{n:05d}", "name": f"{_NAMES[n % len(_NAMES)]} {n}", "city": lot.choice(STORES)[1],
-            "updated": _text(BEGIN + SPAN * (number - 1))}  # fmt: skip
+    return {"customer_id": f"K{n:05d}", "name": f"{_NAMES[n % len(_NAMES)]} {n}", "city": lot.choice(STORES)[1]}
 
 
 def _order(order_id: str, at: str, number: int, lot: random.Random) -> Record:

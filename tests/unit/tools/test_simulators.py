@@ -11,7 +11,8 @@ import statistics
 import threading
 import time
 from collections import defaultdict
-from datetime import UTC, datetime
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -321,6 +322,40 @@ def test_every_simulator_is_the_same_by_seed_one_by_one_or_at_once(tmp_path: Pat
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
     assert contents(tmp_path / "a").keys() == contents(tmp_path / "c").keys()
     assert contents(tmp_path / "a") != contents(tmp_path / "c")
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_landing_begins_at_a_time_of_choice_and_goes_on_from_there(tmp_path: Path, name: str) -> None:
+    begin = datetime(2020, 1, 17, tzinfo=UTC)
+    simulated = Simulator(name, str(tmp_path), 50, 1, begin=begin)
+    first = [landed for landed in simulated.load() if landed.first]
+    assert all(0 <= (landed.first - begin).total_seconds() < simulator.EVERY for landed in first)
+    more = [landed for landed in simulate(str(tmp_path), 2, 50, 1, name) if landed.first]
+    others = [
+        landed for landed in simulate(str(tmp_path), 1, 50, 1, name, begin=begin - timedelta(days=9)) if landed.first
+    ]
+    for kind in KINDS[name] & FACTS:
+        files = [landed for landed in [*first, *more, *others] if kind_of(landed) == kind]
+        assert len(files) == 4
+        for one, following in itertools.pairwise(files):
+            assert timedelta(0) < following.first - one.last < timedelta(hours=12)
+    updated = {line["updated"][:13] for file in tmp_path.rglob("*-000001.json") for line in lines_of(file)}
+    assert updated <= {"2020-01-17T00"}
+    assert bool(updated) is (name != "heart_rate")
+
+
+def lines_of(file: Path) -> Iterator[dict[str, Any]]:
+    """The records of a file of a dimension."""
+    if file.parent.name in ("students", "products", "customers"):
+        yield from map(json.loads, file.read_text().splitlines())
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_usual_begin_gives_the_same_bytes_if_it_is_named(tmp_path: Path, name: str) -> None:
+    list(simulate(str(tmp_path / "a"), 2, 50, 1, name))
+    list(simulate(str(tmp_path / "b"), 2, 50, 1, name, begin=datetime(2025, 3, 3, 6)))
+    list(simulate(str(tmp_path / "c"), 2, 50, 1, name, begin=datetime(2025, 3, 3, 6, tzinfo=UTC)))
+    assert contents(tmp_path / "a") == contents(tmp_path / "b") == contents(tmp_path / "c")
 
 
 @pytest.mark.parametrize("name", KINDS)
