@@ -50,7 +50,10 @@ PROJECT = "sluicegate"
 TOKEN = ".connect-token"  # noqa: S105  (the name of a file)
 
 # Services of all profiles are stopped, whoever started them.
-PROFILES = [word for profile in WITH_PROFILE.values() for word in ("--profile", profile)]
+PROFILES = [word for profile in (*WITH_PROFILE.values(), "warm") for word in ("--profile", profile)]
+
+# Address of the stack's warm Spark, which the profile `warm` starts.
+SERVER = "sc://connect:15002/;use_ssl=false"
 
 HEAD = """# Made by `make up`: the secrets of the stack on this machine, and where its data lie. Not for the repository.
 # Passwords of the databases are in the volume `postgres` from its first start on; to change one, change it there, too.
@@ -98,13 +101,14 @@ ON_S3: dict[str, Callable[[], str]] = {
 KEYS = {*SECRETS, *(name for name in ON_S3 if name.startswith(("AWS_", "S3_")))}
 
 
-def complete(root: Path, lake: str | None, s3: bool = False) -> list[str]:
+def complete(root: Path, lake: str | None, s3: bool = False, warm: bool = False) -> list[str]:
     """Adds to ``.env`` what is missing there, and returns the names of what was added; nobody else can read the file.
 
     Args:
         root: the repository.
         lake: a folder of this machine for the tables; a volume of Docker's where it is not given.
         s3: whether landing and lake are to be on the stack's store of objects.
+        warm: whether a Spark that stays warm is to run all jobs.
     """
     known = settings(root)
     wanted: dict[str, str] = {name: make() for name, make in SECRETS.items()}
@@ -120,6 +124,7 @@ def complete(root: Path, lake: str | None, s3: bool = False) -> list[str]:
             wanted[name] = os.path.abspath(lake)
     wanted |= {name: make() for name, make in ON_S3.items()} if s3 or known.get("S3") else {}
     missing = {name: value for name, value in wanted.items() if not known.get(name)}
+    missing |= _of_warm_spark(known | missing) if warm else {}
     file = root / ".env"
     if not file.exists():
         os.close(os.open(file, os.O_WRONLY | os.O_CREAT, 0o600))
@@ -129,6 +134,13 @@ def complete(root: Path, lake: str | None, s3: bool = False) -> list[str]:
             env.write("\n")
         env.writelines(f"{name}={value}\n" for name, value in missing.items())
     return list(missing)
+
+
+def _of_warm_spark(said: Mapping[str, str]) -> dict[str, str]:
+    """Settings by which the warm Spark runs all jobs; of two lines with one name, the later counts."""
+    profiles = [profile for profile in said.get("COMPOSE_PROFILES", "").split(",") if profile]
+    wanted = {"SLUICEGATE_MASTER": SERVER, "COMPOSE_PROFILES": ",".join(dict.fromkeys([*profiles, "warm"]))}
+    return {name: value for name, value in wanted.items() if said.get(name) != value}
 
 
 # What is edited by hand: the form that it must have, and how to say so.
@@ -148,6 +160,8 @@ def well_formed(said: Mapping[str, str], written: Mapping[str, str]) -> None:
     for name in sorted(KEYS):
         if "$" in said.get(name, "") and not written.get(name, "").startswith("'"):
             raise Stop(f"{name} in .env has a $, by which Compose means a variable: put '…' around the value.")
+    if said.get("SLUICEGATE_MASTER") == SERVER and "warm" not in said.get("COMPOSE_PROFILES", "").split(","):
+        raise Stop("SLUICEGATE_MASTER in .env is the warm server, which nothing starts: `make up WARM=1` does.")
     for name, (form, words) in FORMS.items():
         value = said.get(name, "")
         if not re.fullmatch(form, value, re.ASCII) or (name in PORTS and int(value or 0) > 65535):
@@ -241,12 +255,13 @@ def _run(command: Sequence[str], purpose: str, env: Mapping[str, str]) -> None:
         raise Stop(f"Could not {purpose}: what Docker said is above.", exit_code=1)
 
 
-def up(lake: str | None, s3: bool) -> None:
+def up(lake: str | None, s3: bool, warm: bool = False) -> None:
     """Starts the stack, and waits for it.
 
     Args:
         lake: see ``complete``.
         s3: see ``complete``.
+        warm: see ``complete``.
 
     Raises:
         Stop: Docker is missing, or a service does not become healthy.
@@ -258,7 +273,7 @@ def up(lake: str | None, s3: bool) -> None:
     has_its_passwords(said, volumes())
     if not _states():  # before minutes of building, and before .env says where the tables are
         free(said, s3)
-    if added := complete(ROOT, lake, s3):
+    if added := complete(ROOT, lake, s3, warm):
         print(f"generated into .env: {', '.join(added)}", flush=True)
     said = settings(ROOT)
     for folder in (said["SLUICEGATE_LANDING_FOLDER"], said.get("SLUICEGATE_LAKE_VOLUME", "")):
@@ -372,13 +387,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     start = commands.add_parser("up", help="generate what .env lacks, build the image, start, wait for health")
     start.add_argument("--lake", help="a folder of this machine for the tables (default: a volume of Docker's)")
     start.add_argument("--s3", action="store_true", help="landing and lake on a store of objects in the stack")
+    start.add_argument("--warm", action="store_true", help="a Spark that stays warm runs all jobs")
     commands.add_parser("down", help="stop; the data stay")
     commands.add_parser("volumes", help="name the volumes with data")
     commands.add_parser("clean", help="stop, and delete the volumes")
     given = parser.parse_args(arguments)
     try:
         if given.command == "up":
-            up(given.lake, given.s3)
+            up(given.lake, given.s3, given.warm)
         elif given.command == "volumes":
             print("\n".join(volumes()))
         else:

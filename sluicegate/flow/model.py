@@ -114,6 +114,11 @@ class Flow:
         return TOGETHER if self.streams else ""
 
     @property
+    def stream_name(self) -> str:
+        """Name of its stream on Spark's page *Structured Streaming* and in Spark's event log."""
+        return f"{self.layer} {self.table}"
+
+    @property
     def sources(self) -> tuple[str, ...]:
         """URIs of all tables whose changes it follows."""
         return tuple(dict.fromkeys(self.streams.values())) or (self.source,)

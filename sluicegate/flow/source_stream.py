@@ -71,8 +71,9 @@ def take_first_batch(
             raise truncated(flow, f"batch {number} came after the one that was to hold everything")
 
     with tempfile.TemporaryDirectory(prefix="sluicegate-", ignore_cleanup_errors=True) as scratch:
+        writer = stream.writeStream.queryName(flow.stream_name)
         enough = (Path(scratch) / "commits" / "0").exists if stops else None
-        run_available(stream.writeStream, on_batch, f"file://{scratch}", private=flow.private, enough=enough)
+        run_available(writer, on_batch, f"file://{scratch}", private=flow.private, enough=enough)
     return taken.is_set()
 
 

@@ -188,7 +188,7 @@ class _Stream:
         # The progress of every batch must be kept: late rows are counted from it.
         with configured(self.session, {"spark.sql.streaming.numRecentProgressUpdates": "100"}):
             result = self._result()
-            writer = result.writeStream.outputMode(str(self.table.mode))
+            writer = result.writeStream.queryName(self.flow.stream_name).outputMode(str(self.table.mode))
             take = partial(self._batch, now=now)
             query = run_available(writer, take, self.checkpoint.location, private=self.flow.private)
             for batch in query.recentProgress:

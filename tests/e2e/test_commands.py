@@ -18,6 +18,7 @@ from deltalake import write_deltalake
 
 from sluicegate.spark import submit
 from tests.conftest import ROOT, Workspace, beat
+from tests.support import event_logs
 from tests.support.pages import follow_in_process
 
 pytestmark = pytest.mark.e2e
@@ -86,6 +87,27 @@ def test_a_run_in_json_and_then_nothing_new_starts_no_jvm(home: Path, tmp_path: 
     loaded = {line.rsplit("|", 1)[-1].strip().partition(".")[0] for line in again.stderr.splitlines()}
     assert "deltalake" in loaded
     assert not loaded & {"pyspark", "py4j", "airflow"}
+
+
+@pytest.mark.more
+def test_each_table_is_filled_by_a_stream(home: Path, tmp_path: Path) -> None:
+    """On a first load, after a few records and after many, as Spark's event log has it."""
+    logs = tmp_path / "event logs"
+    logs.mkdir()
+    tables = {"bronze": ["patients_bronze", "recordings_bronze"], "silver": ["patients", "recordings_enriched"],
+              "gold": ["daily_patient_avg", "device_counts"]}  # fmt: skip
+    every = sorted(f"{layer} {table}" for layer, of_layer in tables.items() for table in of_layer)
+    followed = [name for name in every if "patients" not in name]
+    for records, streams in ((0, every), (1000, followed), (30_000, followed)):
+        if records:
+            landed = sluicegate(home, "simulate", "heart_rate", "--records", str(records))
+            assert landed.returncode == 0, landed.stderr
+        before = event_logs.streams(logs)
+        done = sluicegate(home, "run", "heart_rate", JAVA_TOOL_OPTIONS=event_logs.options(logs))
+        assert done.returncode == 0, done.stdout + done.stderr
+        [started] = [names for run, names in event_logs.streams(logs).items() if run not in before]
+        assert started == streams
+        assert "(query: " not in done.stdout
 
 
 @pytest.mark.release

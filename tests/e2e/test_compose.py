@@ -204,6 +204,19 @@ def edit(stack: Stack, old: str, new: str) -> None:
     path.write_text(text.replace(old, new))
 
 
+def test_jobs_are_spark_submits_by_default_and_clients_of_a_warm_spark_by_one_word(stack: Stack) -> None:
+    """All tests behind this one have the warm Spark."""
+    for files in (1, 2):
+        drop(stack, files)
+        with told(f"a run triggered through the REST API, {files},000 records: three spark-submits"):
+            assert stack.ended(stack.trigger()) == "success"
+        stack.is_right()
+    assert "connect" not in stack.compose("ps", "--services").split()
+    with told("make up WARM=1"):
+        stack.make("up", f"LAKE={stack.lake}", "WARM=1")
+    assert "connect" in stack.compose("ps", "--services").split()
+
+
 # Asks from inside of a container who answers there.
 REACHES = """
 import socket, sys
@@ -339,7 +352,7 @@ def test_a_cluster_by_two_settings(stack: Stack) -> None:
     """Once by a Spark of each job's own there, and once by the server."""
     for name in ("SLUICEGATE_MASTER", "SLUICEGATE_CONNECT_MASTER"):
         before = (stack.folder / ".env").read_text()
-        (stack.folder / ".env").write_text(f"{before}COMPOSE_PROFILES=cluster\n{name}=spark://spark-master:7077\n")
+        (stack.folder / ".env").write_text(f"{before}COMPOSE_PROFILES=cluster,warm\n{name}=spark://spark-master:7077\n")
         with told(f"{name} is a cluster of two workers"):
             stack.compose("--profile", "cluster", "up", "-d", "--scale", "spark-worker=2")
             until(lambda: stack.compose("ps", "-q", "spark-worker").count("\n") == 2, "a second worker")

@@ -22,6 +22,7 @@ from deltalake import DeltaTable
 from scripts import recording
 from sluicegate.spark import connect
 from tests.conftest import ROOT
+from tests.support import event_logs
 
 pytestmark = pytest.mark.e2e
 
@@ -33,6 +34,14 @@ TABLES = (
     "daily_patient_avg",
     "device_counts",
 )
+
+
+# Streams of each job of a run, with the names that Spark's pages show.
+STREAMS = [
+    ["bronze patients_bronze", "bronze recordings_bronze"],
+    ["gold daily_patient_avg", "gold device_counts"],
+    ["silver patients", "silver recordings_enriched"],
+]
 
 
 def demo(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -138,7 +147,7 @@ def test_the_demo_and_then_nothing_new(tmp_path: Path) -> None:
         tmp_path,
         OPENLINEAGE__TRANSPORT=json.dumps(transport),
         SLUICEGATE_HISTORY_SERVER="http://history:18080",
-        JAVA_TOOL_OPTIONS=f"-Dspark.eventLog.enabled=true -Dspark.eventLog.dir=file://{logs}",
+        JAVA_TOOL_OPTIONS=event_logs.options(logs),
     )
     assert first.returncode == 0, first.stdout + first.stderr
     for task in ("check_request", "wait_for_files", "bronze", "silver", "gold", "account"):
@@ -147,8 +156,8 @@ def test_the_demo_and_then_nothing_new(tmp_path: Path) -> None:
     events = asset_events(tmp_path / ".airflow")
     assert set(events) == {f"heart_rate.{name}" for name in TABLES}
     assert events["heart_rate.recordings_bronze"]["rows"] == 1500
-    logged = {path.name.removeprefix("eventlog_v2_") for path in logs.iterdir()}
-    assert len(logged) == 3
+    logged = event_logs.streams(logs)
+    assert sorted(logged.values()) == STREAMS
     assert set(links(tmp_path / ".airflow")) == {f"http://history:18080/history/{one}/" for one in logged}
     told = lineage(lineage_file)
     of = {name: events[f"heart_rate.{name}"]["table"] for name in TABLES}
@@ -197,7 +206,7 @@ def test_a_run_that_fails_is_one_sentence(tmp_path: Path) -> None:
 def test_the_page_has_a_warm_spark_beside_it(tmp_path: Path) -> None:
     own = {key: value for key, value in os.environ.items() if not key.startswith(("AIRFLOW", "SLUICEGATE"))}
     shutil.copytree(ROOT / "data" / "heart_rate", tmp_path / "landing")
-    command = [sys.executable, "-m", "sluicegate.tools.demo", "--ui"]
+    command = [sys.executable, "-m", "sluicegate.tools.demo", "--ui", "--warm"]
     with subprocess.Popen(
         command, cwd=tmp_path, env=own | {"SLUICEGATE_MASTER": "local[2]"}, stdout=subprocess.PIPE, text=True
     ) as page:

@@ -13,6 +13,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,11 +51,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--input", metavar="DIR", help="read DIR/recordings and DIR/patients, not the samples")
     parser.add_argument("--without-airflow", action="store_true", help="run the layers in one Spark, by hand")
     parser.add_argument("--ui", action="store_true", help="only start Airflow, with the last demo's files and tables")
+    parser.add_argument("--warm", action="store_true", help="with --ui: a Spark that stays warm runs all jobs")
     arguments = parser.parse_args(argv)
     interrupt_on_termination()
     try:
         if arguments.ui:
-            return _ui(arguments.input)
+            return _ui(arguments.input, warm=arguments.warm)
         return _demo(arguments.input, in_airflow=not arguments.without_airflow)
     except SluicegateError as error:
         warn(*error.for_people().split("\n"))
@@ -273,14 +275,21 @@ def _short(path: Path) -> str:
 # --- the web page ----------------------------------------------------------------------------------------------------
 
 
-def _ui(given: str | None) -> int:
-    """Starts the demo's Airflow and prints the address of its web page; ends at Ctrl-C."""
+def _ui(given: str | None, *, warm: bool) -> int:
+    """Starts the demo's Airflow and prints the address of its web page; ends at Ctrl-C.
+
+    Args:
+        given: folder of the user's files; None for the sample, or the last demo's.
+        warm: whether a Spark Connect server runs all jobs, in place of a spark-submit each.
+    """
     settings = _settings(given)
     if given is None and (HOME / "demo.json").exists():
         last = json.loads((HOME / "demo.json").read_text())
         settings = Settings.of(lake=last["lake"], landing=last["landing"], pipelines=settings.pipelines)
-    say(f"Spark is starting, and stays warm for all runs (its log: {_short(HOME / 'spark.log')})")
-    with warm_spark(HOME.absolute(), settings) as warm, LocalAirflow(HOME, warm, lasting=True) as airflow:
+    if warm:
+        say(f"Spark is starting, and stays warm for all runs (its log: {_short(HOME / 'spark.log')})")
+    spark = warm_spark(HOME.absolute(), settings) if warm else nullcontext(settings)
+    with spark as of_jobs, LocalAirflow(HOME, of_jobs, lasting=True) as airflow:
         say(f"Airflow is starting (its log: {_short(airflow.log)})")
         airflow.wait(PIPELINE)
         say(f"open {airflow.url}/dags/{PIPELINE} as user {USER}; the password is in {_short(airflow.password_file)}")

@@ -388,6 +388,21 @@ def test_the_token_of_the_server_is_for_the_containers_user_alone(tmp_path: Path
     assert not SERVICES["connect"].get("ports")
 
 
+def test_jobs_are_spark_submits_unless_a_warm_spark_is_asked_for(tmp_path: Path) -> None:
+    assert SERVICES["airflow-scheduler"]["environment"]["SLUICEGATE_MASTER"] == "${SLUICEGATE_MASTER:-local[*]}"
+    assert SERVICES["connect"]["profiles"] == ["warm"]
+    compose.complete(tmp_path, None, s3=True)
+    before = compose.settings(tmp_path)
+    assert "SLUICEGATE_MASTER" not in before
+    assert compose.complete(tmp_path, None, warm=True) == ["SLUICEGATE_MASTER", "COMPOSE_PROFILES"]
+    now = compose.settings(tmp_path)
+    assert now == before | {"SLUICEGATE_MASTER": compose.SERVER, "COMPOSE_PROFILES": "s3,warm"}
+    assert compose.complete(tmp_path, None, warm=True) == compose.complete(tmp_path, None) == []
+    compose.well_formed(now, now)
+    with pytest.raises(compose.Stop, match="make up WARM=1"):
+        compose.well_formed(now | {"COMPOSE_PROFILES": "s3"}, now)
+
+
 def test_what_env_lacks_is_added_and_the_rest_is_kept(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("# mine\nAIRFLOW_PASSWORD=chosen-by-hand\nAIRFLOW_PORT=9090")  # no newline
     added = compose.complete(tmp_path, str(tmp_path / "lake"))
