@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bench.block import Block
-from scripts import compose
+from scripts import compose, compose_env
 from sluicegate.console import human_bytes
 
 DAG = "heart_rate"
@@ -30,11 +30,11 @@ PAGE = compose.ROOT / "docs" / "sizing.md"
 BLOCK = Block("bench.stack", "The compose stack after many runs")
 
 # Folders in which all that the stack keeps but its database is, with a service that has each. Each container has a
-# scratch of its own, and jobs work in that of the server.
+# scratch of its own, and jobs work in that of the scheduler.
 FOLDERS = {
     "logs": ("airflow-scheduler", "/logs"),
     "event logs": ("airflow-scheduler", "/events"),
-    "scratch": ("connect", "/scratch"),
+    "scratch": ("airflow-scheduler", "/scratch"),
     "lake": ("airflow-scheduler", "$SLUICEGATE_LAKE"),
 }
 SIZE = "SELECT sum(pg_database_size(datname)) FROM pg_database"
@@ -72,9 +72,9 @@ def docker(*arguments: str) -> str:
 
 def containers() -> dict[str, str]:
     """Id of each running container of the stack by its service."""
-    project = compose.settings(compose.ROOT).get("COMPOSE_PROJECT_NAME", "sluicegate")
+    project = compose_env.settings(compose.ROOT).get("COMPOSE_PROJECT_NAME", "sluicegate")
     form = '{{.Label "com.docker.compose.service"}} {{.ID}}'
-    lines = docker("ps", "--filter", f"label=com.docker.compose.project={project}", "--format", form).splitlines()
+    lines = docker("ps", "--filter", f"label=com.docker.compose_env.project={project}", "--format", form).splitlines()
     return dict(line.split(" ", 1) for line in lines)
 
 
@@ -104,8 +104,8 @@ class Airflow:
     """The REST API of the stack's Airflow."""
 
     def __init__(self) -> None:
-        said = compose.settings(compose.ROOT)
-        self._base = f"http://127.0.0.1:{said.get('AIRFLOW_PORT', compose.PORTS['AIRFLOW_PORT'])}"
+        said = compose_env.settings(compose.ROOT)
+        self._base = f"http://127.0.0.1:{said.get('AIRFLOW_PORT', compose_env.PORTS['AIRFLOW_PORT'])}"
         self._user = {"username": "admin", "password": said["AIRFLOW_PASSWORD"]}
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
@@ -178,7 +178,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--runs", type=int, default=200, help="number of runs (default: 200)")
     parser.add_argument("--samples", type=int, default=4, help="number of samples after the first (default: 4)")
     given = parser.parse_args(arguments)
-    landing = compose.settings(compose.ROOT)["SLUICEGATE_LANDING"]
+    landing = compose_env.settings(compose.ROOT)["SLUICEGATE_LANDING"]
     program = [sys.executable, "-m", "sluicegate.cli", "simulate", DAG, "--landing", landing, "--files", "1"]
     airflow, files = Airflow(), 0
 

@@ -139,9 +139,10 @@ class Comparison:
         self.found.note_missing(sorted({*numbers} - {*broken}))
 
     def _note_added(self, rows: Sequence[Row]) -> None:
-        kept = rows[: UNMATCHED - len(self._without_record)]
-        self._without_record += kept
-        corrupt = sum(row[-1] is not None for row in rows[len(kept) :])
+        room = UNMATCHED - len(self._without_record)
+        self._without_record += rows[:room]
+        beyond = rows[room:]
+        corrupt = sum(row[-1] is not None for row in beyond)
         self._corrupt_beyond += corrupt
         self.found.added += len(rows) - corrupt
 

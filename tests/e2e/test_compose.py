@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from scripts import compose
+from scripts import compose, compose_env
 from sluicegate.definition import load
 from sluicegate.lake.layout import Lake
 from sluicegate.lake.tables import dataset, delta_table
@@ -96,7 +96,7 @@ class Stack:
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
         if not self._token and path != "/auth/token":
-            said = {"username": "admin", "password": compose.settings(self.folder)["AIRFLOW_PASSWORD"]}
+            said = {"username": "admin", "password": compose_env.settings(self.folder)["AIRFLOW_PASSWORD"]}
             self._token = self.call("POST", "/auth/token", said)["access_token"]
         request = urllib.request.Request(
             f"http://127.0.0.1:{self.port}{path}",
@@ -156,7 +156,7 @@ def _free_port() -> int:
 
 def remove_leftovers() -> None:
     """Removes the containers and volumes of a test that was stopped, whose passwords went with its folder."""
-    of_ours = ["--filter", "label=com.docker.compose.project=sluicegate-test"]
+    of_ours = ["--filter", "label=com.docker.compose_env.project=sluicegate-test"]
     for found, remove in ((["ps", "-a"], ["rm", "-f"]), (["volume", "ls"], ["volume", "rm"])):
         listed = subprocess.run(["docker", *found, "-q", *of_ours], capture_output=True, text=True, check=True)
         if names := listed.stdout.split():
@@ -255,12 +255,14 @@ def test_a_container_reaches_whom_it_has_to_and_no_other(stack: Stack) -> None:
 
 
 def test_a_container_has_the_secrets_that_it_uses(stack: Stack) -> None:
-    said = compose.settings(stack.folder)
+    said = compose_env.settings(stack.folder)
     for service in ("connect", "airflow-upkeep", "airflow-dag-processor", "airflow-triggerer", "airflow-scheduler"):
         command = ["docker", "exec", stack.container(service), "env"]
         there = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        found = {name for name in compose.SECRETS if said[name] in there}
-        assert found == {name for name, holders in HOLDERS.items() if service in holders and name in compose.SECRETS}
+        found = {name for name in compose_env.SECRETS if said[name] in there}
+        assert found == {
+            name for name, holders in HOLDERS.items() if service in holders and name in compose_env.SECRETS
+        }
 
 
 def test_files_flow_to_gold_by_themselves(stack: Stack) -> None:

@@ -61,7 +61,7 @@ def test_the_task_that_waits_is_named_as_in_the_dag() -> None:
 def test_scratch_is_looked_at_where_jobs_are_at_work() -> None:
     services = yaml.safe_load((ROOT / "docker-compose.yaml").read_text())["services"]
     service, folder = stack.FOLDERS["scratch"]
-    master = services["airflow-scheduler"]["environment"]["SLUICEGATE_MASTER"]
-    assert f"sc://{service}:" in master
+    assert services[service]["environment"]["SLUICEGATE_MASTER"].endswith(":-local[*]}")
+    assert "scheduler" in services[service]["command"][-1]
     assert folder in services[service]["volumes"]
     assert services[service]["environment"]["SPARK_LOCAL_DIRS"] == folder

@@ -20,7 +20,7 @@ import pytest
 import yaml
 
 from docker.defaults import STACK as STACK_DEFAULTS
-from scripts import compose
+from scripts import compose, compose_env
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.unit
@@ -216,7 +216,7 @@ def test_no_secret_has_a_default_and_all_are_generated() -> None:
     secrets = set(re.findall(r"\$\{(\w*(?:PASSWORD|SECRET|KEY)\w*)", text))
     # Keys of a store: there may be none, and then the stack's own does not start.
     of_stores = {"S3_ROOT_PASSWORD"}
-    assert secrets == set(compose.SECRETS) | of_stores
+    assert secrets == set(compose_env.SECRETS) | of_stores
     assert SERVICES["s3"]["command"][0].startswith('test -n "$$MINIO_ROOT_PASSWORD" && ')
     for name, used in re.findall(r"\$\{(\w*(?:PASSWORD|SECRET|KEY)\w*)([^}]*)\}", text):
         assert used == (":-" if name in of_stores else ":?run make up, which generates it")
@@ -256,7 +256,7 @@ def test_a_secret_is_only_where_it_is_used() -> None:
                 if name in HOLDERS or re.search("PASSWORD|SECRET|KEY|TOKEN", name):
                     found.setdefault(name, set()).add(service)
     assert found == HOLDERS
-    assert set(HOLDERS) == {*compose.SECRETS, *(name for name in compose.ON_S3 if re.search("KEY|ROOT", name))}
+    assert set(HOLDERS) == {*compose_env.SECRETS, *(name for name in compose_env.ON_S3 if re.search("KEY|ROOT", name))}
 
 
 # Which services can reach each other: those of one network.
@@ -356,13 +356,13 @@ def test_generated_secrets_differ_and_stay(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     for folder in (first, second):
         folder.mkdir()
-        assert set(compose.SECRETS) < set(compose.complete(folder, None))
-    one, other = compose.settings(first), compose.settings(second)
-    for name in compose.SECRETS:
+        assert set(compose_env.SECRETS) < set(compose_env.complete(folder, None))
+    one, other = compose_env.settings(first), compose_env.settings(second)
+    for name in compose_env.SECRETS:
         assert one[name] != other[name]
         assert re.fullmatch(r"[\w-]{16,}=?", one[name])
-    assert compose.complete(first, None) == []
-    assert compose.settings(first) == one
+    assert compose_env.complete(first, None) == []
+    assert compose_env.settings(first) == one
     assert (first / ".env").stat().st_mode & 0o777 == 0o600
     assert ".env" in (ROOT / ".gitignore").read_text().splitlines()
 
@@ -391,22 +391,22 @@ def test_the_token_of_the_server_is_for_the_containers_user_alone(tmp_path: Path
 def test_jobs_are_spark_submits_unless_a_warm_spark_is_asked_for(tmp_path: Path) -> None:
     assert SERVICES["airflow-scheduler"]["environment"]["SLUICEGATE_MASTER"] == "${SLUICEGATE_MASTER:-local[*]}"
     assert SERVICES["connect"]["profiles"] == ["warm"]
-    compose.complete(tmp_path, None, s3=True)
-    before = compose.settings(tmp_path)
+    compose_env.complete(tmp_path, None, s3=True)
+    before = compose_env.settings(tmp_path)
     assert "SLUICEGATE_MASTER" not in before
-    assert compose.complete(tmp_path, None, warm=True) == ["SLUICEGATE_MASTER", "COMPOSE_PROFILES"]
-    now = compose.settings(tmp_path)
-    assert now == before | {"SLUICEGATE_MASTER": compose.SERVER, "COMPOSE_PROFILES": "s3,warm"}
-    assert compose.complete(tmp_path, None, warm=True) == compose.complete(tmp_path, None) == []
-    compose.well_formed(now, now)
-    with pytest.raises(compose.Stop, match="make up WARM=1"):
-        compose.well_formed(now | {"COMPOSE_PROFILES": "s3"}, now)
+    assert compose_env.complete(tmp_path, None, warm=True) == ["SLUICEGATE_MASTER", "COMPOSE_PROFILES"]
+    now = compose_env.settings(tmp_path)
+    assert now == before | {"SLUICEGATE_MASTER": compose_env.SERVER, "COMPOSE_PROFILES": "s3,warm"}
+    assert compose_env.complete(tmp_path, None, warm=True) == compose_env.complete(tmp_path, None) == []
+    compose_env.well_formed(now, now)
+    with pytest.raises(compose_env.Stop, match="make up WARM=1"):
+        compose_env.well_formed(now | {"COMPOSE_PROFILES": "s3"}, now)
 
 
 def test_what_env_lacks_is_added_and_the_rest_is_kept(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("# mine\nAIRFLOW_PASSWORD=chosen-by-hand\nAIRFLOW_PORT=9090")  # no newline
-    added = compose.complete(tmp_path, str(tmp_path / "lake"))
-    known = compose.settings(tmp_path)
+    added = compose_env.complete(tmp_path, str(tmp_path / "lake"))
+    known = compose_env.settings(tmp_path)
     assert known["AIRFLOW_PORT"] == "9090"
     assert known["AIRFLOW_PASSWORD"] == "chosen-by-hand"
     assert "AIRFLOW_PASSWORD" not in added
@@ -416,7 +416,7 @@ def test_what_env_lacks_is_added_and_the_rest_is_kept(tmp_path: Path) -> None:
 def test_env_is_read_as_compose_reads_it(tmp_path: Path) -> None:
     lines = ['A="a b" # mine', "B='b'", "export C=c # mine", " D = d#d ", "# E=e", "F=x=", "G="]
     (tmp_path / ".env").write_text("\r\n".join(lines), encoding="utf-8-sig")
-    assert compose.settings(tmp_path) == {"A": "a b", "B": "b", "C": "c", "D": "d#d", "F": "x=", "G": ""}
+    assert compose_env.settings(tmp_path) == {"A": "a b", "B": "b", "C": "c", "D": "d#d", "F": "x=", "G": ""}
 
 
 @pytest.mark.parametrize(("name", "value"), [
@@ -425,26 +425,26 @@ def test_env_is_read_as_compose_reads_it(tmp_path: Path) -> None:
     ("SLUICEGATE_UID", "me"), ("COMPOSE_PROJECT_NAME", "Mine"),
 ])  # fmt: skip
 def test_what_cannot_stand_where_it_is_used_is_told_of_before_the_build(name: str, value: str, tmp_path: Path) -> None:
-    compose.complete(tmp_path, None, s3=True)
-    said = compose.settings(tmp_path)
-    compose.well_formed(said, said)
-    compose.well_formed(
+    compose_env.complete(tmp_path, None, s3=True)
+    said = compose_env.settings(tmp_path)
+    compose_env.well_formed(said, said)
+    compose_env.well_formed(
         said | {"AIRFLOW_PASSWORD": "Geheim! 20%", "METASTORE_PASSWORD": "a@b", "AIRFLOW_PORT": ""}, said
     )
-    compose.well_formed({}, {})
-    with pytest.raises(compose.Stop, match=f"^{name} in .env must (have|be) ") as stop:
-        compose.well_formed(said | {name: value}, said)
+    compose_env.well_formed({}, {})
+    with pytest.raises(compose_env.Stop, match=f"^{name} in .env must (have|be) ") as stop:
+        compose_env.well_formed(said | {name: value}, said)
     assert f" {value} " not in str(stop.value)
 
 
 def test_a_secret_that_compose_would_cut_at_a_dollar_sign_is_told_of(tmp_path: Path) -> None:
     """It takes what follows for the name of a variable, mostly of none, where the value is not in single quotes."""
     (tmp_path / ".env").write_text("AIRFLOW_PASSWORD='open$sesame'\nSPARK_SECRET=open # $\nBASE_IMAGE=$HOST/image\n")
-    compose.well_formed(compose.settings(tmp_path), compose.settings(tmp_path, as_written=True))
+    compose_env.well_formed(compose_env.settings(tmp_path), compose_env.settings(tmp_path, as_written=True))
     for value in ("open$sesame", '"open$sesame"'):
         (tmp_path / ".env").write_text(f"AIRFLOW_PASSWORD={value}\n")
-        with pytest.raises(compose.Stop, match=r"^AIRFLOW_PASSWORD in .env has a \$") as stop:
-            compose.well_formed(compose.settings(tmp_path), compose.settings(tmp_path, as_written=True))
+        with pytest.raises(compose_env.Stop, match=r"^AIRFLOW_PASSWORD in .env has a \$") as stop:
+            compose_env.well_formed(compose_env.settings(tmp_path), compose_env.settings(tmp_path, as_written=True))
         assert "sesame" not in str(stop.value)
 
 
@@ -465,17 +465,17 @@ def test_two_stacks_on_a_machine_have_an_image_each(tmp_path: Path) -> None:
         folder = tmp_path / name
         folder.mkdir()
         (folder / ".env").write_text(f"COMPOSE_PROJECT_NAME={name}\n")
-        compose.complete(folder, None)
-        images.add(compose.settings(folder)["SLUICEGATE_IMAGE"])
+        compose_env.complete(folder, None)
+        images.add(compose_env.settings(folder)["SLUICEGATE_IMAGE"])
     assert images == {"first:local", "second:local"}
     (tmp_path / ".env").write_text("SLUICEGATE_IMAGE=mine:1\n")
-    compose.complete(tmp_path, None)
-    assert compose.settings(tmp_path)["SLUICEGATE_IMAGE"] == "mine:1"
+    compose_env.complete(tmp_path, None)
+    assert compose_env.settings(tmp_path)["SLUICEGATE_IMAGE"] == "mine:1"
 
 
 def test_landing_and_lake_on_the_stacks_own_store(tmp_path: Path) -> None:
-    compose.complete(tmp_path, None, s3=True)
-    known = compose.settings(tmp_path)
+    compose_env.complete(tmp_path, None, s3=True)
+    known = compose_env.settings(tmp_path)
     assert (known["SLUICEGATE_LAKE"], known["SLUICEGATE_LANDING"]) == ("s3a://lake", "s3a://landing")
     assert known["COMPOSE_PROFILES"] in SERVICES["s3"]["profiles"]
     assert len(known["AWS_SECRET_ACCESS_KEY"]) >= 40
@@ -483,7 +483,7 @@ def test_landing_and_lake_on_the_stacks_own_store(tmp_path: Path) -> None:
     # A stack that had the keys of root before gets others for root.
     before = [line for line in (tmp_path / ".env").read_text().splitlines() if not line.startswith("S3_ROOT")]
     (tmp_path / ".env").write_text("\n".join(before))
-    assert set(compose.complete(tmp_path, None)) == {"S3_ROOT_USER", "S3_ROOT_PASSWORD"}
+    assert set(compose_env.complete(tmp_path, None)) == {"S3_ROOT_USER", "S3_ROOT_PASSWORD"}
     # What is mounted is a path all the same.
     targets = {volume.split(":-")[-1].rstrip("}") for volume in STACK["x-volumes"][:2]}
     assert targets == {"/data/lake", "/data/landing"}
@@ -494,14 +494,14 @@ def test_tables_that_are_there_are_not_left_behind(tmp_path: Path) -> None:
     for first, s3 in ((None, False), (str(tmp_path / "lake"), False), (None, True)):
         folder = tmp_path / f"{first is None}{s3}"
         folder.mkdir()
-        compose.complete(folder, first, s3)
-        said = compose.settings(folder)
+        compose_env.complete(folder, first, s3)
+        said = compose_env.settings(folder)
         compose.stays(said, None, s3=False)
         compose.stays(said, first, s3)
-        with pytest.raises(compose.Stop, match=f"keeps its tables in .*make up LAKE={tmp_path}/other"):
+        with pytest.raises(compose_env.Stop, match=f"keeps its tables in .*make up LAKE={tmp_path}/other"):
             compose.stays(said, str(tmp_path / "other"), s3=False)
         if not s3:
-            with pytest.raises(compose.Stop, match="make up S3=1"):
+            with pytest.raises(compose_env.Stop, match="make up S3=1"):
                 compose.stays(said, None, s3=True)
 
 
@@ -509,7 +509,9 @@ def test_databases_whose_passwords_are_in_another_env_are_told_of_before_the_bui
     assert "postgres" in STACK["volumes"]
     for there, said in (([], {}), (["other_postgres"], {}), (["sluicegate_postgres"], {"POSTGRES_PASSWORD": "known"})):
         compose.has_its_passwords(said, there)
-    with pytest.raises(compose.Stop, match=r"volume mine_postgres .* Copy \.env .* COMPOSE_PROJECT_NAME .*make clean"):
+    with pytest.raises(
+        compose_env.Stop, match=r"volume mine_postgres .* Copy \.env .* COMPOSE_PROJECT_NAME .*make clean"
+    ):
         compose.has_its_passwords({"COMPOSE_PROJECT_NAME": "mine"}, ["mine_logs", "mine_postgres"])
 
 
@@ -517,7 +519,7 @@ def test_a_port_that_another_program_has_is_told_of_at_once() -> None:
     published = {port.split("{")[1].split("}")[0]: said.get("profiles", [""])[0] for said in SERVICES.values()
                  for port in said.get("ports", [])}  # fmt: skip
     assert published == {
-        f"{name}:-{usual}": compose.WITH_PROFILE.get(name, "") for name, usual in compose.PORTS.items()
+        f"{name}:-{usual}": compose.WITH_PROFILE.get(name, "") for name, usual in compose_env.PORTS.items()
     }
     assert {one for said in SERVICES.values() for one in said.get("profiles", [])} <= set(compose.PROFILES)
     with socket.socket() as mine, socket.socket() as other:
@@ -528,11 +530,11 @@ def test_a_port_that_another_program_has_is_told_of_at_once() -> None:
         compose.free({"AIRFLOW_PORT": str(free), "SPARK_PORT": str(taken)})  # nobody listens there without a cluster
         both = {"COMPOSE_PROFILES": "s3,cluster"}
         compose.free(both | {"AIRFLOW_PORT": str(free), "SPARK_PORT": str(free), "S3_PORT": str(free)})
-        with pytest.raises(compose.Stop, match=f"Port {taken} is in use .* set SPARK_PORT"):
+        with pytest.raises(compose_env.Stop, match=f"Port {taken} is in use .* set SPARK_PORT"):
             compose.free(both | {"AIRFLOW_PORT": str(free), "SPARK_PORT": str(taken), "S3_PORT": str(free)})
         # Of a store that is to be started with the stack, before .env says so.
         compose.free({"AIRFLOW_PORT": str(free), "S3_PORT": str(taken)})
-        with pytest.raises(compose.Stop, match=f"Port {taken} is in use .* set S3_PORT"):
+        with pytest.raises(compose_env.Stop, match=f"Port {taken} is in use .* set S3_PORT"):
             compose.free({"AIRFLOW_PORT": str(free), "S3_PORT": str(taken)}, s3=True)
 
 
@@ -576,7 +578,7 @@ def test_that_docker_has_ended_is_told_at_once(tmp_path: Path, monkeypatch: pyte
     docker.write_text("#!/bin/sh\necho Cannot connect to the Docker daemon >&2\nexit 1\n")
     docker.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(compose.Stop, match="Docker does not answer any more"):
+    with pytest.raises(compose_env.Stop, match="Docker does not answer any more"):
         compose._wait(["docker", "compose"], time.monotonic())
 
 
