@@ -136,6 +136,12 @@ def test_the_first_of_two_branches_over_one_table_is_taken_away(spark: SparkSess
     done = run(spark, workspace, "silver")["sales"]
     assert (work.progress.kind, done.state, done.why) == ("whole", "rebuilt", work.progress.why)
     assert sorted(workspace.rows("sales", "id", "amount")) == [(1, 5), (3, -7)]
+    # Then one flow is left: the rows of the other table go, which plan says beforehand.
+    workspace.edit("pipeline.yaml", " UNION ALL SELECT id, -price FROM STREAM(us)", "")
+    [work] = [one for one in plan.pending(workspace.definition, workspace.settings).tables if one.table == "sales"]
+    assert work.deletes == {"us": 1}
+    run(spark, workspace, "silver")
+    assert workspace.rows("sales", "id", "amount") == [(1, 5)]
 
 
 @pytest.mark.more

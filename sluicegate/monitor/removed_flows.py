@@ -1,0 +1,44 @@
+"""Rows of flows that the definition of a table has no more: the next run deletes them. No Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from sluicegate.flow import stream_progress
+from sluicegate.lake import tables
+from sluicegate.schema.columns import FLOW
+
+if TYPE_CHECKING:
+    from sluicegate.flow.model import Flow, Progress
+    from sluicegate.lake.table import Tables
+
+
+def rows(flow: Flow, progress: Progress, opened: Tables) -> Mapping[str, int]:
+    """Number of rows that the next run deletes, by the name of the flow that made them.
+
+    Args:
+        flow: the flow of the table.
+        progress: its offsets, and what the next run does.
+        opened: the handles of the step.
+    """
+    target, removed = opened[flow.target].delta, _removed(flow, progress, opened)
+    if target is None or not removed:
+        return {}
+    import pyarrow.dataset as ds
+
+    dataset = tables.dataset(target)
+    counts = {name: dataset.count_rows(filter=ds.field(FLOW) == name) for name in removed}
+    return {name: count for name, count in counts.items() if count}
+
+
+def _removed(flow: Flow, progress: Progress, opened: Tables) -> list[str]:
+    if flow.streams:
+        return list(progress.removed)
+    # One query fills it now: what flows over other tables have made is not made again by the full refresh.
+    recorded = stream_progress.recorded(opened[flow.target].last_commit_of_ours)
+    source = opened[flow.source].delta
+    if progress.kind != "whole" or recorded is None or source is None:
+        return []
+    source_id = tables.table_id(source)
+    return [name for name, offset in recorded.items() if offset["source_id"] != source_id]
