@@ -7,22 +7,19 @@ and ``txnVersion`` = the version of the source that the batch ends at.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.errors import SluicegateError, Where
-from sluicegate.flow import foreseen_types, histories, source_changes, stream_progress
-from sluicegate.flow.model import Flow, Progress, name_of
-from sluicegate.lake import former_versions, layout, log, offsets, tables
+from sluicegate.flow import full_refresh, histories, source_changes, stream_progress
+from sluicegate.flow.model import Flow, Progress, StreamProgress, name_of
+from sluicegate.lake import layout, log, offsets, tables
 from sluicegate.lake.table import Table, Tables
 from sluicegate.lake.tables import table_id
 from sluicegate.schema.columns import FLOW, ROW, data_columns
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
-
-# What becomes of a table whose former versions may have what it is not to have any more.
-NEW_TABLE = "so it becomes a new table, and its former versions are deleted"
 
 
 def progress(flow: Flow, opened: Tables | None = None) -> Progress:
@@ -39,58 +36,92 @@ def progress(flow: Flow, opened: Tables | None = None) -> Progress:
             target was filled from, or has another history now, and the target cannot be made again from it.
     """
     opened = opened or Tables()
-    target = opened[flow.target]
     # The target first: of a run that commits to both in between, an offset without its version of the source would
     # look like a source that was put back to an older state.
-    target.open()
+    opened[flow.target].open()
     source = opened[flow.source].delta
     if source is None and flow.foreign:
         raise source_changes.missing(flow)
-    if not any(opened[uri].delta for uri in flow.sources):
-        return Progress("blocked", why=_no_source(flow))
-    if why := _waits(flow, opened):
-        return Progress("blocked", why=why)
-    past = histories.comparable(flow, target.restores, opened)
+    if reason := _blocked(flow, opened):
+        return Progress("blocked", why=reason)
+    past = histories.comparable(flow, opened[flow.target].restores, opened)
     inputs = _inputs(flow, past, opened)
     versions = {name: version for name, (_, version) in inputs.items()}
     stamps = {name: f"{table_id(table)}@{version}" for name, (table, version) in inputs.items()}
+    unread = Progress("idle", versions=versions, stamps=stamps, seen=opened[flow.target].version)
     if source is None or flow.streams:
-        now = Progress("idle", versions=versions, stamps=stamps, seen=target.version)
-        return _of_streams(flow, now, past, opened)
+        return _of_streams(flow, unread, past, opened)
+    return _of_source(flow, unread, source, past, opened)
+
+
+def _blocked(flow: Flow, opened: Tables) -> str:
+    """Reason why a flow waits for other tables; empty if it does not."""
+    if not any(opened[uri].delta for uri in flow.sources):
+        return _no_source(flow)
+    return _waits(flow, opened)
+
+
+def _of_source(
+    flow: Flow, unread: Progress, source: DeltaTable, past: offsets.Lineage | None, opened: Tables
+) -> Progress:
+    """Progress of a table that follows one other.
+
+    Args:
+        flow: the flow of the table.
+        unread: the versions of its lookups, and of the target.
+        source: the table that it follows.
+        past: the target's history.
+        opened: the handles of the step.
+    """
+    target = opened[flow.target]
     app_id = offsets.app_id(flow.layer, flow.table, source)
     committed = offsets.committed_offset(target.delta, app_id, None if flow.rebuildable else past)
-    offset = committed.offset
-    since = -1 if offset is None else offset
+    since = -1 if committed.offset is None else committed.offset
     until = source_changes.newest(source, since)
     of_many, of_flows = (flow.by_record and name in _columns(source) for name in (ROW, FLOW))
-    identity = _Identity(of_many=of_many, of_flows=of_flows)
-    why = _why_whole(flow, source, past, offset, stamps, identity) if past is not None else ""
-    why = why or _why_stored(flow, target)
+    reason = ""
+    if past is not None:
+        identity = full_refresh.Identity(of_many=of_many, of_flows=of_flows)
+        reason = full_refresh.why_whole(flow, source, past, committed.offset, unread.stamps, identity)
+    reason = reason or full_refresh.why_stored(flow, target)
     replaced = histories.source_replaced(flow, opened, past.ours if past is not None else None)
-    _demand_possible(flow, offset, until, why, replaced)
-    why = why if replaced is None else histories.why(flow.source, replaced)
-    restores = past.facts() if past is not None else []
-    now = Progress(
-        "idle", since, until, versions, stamps, committed.app_id, target.version, restores, why,
-        of_many=of_many, of_flows=of_flows,
+    _demand_possible(flow, committed.offset, until, reason, replaced)
+    if replaced is not None:
+        reason = histories.why(flow.source, replaced)
+    read = replace(
+        unread, since=since, until=until, app_id=committed.app_id, restores=past.facts() if past is not None else [],
+        why=reason, of_many=of_many, of_flows=of_flows,
     )  # fmt: skip
-    if not flow.rebuildable:  # the first version of a ledger is made without files
-        if past is not None and past.news:
-            why = f"it was restored in version {past.restores[-1].at}: what it lacks since is read again"
-        return replace(now, kind="idle" if until in (0, since) else "incremental", why=why)
+    if not flow.rebuildable:
+        return _of_ledger(read, past)
     # The first time, too: rows that the source once had and has no more do not belong in the target.
-    if why or offset is None or past is None or past.ours is None:
-        return replace(now, kind="whole", command=_command(flow, target))
+    if reason or committed.offset is None or past is None or past.ours is None:
+        return replace(read, kind="whole", command=full_refresh.command(flow, target))
     if not flow.by_record:
-        changed = {name: was for name, was in _changed(stamps, past.ours).items() if name in flow.followed}
-        why = f"{', '.join(sorted(changed))} changed" if changed else ""
-        why = why or _why_held(flow, past.ours, opened, idle=since == until)
-        work = since < until or bool(why)
-        if moment := past.ours.ours.get("of_the_run") if past.ours.ours else None:
-            return replace(now, kind="whole", why=f"it depends on when it is run: {moment}", of_the_run=not work)
-        return replace(now, kind="incremental" if work else "idle", changed=changed, why=why)
-    why = source_changes.revised(name_of(flow.source), source, now.since)
-    return _by_record(flow, now, [why] if why else [], past.ours, [opened[uri] for uri in flow.side_tables])
+        return _of_query(flow, read, past.ours, opened)
+    revised = source_changes.revised(name_of(flow.source), source, since)
+    side_tables = [opened[uri] for uri in flow.side_tables]
+    return _by_record(flow, read, [revised] if revised else [], past.ours, side_tables)
+
+
+def _of_ledger(read: Progress, past: offsets.Lineage | None) -> Progress:
+    """Progress of bronze over its ledger, whose first version is made without files."""
+    if past is not None and past.news:
+        reason = f"it was restored in version {past.restores[-1].at}: what it lacks since is read again"
+        read = replace(read, why=reason)
+    nothing_new = read.until in (0, read.since)
+    return replace(read, kind="idle" if nothing_new else "incremental")
+
+
+def _of_query(flow: Flow, read: Progress, last: log.Commit, opened: Tables) -> Progress:
+    """Progress of a target that does not know of which records its rows were made: gold, and bronze of Delta tables."""
+    changed = {name: version for name, version in _changed(read.stamps, last).items() if name in flow.followed}
+    reason = f"{', '.join(sorted(changed))} changed" if changed else ""
+    reason = reason or _why_held(flow, last, opened, idle=read.since == read.until)
+    work = read.since < read.until or bool(reason)
+    if moment := (last.ours or {}).get("of_the_run"):
+        return replace(read, kind="whole", why=f"it depends on when it is run: {moment}", of_the_run=not work)
+    return replace(read, kind="incremental" if work else "idle", changed=changed, why=reason)
 
 
 def _inputs(flow: Flow, past: offsets.Lineage | None, opened: Tables) -> dict[str, tuple[DeltaTable, int]]:
@@ -108,55 +139,85 @@ def _columns(table: DeltaTable) -> set[str]:
     return {field.name for field in table.schema().fields}
 
 
-def _of_streams(flow: Flow, now: Progress, past: offsets.Lineage | None, opened: Tables) -> Progress:
+def _of_streams(flow: Flow, unread: Progress, past: offsets.Lineage | None, opened: Tables) -> Progress:
     """Progress of a table that several flows of the definition fill.
 
     Args:
         flow: the flow of the table.
-        now: the versions of its lookups, and of the target.
+        unread: the versions of its lookups, and of the target.
         past: the target's history.
         opened: the handles of the step.
     """
-    target, app_id = opened[flow.target], stream_progress.app_id(flow)
     last = past.ours if past is not None and past.ours is not None and past.ours.ours is not None else None
-    before = stream_progress.recorded(last)
-    if gone := stream_progress.gone(flow, opened, last):
-        return Progress("blocked", why=gone)
+    recorded = stream_progress.recorded(last)
+    if reason := stream_progress.gone(flow, opened, last):
+        return Progress("blocked", why=reason)
     streams = stream_progress.progress_of(flow, opened, last)
-    since = tables.txn_version(target.delta, app_id)
+    read = _of_batches(flow, unread, recorded or {}, streams, opened)
+    if past is None:
+        return replace(read, kind="whole")
+    read = replace(read, restores=past.facts())
+    if last is None or recorded is None or read.since < 0:
+        return replace(read, kind="whole", why=_why_unknown(past, last, recorded))
+    if reason := _why_flows_whole(flow, read, past, last):
+        return replace(read, kind="whole", why=reason)
+    target = opened[flow.target]
+    if reason := full_refresh.why_stored(flow, target):
+        return replace(read, kind="whole", why=reason, command=full_refresh.command(flow, target))
+    moves = bool(read.removed) or any(stream.work for stream in streams.values())
+    if not moves:
+        read = replace(read, until=read.since)
+    side_tables = [opened[uri] for uri in flow.side_tables]
+    by_record = _by_record(flow, read, _news_of_flows(read), last, side_tables)
+    return replace(by_record, revised=any(stream.revised for stream in streams.values()))
+
+
+def _of_batches(
+    flow: Flow, unread: Progress, recorded: Mapping[str, Any], streams: Mapping[str, StreamProgress], opened: Tables
+) -> Progress:
+    """Offsets of a table that several flows fill: its own count batches.
+
+    Args:
+        flow: the flow of the table.
+        unread: the versions of its lookups, and of the target.
+        recorded: offsets of the flows as its last commit has them.
+        streams: progress of the flows whose sources are there.
+        opened: the handles of the step.
+    """
+    target, app_id = opened[flow.target], stream_progress.app_id(flow)
+    batch = tables.txn_version(target.delta, app_id)
     newest = stream_progress.newest_batch([target, *(opened[uri] for uri in flow.side_tables)], app_id)
     sources = [opened[flow.streams[name]].delta for name in streams]
-    now = replace(
-        now, since=-1 if since is None else since, until=newest + 1, app_id=app_id,
-        restores=past.facts() if past is not None else [], streams=streams, of_flows=True,
-        of_many=any(ROW in _columns(source) for source in sources if source is not None),
-        removed=tuple(name for name in before or () if name not in flow.streams),
-    )  # fmt: skip
-    if past is None:
-        return replace(now, kind="whole")
-    if past.news and last is not None:
-        return replace(now, kind="whole", why=f"it was restored in version {past.restores[-1].at}")
-    if last is None or since is None or before is None:
-        several = last is not None and before is None
-        reason = "several flows fill it now" if several else "its log no longer tells what it was made from"
-        return replace(now, kind="whole", why=reason)
-    read = _read_before(flow, now.stamps, last)
-    changed = [n for n, stamp in read.items() if n not in flow.as_of_run and _rebuilt(flow, n, stamp, last)]
-    why = f"{', '.join(changed)} changed" if changed else ""
-    why = why or _why_numbered(flow, last, _Identity(of_many=now.of_many, of_flows=True))
-    if why:
-        return replace(now, kind="whole", why=why)
-    if why := _why_stored(flow, target):
-        return replace(now, kind="whole", why=why, command=_command(flow, target))
-    reasons = [one.why for one in streams.values() if one.why]
-    reasons += [f"the flow {name} is new" for name, one in streams.items() if not one.known]
-    reasons += [f"the flow {name} is no longer in the definition" for name in now.removed]
-    moves = any(one.work for one in streams.values()) or bool(now.removed)
-    now = replace(now, until=now.until if moves else now.since)
-    revised = any(one.revised for one in streams.values())
     return replace(
-        _by_record(flow, now, reasons, last, [opened[uri] for uri in flow.side_tables]), revised=revised
+        unread, since=-1 if batch is None else batch, until=newest + 1, app_id=app_id, streams=streams, of_flows=True,
+        of_many=any(ROW in _columns(source) for source in sources if source is not None),
+        removed=tuple(name for name in recorded if name not in flow.streams),
     )  # fmt: skip
+
+
+def _why_unknown(past: offsets.Lineage, last: log.Commit | None, recorded: Mapping[str, Any] | None) -> str:
+    """Reason for a full refresh of a table whose last commit has no offsets of several flows."""
+    if last is not None and past.news:
+        return f"it was restored in version {past.restores[-1].at}"
+    if last is not None and recorded is None:
+        return "several flows fill it now"
+    return "its log no longer tells what it was made from"
+
+
+def _why_flows_whole(flow: Flow, read: Progress, past: offsets.Lineage, last: log.Commit) -> str:
+    """Reason for a full refresh of a table that several flows fill; empty if what is new is enough."""
+    if past.news:
+        return f"it was restored in version {past.restores[-1].at}"
+    if reason := full_refresh.why_inputs(flow, _read_before(flow, read.stamps, last), last):
+        return reason
+    return full_refresh.why_numbered(flow, last, full_refresh.Identity(of_many=read.of_many, of_flows=True))
+
+
+def _news_of_flows(read: Progress) -> list[str]:
+    """What is to be said of the flows besides their new rows."""
+    reasons = [stream.why for stream in read.streams.values() if stream.why]
+    reasons += [f"the flow {name} is new" for name, stream in read.streams.items() if not stream.known]
+    return reasons + [f"the flow {name} is no longer in the definition" for name in read.removed]
 
 
 def _why_held(flow: Flow, last: log.Commit, opened: Tables, *, idle: bool) -> str:
@@ -273,112 +334,3 @@ def _demand_possible(flow: Flow, offset: int | None, until: int, why: str, repla
             where=Where(table=flow.table, file=flow.source),
             hint="restore the ledger, or move the table away to read all landed files again",
         )
-
-
-def _why_whole(
-    flow: Flow,
-    source: DeltaTable,
-    past: offsets.Lineage,
-    offset: int | None,
-    stamps: Mapping[str, str],
-    identity: _Identity,
-) -> str:
-    """Reason for a full refresh of the target; empty when the changes since the offset are enough."""
-    name, last = name_of(flow.source), past.ours
-    if flow.rebuildable and past.news and last is not None:
-        return f"it was restored in version {past.restores[-1].at}"
-    if flow.foreign:
-        return source_changes.why_whole(flow, source, last, offset)
-    if stream_progress.recorded(last) is not None:
-        return "one flow fills it now"
-    if offset is None:
-        return f"{name} is not the table that it was filled from"
-    if not flow.rebuildable:
-        return ""
-    if last is None or last.ours is None:
-        return "its log no longer tells what it was made from"
-    other = _why_other(flow, source, last) or _why_numbered(flow, last, identity)
-    return other or _why_changed(flow, source, last, offset, stamps)
-
-
-@dataclass(frozen=True)
-class _Identity:
-    """What records are known by besides their place: whether by a number, and by the flow that brought them."""
-
-    of_many: bool
-    of_flows: bool
-
-
-def _why_numbered(flow: Flow, last: log.Commit, identity: _Identity) -> str:
-    """Reason, if rows of the target are to be known by another identity than those that it has; empty if not.
-
-    Args:
-        flow: the flow.
-        last: our last commit to the target.
-        identity: what records of the source are known by.
-    """
-    if not flow.by_record:
-        return ""
-    source, ours = name_of(flow.source), last.ours or {}
-    if bool(ours.get("numbered")) != (flow.many or identity.of_many):
-        if identity.of_many:
-            return f"a record of {source} gives many rows now"
-        return "a record gives many rows now" if flow.many else "a record gives one row now"
-    if bool(ours.get("by_flow")) == identity.of_flows:
-        return ""
-    return f"several flows fill {source} now" if identity.of_flows else f"one flow fills {source} now"
-
-
-def _why_stored(flow: Flow, target: Table) -> str:
-    """Reason, if rows of the target are not comparable with those of today's definition; empty if they are."""
-    past = target.restores
-    if flow.stored is None or past is None or past.ours is None:
-        return ""
-    return flow.stored.change(past.ours, foreseen_types.stored(target.delta))
-
-
-def _command(flow: Flow, target: Table) -> str:
-    """The command for a full refresh that its changed definition takes, where rows have values of former lookups."""
-    return flow.stored.command if flow.stored is not None and flow.as_of_run and _why_stored(flow, target) else ""
-
-
-def _why_other(flow: Flow, source: DeltaTable, last: log.Commit) -> str:
-    """Reason, if the target was made by another definition, or of another table; empty if it was not."""
-    ours, new_table = last.ours or {}, f", {NEW_TABLE}" if flow.forgets else ""
-    if ours.get("source_id", table_id(source)) != table_id(source):
-        # The offset is that of this table, but rows of another one have come since: it was moved away and back.
-        return f"{name_of(flow.source)} is not the table that it was filled from last"
-    if flow.fingerprint and ours.get("fingerprint") != flow.fingerprint:
-        return f"its definition changed{new_table}"
-    if flow.key and ours.get("key") != flow.key:
-        return f"the key of its pseudonyms changed{new_table}"
-    left = flow.forgets and former_versions.are_left(flow.target, last)
-    return "a run was stopped before it had deleted its former versions" if left else ""
-
-
-def _why_changed(flow: Flow, source: DeltaTable, last: log.Commit, offset: int, stamps: Mapping[str, str]) -> str:
-    """Reason, if what changed since the offset cannot be followed; empty if it can."""
-    name = name_of(flow.source)
-    changed = [n for n, stamp in stamps.items() if n not in flow.as_of_run and _rebuilt(flow, n, stamp, last)]
-    if changed:
-        return f"{', '.join(changed)} changed"
-    if flow.added:
-        return source_changes.rewritten(flow.source, name, offset, source.version())
-    if not (flow.by_record or flow.row_deltas):
-        return source_changes.revised(name, source, offset)
-    replaced = source_changes.overwritten(name, source, offset)
-    return replaced or source_changes.other_columns(flow.source, name, offset, source.version())
-
-
-def _rebuilt(flow: Flow, name: str, stamp: str, last: log.Commit) -> bool:
-    """Whether an input changed in a way that leaves the affected records unknown."""
-    before = (last.ours or {}).get("inputs", {}).get(name, "")
-    (was, _, then), (now, _, version) = before.rpartition("@"), stamp.rpartition("@")
-    if before == stamp:
-        return False
-    if was == now and int(then) < int(version) and source_changes.same_rows(flow.inputs[name], int(then), int(version)):
-        return False
-    if name not in flow.followed or was != now or int(then) > int(version):
-        return True
-    # A table that was made again may have other columns, over which Delta reads no change feed.
-    return not source_changes.grew(flow.inputs[name], int(then), int(version))
