@@ -29,10 +29,10 @@ demo: setup ## land sample files, run the pipeline in a real Airflow, show gold 
 	@$(RUN) -m sluicegate.tools.demo $(if $(INPUT),--input "$(INPUT)")
 
 ui: setup ## the demo's Airflow with its web page, until Ctrl-C (WARM=1: with a Spark that stays warm for all jobs)
-	@$(RUN) -m sluicegate.tools.demo --ui $(if $(WARM),--warm)
+	@$(RUN) -m sluicegate.tools.demo --ui $(if $(filter-out 0,$(WARM)),--warm)
 
 up: ## build the image and start the stack of docker-compose.yaml: Airflow, Spark, PostgreSQL (LAKE=DIR: tables in a folder; S3=1: on a store of objects; WARM=1: a warm Spark runs all jobs)
-	@$(PYTHON) -m scripts.compose up $(if $(LAKE),--lake "$(LAKE)") $(if $(S3),--s3) $(if $(WARM),--warm)
+	@$(PYTHON) -m scripts.compose up $(if $(LAKE),--lake "$(LAKE)") $(if $(filter-out 0,$(S3)),--s3) $(if $(filter-out 0,$(WARM)),--warm)
 
 down: ## stop that stack; its data stay
 	@$(PYTHON) -m scripts.compose down

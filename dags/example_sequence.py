@@ -1,7 +1,8 @@
 """The sequence written out as a DAG of one's own: a sensor waits for landed files, then three spark-submit jobs run.
 
 ``medallion.py`` makes such a DAG of each pipeline definition, with a form, backfills and a reconciliation. Begin here
-where tasks of yours belong between the layers.
+where tasks of yours belong between the layers. Give it an id of its own: the generated DAG has the pipeline's name, and
+is there, too. ``CheckRequest`` as the first task adds notes of runs, ``Account`` as the last one the reconciliation.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ with DAG(
     max_active_runs=1,
     tags=["example"],
 ) as dag:
-    # Succeeds when files have landed that no run has read. If none come in time it is skipped, and so are the jobs.
+    # Succeeds when files have landed that no run has read, or a killed run left work behind. If nothing comes in time
+    # it is skipped, and so are the jobs.
     wait = LandedFilesSensor(
         task_id="wait_for_files",
         pipeline=PIPELINE,
@@ -37,6 +39,7 @@ with DAG(
         timeout=timedelta(minutes=10),
     )
     # Each starts spark-submit with spark_jobs/LAYER.py if its layer has work: an availableNow stream for each table.
+    # It is in the pool `spark`, and publishes the assets of the tables that it changed.
     bronze = SluicegateJob(task_id="bronze", layer="bronze", pipeline=PIPELINE, settings=SETTINGS, retries=2)
     silver = SluicegateJob(task_id="silver", layer="silver", pipeline=PIPELINE, settings=SETTINGS, retries=2)
     gold = SluicegateJob(task_id="gold", layer="gold", pipeline=PIPELINE, settings=SETTINGS, retries=2)

@@ -142,6 +142,9 @@ def well_formed(said: Mapping[str, str], written: Mapping[str, str]) -> None:
             raise Stop(f"{name} in .env has a $, by which Compose means a variable: put '…' around the value.")
     if said.get("SLUICEGATE_MASTER") == SERVER and "warm" not in said.get("COMPOSE_PROFILES", "").split(","):
         raise Stop("SLUICEGATE_MASTER in .env is the warm server, which nothing starts: `make up WARM=1` does.")
+    if said.get("SLUICEGATE_CONNECT_MASTER") and said.get("SLUICEGATE_MASTER") != SERVER:
+        raise Stop("SLUICEGATE_CONNECT_MASTER in .env is the master of the warm server, to which no job goes: add"
+                   f" SLUICEGATE_MASTER={SERVER} and the profile warm, or rename it to SLUICEGATE_MASTER.")  # fmt: skip
     for name, (form, words) in FORMS.items():
         value = said.get(name, "")
         if not re.fullmatch(form, value, re.ASCII) or (name in PORTS and int(value or 0) > 65535):

@@ -69,7 +69,10 @@ def silent(_line: str) -> None:
 
 
 def say_where(context: SparkContext) -> None:
-    """Print the address of Spark's UI and the id in its event log, whichever is on; by default both are off."""
+    """Print the address of Spark's UI and the id in its event log, whichever is on.
+
+    With a local master both are off by default.
+    """
     if page := ui_address(context.uiWebUrl, context.master or "", context.applicationId):
         say_and_send(PAGE, "Spark's page: ", page)
     if context.getConf().get("spark.eventLog.enabled") == "true":

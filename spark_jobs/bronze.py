@@ -7,15 +7,16 @@ What is new
     that the bronze table has taken in stands in the bronze table's own log, with the rows: no checkpoint can be lost.
 The stream
     ``readStream`` over the ledger from that version on, ``trigger(availableNow=True)``: ``changes`` in
-    ``sluicegate/flow/source_stream.py``, run by ``take_first_batch`` there. Its ``foreachBatch`` reads the files that
-    the batch names (``apply`` in ``sluicegate/bronze/layer.py``).
+    ``sluicegate/flow/source_stream.py``, started by ``run_available`` in ``sluicegate/flow/foreach_batch.py``. Its
+    ``foreachBatch`` reads the files that the batch names (``apply`` in ``sluicegate/bronze/layer.py``). A Delta table
+    of another program has no ledger: its own new rows are the stream.
 Commits
     every record, rescued and corrupt ones too, with the ledger's version, in one Delta commit for each ledger batch;
     then the status of each file.
 Prints
     a line for each table that adds up (records = written, files, bytes), and below it files that could not be read.
 Exit codes
-    0 done; 1 anything else; 2 a mistake of the definition or the command; 3 data broke an ``expect_or_fail``.
+    0 done; 1 anything else; 2 something that a person has to correct; 3 data broke an ``expect_or_fail``.
 """
 
 from __future__ import annotations

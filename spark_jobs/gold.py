@@ -7,15 +7,17 @@ What is new
     no checkpoint can be lost. (A table with a ``mode`` is a classic streaming aggregation, and has a checkpoint.)
 The stream
     ``readStream`` over the source's change data feed from that version on, or over all of its rows on a first load,
-    ``trigger(availableNow=True)``: ``changes`` and ``all_rows`` in ``sluicegate/flow/source_stream.py``, run by
-    ``take_first_batch`` there. Its ``foreachBatch`` computes the groups that the changed rows affect (``apply`` in
-    ``sluicegate/gold/layer.py``), so that the table equals a full recomputation.
+    ``trigger(availableNow=True)``: ``changes`` and ``all_rows`` in ``sluicegate/flow/source_stream.py``, started by
+    ``run_available`` in ``sluicegate/flow/foreach_batch.py``; a query only where docs/design.md, *Where a query reads*,
+    says so. Its ``foreachBatch`` computes the groups that the changed rows affect (``apply`` in
+    ``sluicegate/gold/layer.py``), so that the table equals a full recomputation; on a first load the whole query, over
+    the source as of the version at which the batch ends.
 Commits
     the rows that differ, and the source's version.
 Prints
     a line for each table: changed rows read, rows of the table, and how it was refreshed.
 Exit codes
-    0 done; 1 anything else; 2 a mistake of the definition or the command; 3 data broke an ``expect_or_fail``.
+    0 done; 1 anything else; 2 something that a person has to correct; 3 data broke an ``expect_or_fail``.
 """
 
 from __future__ import annotations

@@ -7,15 +7,17 @@ What is new
     no checkpoint can be lost.
 The stream
     ``readStream`` over the source's change data feed from that version on, or over all of its rows on a first load,
-    ``trigger(availableNow=True)``: ``changes`` and ``all_rows`` in ``sluicegate/flow/source_stream.py``, run by
-    ``take_first_batch`` there. Its ``foreachBatch`` evaluates the query and the expectations (``apply`` in
+    ``trigger(availableNow=True)``: ``changes`` and ``all_rows`` in ``sluicegate/flow/source_stream.py``, started by
+    ``run_available`` in ``sluicegate/flow/foreach_batch.py``; a query only where docs/design.md, *Where a query reads*,
+    says so. Its ``foreachBatch`` evaluates the query and the expectations (``apply`` in
     ``sluicegate/silver/layer.py``), with every lookup at one version.
 Commits
-    rows to the table, refused records to its quarantine, and the source's version; proved beforehand to be all.
+    refused records to its quarantine, then rows to the table with the source's version; that none is missing is
+    checked before.
 Prints
     a line for each table that adds up: read = written + quarantined + dropped + duplicates; below it broken rules.
 Exit codes
-    0 done; 1 anything else; 2 a mistake of the definition or the command; 3 data broke an ``expect_or_fail``.
+    0 done; 1 anything else; 2 something that a person has to correct; 3 data broke an ``expect_or_fail``.
 """
 
 from __future__ import annotations

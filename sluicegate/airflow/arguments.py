@@ -101,7 +101,7 @@ class Arguments:
         if own.executor_config:
             of_definition["executor_config"] = _executor_config(name, own.executor_config, settings)
         limit = self.limit(said)
-        given = {**_pool(), **self.tasks, **of_definition, **_weight(said)}
+        given = {**pool_of_jobs(), **self.tasks, **of_definition, **_weight(said)}
         return _delays(given) | given | {"execution_timeout": limit * layers if limit else None}
 
     def alerted(self, arguments: Mapping[str, Any], alerts: Sequence[Any]) -> dict[str, Any]:
@@ -151,7 +151,7 @@ def _listed(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [] if value is None else [value]
 
 
-def _pool() -> dict[str, str]:
+def pool_of_jobs() -> dict[str, str]:
     """The pool of the jobs, unless nobody would make it: Airflow never starts a task of a pool that is missing."""
     return {"pool": POOL} if plugin_is_loaded() else {}
 

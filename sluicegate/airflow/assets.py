@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, AssetWatcher
 
 from sluicegate.airflow import bundles
+from sluicegate.definition import LAYERS
 
 if TYPE_CHECKING:
-    from sluicegate.definition import Pipeline
+    from sluicegate.definition import Layer, Pipeline
     from sluicegate.lake.layout import Lake
     from sluicegate.settings import Settings
 
@@ -39,6 +40,23 @@ def described(pipeline: Pipeline, table: str) -> Asset:
     _, about = pipeline.table(table)
     said = {"comment": about.comment, "column_comments": about.column_comments, "tags": about.tags}
     return asset(pipeline.name, table, {name: value for name, value in said.items() if value})
+
+
+def of_job(pipeline: Pipeline, layers: Sequence[Layer]) -> dict[str, list[Asset]]:
+    """Inlets and outlets of a job: the tables that it reads, and those that it fills.
+
+    Those that it fills are inlets, too, since a task may look up the last event of declared inlets alone.
+
+    Args:
+        pipeline: the definition.
+        layers: what the job runs.
+    """
+    before = LAYERS[: LAYERS.index(layers[0])][-1:]
+    read, filled = (
+        [described(pipeline, table) for layer in of_layers for table in pipeline.names(layer)]
+        for of_layers in (before, layers)
+    )
+    return {"inlets": [*read, *filled], "outlets": filled}
 
 
 def watched(pipeline: str, queue: str | None, settings: Settings) -> Asset:

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any, Literal
 
-from airflow.sdk import DAG, Asset, BaseOperator, chain
+from airflow.sdk import DAG, BaseOperator, chain
 
 from sluicegate import definition
 from sluicegate.airflow import doc_md
 from sluicegate.airflow.arguments import Arguments
-from sluicegate.airflow.assets import described, watched
+from sluicegate.airflow.assets import of_job, watched
 from sluicegate.airflow.new_dag import new_dag, step
 from sluicegate.airflow.notifiers import callbacks, task_alerts, warnings
 from sluicegate.airflow.operators.alerts import CheckAlerts
@@ -130,22 +130,14 @@ class PipelineDags:
         yield Account(task_id="account", doc_md=doc_md.RECONCILIATION, **self._subject, **limited)
 
     def _job(self, job: definition.Layer | Literal["run"], layers: list[definition.Layer], about: str) -> SluicegateJob:
-        """Task of a layer, or of all of them. (Its own tables are inlets too: it looks up their last asset event.)"""
-        tables = [name for layer in layers for name in self.pipeline.names(layer)]
+        """Task of a layer, or of all of them."""
+        tables = of_job(self.pipeline, layers)
         return SluicegateJob(
             task_id=job,
             doc_md=about,
             layer=job,
-            inlets=self._assets([*self._before(layers[0]), *tables]),
-            outlets=self._assets(tables),
+            inlets=tables["inlets"],
+            outlets=tables["outlets"],
             **self._subject,
             **self._of_job(len(layers)),
         )
-
-    def _assets(self, tables: list[str]) -> list[Asset]:
-        return [described(self.pipeline, table) for table in tables]
-
-    def _before(self, layer: definition.Layer) -> list[str]:
-        """Tables of the previous layer."""
-        index = definition.LAYERS.index(layer)
-        return self.pipeline.names(definition.LAYERS[index - 1]) if index else []

@@ -52,7 +52,8 @@ def run_available(
     except Exception:
         if failure:
             raise failure[0] from None
-        raise
+        if enough is None or not enough():  # else what failed is a batch behind the last that is wanted
+            raise
     return query
 
 

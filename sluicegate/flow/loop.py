@@ -217,7 +217,7 @@ class _Loop:
         most_files = sum(counted.files.values()) if part and counted is not None else None
         stream = source_stream.changes(self.session, self.flow, now.since, most_files or None)
 
-        def take(rows: DataFrame, checkpoint: Path) -> None:
+        def take(rows: DataFrame, checkpoint: Path) -> bool:
             expected, end = source_stream.demand_all(checkpoint, self.flow, now, counted)
             self.report.trigger = AVAILABLE_NOW
             if self.flow.foreign:
@@ -226,6 +226,7 @@ class _Loop:
                 self._apply(rows, replace(now, until=end), expected)
             else:
                 self._apply(self._of_feed(rows, now), now, expected)
+            return True
 
         try:
             applied = source_stream.take_first_batch(stream, self.flow, take, stops=most_files is not None)
@@ -240,6 +241,7 @@ class _Loop:
             expected = counted or delivery.expected_rows(
                 self.flow.source, now.since, now.until, feed=not self.flow.foreign
             )
+            self.report.trigger = AVAILABLE_NOW
             self._apply(self._of_feed(self.session.createDataFrame([], stream.schema), now), now, expected)
         return ""
 
@@ -303,27 +305,31 @@ class _Loop:
         Returns:
             why there is no such stream, so that a query is to read them; empty if they were applied.
         """
-        if now.until < self.opened[self.flow.source].version:
+        if not self._same_rows(now.until, self.opened[self.flow.source].version):
             return self._stream_first_part(now)
-        ends: list[int | None] = []
 
-        def take(rows: DataFrame, checkpoint: Path) -> None:
-            ends.append(source_stream.end_of_all_rows(checkpoint))
-            if ends == [now.until]:
-                self.report.trigger = AVAILABLE_NOW
-                self._apply(rows, now, self._all_rows(now))
+        def take(rows: DataFrame, checkpoint: Path) -> bool:
+            end = source_stream.end_of_all_rows(checkpoint)
+            if end is None or not self._same_rows(now.until, end):
+                return False
+            self.report.trigger = AVAILABLE_NOW
+            self._apply(rows, now, self._all_rows(now))
+            return True
 
+        stream = source_stream.all_rows(self.session, self.flow)
         try:
-            source_stream.take_first_batch(source_stream.all_rows(self.session, self.flow), self.flow, take)
+            whole = source_stream.take_first_batch(stream, self.flow, take)
         except Exception as error:
-            if ends or not any(sign in str(error) for sign in source_changes.REWRITTEN):
+            if not any(sign in str(error) for sign in source_changes.REWRITTEN):
                 raise
-            return "Delta has no stream of a table whose columns were renamed or dropped"
-        if not ends:  # it has no rows
+            return "Delta has no stream of it: its rows or columns were changed"
+        if whole is None:
             self.report.trigger = AVAILABLE_NOW
             self._apply(self._as_of_end(now), now)
-            return ""
-        return "" if ends == [now.until] else "its source was changed while the stream was started"
+        return "its source was changed while the stream was started" if whole is False else ""
+
+    def _same_rows(self, version: int, later: int) -> bool:
+        return version == later or source_changes.same_rows(self.flow.source, version, later)
 
     def _stream_first_part(self, now: Progress) -> str:
         """As ``stream_all``, where more is there: by the change feed, if rows were only added up to ``until``."""
@@ -333,13 +339,21 @@ class _Loop:
             return "its source has later versions, and its history up to this one has more than added rows"
         stream = source_stream.changes(self.session, self.flow, -1, sum(counted.files.values()) or None)
 
-        def take(rows: DataFrame, checkpoint: Path) -> None:
+        def take(rows: DataFrame, checkpoint: Path) -> bool:
             expected, _ = source_stream.demand_all(checkpoint, self.flow, from_nothing, counted)
             self.report.trigger = AVAILABLE_NOW
-            ours = rows.where(f"_commit_version <= {now.until}").drop(*columns.CHANGE_COLUMNS)
-            self._apply(ours, now, expected)
+            ours = rows.where(f"_change_type = 'insert' AND _commit_version <= {now.until}")
+            self._apply(ours.drop(*columns.CHANGE_COLUMNS), now, expected)
+            return True
 
-        taken = source_stream.take_first_batch(stream, self.flow, take, stops=True)
+        try:
+            taken = source_stream.take_first_batch(stream, self.flow, take, stops=True)
+        except Exception as error:
+            # What was compacted can be gone from the history, and be there as of the part's end.
+            gone = (*GAP, NO_FILE, *source_changes.REWRITTEN)
+            if not any(sign in str(error) for sign in gone):
+                raise
+            return "files of its source's history are gone"
         return "" if taken else "its source has no rows up to this version"
 
     def _all_rows(self, now: Progress) -> ExpectedRows | None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from threading import Event
 from typing import TYPE_CHECKING
 
 from sluicegate.flow import delivery, source_changes
@@ -47,9 +46,9 @@ def all_rows(session: SparkSession, flow: Flow) -> DataFrame:
 
 
 def take_first_batch(
-    stream: DataFrame, flow: Flow, take: Callable[[DataFrame, Path], None], *, stops: bool = False
-) -> bool:
-    """Runs a stream until its first batch is taken; False if there was none.
+    stream: DataFrame, flow: Flow, take: Callable[[DataFrame, Path], bool], *, stops: bool = False
+) -> bool | None:
+    """Runs a stream until its first batch is taken; gives what ``take`` returned, or None if there was no batch.
 
     Args:
         stream: the stream.
@@ -61,12 +60,11 @@ def take_first_batch(
         AccountingError: a second batch came, though the first was to hold everything.
         BaseException: whatever ``take`` raises, or Spark.
     """
-    taken = Event()
+    taken: list[bool] = []
 
     def on_batch(rows: DataFrame, number: int) -> None:
-        if not taken.is_set():
-            taken.set()
-            take(rows, Path(scratch))
+        if number == 0:
+            taken.append(take(rows, Path(scratch)))
         elif not stops:
             raise truncated(flow, f"batch {number} came after the one that was to hold everything")
 
@@ -74,7 +72,7 @@ def take_first_batch(
         writer = stream.writeStream.queryName(flow.stream_name)
         enough = (Path(scratch) / "commits" / "0").exists if stops else None
         run_available(writer, on_batch, f"file://{scratch}", private=flow.private, enough=enough)
-    return taken.is_set()
+    return taken[0] if taken else None
 
 
 def end_of_all_rows(checkpoint: Path) -> int | None:

@@ -54,7 +54,7 @@ class Maintenance(PipelineJob):
 
 
 class Verification(PipelineJob):
-    """Runs ``spark_jobs/tools/verify.py``, always: it looks for what nobody expects.
+    """Runs ``spark_jobs/tools/verify.py``, always: it looks for unexpected differences.
 
     It compares what came or changed since the last verification, or a sample, unless the param ``whole`` is set.
 
@@ -66,7 +66,7 @@ class Verification(PipelineJob):
     def __init__(self, *, percent: float = 100, **kwargs: Any) -> None:
         super().__init__(job="verify", **kwargs)
         part = "--since-last" if percent >= 100 else f"--sample={percent:g}"
-        chosen = f"{{{{ '--sample=100' if params.whole else '{part}' }}}}"
+        chosen = f"{{{{ '--sample=100' if params.get('whole') else '{part}' }}}}"
         self.application_args = [*(self.application_args or ()), chosen]
 
     def _idle(self, pipeline: Pipeline, request: object) -> str:

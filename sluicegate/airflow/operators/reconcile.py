@@ -40,12 +40,14 @@ class Account(BaseOperator):
 
     Args:
         pipeline: name of the pipeline.
-        settings: where things are.
+        settings: where things are, as ``settings_below`` or ``Settings.of`` gives it.
+        sensor: task id of the LandedFilesSensor: files that it saw must have been read.
         kwargs: what every operator takes.
     """
 
-    def __init__(self, *, pipeline: str, settings: Settings, **kwargs: Any) -> None:
+    def __init__(self, *, pipeline: str, settings: Settings, sensor: str = "wait_for_files", **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        self.sensor = sensor
         self.pipeline = pipeline
         self.settings = settings
 
@@ -117,7 +119,7 @@ class Account(BaseOperator):
         late = [f"  {one.table}: {escaped(one.what)}" for one in backlog.overdue(waiting, run.start_date, own)]
         unread = backlog.unread(pipeline, self.settings, run.start_date)
         # Files that came later may look old. These count if this run was begun for files, and none has been entered.
-        if unread and (context["ti"].xcom_pull(task_ids="wait_for_files") or {}).get("files"):
+        if unread and (context["ti"].xcom_pull(task_ids=self.sensor) or {}).get("files"):
             late += [f"  {table}: {what}" for table, what in unread.items()]
         return late
 

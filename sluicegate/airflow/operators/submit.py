@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -23,7 +23,8 @@ from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException, A
 
 from sluicegate import console
 from sluicegate.airflow import metrics, openlineage
-from sluicegate.airflow.assets import news
+from sluicegate.airflow.arguments import pool_of_jobs
+from sluicegate.airflow.assets import news, of_job
 from sluicegate.airflow.connect_server import OWN_JVM, Client, ConnectServer
 from sluicegate.airflow.connections import environment, with_store
 from sluicegate.airflow.operators.links import SparkUI, is_address
@@ -63,8 +64,11 @@ class SluicegateJob(SparkSubmitOperator):
     Args:
         pipeline: name of the pipeline.
         layer: bronze, silver or gold; ``run`` for all of them, one after another in one Spark.
-        settings: where things are; its master is used if there is no connection ``conn_id``.
-        kwargs: what SparkSubmitOperator takes; ``conf`` is merged into ours, and wins.
+        settings: where things are, as ``settings_below`` or ``Settings.of`` gives it; its master is used if there is no
+            connection ``conn_id`` (``spark_default``).
+        kwargs: what SparkSubmitOperator takes, but for ``application``, ``application_args`` and ``name``. ``conf`` is
+            merged into ours, and wins. By default the task is in the pool ``spark``, and its inlets and outlets are
+            the assets of the tables.
     """
 
     # So that "Rendered Templates" shows the settings that Spark was started with.
@@ -72,15 +76,15 @@ class SluicegateJob(SparkSubmitOperator):
     operator_extra_links = (SparkUI(),)
 
     def __init__(self, *, pipeline: str, layer: Layer | Literal["run"], settings: Settings, **kwargs: Any) -> None:
+        self.layers: tuple[Layer, ...] = LAYERS if layer == "run" else (layer,)
         super().__init__(
             application=str(submit.job_file(layer)),
             application_args=submit.job_arguments(pipeline, settings, ["--run-info", RUN_INFO]),
             name=submit.job_name(layer, pipeline),
-            **kwargs,
+            **{**pool_of_jobs(), **self._tables(pipeline, settings, kwargs), **kwargs},
         )
         self.pipeline = pipeline
         self.layer = layer
-        self.layers: tuple[Layer, ...] = LAYERS if layer == "run" else (layer,)
         self.settings = settings
         self._said = ReportLines()
         self._channel = Channel()
@@ -91,6 +95,15 @@ class SluicegateJob(SparkSubmitOperator):
         self._client: Client | None = None
         self._hidden: dict[str, str] = {}  # variables that its process is not to have
         self.logged_as = ""  # application id in Spark's event log
+
+    def _tables(self, pipeline: str, settings: Settings, declared: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Inlets and outlets that a DAG of one's own does not declare."""
+        if "inlets" in declared or not set(self.layers) <= set(LAYERS):
+            return {}
+        try:
+            return of_job(load(pipeline, settings), self.layers)
+        except SluicegateError:  # which the task says; the DAG is to be seen all the same
+            return {}
 
     @with_store
     def execute(self, context: Context) -> dict[str, Any] | list[dict[str, Any]] | None:  # type: ignore[override]
@@ -224,6 +237,8 @@ class SluicegateJob(SparkSubmitOperator):
         from sluicegate.lake.layout import Lake
 
         def last(about: Asset) -> dict[str, Any]:
+            if about not in self.inlets:  # a table that the definition has had since the DAG was parsed
+                return {}
             events = list(context["inlet_events"][about].ascending(False).limit(1))
             return dict(events[0].extra or {}) if events else {}
 

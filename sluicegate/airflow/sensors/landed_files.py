@@ -38,7 +38,7 @@ class LandedFilesSensor(BaseOperator):
     Args:
         pipeline: name of the pipeline.
         settings: where things are; the triggerer has to see the same places.
-        poke_interval: seconds between two checks; while files settle they are nearer.
+        poke_interval: seconds between two checks; while files settle it checks more often.
         timeout: seconds after which it gives up; with 0 it checks once.
         kwargs: what every operator takes.
     """

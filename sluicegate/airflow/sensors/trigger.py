@@ -48,7 +48,7 @@ class LandedFilesTrigger(BaseTrigger):
         pipeline: name of the pipeline.
         places: arguments of ``Settings.of``.
         tables: only these tables; none means all.
-        every: seconds between two checks; while files settle they are nearer (see ``until_next``).
+        every: seconds between two checks; while files settle it checks more often (see ``until_next``).
         bundle: where the definitions are, if a DAG bundle has them (see ``bundles.place_of``).
     """
 
@@ -114,7 +114,7 @@ class FileArrivalTrigger(BaseEventTrigger):
     Args:
         pipeline: name of the pipeline.
         places: arguments of ``Settings.of``.
-        every: seconds between two checks; while files settle they are nearer (see ``until_next``).
+        every: seconds between two checks; while files settle it checks more often (see ``until_next``).
         queue: URL of a queue with the store's notifications. Then a check follows each message, or comes
             ``AT_LEAST_EVERY`` seconds after the last: a message may be lost, or never sent.
         bundle: where the definitions are, if a DAG bundle has them (see ``bundles.place_of``).

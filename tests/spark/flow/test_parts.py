@@ -124,3 +124,19 @@ def test_a_part_whose_files_are_gone_is_taken_in_with_all_the_rest(spark: SparkS
     heartbeats.run(spark)
     assert commits(heartbeats, "recordings_enriched") == 1
     assert status.verify(heartbeats.definition, heartbeats.settings) == []
+
+
+def test_the_first_part_of_what_was_compacted_is_read_as_of_its_end(spark: SparkSession, heartbeats: Workspace) -> None:
+    """Its change feed lacks files, and the version does not; later parts follow as ever."""
+    one_at_a_time(heartbeats)
+    heartbeats.run(spark, "bronze")
+    bronze = heartbeats.uri("recordings_bronze")
+    spark.sql(f"OPTIMIZE delta.`{bronze}`")
+    tables.table_at(bronze).vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+    heartbeats.land("recordings/d.json", [beat(1, 1, 1800, 70.0)], age=60)
+    heartbeats.land("recordings/e.json", [beat(2, 2, 1800, 71.0)], age=50)
+    reports = heartbeats.run(spark)
+    assert commits(heartbeats, "recordings_enriched") > 1
+    assert len(heartbeats.rows("recordings_enriched")) == reports["recordings_enriched"].written
+    assert {(70.0,), (71.0,)} < {*heartbeats.rows("recordings_enriched", "heartrate")}
+    assert status.verify(heartbeats.definition, heartbeats.settings) == []

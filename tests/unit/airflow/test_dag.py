@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import psutil  # type: ignore[import-untyped]
 import pytest
 
-from sluicegate.definition import load, names
+from sluicegate.definition import LAYERS, load, names
 from sluicegate.errors import DefinitionError, JavaMissing, PipelineMissing
 from sluicegate.flow.report import ERROR, REPORT, UNREPORTED
 from sluicegate.monitor.views.runs import TASKS
@@ -118,6 +118,41 @@ def test_the_example_is_a_sensor_and_three_jobs(tmp_path: Path) -> None:
         name: [follows] for name, follows in pairwise(order)
     } | {"gold": []}
     assert [tasks[name]["task_type"] for name in order] == ["LandedFilesSensor", *["SluicegateJob"] * 3]
+
+
+def test_a_job_in_a_dag_of_ones_own_has_the_tables_and_the_pool_of_the_generated_one(workspace: Workspace) -> None:
+    """A task may look up the last event of declared inlets alone, and publishes what changed since."""
+    from airflow.sdk import DAG
+
+    from sluicegate.airflow.operators.submit import SluicegateJob
+
+    with DAG("mine"):
+        for layer in LAYERS:
+            generated = job_of(workspace, layer)
+            written = SluicegateJob(task_id=layer, layer=layer, pipeline="heart_rate", settings=workspace.settings)
+            assert (written.inlets, written.outlets) == (generated.inlets, generated.outlets)
+            assert len(written.inlets) > len(written.outlets) - 1 > 0
+            assert written.pool == generated.pool
+            mine = SluicegateJob(task_id=f"{layer}2", layer=layer, pipeline="heart_rate", settings=workspace.settings,
+                                 inlets=[], pool="p")  # fmt: skip
+            assert (mine.inlets, mine.pool) == ([], "p")
+        absent = SluicegateJob(task_id="x", layer="bronze", pipeline="absent", settings=workspace.settings)
+        assert absent.inlets == []
+
+
+def test_verification_in_a_dag_of_ones_own_needs_no_param(workspace: Workspace) -> None:
+    from airflow.sdk import DAG
+
+    from sluicegate.airflow.operators.maintenance import Verification
+
+    with DAG("mine") as dag:
+        verify = Verification(task_id="verify", pipeline="heart_rate", settings=workspace.settings)
+    environment = dag.get_template_env()
+    for params, chosen in (({}, "--since-last"), ({"whole": False}, "--since-last"), ({"whole": True}, "--sample=100")):
+        rendered = [
+            environment.from_string(text).render(params=params) for text in (verify.application_args or ())[-1:]
+        ]
+        assert rendered == [chosen]
 
 
 def test_a_dag_has_a_sensor_and_then_the_layers(workspace: Workspace) -> None:
