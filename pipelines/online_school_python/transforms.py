@@ -10,11 +10,8 @@ from pyspark.sql import functions as F
 
 
 def enrollments_bronze(batch: DataFrame, tables: dict[str, DataFrame]) -> DataFrame:
-    """Enrollments as they came, with when and from where."""
-    return batch.select(
-        "enroll_id", "student_id", "enroll_timestamp", "quantity", "courses",
-        F.col("receipt_time").alias("arrival_time"), "source_file", "_chunk", "_pos",
-    )  # fmt: skip
+    """Enrollments with all fields that the files have, with when and from where."""
+    return batch.withColumn("arrival_time", F.col("receipt_time")).drop("receipt_time", "_file_modification_time")
 
 
 def enrollments_silver(batch: DataFrame, tables: dict[str, DataFrame]) -> DataFrame:
