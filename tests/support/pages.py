@@ -2,7 +2,8 @@
 
 On a page
 
-- a block of ``sh`` has commands of sluicegate, or ``python -m`` and a module, one a line;
+- a block of ``sh`` has commands, one a line: of sluicegate, ``python -m`` and a module, ``python`` and a file that the
+  page has saved, or ``rm -r`` and folders;
 - one of ``python`` is given to Python;
 - a block after ``Save this as `PATH`:`` is a file;
 - a block without a language is what the commands since the last such block have said. In it ``…`` stands for some part
@@ -16,6 +17,7 @@ import io
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -137,8 +139,12 @@ class Person:
 
     def type(self, line: str, fails: bool = False) -> None:
         program, *words = shlex.split(line)
-        if (program, words[0]) == ("python", "-m"):
+        if program == "python":
             self.run(line, [sys.executable, *words], fails)
+            return
+        if (program, words[0]) == ("rm", "-r"):
+            for name in words[1:]:
+                self.remove(name)
             return
         assert program == "sluicegate", line
         command = [*SLUICEGATE, *words]
@@ -151,6 +157,11 @@ class Person:
         if "--stop-all" in command and self.beside is not None:
             out, _ = self.beside.communicate(timeout=300)
             assert self.beside.returncode == 0, out
+
+    def remove(self, name: str) -> None:
+        folder = (self.folder / name).resolve()
+        assert self.folder.resolve() in folder.parents, f"{name} is none of the page's own folders"
+        shutil.rmtree(folder)
 
     def run(self, what: str, command: list[str], fails: bool = False) -> str:
         done = subprocess.run(

@@ -271,8 +271,17 @@ def check_uv(words: list[str]) -> None:
 
 
 def check_python(words: list[str]) -> None:
+    if words[0].endswith(".py"):
+        assert any(f"Save this as `{words[0]}`:" in file.read_text() for file in DOCUMENTS), words[0]
+        return
     assert words[0] == "-m"
     assert (ROOT / f"{words[1].replace('.', '/')}.py").is_file(), words[1]
+
+
+def check_rm(words: list[str]) -> None:
+    """Folders of results in the folder where one is, and no others."""
+    assert words[0] == "-r"
+    assert [name for name in words[1:] if not re.fullmatch(r"lake/\w+|by_hand", name)] == []
 
 
 def check_airflow(words: list[str]) -> None:
@@ -297,6 +306,7 @@ def check_command(line: str) -> None:
         "python": check_python,
         "docker": check_docker,
         "airflow": check_airflow,
+        "rm": check_rm,
     }
     assert program in checks, f"nobody knows whether this works: {line}"
     checks[program](words)
@@ -319,7 +329,17 @@ def test_the_readme_has_commands() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["make dmeo", "make demo INPTU=x", "sluicegate runn x", "sluicegate run x --lkae y", "sluicegate schema x", "rm x"],
+    [
+        "make dmeo",
+        "make demo INPTU=x",
+        "sluicegate runn x",
+        "sluicegate run x --lkae y",
+        "sluicegate schema x",
+        "rm x",
+        "rm -r landing",
+        "rm -r lake",
+        "python nowhere.py",
+    ],
 )
 def test_a_wrong_command_would_be_seen(line: str) -> None:
     with pytest.raises((AssertionError, TyperException)):

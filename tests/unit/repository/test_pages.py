@@ -99,8 +99,10 @@ def test_a_page_with_a_wrong_figure_fails(tmp_path: Path, figure: str, right: bo
         "```python\nprint(1)\n```\n\n```\nerror[SG100]: no\n```\n",
         "```\nfigures that nothing has said\n```\n",
         "```sh\nrm x\n```\n",
+        "```sh\nrm -r ../elsewhere\n```\n",
+        "```sh\npython missing.py\n```\n",
     ],
-    ids=["fails", "does not fail", "nothing said", "another program"],
+    ids=["fails", "does not fail", "nothing said", "another program", "another folder", "a file that is not there"],
 )
 def test_a_page_that_does_not_do_what_it_says_fails(tmp_path: Path, page: str) -> None:
     with pytest.raises(AssertionError):
@@ -113,6 +115,14 @@ def test_a_page_saves_files_and_shows_errors(tmp_path: Path) -> None:
         "```sh\nsluicegate plan b\n```\n\n```\nerror[SG201]: …\n…\n```\n"
     )
     assert (tmp_path / "pipelines" / "b" / "pipeline.yaml").read_text() == "name: c\n"
+
+
+def test_a_page_runs_a_program_that_it_saved_and_removes_folders(tmp_path: Path) -> None:
+    Person(tmp_path).follow(
+        "Save this as `p.py`:\n\n```python\nimport os\nos.makedirs('a/b')\nprint('saved')\n```\n\n"
+        "```sh\npython p.py\nrm -r a\npython p.py\n```\n\n```\nsaved\nsaved\n```\n"
+    )
+    assert (tmp_path / "a" / "b").is_dir()
 
 
 # The tutorial
