@@ -15,7 +15,7 @@ from typing import Any
 from sluicegate.lake import layout
 from sluicegate.witness.records import Record, has_bytes_that_are_no_text, has_twins
 from sluicegate.witness.table_columns import CORRUPT, QUICK, RESCUED, Columns, Row, from_path
-from sluicegate.witness.values import Comparer, alike, cell, is_nothing, parsed, same_text
+from sluicegate.witness.values import Comparer, alike, cell, is_nothing, pairs, parsed, same_text
 
 # Rows that a record is looked for in, where one is missing or too many before it.
 AHEAD = 32
@@ -25,6 +25,9 @@ HELD = 1_000
 
 # Beginning of what stands in the rescued data for a column that could not be read, and why.
 NOT_READ = "not read"
+
+# Path of the file in the rescued data, behind the value of a field of that name.
+FILE_PATH = "_file_path"
 
 # Records that are corrupt by their bytes, as a finding counts those of which not all can be said.
 OF_BYTES = "records with bytes that are no text"
@@ -286,9 +289,12 @@ class Comparison:
             rescued_values = parsed(rescued)
         except ValueError:
             return "its _rescued_data is no JSON"
-        where = rescued_values.pop("_file_path", None) if isinstance(rescued_values, dict) else None
+        where = rescued_values.pop(FILE_PATH, None) if isinstance(rescued_values, dict) else None
         if where is None or layout.canonical(where) != self.path:
             return "its _rescued_data is of another file"
+        if rescued.count(FILE_PATH) > 1:
+            landed, *others = [value for name, value in pairs(rescued) if name == FILE_PATH]
+            return {**rescued_values, FILE_PATH: landed} if others else dict(rescued_values)
         return dict(rescued_values)
 
     def _differs_corrupt(

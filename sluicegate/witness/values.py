@@ -57,12 +57,17 @@ def parsed(text: str) -> Any:
     return _DECODER.decode(text)
 
 
-def decoder() -> json.JSONDecoder:
+def pairs(text: str) -> list[tuple[str, Any]]:
+    """Names and values of a JSON object, of which a name may have several; of objects within, too."""
+    return list(_PAIRS.decode(text))
+
+
+def decoder(**hooks: Any) -> json.JSONDecoder:
     """Decoder of JSON with numbers as they are written."""
-    return json.JSONDecoder(parse_int=Number, parse_float=Number, parse_constant=Number, strict=False)
+    return json.JSONDecoder(parse_int=Number, parse_float=Number, parse_constant=Number, strict=False, **hooks)
 
 
-_DECODER = decoder()
+_DECODER, _PAIRS = decoder(), decoder(object_pairs_hook=list)
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:

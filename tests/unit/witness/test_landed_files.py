@@ -528,3 +528,14 @@ def test_of_records_of_too_many_levels_nothing_is_said(levels: int) -> None:
     rescued = json.dumps({"y": text, "_file_path": "file:///a.json"})
     found = compared(Columns({"x": TEXT}), {"y": parsed(text)}, None, rescued, None)
     assert (found.any, sum(found.unsaid.values())) == (False, int(levels > 100))
+
+
+@pytest.mark.parametrize("landed", ["x", 2, ["x"]])
+def test_a_field_may_be_called_as_the_path_in_the_rescued_data(landed: Any) -> None:
+    path, own = json.dumps("file:///a.json"), json.dumps(landed)
+    fields = parsed(f'{{"_file_path": {own}, "b": 1}}')
+    columns = Columns({"_file_path": pa.date32(), "b": INT})
+    for shown, differs in ((own, False), ('"another"', True)):
+        rescued = f'{{"_file_path": {shown}, "_file_path": {path}}}'
+        assert compared(columns, fields, None, 1, rescued, None).any is differs
+    assert compared(columns, fields, None, 1, f'{{"_file_path": {path}}}', None).any
