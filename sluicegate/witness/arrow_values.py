@@ -2,16 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date
 from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
 
-from sluicegate.witness.values import Moment
+from sluicegate.witness.values import UNSURE, Moment, microseconds
+
+# Day from which the Julian calendar, and the local times before there were time zones, make no difference.
+SURE = date(1900, 1, 1)
+
+# Notes of Spark in Parquet files whose times are of the Julian calendar, and the first version that knows another.
+_VERSION, _OF_JULIAN = (
+    b"org.apache.spark.version",
+    (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96"),
+)
+_GREGORIAN_SINCE = b"3.1.0"
 
 
-def landed(column: pa.Array) -> Sequence[Any]:
+@dataclass(frozen=True)
+class TypedFile:
+    """A file of Parquet or ORC that is read.
+
+    Attributes:
+        batches: its records.
+        is_gregorian: whether its times before ``SURE`` are of the Gregorian calendar for all who read it. They are not
+            where Spark 2 has written it; and of ORC, whose C++ and Java libraries differ.
+    """
+
+    batches: Iterable[pa.RecordBatch]
+    is_gregorian: bool
+
+
+def opened(source: Any, form: str) -> TypedFile:
+    """A file of the format ``parquet`` or ``orc``."""
+    if form == "parquet":
+        from pyarrow import parquet
+
+        file = parquet.ParquetFile(source, coerce_int96_timestamp_unit="us")
+        notes = file.metadata.metadata or {}
+        is_julian = notes.get(_VERSION, _GREGORIAN_SINCE) < _GREGORIAN_SINCE or any(map(notes.__contains__, _OF_JULIAN))
+        return TypedFile(file.iter_batches(10_000), not is_julian)
+    from pyarrow import orc
+
+    of_orc = orc.ORCFile(source)
+    return TypedFile((of_orc.read_stripe(stripe) for stripe in range(of_orc.nstripes)), is_gregorian=False)
+
+
+def landed(column: pa.Array, *, is_gregorian: bool = True) -> Sequence[Any]:
     """Values of a column of a typed file; times as microseconds, of which Python has more years.
 
     A time of day is its text, with as many digits as its unit has. A note in a file that its whole numbers are lengths
@@ -21,6 +62,13 @@ def landed(column: pa.Array) -> Sequence[Any]:
         ValueError: Python has no word for a value, as for a time of the year 10000 within a struct.
         OverflowError: likewise.
     """
+    values = _landed(column)
+    if is_gregorian or not any(word in str(column.type) for word in ("date", "timestamp")):
+        return values
+    return [_with_sure_times(value) for value in values]
+
+
+def _landed(column: pa.Array) -> Sequence[Any]:
     if isinstance(column.type, pa.BaseExtensionType) and not isinstance(column.type, pa.UuidType):
         column = column.storage
     if pa.types.is_timestamp(column.type):
@@ -61,4 +109,20 @@ def _with_texts(value: Any) -> Any:
             return [_with_texts(part) for part in value]
         case tuple():
             return tuple(map(_with_texts, value))
+    return value
+
+
+def _with_sure_times(value: Any) -> Any:
+    """A value with ``UNSURE`` in the place of each time of which that is to be said."""
+    match value:
+        case Moment():
+            return value if value >= (microseconds(SURE) or 0) else UNSURE
+        case date():
+            return value if value.year >= SURE.year else UNSURE
+        case dict():
+            return {name: _with_sure_times(part) for name, part in value.items()}
+        case list():
+            return [_with_sure_times(part) for part in value]
+        case tuple():
+            return tuple(map(_with_sure_times, value))
     return value

@@ -220,22 +220,11 @@ class Files:
 
     def _typed(self, place: str) -> Iterator[Record]:
         with filesystems.reader(place) as opened:
-            for batch in self._batches(pa.PythonFile(opened, mode="r")):
-                columns = [_values(column) for column in batch.columns]
+            file = arrow_values.opened(pa.PythonFile(opened, mode="r"), self.table.format)
+            for batch in file.batches:
+                columns = [_values(column, file.is_gregorian) for column in batch.columns]
                 for row in zip(*columns, strict=True) if columns else ():
                     yield Record(dict(zip(batch.schema.names, row, strict=True)))
-
-    def _batches(self, opened: Any) -> Iterator[pa.RecordBatch]:
-        if self.table.format == "parquet":
-            from pyarrow import parquet
-
-            yield from parquet.ParquetFile(opened, coerce_int96_timestamp_unit="us").iter_batches(10_000)
-            return
-        from pyarrow import orc
-
-        file = orc.ORCFile(opened)
-        for stripe in range(file.nstripes):
-            yield file.read_stripe(stripe)
 
 
 @contextmanager
@@ -356,9 +345,9 @@ def _after_blanks(text: str, place: int) -> int:
     return place
 
 
-def _values(column: pa.Array) -> Sequence[Any]:
+def _values(column: pa.Array, is_gregorian: bool) -> Sequence[Any]:
     try:
-        return arrow_values.landed(column)
+        return arrow_values.landed(column, is_gregorian=is_gregorian)
     except (ValueError, OverflowError) as error:
         raise Unreadable(f"Python has no word for a value: {error}") from error
 

@@ -48,6 +48,9 @@ class Moment(int):
     __slots__ = ()
 
 
+UNSURE = Moment(-(2**80))  # a landed time that depends on the reader's calendar
+
+
 def parsed(text: str) -> Any:
     """A JSON text, with numbers as they are written.
 
@@ -334,7 +337,7 @@ def _same_bytes(landed: bytes, shown: str) -> bool:
 
 def microseconds(value: Any) -> int | None:
     """Microseconds since 1970 UTC of a landed time; None if it is none that Python can tell."""
-    if isinstance(value, Number):
+    if isinstance(value, Number) or value == UNSURE:
         return None
     if isinstance(value, Moment):
         return int(value)

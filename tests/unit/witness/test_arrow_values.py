@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pyarrow as pa
 import pytest
-from pyarrow import parquet
+from pyarrow import orc, parquet
 
 from sluicegate.definition import BronzeTable
 from sluicegate.witness import records
@@ -20,11 +20,15 @@ pytestmark = pytest.mark.unit
 TEXT, KEY = pa.string(), UUID("00112233-4455-6677-8899-aabbccddeeff")
 
 
-def compared(tmp_path: Path, landed: pa.Array, kind: pa.DataType, stored: Any) -> Difference:
-    """What the comparison of a Parquet file of one value with its row comes to."""
-    place = str(tmp_path / "a.parquet")
-    parquet.write_table(pa.table({"x": landed}), place)
-    files = records.Files(BronzeTable.model_validate({"path": str(tmp_path), "format": "parquet"}))
+def compared(
+    tmp_path: Path, landed: pa.Array, kind: pa.DataType, stored: Any, form: str = "parquet", **notes: str
+) -> Difference:
+    """What the comparison of a file of one value with its row comes to."""
+    place, write = str(tmp_path / "a"), parquet.write_table if form == "parquet" else orc.write_table
+    write(
+        pa.table({"x": landed}).replace_schema_metadata({f"org.apache.spark.{n}": v for n, v in notes.items()}), place
+    )
+    files = records.Files(BronzeTable.model_validate({"path": str(tmp_path), "format": form}))
     return Comparison(Columns({"x": kind}), place, csv=False).run(files.records(place), [[(stored, None, None)]])
 
 
@@ -75,3 +79,32 @@ def test_of_an_interval_nothing_is_said(tmp_path: Path) -> None:
     found = compared(tmp_path, twelve, TEXT, "P1M2DT0.000S")
     assert (found.any, found.unsaid["x"]) == (False, 1)
     assert compared(tmp_path, twelve, TEXT, "another text").any
+
+
+@pytest.mark.parametrize(
+    ("form", "notes", "sure"),
+    [
+        ("parquet", {}, True),
+        ("parquet", {"version": "3.1.0"}, True),
+        ("parquet", {"version": "2.4.5"}, False),
+        ("parquet", {"version": "3.2.0", "legacyDateTime": ""}, False),
+        ("parquet", {"version": "3.2.0", "legacyINT96": ""}, False),
+        ("orc", {}, False),
+    ],
+)
+def test_of_times_of_the_Julian_calendar_nothing_is_said(
+    tmp_path: Path, form: str, notes: dict[str, str], sure: bool
+) -> None:
+    """Spark adds two days to the first day of the year 1 that another calendar has written; pyarrow does not."""
+    days, moments = pa.array([-719_162], pa.date32()), pa.array([-2_208_988_800_000_001], pa.timestamp("us"))
+    for landed, kind, stored in ((days, pa.date32(), -719_164), (moments, pa.timestamp("us"), 0)):
+        for column, type_, row in (
+            (landed, kind, stored),
+            (pa.ListArray.from_arrays([0, 1], landed), pa.list_(kind), [stored]),
+            (pa.StructArray.from_arrays([landed], ["d"]), pa.struct([("d", kind)]), {"d": stored}),
+        ):
+            found = compared(tmp_path, column, type_, row, form, **notes)
+            assert (found.any, sum(found.unsaid.values())) == ((True, 0) if sure else (False, 1))
+    since = pa.array([-2_208_988_800_000_000], pa.timestamp("us"))
+    assert compared(tmp_path, since, pa.timestamp("us"), 0, form, **notes).any
+    assert not compared(tmp_path, since, pa.timestamp("us"), -2_208_988_800_000_000, form, **notes).any
