@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
 from sluicegate.bronze import avro_header
+from sluicegate.bronze.text import undecodable
 from sluicegate.sql.types import MOST_DIGITS
 from sluicegate.storage import filesystems
 
@@ -110,40 +110,61 @@ def header(path: str, options: Mapping[str, str], separator: str) -> dict[str, A
         options: the reader's options by their names in small letters.
         separator: one character.
     """
-    comment, quote = options.get("comment"), options.get("quote", '"')
+    quote = options.get("quote", '"')
     several = options.get("multiline", "").lower() == "true"
+    style: dict[str, Any] = {"quotechar": quote} if quote else {"quoting": csv.QUOTE_NONE}
+    style["delimiter"] = separator
     try:
         with filesystems.reader(
             path, "rt", "infer", newline="", encoding="utf-8-sig", errors="surrogateescape"
         ) as file:
-            uncommented = (line for line in file if not (comment and line.startswith(comment)))
-            lines = itertools.dropwhile(lambda line: not line.strip(), uncommented)
-            style: dict[str, Any] = {"quotechar": quote} if quote else {"quoting": csv.QUOTE_NONE}
-            # Without multiLine the header ends with its line, whatever quote is open there.
-            read = _RecordedLines(lines if several else (line.rstrip("\r\n") for line in itertools.islice(lines, 1)))
-            names = next(csv.reader(read, delimiter=separator, **style), [])
-            if several and _is_open(read.lines, delimiter=separator, **style):
+            lines = _HeaderLines(file, options.get("comment", ""), several=several)
+            names = next(csv.reader(lines, **style), [])
+            if several and _is_open(lines.texts, **style):
                 return {"error": "a quote in its header is never closed, so that all of it would be the header"}
     except BROKEN as error:
         return {"error": _reason(error)}
-    if wrong := next((char for name in names for char in name if "\udc80" <= char <= "\udcff"), ""):
-        return {"error": f"its header has the byte 0x{ord(wrong) - 0xDC00:02X}, which is no text in UTF-8: the option "
-                         "encoding names the encoding that it is in, such as windows-1252"}  # fmt: skip
-    front, back = (options.get(f"ignore{side}whitespace", "").lower() == "true" for side in ("leading", "trailing"))
-    names = [name.lstrip() if front else name for name in names]
-    return {"fields": [name.rstrip() if back else name for name in names]}
+    if fault := lines.fault:
+        return {"error": f"its header has {fault}"}
+    if options.get("ignoreleadingwhitespace", "").lower() == "true":
+        names = [name.lstrip() for name in names]
+    if options.get("ignoretrailingwhitespace", "").lower() == "true":
+        names = [name.rstrip() for name in names]
+    return {"fields": names}
 
 
-class _RecordedLines:
-    """Iterator that keeps the lines that were read."""
+class _HeaderLines:
+    """Iterator over the lines of a file's header, without blank lines and comments before it; keeps those it gave.
 
-    def __init__(self, lines: Iterable[str]) -> None:
-        self._lines, self.lines = iter(lines), list[str]()
+    Without multiLine the header ends with its line, whatever quote is open there.
+    """
+
+    def __init__(self, file: Iterable[str], comment: str, *, several: bool) -> None:
+        self.texts: list[str] = []
+        self.fault = ""
+        self._lines, self._comment, self._several = enumerate(file, 1), comment, several
 
     def __iter__(self) -> Iterator[str]:
-        for line in self._lines:
-            self.lines.append(line)
-            yield line
+        for number, line in self._lines:
+            if self._comment and line.startswith(self._comment):
+                continue
+            if not self.texts and not line.strip():
+                continue
+            self.fault = self.fault or _fault(line, number)
+            text = line if self._several else line.rstrip("\r\n")
+            self.texts.append(text)
+            yield text
+            if not self._several:
+                return
+
+
+def _fault(line: str, number: int) -> str:
+    """Why a line is no text in UTF-8; empty if it is. UTF-16 without a byte order mark has a NUL in each letter."""
+    if undecoded := undecodable.first_in(line, number):
+        return undecoded.reason("UTF-8")
+    if "\0" in line:
+        return f"a NUL in line {number}, as text in UTF-16 has: set the option encoding"
+    return ""
 
 
 def _is_open(lines: Sequence[str], **style: Any) -> bool:

@@ -20,7 +20,9 @@ from typing import Any, NamedTuple, Protocol
 
 from sluicegate.bronze.file_sizes import blocks_of
 from sluicegate.bronze.landed_paths import is_odd
+from sluicegate.bronze.text import undecodable
 from sluicegate.bronze.text.json_elements import elements
+from sluicegate.bronze.text.undecodable import FIRST, UNDECODED
 from sluicegate.definition import encodings
 from sluicegate.storage import filesystems
 
@@ -30,12 +32,7 @@ UNSURE_OF_BYTES = "SLUICEGATE_UNSURE_OF_BYTES"
 # Errors of a file that cannot be read or unpacked.
 BROKEN = (OSError, EOFError, ValueError, LookupError, ImportError, zlib.error)
 
-# In decoded text, byte b that is no text is the lone surrogate U+DC00 + b: no decoder gives one by itself.
-FIRST = 0xDC00
-UNDECODED = re.compile("[\udc00-\udcff]")
-
-# Line, place and value of the first byte of a file in UTF-16 that has a byte order mark.
-_BYTE_ORDERS = {(1, 0, 0xFE), (1, 0, 0xFF)}
+# Name of the error handler that puts lone surrogates in the place of such bytes.
 HANDLER = "sluicegate_surrogates"
 
 # Half of a surrogate pair alone, as JSON can write it: it is no character, and UTF-8 cannot have it.
@@ -350,17 +347,12 @@ class _Copy:
 
     def _fault(self, text: str) -> str:
         """What is wrong in a text that begins in the line ``self.line``; no value of it, which may be personal data."""
-        found = UNDECODED.search(text)
-        if found is None and _is_too_deep(text):
+        byte = undecodable.first_in(text, self.line)
+        if byte is not None:
+            return byte.reason(self.encoding)
+        if _is_too_deep(text):
             return f"a JSON value in line {self.line} that is nested more than {DEEPEST} deep, which Spark cannot read"
-        if found is None:
-            return f"half of a surrogate pair in line {self.line}, which is no character"
-        line = self.line + text.count("\n", 0, found.start())
-        value = ord(found[0]) - FIRST
-        byte = f"the byte 0x{value:02X} in line {line}, which is no text in {self.encoding}"
-        if (line, found.start(), value) in _BYTE_ORDERS:
-            return f"{byte}; it begins as UTF-16 does: set the option encoding"
-        return f"{byte}; set the option encoding if it is written in another one"
+        return f"half of a surrogate pair in line {self.line}, which is no character"
 
 
 def _split(text: str, separator: str) -> Iterator[tuple[str, str]]:

@@ -319,7 +319,7 @@ EXEMPT = {
     "monitor.streams.BEAT": TIME,
     "cli.options.WATCHED_EVERY": TIME,
     "lake.compaction.ROW_GROUP": SHAPE,
-    "bronze.text.text_decoder.FIRST": SHAPE,
+    "bronze.text.undecodable.FIRST": SHAPE,
     "bronze.text.text_decoder.HEAD": SHAPE,
     "bronze.text.xml_content.SHOWN": LOOKS,
     "witness.comparison.SHOWN": LOOKS,

@@ -1,0 +1,52 @@
+"""Bytes that are no text in the encoding of their file: what stands for them in decoded text, and how they are told.
+
+This runs on executors: it knows nothing of Spark.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+# In decoded text, byte b that is no text is the lone surrogate U+DC00 + b: no decoder gives one by itself.
+FIRST = 0xDC00
+UNDECODED = re.compile("[\udc00-\udcff]")
+
+# First byte of a file in UTF-16 that has a byte order mark.
+_UTF_16_BEGINS = (0xFE, 0xFF)
+
+
+class Undecodable(NamedTuple):
+    """The first byte of a text that is no text in an encoding.
+
+    Attributes:
+        byte: its value.
+        line: the line that it is in, from 1.
+        begins_file: whether it is the first byte of the file.
+    """
+
+    byte: int
+    line: int
+    begins_file: bool
+
+    def reason(self, encoding: str) -> str:
+        """What is wrong with the byte, and what to do: no value of the file, which may be personal data."""
+        fault = f"the byte 0x{self.byte:02X} in line {self.line}, which is no text in {encoding}"
+        if self.begins_file and self.byte in _UTF_16_BEGINS:
+            return f"{fault}; it begins as UTF-16 does: set the option encoding"
+        return f"{fault}; set the option encoding if it is written in another one, such as windows-1252"
+
+
+def first_in(text: str, line: int) -> Undecodable | None:
+    """The first byte that is no text in decoded text; None if there is none.
+
+    Args:
+        text: the text, with lone surrogates for such bytes.
+        line: the line that it begins with, from 1. The text of line 1 is the beginning of the file.
+    """
+    surrogate = UNDECODED.search(text)
+    if surrogate is None:
+        return None
+    lines_before = text.count("\n", 0, surrogate.start())
+    begins_file = line == 1 and surrogate.start() == 0
+    return Undecodable(ord(surrogate[0]) - FIRST, line + lines_before, begins_file)
