@@ -204,17 +204,13 @@ class Records:
         Args:
             header: whether the first record is the header, which is left out.
         """
-        at, after_tail = 0, False
+        at, after_tail = self._behind_header() if header else 0, False
         while at < len(self.lines):
             line = self.lines[at]
             if self.grammar.is_no_record(line):
                 at += 1
                 continue
-            closed = self.grammar.closes(line)
-            if header:
-                at, header = at + 1 if closed else extent(self.lines, at, self.grammar).end, False
-                continue
-            if closed:
+            if self.grammar.closes(line):
                 # After a quote that could not be closed, what looks like its end is no record.
                 after_tail = after_tail and self._is_tail(line)
                 yield _ended(line), not after_tail
@@ -226,20 +222,28 @@ class Records:
                 yield _ended("".join(parts)), True
                 at, after_tail = found.end, False
                 continue
-            if self._are_records(parts[1:] if found.whole else parts[1:-1]):
+            swallowed = parts[1:] if found.whole else parts[1:-1]
+            if self._are_records(swallowed):
                 yield _ended(line), False
-                yield from ((_ended(part), True) for part in parts[1:-1] if not self.grammar.is_no_record(part))
-                at, after_tail = self._after_records(found)
-                if found.closed or found.whole:
-                    yield _ended(parts[-1]), not found.closed
+                yield from ((_ended(part), True) for part in swallowed if not self.grammar.is_no_record(part))
+                if found.closed:
+                    yield _ended(parts[-1]), False
+                at, after_tail = self._behind_records(found), False
                 continue
             yield _ended("".join(parts)), False
             at, after_tail = found.end, not found.closed
 
+    def _behind_header(self) -> int:
+        """Number of the line behind the first record."""
+        for at, line in enumerate(self.lines):
+            if not self.grammar.is_no_record(line):
+                return at + 1 if self.grammar.closes(line) else extent(self.lines, at, self.grammar).end
+        return len(self.lines)
+
     @staticmethod
-    def _after_records(found: Extent) -> tuple[int, bool]:
-        """Where to go on behind lines that are records: a line in which a quote could not be closed is cut itself."""
-        return (found.end, False) if found.closed or found.whole else (found.end - 1, False)
+    def _behind_records(swallowed: Extent) -> int:
+        """Number of the line to go on with: one in which a quote could not be closed is cut itself."""
+        return swallowed.end if swallowed.closed or swallowed.whole else swallowed.end - 1
 
     def _is_tail(self, line: str) -> bool:
         return self.grammar.count(line) != self.columns or self.grammar.has_stray_quote(line)

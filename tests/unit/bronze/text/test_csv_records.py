@@ -44,6 +44,17 @@ def test_a_quote_that_is_never_closed_costs_its_line_alone() -> None:
     assert cut("\n".join(["id,t,n", '7,"open,8', *rows]), 3) == [('7,"open,8', False), *[(row, True) for row in rows]]
 
 
+@pytest.mark.parametrize("end", ["", "\n", "\n\n", "  \n", "# all\n", "\n# all"])
+@pytest.mark.parametrize("quote", ["", '5,"open,8\n'])
+def test_blank_lines_and_comments_at_the_end_are_no_records(end: str, quote: str) -> None:
+    """Whether or not a quote is open before them, for which alone they would be lines of a text."""
+    rows = [f"{n},w,{n}" for n in range(20)]
+    text = "\n".join(["id,t,n", *rows[:10], f"{quote}{rows[10]}", *rows[11:]]) + f"\n{end}"
+    records = cut(text, 3, Grammar(comment="#"))
+    assert [record for record, sound in records if sound] == rows
+    assert [record for record, sound in records if not sound] == [quote.strip()] * bool(quote)
+
+
 def test_of_two_stray_quotes_none_swallows_what_is_between_them() -> None:
     rows = [f"{n},w,{n}" for n in range(50)]
     text = "\n".join(["id,t,n", *rows[:20], '7,"open,8', *rows[20:40], '9,inch",10', *rows[40:]]) + "\n"
