@@ -322,13 +322,21 @@ class _Copy:
         if not self._is_odd(text):
             return text, []
         parts = elements(text) if self.how.form == "json" else []
-        if len(parts) < 2 and not (parts and parts[0][1]):
+        if not parts or not parts[0][1]:
             return "", [self._bad(text)]
-        good = [part for part, _ in parts if not self._is_odd(part)]
-        bad = [self._bad(part) for part, _ in parts if self._is_odd(part)]
-        rest = parts[-1][0] if not parts[-1][1] else ""
-        closed = "" if rest and rest in good else "]"
-        return (f"[{','.join(good)}{closed}" if good else ""), bad
+        good: list[str] = []
+        bad: list[str] = []
+        for part, _ in parts:
+            if self._is_odd(part):
+                bad.append(self._bad(part))
+            else:
+                good.append(part)
+        if not good:
+            return "", bad
+        # What is left of a damaged array is not closed, so that it is read as damaged.
+        rest, is_element = parts[-1]
+        end = "]" if is_element or not rest or rest not in good else ""
+        return f"[{','.join(good)}{end}", bad
 
     def _with_sentinels(self, text: str) -> str:
         """Text in which a sentinel stands for each byte that is no text."""
