@@ -126,14 +126,15 @@ def _needs_lines(path: str, grammar: Grammar, encoding: str, *, several: bool) -
     """Whether a file has any byte because of which its lines have to be looked at."""
     if codecs.lookup(encoding).name not in _PLAIN or not grammar.quote.isascii():
         return True
-    wanted = [character.encode() for character in (grammar.quote, "\r" if several else "") if character]
+    signs = [grammar.quote.encode()] if grammar.quote else []
+    if several:
+        signs.append(b"\r")
     with filesystems.reader(path, "rb", "infer") as file:
-        first = True
-        while block := file.read(BLOCK):
-            if any(character in block for character in wanted) or (first and several and _begins_blank(block)):
-                return True
-            first = False
-    return False
+        first = file.read(BLOCK)
+        if several and first and _begins_blank(first):
+            return True
+        blocks = itertools.chain([first], iter(lambda: file.read(BLOCK), b""))
+        return any(sign in block for block in blocks for sign in signs)
 
 
 def _begins_blank(block: bytes) -> bool:

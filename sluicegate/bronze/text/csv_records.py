@@ -262,7 +262,7 @@ class Records:
         """Whether lines within a quote are records that it swallowed, and not lines of its text."""
         filled = [line for line in lines if line.strip()]
         whole = [line for line in filled if self._has_all(line)]
-        if len(whole) < len(filled) and (len(whole) < SEVERAL or len(whole) < MOST * len(filled)):
+        if len(whole) < min(len(filled), max(SEVERAL, MOST * len(filled))):
             return False
         separators = len(whole) * (self.columns - 1)
         if not self.figures:
