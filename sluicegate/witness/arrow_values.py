@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from sluicegate.witness.values import UNSURE, Moment, microseconds
+from sluicegate.witness.moments import UNSURE, Moment, microseconds
 
 # Day from which the Julian calendar, and the local times before there were time zones, make no difference.
 SURE = date(1900, 1, 1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bz2
-import codecs
 import csv
 import gzip
 import io
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sluicegate.storage import filesystems
-from sluicegate.witness import arrow_values
+from sluicegate.witness import arrow_values, encodings
 from sluicegate.witness.values import decoder
 
 if TYPE_CHECKING:
@@ -138,16 +137,26 @@ class Files:
 
     @contextmanager
     def _lines(self, place: str, newline: str | None = None) -> Iterator[io.TextIOWrapper]:
-        encoding = self._options.get("encoding", self._options.get("charset", "utf-8"))
-        try:
-            name = codecs.lookup(encoding).name
-        except LookupError:
-            raise Unreadable(f"Python does not know the encoding {encoding}") from None
+        name = self._codec(place)
         errors = "surrogateescape" if name == "utf-8" else "strict"
         with _unpacked(place) as raw:
             text = io.TextIOWrapper(raw, "utf-8-sig" if name == "utf-8" else name, errors, newline)
             yield text
             text.detach()
+
+    def _codec(self, place: str) -> str:
+        """Python's name of the encoding of a file."""
+        encoding = self._options.get("encoding", self._options.get("charset", "utf-8"))
+        try:
+            name = encodings.codec(encoding)
+        except LookupError:
+            raise Unreadable(f"Python does not know the encoding {encoding}") from None
+        is_json = name == "utf-8" and self.table.format == "json"
+        if not is_json and name not in ("utf-16", "utf-32"):
+            return name
+        with _unpacked(place) as raw:
+            head = raw.read(encodings.HEAD)
+        return encodings.codec_of_json(head) if is_json else encodings.with_byte_order(name, head)
 
     # --- CSV ---------------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from sluicegate.witness.values import Comparer, comparer, plain_type
+from sluicegate.witness.values import PRINTED_DIGITS, SKIPS_FROM, Comparer, comparer, plain_type
 
 RESCUED, CORRUPT = "_rescued_data", "_corrupt_record"
 
@@ -116,7 +116,16 @@ def _whole_numbers(values: Sequence[Any]) -> list[Any] | None:
         return None
 
 
+def _is_double(value: Any) -> bool:
+    """Whether a value is sure to be the very number that its nearest DOUBLE is printed as."""
+    if isinstance(value, str):
+        return len(value) < PRINTED_DIGITS - 1 and "e" not in value and "E" not in value
+    return value is None or isinstance(value, float) or (isinstance(value, int) and abs(value) < SKIPS_FROM)
+
+
 def _doubles(values: Sequence[Any]) -> list[Any] | None:
+    if not all(map(_is_double, values)):
+        return None
     try:
         return [None if value is None else float(value) for value in values]
     except (ValueError, TypeError, OverflowError):

@@ -12,13 +12,13 @@ import math
 import re
 import struct
 from collections.abc import Callable, Mapping
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
-from functools import lru_cache
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import pyarrow as pa
+
+from sluicegate.witness.moments import DAY, Moment, microseconds
 
 Verdict = bool | None
 """Whether a value is the landed one; None if that cannot be said."""
@@ -27,28 +27,16 @@ Comparer = Callable[[Any, Any, bool], Verdict]
 """Compares a landed value with a stored one; the third says that parts of it may lie in the rescued data instead."""
 
 TRUE, FALSE = {"true", "t", "yes", "y", "1"}, {"false", "f", "no", "n", "0"}
-_TIME = re.compile(
-    r"\s*([+-]?\d{1,7})-(\d{1,2})-(\d{1,2})"
-    r"(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9})\d*)?)?\s*(\S.*?)?)?\s*"
-)
-_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?")
-_EPOCH = datetime.fromtimestamp(0, UTC)
-DAY = 86_400_000_000
+
+# Digits of a printed DOUBLE at most, and the number from which on not every whole number is one.
+PRINTED_DIGITS = 17
+SKIPS_FROM = 2.0**53
 
 
 class Number(str):
     """A number of a JSON text, as it is written."""
 
     __slots__ = ()
-
-
-class Moment(int):
-    """A landed time, in microseconds since 1970 UTC."""
-
-    __slots__ = ()
-
-
-UNSURE = Moment(-(2**80))  # a landed time that depends on the reader's calendar
 
 
 def parsed(text: str) -> Any:
@@ -173,13 +161,32 @@ def _exact(landed: Any, stored: Any, part: bool) -> Verdict:
 
 
 def _double(landed: Any, stored: Any, part: bool) -> Verdict:
+    """Compare with a DOUBLE, which is the landed number and not only the nearest one to it; see ``_is_denoted``."""
     try:
         number = float(landed)
     except OverflowError:
         return None
     except (ValueError, TypeError):
         return False
-    return number == stored or (math.isnan(number) and math.isnan(stored))
+    if math.isnan(number) or math.isnan(stored):
+        return math.isnan(number) and math.isnan(stored)
+    return number == stored and (isinstance(landed, float) or _is_denoted(landed, stored))
+
+
+def _is_denoted(landed: Any, nearest: float) -> bool:
+    """Whether a number is the one that its nearest DOUBLE is printed as, or has no more digits than a printed one.
+
+    From 2^53 on, where not every whole number is a DOUBLE, one without an exponent has to be the very number.
+    """
+    number = _decimal(landed)
+    if number is None or not number.is_finite():
+        return True
+    if math.isinf(nearest) or number in (Decimal(nearest), Decimal(repr(nearest))):
+        return not math.isinf(nearest)
+    if nearest == 0 or (abs(nearest) >= SKIPS_FROM and "e" not in str(landed).lower()):
+        return False
+    digits = "".join(map(str, number.as_tuple().digits)).strip("0")
+    return len(digits) <= PRINTED_DIGITS
 
 
 def _single(landed: Any, stored: Any, part: bool) -> Verdict:
@@ -284,22 +291,37 @@ def cell(landed: Any, stored: Any, compared: Comparer, part: bool) -> Verdict:
 
 
 def alike(landed: Any, shown: Any) -> Verdict:
-    """Compare a landed value with the JSON that was made of it, as in ``_rescued_data``."""
-    if isinstance(landed, float) and isinstance(shown, str):  # a FLOAT has fewer digits than the same DOUBLE
-        return _double(shown, landed, False) or _single(shown, landed, False) is True
-    if isinstance(landed, bytes):
-        return isinstance(shown, str) and (_same_bytes(landed, shown) or shown.encode() == landed)
-    if isinstance(landed, (date, datetime, Moment)):
-        said, written = microseconds(landed), microseconds(shown)
-        return None if said is None or written is None else said == written
-    if isinstance(landed, bool):
-        return shown is landed or (isinstance(shown, str) and shown.lower() == str(landed).lower())
-    if isinstance(landed, (Number, int, Decimal)):
-        same = isinstance(shown, str) and (str(shown) == str(landed) or _same_decimal(landed, shown))
-        return same or _as_doubles(landed, shown)
-    if isinstance(landed, str):
-        return same_text(landed, str(shown)) if isinstance(shown, str) else str(shown).lower() == landed.lower()
-    return _alike_parts(landed, shown)
+    """Compare a landed value with the text or JSON that was made of it, as in ``_rescued_data``."""
+    return next((compared(landed, shown) for kinds, compared in _SHOWN if isinstance(landed, kinds)), None)
+
+
+def _shown_float(landed: float, shown: Any) -> Verdict:
+    """Compare a float; a FLOAT is shown with fewer digits than the same DOUBLE."""
+    if not isinstance(shown, str):
+        return False
+    return _double(shown, landed, False) or _single(shown, landed, False) is True
+
+
+def _shown_bytes(landed: bytes, shown: Any) -> Verdict:
+    return isinstance(shown, str) and (_same_bytes(landed, shown) or shown.encode() == landed)
+
+
+def _shown_moment(landed: Any, shown: Any) -> Verdict:
+    instant, written = microseconds(landed), microseconds(shown)
+    return None if instant is None or written is None else instant == written
+
+
+def _shown_boolean(landed: bool, shown: Any) -> Verdict:
+    return shown is landed or (isinstance(shown, str) and shown.lower() == str(landed).lower())
+
+
+def _shown_number(landed: Any, shown: Any) -> Verdict:
+    same = isinstance(shown, str) and (str(shown) == str(landed) or _same_decimal(landed, shown))
+    return same or _as_doubles(landed, shown)
+
+
+def _shown_text(landed: str, shown: Any) -> Verdict:
+    return same_text(landed, str(shown)) if isinstance(shown, str) else str(shown).lower() == landed.lower()
 
 
 def _as_doubles(landed: Any, shown: Any) -> Verdict:
@@ -310,16 +332,20 @@ def _as_doubles(landed: Any, shown: Any) -> Verdict:
         return False
 
 
-def _alike_parts(landed: Any, shown: Any) -> Verdict:
-    shown = _opened(shown)
-    if isinstance(landed, Mapping) and isinstance(shown, Mapping):
-        return _all(_alike_or_nothing(landed.get(name), shown.get(name)) for name in {*landed, *shown})
-    if isinstance(landed, list) and isinstance(shown, list):
-        if len(landed) != len(shown):
-            return False
-        return _all(_alike_or_nothing(one, other) for one, other in zip(landed, shown, strict=True))
-    # A map, say, of which Arrow has pairs.
-    return None if isinstance(landed, list) and isinstance(shown, Mapping) else False
+def _shown_mapping(landed: Mapping[str, Any], shown: Any) -> Verdict:
+    parts = _opened(shown)
+    if not isinstance(parts, Mapping):
+        return False
+    return _all(_alike_or_nothing(landed.get(name), parts.get(name)) for name in {*landed, *parts})
+
+
+def _shown_list(landed: list[Any], shown: Any) -> Verdict:
+    parts = _opened(shown)
+    if isinstance(parts, Mapping):  # a map, of which Arrow has pairs
+        return None
+    if not isinstance(parts, list) or len(landed) != len(parts):
+        return False
+    return _all(_alike_or_nothing(one, other) for one, other in zip(landed, parts, strict=True))
 
 
 def _alike_or_nothing(landed: Any, shown: Any) -> Verdict:
@@ -335,58 +361,6 @@ def _same_bytes(landed: bytes, shown: str) -> bool:
         return False
 
 
-def microseconds(value: Any) -> int | None:
-    """Microseconds since 1970 UTC of a landed time; None if it is none that Python can tell."""
-    if isinstance(value, Number) or value == UNSURE:
-        return None
-    if isinstance(value, Moment):
-        return int(value)
-    if isinstance(value, str):
-        return _of_text(value)
-    if isinstance(value, datetime):
-        return ((value if value.tzinfo else value.replace(tzinfo=UTC)) - _EPOCH) // timedelta(microseconds=1)
-    if isinstance(value, date):
-        return (value - _EPOCH.date()).days * DAY
-    return None
-
-
-@lru_cache(maxsize=65536)
-def _of_text(text: str) -> int | None:
-    found = _TIME.fullmatch(text)
-    if found is None:
-        return None
-    year, month, day = (int(part) for part in found.groups()[:3])
-    hour, minute, second = (int(part or 0) for part in found.groups()[3:6])
-    fraction = (found[7] or "").ljust(9, "0")
-    if not (1 <= month <= 12 and 1 <= day <= 31 and hour < 24 and minute < 60 and second < 60) or int(fraction[6:]):
-        return None
-    local = (_days(year, month, day) * 86400 + hour * 3600 + minute * 60 + second) * 1_000_000 + int(fraction[:6])
-    zone = found[8] or "Z"
-    if zone in ("Z", "UTC", "GMT"):
-        return local
-    if offset := _OFFSET.fullmatch(zone):
-        sign, hours, minutes, seconds = offset.groups()
-        ahead = int(hours) * 3600 + int(minutes or 0) * 60 + int(seconds or 0)
-        return local + (-ahead if sign == "+" else ahead) * 1_000_000
-    return _in_zone(local, zone)
-
-
-def _in_zone(local: int, zone: str) -> int | None:
-    try:
-        there = datetime(1970, 1, 1, tzinfo=ZoneInfo(zone)) + timedelta(microseconds=local)
-        return (there.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1)
-    except (OSError, ValueError, OverflowError, KeyError):  # the last of a zone that Java alone knows, such as PST
-        return None
-
-
-def _days(year: int, month: int, day: int) -> int:
-    """Days since 1970 of a day of the Gregorian calendar, in whatever year."""
-    year -= month <= 2
-    era, of_era = divmod(year, 400)
-    of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
-    return era * 146097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719468
-
-
 _ATOMIC: list[tuple[Callable[[pa.DataType], bool], Comparer]] = [
     (pa.types.is_string, _text),
     (pa.types.is_large_string, _text),
@@ -397,4 +371,16 @@ _ATOMIC: list[tuple[Callable[[pa.DataType], bool], Comparer]] = [
     (pa.types.is_timestamp, _moment),
     (pa.types.is_binary, _bytes),
     (pa.types.is_large_binary, _bytes),
+]
+
+# Comparison with what is shown, of values of some kinds: the first that a value is of counts.
+_SHOWN: list[tuple[type | tuple[type, ...], Callable[[Any, Any], Verdict]]] = [
+    (float, _shown_float),
+    (bytes, _shown_bytes),
+    ((date, datetime, Moment), _shown_moment),
+    (bool, _shown_boolean),
+    ((Number, int, Decimal), _shown_number),
+    (str, _shown_text),
+    (Mapping, _shown_mapping),
+    (list, _shown_list),
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import shutil
@@ -426,6 +427,53 @@ def test_a_FLOAT_that_was_rescued_is_shown_with_its_own_digits() -> None:
         rescued = f'{{"x": {shown}, "_file_path": "file:///a.json"}}'
         assert compared(Columns({"x": INT}), {"x": landed}, None, rescued, None).any is differs
         assert compared(Columns({"x": TEXT}), {"x": landed}, shown, None, None).any is differs
+
+
+@pytest.mark.parametrize(
+    ("landed", "stored", "differs"),
+    [
+        ("0.1", 0.1, False), ("1e22", 1e22, False), ("1.7976931348623157e308", 1.7976931348623157e308, False),
+        ("0.12345678901234567", 0.12345678901234567, False), ("0.123456789012345678", 0.123456789012345678, True),
+        ("9007199254740992", 2.0**53, False), ("9007199254740993", 2.0**53, True), (2**53 + 1, 2.0**53, True),
+        ("9007199254740991", 2.0**53 - 1, False), (2**53 - 1, 2.0**53 - 1, False), ("1e400", math.inf, True),
+        ("1e-400", 0.0, True), ("0.000", 0.0, False), ("Infinity", math.inf, False), ("NaN", math.nan, False),
+        ("12345678901234567000", 12345678901234567000.0, False), (Decimal("1.5"), 1.5, False), (0.1, 0.1, False),
+    ],
+)  # fmt: skip
+def test_a_DOUBLE_is_the_number_that_landed_and_not_the_nearest_one(landed: Any, stored: float, differs: bool) -> None:
+    """Numbers from SKIPS_FROM on, and of more than PRINTED_DIGITS digits, may be rounded: these are to be rescued."""
+    column = Columns({"x": pa.float64()})
+    assert compared(column, {"x": landed}, stored, None, None).any is differs
+    if isinstance(landed, str):
+        assert compared(column, {"x": values.Number(landed)}, stored, None, None).any is differs
+
+
+def test_a_day_that_no_month_has_is_no_day_of_the_next_month() -> None:
+    column = Columns({"x": pa.int32()})
+    column.compared["x"] = values.comparer(pa.date32())
+    for day, number, told_apart in (("2024-02-29", 19782, True), ("2024-02-30", 19783, False)):
+        found = compared(column, {"x": day}, number, None, None)
+        assert (found.any, found.unsaid["x"]) == (False, int(not told_apart))
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be", "utf-8"])
+def test_text_is_read_in_the_byte_order_that_it_has(tmp_path: Path, codec: str, mark: str) -> None:
+    """With the option encoding, which says no byte order, and JSON without it, as the engine reads both."""
+    text = '{"a": "é漢😀"}\n{"a": "x"}\n'
+    (tmp_path / "a.json").write_bytes(f"{mark}{text}".encode(codec))
+    for options in ({}, {"encoding": codec[:6]}) if codec != "utf-8" else ({},):
+        table = BronzeTable.model_validate({"path": str(tmp_path), "format": "json", "options": options})
+        found = list(records.Files(table).records(str(tmp_path / "a.json")))
+        assert [one.fields for one in found] == [{"a": "é漢😀"}, {"a": "x"}]
+        assert not any(one.broken for one in found)
+
+
+def test_a_byte_order_that_nothing_tells_is_not_guessed(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes("漢表".encode("utf-16-le"))
+    table = BronzeTable.model_validate({"path": "/a", "format": "csv", "options": {"encoding": "UTF-16"}})
+    with pytest.raises(records.Unreadable, match="byte order"):
+        list(records.Files(table).records(str(tmp_path / "a.csv")))
 
 
 def test_an_empty_text_is_neither_rescued_data_nor_a_corrupt_record() -> None:
