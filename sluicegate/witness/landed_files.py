@@ -237,21 +237,18 @@ class _Table:
         self, entry: Entry, copies: Mapping[int, CopyOptions], batches: Iterator[pa.RecordBatch], result: _Result
     ) -> None:
         """Compare a file with its rows, or note why not."""
-        path = entry["path"]
-        copy = copies.get(entry["chunk"], CopyOptions())
-        table = self.table if not copy.facts or copy.selects else copy.table(self.name, self.table)
-        why = "a copy brought it with a SELECT or columns of its own" if copy.selects else obstacle(table)
+        table, obstructed = self._table_of(copies.get(entry["chunk"], CopyOptions()))
         if entry["state"] == "failed":
-            why = why or "it is damaged, and only a part of it was read"
-        place, obstructed = self._place(entry)
-        if why := why or obstructed:
+            obstructed = obstructed or "it is damaged, and only a part of it was read"
+        place, gone = self._place(entry)
+        if why := obstructed or gone:
             self._leave(entry, why, batches, result)
             return
-        columns, reader = self._columns, Files(table)
+        path, reader = entry["path"], Files(table)
         times: list[str] = []
-        comparison = Comparison(columns, path, csv=table.format == "csv")
+        comparison = Comparison(self._columns, path, csv=table.format == "csv")
         try:
-            found = comparison.run(reader.records(place), map(columns.plain, _timed(batches, entry, times)))
+            found = comparison.run(reader.records(place), map(self._columns.plain, _timed(batches, entry, times)))
         except (Unreadable, OSError) as error:
             result.leave(path, str(error).splitlines()[0])
             return
@@ -262,6 +259,17 @@ class _Table:
             result.proved.add((entry["chunk"], path))
         if not found.any:
             self._note_times(path, times, result)
+
+    def _table_of(self, copy: CopyOptions) -> tuple[BronzeTable, str]:
+        """Definition by which files of a ledger batch were read, and why they are not read here; empty if they are.
+
+        Args:
+            copy: how ``copy-into`` brought the batch, if it did.
+        """
+        if copy.selects:
+            return self.table, "a copy brought it with a SELECT or columns of its own"
+        table = copy.table(self.name, self.table) if copy.facts else self.table
+        return table, obstacle(table)
 
     def _leave(self, entry: Entry, why: str, batches: Iterator[pa.RecordBatch], result: _Result) -> None:
         """Note why a file is not compared; the time of its rows still is."""
@@ -346,14 +354,21 @@ class _Table:
             what = f"the values of {left:,} of {files(result.total)}, {why}"
             yield Finding("unseen", self.name, what, reason="" if before is None else "proved-before")
         if result.files and not result.wrong:
-            unsaid = sum(result.unsaid.values())
-            whole = result.compared == result.total
-            of = files(result.files) if whole else f"{result.files:,} of {files(result.total)}"
-            what = f"each value of {result.records:,} records is that of {of}, read again by "
-            what += f"{' and '.join(sorted(result.readers))}, but for the times of receipt and of files"
-            if unsaid:
-                what += f", and for {unsaid:,} {'value that is' if unsaid == 1 else 'values that are'} not looked at"
-            yield Finding("proved", self.name, what, version=self.bronze.version())
+            yield Finding("proved", self.name, _proved(result), version=self.bronze.version())
+
+
+def _proved(result: _Result) -> str:
+    """What has been proved of a table, in words."""
+    compared = files(result.files)
+    if result.compared < result.total:
+        compared = f"{result.files:,} of {files(result.total)}"
+    readers = " and ".join(sorted(result.readers))
+    what = f"each value of {result.records:,} records is that of {compared}, read again by {readers}, "
+    what += "but for the times of receipt and of files"
+    unsaid = sum(result.unsaid.values())
+    if unsaid:
+        what += f", and for {unsaid:,} {'value that is' if unsaid == 1 else 'values that are'} not looked at"
+    return what
 
 
 def _timed(batches: Iterator[pa.RecordBatch], entry: Entry, wrong: list[str]) -> Iterator[pa.RecordBatch]:

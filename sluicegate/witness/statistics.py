@@ -7,7 +7,7 @@ https://github.com/delta-io/delta/blob/master/PROTOCOL.md#per-file-statistics
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -132,12 +132,18 @@ def _bounds(footer: FileMetaData, column: int) -> _Bounds | None:
     groups = [footer.row_group(group).column(column).statistics for group in range(footer.num_row_groups)]
     if not groups or any(one is None for one in groups):
         return None
-    nulls = sum(one.null_count for one in groups) if all(one.has_null_count for one in groups) else None
     # A group of nothing but NULL has none.
     full = [one for one in groups if one.num_values]
     if not full or not all(one.has_min_max for one in full):
-        return _Bounds(None, None, nulls)
-    return _Bounds(min(one.min for one in full), max(one.max for one in full), nulls)
+        return _Bounds(None, None, _nulls(groups))
+    return _Bounds(min(one.min for one in full), max(one.max for one in full), _nulls(groups))
+
+
+def _nulls(groups: Sequence[Any]) -> int | None:
+    """How many values are NULL, by the statistics of the row groups; None if not all of them tell."""
+    if not all(one.has_null_count for one in groups):
+        return None
+    return sum(int(one.null_count) for one in groups)
 
 
 def _at_most(one: Any, other: Any) -> bool:
