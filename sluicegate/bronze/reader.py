@@ -280,7 +280,7 @@ class Reader:
         schema = StructType(self._texts([f"c{n}" for n in range(len(names))]))
         texts = self._load("csv", paths, schema=schema, extra=several)
         untyped = {f"c{n}": kind for n, kind in enumerate(inferred) if not self.schema.has(names[n])}
-        exact = column_inference.exact(texts, untyped)
+        exact = column_inference.exact(texts, untyped, self._options)
         return [StructField(name, exact.get(f"c{n}", inferred[n])) for n, name in enumerate(names)]
 
     @staticmethod

@@ -10,7 +10,9 @@ https://spark.apache.org/docs/latest/sql-data-sources-avro.html
 from __future__ import annotations
 
 import difflib
+import re
 from typing import Literal, NamedTuple
+from zoneinfo import ZoneInfo
 
 from sluicegate.definition import encodings
 
@@ -43,6 +45,9 @@ ALLOWED: dict[Format, set[str]] = {
     # Of values that are JSON: each is one record, and its text is UTF-8.
     "kafka": _JSON - {"encoding", "charset", "lineSep", "multiLine"},
 }  # fmt: skip
+
+# A time zone that is an offset from UTC.
+_OFFSET = re.compile(r"[+-]\d{2}:\d{2}")
 
 _BOOLEAN = {
     "multiline", "enabledatetimeparsingfallback", "allowcomments", "allowunquotedfieldnames", "allowsinglequotes",
@@ -115,7 +120,20 @@ def problem(format_: Format, name: str, value: str) -> Problem | None:
         return Problem("refused-option", why)
     if lower in _BOOLEAN and value.lower() not in ("true", "false"):
         return Problem("wrong-type", f"{name} is true or false, and there is {value}")
+    if lower == "timezone":
+        return _zone(name, value)
     return _encoding(name, value) if lower in ("encoding", "charset") else None
+
+
+def _zone(name: str, value: str) -> Problem | None:
+    """Fault of the time zone that an option names."""
+    if _OFFSET.fullmatch(value):
+        return None
+    try:
+        ZoneInfo(value)
+    except (OSError, ValueError, KeyError):  # the last of a name that is not known
+        return Problem("unknown-zone", f"{name}: there is no time zone {value}", "such as Europe/Berlin, or +02:00")
+    return None
 
 
 def _encoding(name: str, value: str) -> Problem | None:

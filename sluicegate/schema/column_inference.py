@@ -22,19 +22,20 @@ _CODE = r"^\s*[+]|^\s*-?[0-9]+[eE][0-9]+\s*$"
 _FIRST = 1000
 
 
-def exact(texts: DataFrame, inferred: Mapping[str, DataType]) -> dict[str, DataType]:
+def exact(texts: DataFrame, inferred: Mapping[str, DataType], options: Mapping[str, str]) -> dict[str, DataType]:
     """Inferred types, with STRING for each that does not hold all texts of its column. One job.
 
     Args:
         texts: the records, with a text in each column.
         inferred: types of some of its columns.
+        options: reader options by lower-case name.
     """
     from pyspark.sql import functions as F
     from pyspark.sql.types import NumericType, StringType
 
     signs = {}
     for name, kind in inferred.items():
-        lost = text_values.unpadded(F.col(name), kind, {}).lost
+        lost = text_values.unpadded(F.col(name), kind, options).lost
         if lost is not None:
             code = F.col(name).rlike(_CODE) if isinstance(kind, NumericType) else F.lit(False)
             signs[name] = F.max(lost | F.coalesce(code, F.lit(False)))

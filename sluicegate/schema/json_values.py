@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ from sluicegate.sql.types import as_ddl
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import DataType
+    from pyspark.sql.types import DataType, StructType
 
 # Marker of a number that is written as a text: another one in each process, so that no text that lands can have it.
 NUMBER = f"_sluicegate_number_{secrets.token_hex(8)}:"
@@ -51,11 +51,13 @@ class Landed:
         raw: the text.
         target: type of the column.
         shape: as ``shape`` gives it.
+        options: reader options by lower-case name.
     """
 
     raw: Expression
     target: DataType
     shape: DataType
+    options: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def written(self) -> DataType | None:
@@ -90,9 +92,10 @@ def fit(text: Landed) -> Expression:
     from pyspark.sql import functions as F
 
     # By way of an array, so that the text is tagged once and not for each leaf.
-    return F.transform(
-        F.array(tagged(text.raw)), lambda tagged_text: _fit_of_text(tagged_text, text.target, text.shape)
-    )[0]
+    leaves = _Leaves(text.options)
+    return F.transform(F.array(tagged(text.raw)), lambda tagged_text: leaves.fit(tagged_text, text.target, text.shape))[
+        0
+    ]
 
 
 def with_fits(frame: DataFrame, texts: Mapping[str, Landed]) -> DataFrame:
@@ -114,7 +117,8 @@ def with_fits(frame: DataFrame, texts: Mapping[str, Landed]) -> DataFrame:
     for name, text in texts.items():
         fitted = fit(text)
         if name in whole:
-            value = typed_values.fitted(F.col(f"{name}_parsed"), whole[name], text.target)
+            dated = typed_values.TypedTexts(text.options)
+            value = typed_values.fitted(F.col(f"{name}_parsed"), whole[name], text.target, dated)
             fitted = F.when(F.col(f"{name}_is_whole"), _as_struct(value)).otherwise(fitted)
         fits.append(fitted.alias(name))
     return frame.select("*", *parsed).select("*", *is_whole).select("*", *fits)
@@ -209,57 +213,72 @@ def without_tags(text: Expression) -> Expression:
     return untagged.when(text.contains(NUMBER), F.regexp_replace(text, _TAGGED, "$1")).otherwise(text)
 
 
-def _of_text(text: Expression, target: DataType, shape: DataType) -> Fitted:
-    """Fits a tagged text to a type, parsed to a shape."""
-    from pyspark.sql.types import StringType
+@dataclass(frozen=True)
+class _Leaves:
+    """Fits tagged texts leaf by leaf.
 
-    return _leaf(text, target) if isinstance(shape, StringType) else of_fit(_fit_of_text(text, target, shape))
+    Attributes:
+        options: reader options by lower-case name.
+    """
 
+    options: Mapping[str, str]
 
-def _fit_of_text(text: Expression, target: DataType, shape: DataType) -> Expression:
-    """Fits a tagged text as ``_of_text`` does, in one expression: STRUCT<value, lost BOOLEAN>."""
-    from pyspark.sql import functions as F
-    from pyspark.sql.types import StringType
+    def fitted(self, text: Expression, target: DataType, shape: DataType) -> Fitted:
+        """Fit a text to a type, parsed to a shape."""
+        from pyspark.sql.types import StringType
 
-    if isinstance(shape, StringType):
-        return _as_struct(_leaf(text, target))
+        return self.leaf(text, target) if isinstance(shape, StringType) else of_fit(self.fit(text, target, shape))
 
-    def both(parsed: Expression) -> Expression:
-        part = typed_values.fitted(parsed["v"], shape, target, _leaf)
-        misfit = parsed[MISFIT].isNotNull() | (text.isNotNull() & parsed["v"].isNull())
-        return _as_struct(Fitted(part.value, any_of([misfit, part.lost])))
+    def fit(self, text: Expression, target: DataType, shape: DataType) -> Expression:
+        """Fit a text as ``fitted`` does, in one expression: STRUCT<value, lost BOOLEAN>."""
+        from pyspark.sql import functions as F
+        from pyspark.sql.types import StringType
 
-    # By way of an array, so that the text is parsed once.
-    return F.transform(F.array(_parsed(text, shape)), both)[0]
+        if isinstance(shape, StringType):
+            return _as_struct(self.leaf(text, target))
 
+        def both(parsed: Expression) -> Expression:
+            part = typed_values.fitted(parsed["v"], shape, target, self.leaf)
+            misfit = parsed[MISFIT].isNotNull() | (text.isNotNull() & parsed["v"].isNull())
+            return _as_struct(Fitted(part.value, any_of([misfit, part.lost])))
 
-def _leaf(text: Expression, target: DataType) -> Fitted:
-    """Fits a tagged text that is a leaf of its shape to a type, which may be nested all the same."""
-    from pyspark.sql import functions as F
-    from pyspark.sql.types import ArrayType, MapType, StringType, StructField, StructType
+        # By way of an array, so that the text is parsed once.
+        return F.transform(F.array(_parsed(text, shape)), both)[0]
 
-    match target:
-        case StructType():
-            texts = StructType([StructField(field.name, StringType()) for field in target])
-            own = _of_text(text, target, texts)
-            others = F.map_filter(
-                F.from_json(text, "map<string,string>"),
-                lambda key, value: ~key.isin(target.names) & value.isNotNull(),
-            )
-            return Fitted(own.value, any_of([own.lost, F.coalesce(F.size(others) > 0, F.lit(False))]))
-        case ArrayType():
-            return _of_text(text, target, ArrayType(StringType()))
-        case MapType():
-            return _of_text(text, target, MapType(StringType(), StringType()))
-    if isinstance(target, StringType):
-        return text_values.unpadded(without_tags(text), target, {})
+    def leaf(self, text: Expression, target: DataType) -> Fitted:
+        """Fit a text that is a leaf of its shape to a type, which may be nested all the same."""
+        from pyspark.sql import functions as F
+        from pyspark.sql.types import ArrayType, MapType, StringType, StructType
 
-    def typed(untagged: Expression) -> Expression:
-        return text_values.unpadded(untagged, target, {}).value
+        match target:
+            case StructType():
+                return self._struct(text, target)
+            case ArrayType():
+                return self.fitted(text, target, ArrayType(StringType()))
+            case MapType():
+                return self.fitted(text, target, MapType(StringType(), StringType()))
+            case StringType():
+                return text_values.unpadded(without_tags(text), target, {})
 
-    # By way of an array, too: the fit of a number asks for its text a dozen times.
-    value = F.transform(F.array(without_tags(text)), typed)[0]
-    return Fitted(value, text.isNotNull() & value.isNull())
+        def typed(untagged: Expression) -> Expression:
+            return text_values.unpadded(untagged, target, self.options).value
+
+        # By way of an array, too: the fit of a number asks for its text a dozen times.
+        value = F.transform(F.array(without_tags(text)), typed)[0]
+        return Fitted(value, text.isNotNull() & value.isNull())
+
+    def _struct(self, text: Expression, target: StructType) -> Fitted:
+        """Fit a text to a struct, of which it may lack the shape: fields of other names are lost."""
+        from pyspark.sql import functions as F
+        from pyspark.sql.types import StringType, StructField, StructType
+
+        texts = StructType([StructField(field.name, StringType()) for field in target])
+        own = self.fitted(text, target, texts)
+        others = F.map_filter(
+            F.from_json(text, "map<string,string>"),
+            lambda key, value: ~key.isin(target.names) & value.isNotNull(),
+        )
+        return Fitted(own.value, any_of([own.lost, F.coalesce(F.size(others) > 0, F.lit(False))]))
 
 
 def _parsed(text: Expression, shape: DataType) -> Expression:

@@ -7,6 +7,7 @@ significant digits, and of whole numbers from 2^53 on the very number.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -29,6 +30,13 @@ _BEGINS_WITH_DAY = r"^\s*[+-]?[0-9]+-[0-9]{1,2}-[0-9]{1,2}"
 
 # Characters of a time format that stand for a zone, and the zone that the lake has.
 _ZONES, _UTC = frozenset("VzOXxZ"), r"(?i)(Z|UTC|GMT|[+-]00(:?00)?)\s*$"
+
+# A time with a zone behind it.
+_WITH_ZONE = r"^\s*[+-]?[0-9]+-[0-9]+-[0-9]+[T ][0-9]++(?::[0-9]++(?::[0-9]++(?:[.][0-9]*+)?+)?+)?+\s*+\S"
+
+# Text that stands for itself in a time format, and digits of a second that reach below a microsecond, with what is
+# before them.
+_QUOTED, _FRACTION = re.compile(r"'[^']*'"), re.compile(r"([A-RT-Za-z]*|.)\[?S{7,}", re.DOTALL)
 
 # What makes a number of a text for Java alone: 7d and 5F are periods and codes, and 0x1p3 is hexadecimal. The first
 # search is all that most texts need.
@@ -99,9 +107,9 @@ def _value(raw: Expression, target: DataType, options: Mapping[str, str]) -> Exp
         VariantType,
     )  # fmt: skip
 
-    pattern = options.get(FORMATS.get(target.typeName(), ""))
+    pattern, zone = options.get(FORMATS.get(target.typeName(), "")), options.get("timezone")
     if pattern is not None:
-        return _by_pattern(raw, target, pattern)
+        return _by_pattern(raw, target, pattern, zone)
     value = raw.try_cast(target)
     match target:
         case BooleanType():  # as for Spark's readers, a digit is a number
@@ -113,6 +121,8 @@ def _value(raw: Expression, target: DataType, options: Mapping[str, str]) -> Exp
         case DateType():
             return F.when(raw.rlike(_DAY) | (raw.rlike(_BEGINS_WITH_DAY) & _is_midnight(raw, value)), value)
         case TimestampType():  # a time of day alone would become one of today
+            if zone is not None:
+                value = F.when(raw.rlike(_WITH_ZONE), value).otherwise(F.to_utc_timestamp(value, zone))
             return F.when(raw.rlike(_BEGINS_WITH_DAY) & ~_has_nanoseconds(raw), value)
         case TimestampNTZType():  # the session's zone is UTC; another one would be dropped
             instant = raw.try_cast("timestamp").try_cast("timestamp_ntz")
@@ -122,18 +132,46 @@ def _value(raw: Expression, target: DataType, options: Mapping[str, str]) -> Exp
     return value
 
 
-def _by_pattern(raw: Expression, target: DataType, pattern: str) -> Expression:
-    """Value of a text in a format that the definition gives: what that leaves out is the definition's word."""
+def _by_pattern(raw: Expression, target: DataType, pattern: str, zone: str | None) -> Expression:
+    """Value of a text in a format that the definition gives: what that leaves out is the definition's word.
+
+    Args:
+        raw: the text.
+        target: DATE, TIMESTAMP or TIMESTAMP_NTZ.
+        pattern: the format.
+        zone: zone of times without one of their own; None for that of the lake.
+    """
     from pyspark.sql import functions as F
-    from pyspark.sql.types import DateType, TimestampNTZType
+    from pyspark.sql.types import DateType, TimestampNTZType, TimestampType
 
     instant = F.try_to_timestamp(raw, F.lit(pattern))
     value = instant.try_cast(target)
     if isinstance(target, DateType):
         return F.when(value.try_cast("timestamp") == instant, value)
-    if isinstance(target, TimestampNTZType) and _ZONES & set(pattern):
+    has_zone = bool(_ZONES & set(_QUOTED.sub("", pattern)))
+    if isinstance(target, TimestampNTZType) and has_zone:
         value = F.when(raw.rlike(_UTC), value)
-    return F.when(~_has_nanoseconds(raw), value) if "SSSSSSS" in pattern else value
+    if isinstance(target, TimestampType) and zone is not None and not has_zone:
+        value = F.to_utc_timestamp(value, zone)
+    below = _below_microseconds(pattern)
+    return value if below is None else F.when(~raw.rlike(below), value)
+
+
+def _below_microseconds(pattern: str) -> str | None:
+    """Regular expression of a text in a time format that has digits below a microsecond; None if it never does."""
+    # Of a quoted separator the text alone.
+    fraction = _FRACTION.search(pattern.replace("'", ""))
+    if fraction is None:
+        return None
+    before = fraction[1]
+    if not before or before.isalpha():  # digits without a separator: two for hours, say, by HH
+        return rf"(?<![0-9])[0-9]{{{len(before) + 6}}}[0-9]*[1-9]"
+    return rf"{_literally(before)}[0-9]{{6}}[0-9]*[1-9]"
+
+
+def _literally(character: str) -> str:
+    """Regular expression of Java for a character that is no letter."""
+    return f"[{character}]" if character not in "[]^\\" else f"\\{character}"
 
 
 def _has_nanoseconds(raw: Expression) -> Expression:

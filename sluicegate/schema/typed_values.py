@@ -7,7 +7,8 @@ another. Structs are compared field by field, by name; of a nested value the par
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -27,14 +28,30 @@ OfText = Callable[["Expression", "DataType"], Fitted]
 _BITS = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}
 
 
-def of_typed_text(raw: Expression, target: DataType) -> Fitted:
-    """Fits a text among typed values; it is no struct, array or map, whatever it looks like."""
-    from pyspark.sql.types import AtomicType
+@dataclass(frozen=True)
+class TypedTexts:
+    """Fits texts among typed values: none is a struct, array or map, whatever it looks like.
 
-    return text_values.unpadded(raw, target, {}) if isinstance(target, AtomicType) else nothing(raw, target)
+    Attributes:
+        options: reader options by lower-case name.
+    """
+
+    options: Mapping[str, str]
+
+    def __call__(self, raw: Expression, target: DataType) -> Fitted:
+        """Fit a text."""
+        from pyspark.sql.types import AtomicType
+
+        if not isinstance(target, AtomicType):
+            return nothing(raw, target)
+        return text_values.unpadded(raw, target, self.options)
 
 
-def fitted(raw: Expression, source: DataType, target: DataType, of_text: OfText = of_typed_text) -> Fitted:
+# Texts as they are among typed values of formats that have no options of times.
+_PLAIN_TEXTS = TypedTexts({})
+
+
+def fitted(raw: Expression, source: DataType, target: DataType, of_text: OfText = _PLAIN_TEXTS) -> Fitted:
     """Fits a value of one type to another.
 
     Args:
@@ -45,7 +62,7 @@ def fitted(raw: Expression, source: DataType, target: DataType, of_text: OfText 
     """
     from pyspark.sql.types import ArrayType, AtomicType, MapType, NullType, StringType, StructType, VariantType
 
-    if of_text is of_typed_text and source.simpleString() == target.simpleString():
+    if isinstance(of_text, TypedTexts) and source.simpleString() == target.simpleString():
         return Fitted(raw, None)
     if isinstance(source, NullType):
         return Fitted(_null(target), None)

@@ -58,7 +58,7 @@ class Value:
     @property
     def json(self) -> json_values.Landed:
         """A nested value's JSON text, with the type that it is to have."""
-        return json_values.Landed(self.raw, self.column.type, self.column.shape or self.column.read)
+        return json_values.Landed(self.raw, self.column.type, self.column.shape or self.column.read, self.options)
 
     @cached_property
     def _fitted(self) -> Fitted:
@@ -71,7 +71,8 @@ class Value:
             case "json":
                 return json_values.of_fit(json_values.fit(self.json))
             case "typed":
-                return typed_values.fitted(self.raw, column.read, column.type)
+                texts = typed_values.TypedTexts(self.options)
+                return typed_values.fitted(self.raw, column.read, column.type, texts)
         return Fitted(self.raw, None)
 
 

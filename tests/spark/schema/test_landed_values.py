@@ -111,6 +111,33 @@ def test_a_nested_value_that_does_not_fit_rescues_itself(spark: SparkSession, wo
     assert [row["a"] for row in rows][:4] == [[("k1", "x")], [], None, [("k2", "y")]]
 
 
+def test_times_inside_of_values_are_read_in_the_format_of_the_definition(
+    spark: SparkSession, workspace: Workspace
+) -> None:
+    """As those at the top: by yyyy-dd-MM 2024-02-01 is 2 January. New columns are typed by it, too."""
+    hints = "schemaHints: 'd DATE, n STRUCT<d: DATE, t: STRING>, l ARRAY<DATE>'"
+    form = "dateFormat: yyyy-dd-MM"
+    workspace.define(
+        "name: heart_rate\nbronze:\n"
+        f"  lines: {{path: '${{landing}}/lines', format: json, options: {{{form}}}, {hints}}}\n"
+        f"  rows: {{path: '${{landing}}/rows', format: xml, options: {{rowTag: r, {form}}}, {hints}}}\n"
+        f"  cells: {{path: '${{landing}}/cells', format: csv, inferColumnTypes: true, "
+        f"options: {{header: true, {form}}}}}\n"
+    )
+    text = "2024-02-01"
+    workspace.land("lines/a.json", json.dumps({"d": text, "n": {"d": text, "t": text}, "l": [text]}) + "\n", age=90)
+    spaced = f'{{"d":"{text}","n":{{"d": "{text}","t":"{text}"}},"l":["{text}",1]}}\n'
+    workspace.land("lines/b.json", spaced, age=80)
+    workspace.land("rows/a.xml", f"<x><r><d>{text}</d><n><d>{text}</d><t>{text}</t></n><l>{text}</l><l>x</l></r></x>")
+    workspace.land("cells/a.csv", "d,x\n2024-31-01,a\n2024-02-01,b\n", age=90)
+    workspace.run(spark, "bronze")
+    day = date(2024, 1, 2)
+    for name in ("lines", "rows"):
+        for row in workspace.rows(name, "d", "n", "l"):
+            assert (row[0], row[1]["d"], row[1]["t"], row[2][0]) == (day, day, text, day), name
+    assert workspace.rows("cells", "d") == [(date(2024, 1, 31),), (day,)]
+
+
 # More of a table's definition, fields of a record, those of one with an empty text, and what is rescued of it.
 EMPTY_TEXTS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, str]]] = [
     ("inferColumnTypes: true", {"n": 5}, {"n": ""}, {"n": ""}),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
@@ -131,13 +131,56 @@ TOKENS: list[tuple[str, str, str | None, bool]] = [
 ]
 
 
+# Times in a format of the definition, with digits of a second behind a comma and without a separator.
+BEHIND_A_COMMA = [
+    ("TIMESTAMP", "2024-01-01 10:00:00,123456789", None, True),
+    ("TIMESTAMP", "2024-01-01 10:00:00,123456000", "2024-01-01 10:00:00.123456", False),
+]
+WITHOUT_SEPARATOR = [
+    ("TIMESTAMP", "20240101100000123456789", None, True),
+    ("TIMESTAMP", "20240101100000123456000", "2024-01-01 10:00:00.123456", False),
+]
+# Times for a definition with a time zone.
+IN_BERLIN = [
+    ("TIMESTAMP", "2024-07-01 10:00:00", "2024-07-01 08:00:00", False),
+    ("TIMESTAMP", "2024-01-01 10:00:00.5", "2024-01-01 09:00:00.5", False),
+    ("TIMESTAMP", "2024-07-01", "2024-06-30 22:00:00", False),
+    ("TIMESTAMP", "2024-07-01T10:00:00Z", "2024-07-01 10:00:00", False),
+    ("TIMESTAMP", "2024-07-01T10:00:00.5 UTC", "2024-07-01 10:00:00.5", False),
+    ("TIMESTAMP", "2024-07-01 10:00+05:00", "2024-07-01 05:00:00", False),
+    ("TIMESTAMP", "2024-07-01 10:00:00 Asia/Tokyo", "2024-07-01 01:00:00", False),
+    ("TIMESTAMP_NTZ", "2024-07-01 10:00:00", "2024-07-01 10:00:00", False),
+    ("DATE", "2024-07-01", "2024-07-01", False),
+]
+
+
 def test_a_text_is_rescued_where_its_column_does_not_have_all_of_it(spark: SparkSession) -> None:
     assert converted(spark, "cast", TEXTS) == TEXTS
     assert converted(spark, "token", TOKENS) == TOKENS
 
 
+def test_times_are_read_in_the_format_and_the_zone_of_the_definition(spark: SparkSession) -> None:
+    """A time below a microsecond is rescued wherever its digits are, and one without a zone is of that zone."""
+    comma = {"timestampformat": "yyyy-MM-dd HH:mm:ss,SSSSSSSSS"}
+    assert converted(spark, "cast", BEHIND_A_COMMA, comma) == BEHIND_A_COMMA
+    tight = {"timestampformat": "yyyyMMddHHmmssSSSSSSSSS"}
+    assert converted(spark, "cast", WITHOUT_SEPARATOR, tight) == WITHOUT_SEPARATOR
+    berlin = {"timezone": "Europe/Berlin"}
+    assert converted(spark, "cast", IN_BERLIN, berlin) == IN_BERLIN
+    for pattern, text, instant in (
+        ("dd.MM.yyyy HH:mm", "01.07.2024 10:00", "2024-07-01 08:00:00"),
+        ("dd.MM.yyyy HH:mm'Z'", "01.07.2024 10:00Z", "2024-07-01 08:00:00"),
+        ("dd.MM.yyyy HH:mmX", "01.07.2024 10:00Z", "2024-07-01 10:00:00"),
+    ):
+        wanted = [("TIMESTAMP", text, instant, False)]
+        assert converted(spark, "cast", wanted, {"timestampformat": pattern, **berlin}) == wanted
+
+
 def converted(
-    spark: SparkSession, conversion: Literal["cast", "token"], texts: Sequence[tuple[str, str, str | None, bool]]
+    spark: SparkSession,
+    conversion: Literal["cast", "token"],
+    texts: Sequence[tuple[str, str, str | None, bool]],
+    options: Mapping[str, str] = {},
 ) -> list[tuple[str, str, str | None, bool]]:
     from pyspark.sql import functions as F
     from pyspark.sql.types import DataType, StringType
@@ -147,7 +190,7 @@ def converted(
 
     frame = spark.createDataFrame([[text for _, text, _, _ in texts]], [f"c{n}" for n in range(len(texts))])
     values = [
-        Value(Column(f"c{n}", StringType(), f"c{n}", DataType.fromDDL(kind), conversion), F.col(f"c{n}"), {})
+        Value(Column(f"c{n}", StringType(), f"c{n}", DataType.fromDDL(kind), conversion), F.col(f"c{n}"), options)
         for n, (kind, *_) in enumerate(texts)
     ]
     made: Any = frame.select(*[one.typed.cast("string") for one in values]).collect()[0]

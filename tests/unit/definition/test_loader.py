@@ -415,6 +415,11 @@ class TestBronze:
             "mode": "permissive",
         }
 
+    @pytest.mark.parametrize("zone", ["Europe/Berlin", "UTC", "+02:00", "-11:30", "GMT"])
+    def test_a_time_zone_is_a_name_or_an_offset(self, folder: Folder, zone: str) -> None:
+        table = folder.load(bronze(f"options: {{timeZone: '{zone}'}}")).bronze["raw"]
+        assert table.reader_options["timeZone"] == zone
+
     @pytest.mark.parametrize(
         ("option", "code", "words"),
         [
@@ -435,6 +440,7 @@ class TestBronze:
             ("modifiedAfter: '2024-01-01'", "refused-option", "a field of its own"),
             ("ignoreCorruptFiles: true", "refused-option", "lost in silence"),
             ("samplingRatio: 0.5", "refused-option", "every record is looked at"),
+            ("timeZone: Europe/Nowhere", "unknown-zone", "Europe/Berlin"),
             ("locale: [a]", "wrong-type", "a text is expected"),
         ],
     )
