@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from sluicegate.errors import SourceError, Where
 from sluicegate.lake.layout import is_local
@@ -25,6 +27,9 @@ WITHOUT_CHECKSUMS = {
     "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "fs.file.impl.disable.cache": "true",
 }
+
+# Characters of a path that Java encodes in a URI: control characters, blanks of all scripts, and some of ASCII.
+_ENCODED = re.compile(r"""[\x00-\x20"%<>\\^`{|}\[\]#?\x7f-\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]""")
 
 # Packed files that Spark would take for the text itself.
 PACKED = (".zip", ".xz", ".7z", ".rar", ".tar", ".tgz", ".tar.gz", ".tar.bz2")
@@ -65,6 +70,19 @@ def load(reader: DataFrameReader, form: str, paths: Sequence[str]) -> DataFrame:
 def has_colon(path: str) -> bool:
     """Whether a name in a path has a colon."""
     return ":" in path.partition("://")[2] if "://" in path else ":" in path
+
+
+def spark_uri(path: str) -> str:
+    """The URI by which Spark names a file, in ``_metadata.file_path``.
+
+    It is Java's of a path: ``/a b`` is ``file:/a%20b``, and letters of other scripts stay as they are
+    (``java.net.URI.quote``).
+
+    Args:
+        path: the file's path, as in the ledger.
+    """
+    encoded = _ENCODED.sub(lambda characters: quote(characters[0], safe=""), path)
+    return f"file:{encoded}" if path.startswith("/") else encoded
 
 
 def is_odd(path: str) -> bool:

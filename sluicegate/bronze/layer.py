@@ -366,7 +366,9 @@ class Chunk:
         rows = self._retained(former)
         if rows.isEmpty():
             return frame  # no rows, no columns of theirs either
-        return with_landed(reread_rows.union(frame, rows), landed_names(rows.schema) | landed_names(frame.schema))
+        options = {name.lower(): value for name, value in self.table.options.items()}
+        both = reread_rows.union(frame, rows, options)
+        return with_landed(both, landed_names(rows.schema) | landed_names(frame.schema))
 
     def _retained(self, former: reread_rows.Former | None) -> DataFrame:
         there = table_reader.read(self.batch.session, self.batch.flow.target)

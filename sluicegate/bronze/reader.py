@@ -254,6 +254,8 @@ class Reader:
         if not left:
             return
         names = self._csv.headers(left, about) if header else dict.fromkeys(left, self._names_by_place(left, about))
+        if self.decoded is not None:
+            self.decoded.demand_decoded(self.schema.table, self._table, names)
         for (fields, mode), group in alike(left, lambda p: (names[p], "records" if p in to_split else "native")):
             yield Group(self._csv_fields(fields, group, whole=mode == "records"), group, mode)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -11,11 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
+from sluicegate.bronze import landed_paths
 from sluicegate.lake import layout, tables
 from sluicegate.landing import archive, arrivals, moved_files
 from sluicegate.landing import ledger as landing_ledger
 from sluicegate.schema import typed_values
 from sluicegate.schema.columns import PROVENANCE, RESCUED
+from sluicegate.schema.landed import landed_names
 from sluicegate.schema.values import MICROSECONDS
 from sluicegate.sql.identifiers import literal, quoted
 from sluicegate.storage import filesystems, local_files
@@ -24,9 +25,6 @@ from sluicegate.storage.concurrent import each
 if TYPE_CHECKING:
     from deltalake import DeltaTable
     from pyspark.sql import Column, DataFrame, SparkSession
-
-# What Spark writes as %XX in the name of a file.
-ENCODED = re.compile(r"""[\x00-\x20"%<>\\^`{|}\[\]#?]""")
 
 # The ledger's path of a file, from the name that Spark gives it: as ``lake.layout.canonical``.
 CANONICAL = "regexp_replace(coalesce(try_url_decode(replace(source_file, '+', '%2B')), source_file), '^file:/+', '/')"
@@ -84,19 +82,29 @@ class Places:
         return self.found.get(path, path)
 
     def named(self, frame: DataFrame, paths: Sequence[str]) -> DataFrame:
-        """Records read from there, under the names that their files had when they landed."""
+        """Records read from there, under the names that their files had when they landed, in rescued data too."""
         names = {self.found[path]: path for path in paths if path in self.found}
         if not names:
             return frame
         # A table of them and not an expression, which Spark would compile: they may be very many.
         former = _broadcast(
-            frame.sparkSession, place=[_canonical(place) for place in names], path=map(as_spark_names, names.values())
+            frame.sparkSession,
+            place=[_canonical(place) for place in names],
+            path=map(landed_paths.spark_uri, names.values()),
         )
-        columns = [
-            F.coalesce(former["path"], F.col("source_file")).alias(c) if c == "source_file" else frame[quoted(c)]
-            for c in frame.columns
-        ]
+        source = F.coalesce(former["path"], F.col("source_file"))
+        own = {"source_file": source}
+        if RESCUED in frame.columns:
+            own[RESCUED] = _of_file(F.col(RESCUED), F.col("source_file"), source)
+        columns = [own[name].alias(name) if name in own else frame[quoted(name)] for name in frame.columns]
         return frame.join(former, F.expr(CANONICAL) == former["place"], "left").select(*columns)
+
+
+def _of_file(rescued: Column, file: Column, former: Column) -> Column:
+    """Rescued data of a file with another name of it, which ends its JSON; a URI has no character that JSON escapes."""
+    member, other = (F.concat(F.lit('"_file_path":"'), name, F.lit('"}')) for name in (file, former))
+    others = F.substr(rescued, F.lit(1), F.length(rescued) - F.length(member))
+    return F.when(rescued.endswith(member), F.concat(others, other)).otherwise(rescued)
 
 
 @dataclass(frozen=True)
@@ -220,14 +228,19 @@ def _canonical(place: str) -> str:
     return layout.local_path(place) if layout.is_local(place) else place
 
 
-def as_spark_names(path: str) -> str:
-    text = ENCODED.sub(lambda match: f"%{ord(match.group()):02X}", path)
-    return f"file://{text}" if path.startswith("/") else text
+def union(new: DataFrame, retained: DataFrame, options: Mapping[str, str]) -> DataFrame:
+    """Unites new rows with retained ones; a retained value that does not fit the new columns becomes rescued data.
 
+    It is rescued under the landed name of its field, as all rescued data is.
 
-def union(new: DataFrame, retained: DataFrame) -> DataFrame:
-    """Unites new rows with retained ones; a retained value that does not fit the new columns becomes rescued data."""
+    Args:
+        new: rows of the files that are read.
+        retained: rows of the table that stay.
+        options: reader options by lower-case name, by which retained texts become times.
+    """
+    texts = typed_values.TypedTexts(options)
     types = {field.name.lower(): (field.name, field.dataType) for field in new.schema}
+    landed = landed_names(retained.schema)
     columns: list[Column] = []
     misfits: list[Column] = []
     for old in retained.schema:
@@ -235,10 +248,11 @@ def union(new: DataFrame, retained: DataFrame) -> DataFrame:
             continue
         column = F.col(quoted(old.name))
         name, kind = types.get(old.name.lower(), (old.name, old.dataType))
-        part = typed_values.fitted(column, old.dataType, kind)
+        part = typed_values.fitted(column, old.dataType, kind, texts)
         columns.append(part.value.alias(name))
         if part.lost is not None:
-            misfits.append(F.when(part.lost, typed_values.printable(column, old.dataType)).alias(old.name))
+            misfit = F.when(part.lost, typed_values.printable(column, old.dataType))
+            misfits.append(misfit.alias(landed.get(old.name, old.name)))
     ours = [F.col(name) for name in PROVENANCE if name in retained.columns and name != RESCUED]
     rescued = _rescued(misfits) if misfits else F.col(RESCUED)
     both = new.unionByName(retained.select(*columns, rescued.alias(RESCUED), *ours), allowMissingColumns=True)

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.bronze.landed_paths import is_odd
-from sluicegate.bronze.reread_rows import as_spark_names
+from sluicegate.bronze.landed_paths import is_odd, spark_uri
 from sluicegate.bronze.text import text_decoder
 from sluicegate.bronze.text.json_reader import ABOUT, CORRUPT_AS
 from sluicegate.bronze.text.text_decoder import UNSURE_OF_BYTES, Decoding
@@ -91,22 +90,46 @@ class DecodedFiles:
         Raises:
             SourceError: one cannot be read, or its header has bytes that are no text.
         """
-        odd = [path for path in paths if is_odd(path)] if _is_searched_for_fields(table) else []
-        if table.format not in TEXTS or not (odd or self.is_sure_of(table)):
+        examined = self._examined(table, paths)
+        if not examined:
             return list(paths)
-        examined = paths if self.is_sure_of(table) else odd
-        new = [path for path in examined if path not in self.results]
-        few = executors.FEW if sum(sizes.get(path, 0) for path in new) <= SMALL else 0
-        self.results |= executors.each(self.session, text_decoder.decode, new, *_decoding(self, table), few=few)
-        for path in new:
-            if first := self.results[path].get("first"):
-                say(f"  bronze {name:<28} {path}: {first}: such records are corrupt")
+        self._decode(name, table, [path for path in examined if path not in self.results], sizes)
         for path in examined:
             if why := self.results[path].get("error"):
-                hint = "check the option encoding, or land a whole file under this name again, then run again"
-                where = Where(table=name, file=path)
-                raise SourceError(f"a {table.format} file cannot be read: {path}", where=where, cause=why, hint=hint)
+                raise _unreadable(name, table, path, why)
         return [self.results.get(path, {}).get("copy") or path for path in paths]
+
+    def _examined(self, table: BronzeTable, paths: Sequence[str]) -> Sequence[str]:
+        """Files that may be read from copies: all, or those whose names Spark takes for patterns."""
+        if table.format not in TEXTS:
+            return []
+        if self.is_sure_of(table):
+            return paths
+        return [path for path in paths if is_odd(path)] if _is_searched_for_fields(table) else []
+
+    def _decode(self, name: str, table: BronzeTable, paths: Sequence[str], sizes: Mapping[str, int]) -> None:
+        """Look through files, make copies of those that need one, and tell of bytes that are no text."""
+        few = executors.FEW if sum(sizes.get(path, 0) for path in paths) <= SMALL else 0
+        self.results |= executors.each(self.session, text_decoder.decode, paths, *_decoding(self, table), few=few)
+        for path in paths:
+            if first := self.results[path].get("first"):
+                say(f"  bronze {name:<28} {path}: {first}: such records are corrupt")
+
+    def demand_decoded(self, name: str, table: BronzeTable, headers: Mapping[str, Sequence[str]]) -> None:
+        """Refuses files that have a byte which is no text in their header, as a column would be called by it.
+
+        Args:
+            name: the table's name, for messages.
+            table: its definition.
+            headers: names in the headers of files and of copies, by their places.
+
+        Raises:
+            SourceError: there is one.
+        """
+        for place, names in headers.items():
+            if any(self.sentinel in column for column in names):
+                path = self.landed(place)
+                raise _unreadable(name, table, path, f"its header is no text: {self.results[path]['first']}")
 
     def bad_records(self, paths: Sequence[str]) -> list[str]:
         """Files of the bad records of some files."""
@@ -127,7 +150,7 @@ class DecodedFiles:
 
         read = set(paths)
         copied = {
-            _last_part(place): (as_spark_names(landed), one["time"])
+            _last_part(place): (spark_uri(landed), one["time"])
             for landed, one in self.results.items()
             for place in (one.get("copy"), one.get("bad"))
             if place is not None and place in read
@@ -161,6 +184,15 @@ class DecodedFiles:
         shown = F.regexp_replace(corrupt, f"{self.sentinel}([0-9a-f]{{2}})z", r"\\x$1")
         values = {name: F.when(~tainted, F.col(quoted(name))) for name in columns}
         return raw.withColumns({**values, CORRUPT_AS: F.when(tainted, shown).otherwise(F.col(CORRUPT_AS))})
+
+
+def _unreadable(name: str, table: BronzeTable, path: str, why: str) -> SourceError:
+    return SourceError(
+        f"a {table.format} file cannot be read: {path}",
+        where=Where(table=name, file=path),
+        cause=why,
+        hint="check the option encoding, or land a whole file under this name again, then run again",
+    )
 
 
 def _last_part(place: str) -> str:

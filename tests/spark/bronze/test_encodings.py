@@ -165,6 +165,49 @@ def test_a_run_finds_them_wherever_spark_splits_the_files(spark: SparkSession, w
     assert not list(workspace.folder.glob("lake/*/_state/*_decoded"))
 
 
+def test_a_file_has_one_name_whether_or_not_it_is_read_from_a_copy(spark: SparkSession, workspace: Workspace) -> None:
+    """In ``source_file`` and in ``_rescued_data``, as people join and filter by it."""
+    as_landed, from_copies = "{header: true}", "{header: true, encoding: windows-1252}"
+    tables = "".join(
+        f'  {name}: {{path: "${{landing}}/{name}", format: csv, options: {options}, schemaHints: n INT}}\n'
+        for name, options in (("plain", as_landed), ("latin", from_copies))
+    )
+    workspace.define(f"name: heart_rate\nbronze:\n{tables}")
+    odd = ["a", "b c", "d\u00a0e", "f\u3000g", "h%20i", "l\x7fm", "é", "j[k]{l}", "m:n", "o,p#q?"]
+    for name in odd:
+        for table in ("plain", "latin"):
+            workspace.land(f"{table}/{name}.csv", "n\nno number\n", age=90)
+    workspace.run(spark, "bronze")
+    names = {
+        table: {
+            (source.replace(f"/{table}/", "/"), json.loads(rescued)["_file_path"].replace(f"/{table}/", "/"))
+            for source, rescued in workspace.rows(table, "source_file", "_rescued_data")
+        }
+        for table in ("plain", "latin")
+    }
+    assert names["latin"] == names["plain"]
+    assert len(names["plain"]) == len(odd)
+    assert all(source == rescued for source, rescued in names["plain"])
+
+
+def test_a_header_with_an_undecodable_byte_is_the_error_of_its_file(spark: SparkSession, workspace: Workspace) -> None:
+    """With multiLine, too, where a sentinel stands for such a byte in a copy: no column is called by it."""
+    options = "{header: true, multiLine: true, encoding: windows-1252}"
+    workspace.define(
+        f'name: heart_rate\nbronze:\n  things: {{path: "${{landing}}/things", format: csv, options: {options}}}\n'
+    )
+    workspace.land("things/a.csv", b'n,"na\n\x81me"\n1,2\n', age=90)
+    workspace.land("things/b.csv", b"n,name\n3,\x81\n4,x\n", age=90)
+    report = workspace.run(spark, "bronze")["things"]
+    [(path, why)] = report.failed.items()
+    assert path.endswith("a.csv")
+    assert "header" in why
+    assert "0x81 in line 2" in why
+    assert sorted(workspace.rows("things", "n", "name", "_corrupt_record"), key=str) == [
+        ("4", "x", None), (None, None, "3,\\x81"),
+    ]  # fmt: skip
+
+
 def test_half_of_a_surrogate_pair_in_json_is_corrupt(spark: SparkSession, workspace: Workspace) -> None:
     workspace.define('name: heart_rate\nbronze:\n  things: {path: "${landing}/things", format: json}\n')
     (workspace.folder / "landing/things").mkdir(parents=True)

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ import pyarrow.compute as pc
 import pytest
 from pyspark.sql import Row
 
-from sluicegate.bronze import reread_rows
+from sluicegate.bronze import landed_paths, reread_rows
 from sluicegate.errors import LandingMissing, SchemaMismatch, UserError
 from sluicegate.flow.report import TableReport
 from sluicegate.jobs import copy_into
@@ -29,7 +30,10 @@ from sluicegate.landing import intake, reread
 from sluicegate.landing.copy import Copy
 from sluicegate.landing.copy_options import CopyOptions
 from sluicegate.monitor import plan, status
+from sluicegate.schema.columns import RESCUED
+from sluicegate.schema.landed import with_landed
 from sluicegate.storage import listings
+from sluicegate.witness import landed_files
 from tests.conftest import ROOT, Workspace, beat
 from tests.spark.landing.test_file_status import define, ids, states, verified
 from tests.spark.test_medallion import assert_right
@@ -308,6 +312,41 @@ def test_a_reset_reads_each_arrival_and_each_copy_as_it_was_read_before(
     assert_idle(workspace)
 
 
+def test_rescued_data_of_a_file_in_the_archive_names_the_file_as_it_landed(
+    spark: SparkSession, workspace: Workspace
+) -> None:
+    cleaning = "cleanSource: MOVE, cleanSourceRetentionDuration: 0 seconds, cleanSourceMoveDestination: '{away}'"
+    away = workspace.folder / "away"
+    define(workspace, f"format: json, schemaHints: 'id BIGINT', {cleaning.format(away=away)}")
+    workspace.land("things/a b.json", '{"id": "one"}\n{"id": 2, "_file_path": "x"}\n', age=90)
+    workspace.run(spark, "bronze")
+    before = sorted(workspace.rows("things", "source_file", "_rescued_data"), key=str)
+    assert (away / "a b.json").exists()
+    again(spark, workspace, reread.Reload(files=("a b.json",)))
+    assert sorted(workspace.rows("things", "source_file", "_rescued_data"), key=str) == before
+    found = landed_files.findings(workspace.definition, workspace.settings)
+    assert [str(one) for one in found if one.kind == "wrong"] == []
+
+
+def test_a_retained_value_that_does_not_fit_is_rescued_under_the_name_of_its_field(spark: SparkSession) -> None:
+    """By that name silver knows that a value of the column was rescued, and not a new field."""
+    fields = "amount DOUBLE, n INT, day STRING, _rescued_data STRING, source_file STRING"
+    rows = [
+        (2.5, 1, "2024-02-01", None, "file:/a"),
+        (3.0, 2, "2024-31-01", None, "file:/a"),
+        (4.5, 3, None, '{"new":1,"_file_path":"file:/a"}', "file:/a"),
+    ]
+    retained = with_landed(spark.createDataFrame(rows, fields), {"amount": "Amount (EUR)"})
+    new = spark.createDataFrame([], fields.replace("amount DOUBLE", "amount INT").replace("day STRING", "day DATE"))
+    both = reread_rows.union(new, retained, {"dateformat": "yyyy-dd-MM"}).orderBy("n")
+    values = [(*row[:2], json.loads(row[2] or "{}")) for row in both.select("amount", "day", RESCUED).collect()]
+    assert values == [
+        (None, date(2024, 1, 2), {"Amount (EUR)": 2.5, "_file_path": "file:/a"}),
+        (3, date(2024, 1, 31), {}),
+        (None, None, {"new": 1, "_file_path": "file:/a", "Amount (EUR)": 4.5}),
+    ]
+
+
 @pytest.mark.release
 def test_the_commands(spark: SparkSession, three: Workspace) -> None:
     def command(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -340,7 +379,7 @@ def test_rows_that_give_way_are_found_by_their_files_whatever_these_are_called(
     names = ["it's \\ odd.json", "a+b%20c.json", "50%.json", "new\nline.json", "stays.json"]
     paths = [f"/in/{name}" for name in names]
     entries = [(path, chunk) for path in paths for chunk in (1, 2)]
-    rows = [Row(source_file=reread_rows.as_spark_names(path), _chunk=chunk) for path, chunk in entries]
+    rows = [Row(source_file=landed_paths.spark_uri(path), _chunk=chunk) for path, chunk in entries]
     rows += [Row(source_file=None, _chunk=1), Row(source_file="file:///in/50%.json", _chunk=1)]
     uri = str(tmp_path / "table")
     spark.createDataFrame(rows).write.format("delta").save(uri)  # type: ignore[type-var]
