@@ -131,6 +131,8 @@ def test_the_first_part_of_what_was_compacted_is_read_as_of_its_end(spark: Spark
     one_at_a_time(heartbeats)
     heartbeats.run(spark, "bronze")
     bronze = heartbeats.uri("recordings_bronze")
+    size = sum(tables.table_at(bronze).get_add_actions().column("size_bytes").to_pylist())
+    heartbeats.edit("pipeline.yaml", "maxBytesPerTrigger: 1\n", f"maxBytesPerTrigger: {size}\n")
     spark.sql(f"OPTIMIZE delta.`{bronze}`")
     tables.table_at(bronze).vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
     heartbeats.land("recordings/d.json", [beat(1, 1, 1800, 70.0)], age=60)
