@@ -42,8 +42,8 @@ _EMPTY = r'"(?:NAMES)"\s*:\s*(?:\[(?:[^\[\]{}]*|[^{}"]*))?""'
 # An empty text as a value of any field.
 _ANY_EMPTY = r'[:,\[]\s*""\s*[,}\]]'
 
-# Beginning of an object with a field that has a name.
-_OBJECT = r'^\s*[{](?=\s*"[^"])'
+# Beginning of an object with a field, whose name may be in single quotes or, by the reader's options, in none.
+_OBJECT = r"^\s*[{](?=\s*[^\s}])"
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,9 @@ _TAGGED = rf'"{NUMBER}([^"]*)"|{NUMBER}'
 # Corrupt-record column of from_json, for texts of another shape.
 MISFIT = "_sluicegate_misfit"
 
+# Name behind a text in an object of ours, which no text can have.
+_END = f"_sluicegate_end_{secrets.token_hex(8)}"
+
 
 @dataclass(frozen=True)
 class Landed:
@@ -282,10 +285,14 @@ class _Leaves:
 
 
 def _parsed(text: Expression, shape: DataType) -> Expression:
-    """A text in an object of ours, since from_json does not take every type at the top level."""
+    """A text in an object of ours, since from_json does not take every type at the top level.
+
+    One that ends our object, or goes on in it, is no value: of what lies behind a value Spark says nothing.
+    """
     from pyspark.sql import functions as F
     from pyspark.sql.types import StringType, StructField, StructType
 
     schema = StructType([StructField("v", shape), StructField(MISFIT, StringType())])
-    wrapped = F.concat(F.lit('{"v":'), text, F.lit("}"))
-    return F.from_json(wrapped, schema, {"columnNameOfCorruptRecord": MISFIT})
+    wrapped = F.concat(F.lit('{"v":'), text, F.lit(f'\n,"{_END}":0}}'))
+    is_one = F.json_object_keys(wrapped).eqNullSafe(F.array(F.lit("v"), F.lit(_END)))
+    return F.from_json(F.when(is_one, wrapped), schema, {"columnNameOfCorruptRecord": MISFIT})

@@ -162,6 +162,19 @@ def test_a_key_that_stands_twice_keeps_no_record_out(spark: SparkSession, worksp
     assert sorted(workspace.rows("things", "a", "o"), key=repr) == [("3", {"k": 3.0}), ("9", None), ("x", {"k": 2.5})]
 
 
+def test_long_numbers_are_seen_however_names_are_quoted(spark: SparkSession, workspace: Workspace) -> None:
+    workspace.define(
+        "name: heart_rate\nbronze:\n  things: {path: '${landing}/things', format: json, schemaHints: a DOUBLE,"
+        " options: {allowUnquotedFieldNames: true, allowComments: true}}\n"
+    )
+    long = "0.1234567890123456789"
+    for number, begins in enumerate(("'a'", "a", '/* " */ "a"', '"":1,"a"', '"a"')):
+        workspace.land(f"things/{number}.json", f"{{{begins}:{long}}}\n")
+        workspace.run(spark, "bronze")
+    rows = workspace.rows("things", "a", "_rescued_data")
+    assert [(a, json.loads(text)["a"]) for a, text in rows] == [(None, long)] * 5
+
+
 def test_a_record_may_have_a_long_text(spark: SparkSession, workspace: Workspace) -> None:
     """Longer than the 20 MB at which Spark's parser stops by itself."""
     workspace.define("name: heart_rate\nbronze:\n  things: {path: '${landing}/things', format: json}\n")

@@ -144,3 +144,20 @@ def test_each_leaf_that_its_type_holds_is_in_its_place(spark: SparkSession) -> N
         text, value, lost = landed[row["n"]]
         assert (plain(row["fit"]["value"]), row["fit"]["lost"]) == (value, lost), text
         assert (plain(row["by_leaf"]["value"]), row["by_leaf"]["lost"]) == (value, lost), text
+
+
+def test_a_text_that_goes_on_behind_a_value_is_none(spark: SparkSession) -> None:
+    """A text that lands for a struct may look like one; what follows must not be left out in silence."""
+    behind = ("}} tail", '},"y":2', '},"v":{"x":2}', "}}}", "},", "} {}")
+    sound = ['{"x":1}', '{"x":1} ', "{'x':1}"]
+    texts = [*sound, *(f'{{"x":1{end}' for end in behind)]
+    frame = spark.createDataFrame([(text,) for text in texts], "raw STRING")
+    fits = {}
+    for name, shown in (("strings", StringType()), ("structs", INNER)):
+        fits[name] = json_values.Landed(F.col("raw"), INNER, json_values.shape(INNER, shown))
+    rows = {row["raw"]: row for row in json_values.with_fits(frame, fits).collect()}
+    for text in texts:
+        for name in fits:
+            fit = rows[text][name]
+            value = fit["value"] and fit["value"]["x"]
+            assert (fit["lost"], value) == ((False, 1) if text in sound else (True, None)), (name, text)
