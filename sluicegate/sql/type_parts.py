@@ -42,6 +42,11 @@ def has_double(kind: DataType) -> bool:
     return "double" in {kind.typeName(), *(field.dataType.typeName() for field in _inner(kind))}
 
 
+def has_variant(kind: DataType) -> bool:
+    """Whether a type is VARIANT, or has such a part."""
+    return "variant" in {kind.typeName(), *(field.dataType.typeName() for field in _inner(kind))}
+
+
 def has_typed_map(kind: DataType) -> bool:
     """Whether a type is a map of values that are not text, or has such a part."""
     from pyspark.sql.types import MapType

@@ -5,6 +5,7 @@ PySpark is imported when it is needed, as the command line may load this module 
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,8 +16,8 @@ from sluicegate.sql.type_parts import is_text
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
-# Name of a nameless JSON field while it is read.
-UNNAMED = "_sluicegate_unnamed"
+# Name of a nameless JSON field while it is read: another one in each process, so that nothing that lands can have it.
+UNNAMED = f"_sluicegate_unnamed_{secrets.token_hex(8)}"
 
 # Characters that Delta refuses in column names (special in Parquet), the backtick, which it does not escape when it
 # replaces rows of a table with a change data feed (INVALID_ATTRIBUTE_NAME_SYNTAX: packedData.…), and NUL, with which

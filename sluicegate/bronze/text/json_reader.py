@@ -23,7 +23,7 @@ from sluicegate.schema import json_doubts, json_values
 from sluicegate.spark.session import active
 from sluicegate.sql.engine_columns import working
 from sluicegate.sql.identifiers import literal, quoted
-from sluicegate.sql.type_parts import is_text
+from sluicegate.sql.type_parts import has_variant, is_text
 from sluicegate.sql.types import UNNAMED, once, unnamed
 
 if TYPE_CHECKING:
@@ -52,15 +52,18 @@ END = uuid.uuid4().hex
 # own tokens. It is not where the text ends the object, or goes on with a field or anything else.
 ONE = f"""json_object_keys(concat('{{"v":', value, '\\n,"{END}":0}}')) <=> array('v', '{END}')"""
 
-# The text with a name for each field that has none: in JSON, "" before a colon can be nothing else.
-NAMED = f"""if(contains(value, '""'), regexp_replace(value, '""\\\\s*:', '"{UNNAMED}":'), value)"""
+# A field without a name: in JSON, "" before a colon can be nothing else, but for the end of the name of {"a\"": 1}.
+NAMELESS = r"""(?<=[{,/\\s])""\\s*:"""
+
+# The text with a name for each field that has none.
+NAMED = f"""if(contains(value, '""'), regexp_replace(value, '{NAMELESS}', '"{UNNAMED}":'), value)"""
 
 # The text for schema inference: Spark leaves out an object without fields, but not a field that is null.
 NOT_EMPTY = r"regexp_replace(value, '\\{\\s*\\}', 'null')"
 SHOWN = f"if({FLAT}, value, {NOT_EMPTY})"
 
 # Signs that a text has fields without a name, and that it has these or objects without fields.
-UNNAMED_IN = """value RLIKE '""\\\\s*:'"""
+UNNAMED_IN = f"value RLIKE '{NAMELESS}'"
 SPECIAL = f"({UNNAMED_IN} OR value RLIKE '\\\\{{\\\\s*\\\\}}')"
 
 # Signs of an encoding that no option names; NUL is no part of JSON text (RFC 4627, section 3).
@@ -209,18 +212,20 @@ class JsonFiles:
     def parsed(self, group: Group, schema: StructType) -> DataFrame:
         """The records of a group's texts, read with a schema that ends with the field of the corrupt record.
 
-        Fields that are text, and all others, such as a VARIANT, are parsed apart: the numbers of the former are tagged.
+        Fields that are text, VARIANTs, and all others are parsed apart: the numbers of the first are tagged, and the
+        second have the names of their fields as they landed.
         """
         from pyspark.sql import functions as F
 
         of_parts = {
             "texts": [field for field in schema if is_text(field.dataType) and field.name != CORRUPT_AS],
-            "typed": [field for field in schema if not is_text(field.dataType)],
+            "variants": [field for field in schema if has_variant(field.dataType)],
+            "typed": [field for field in schema if not (is_text(field.dataType) or has_variant(field.dataType))],
         }
         parts = [part for part, fields in of_parts.items() if fields]
         # from_json would make doubles of the numbers before it makes texts of them.
         named = self.texts(group).withColumn("typed", F.expr(NAMED))
-        texts = named.withColumn("texts", json_values.tagged(F.col("typed")))
+        texts = named.withColumn("texts", json_values.tagged(F.col("typed"))).withColumn("variants", F.col("value"))
         arrays = [self._records(part, [*of_parts[part], schema[CORRUPT_AS]]).alias(part) for part in parts]
         both = texts.select(F.when(F.col("sound"), F.arrays_zip(*arrays)).alias("all"), "value", ABOUT)
         each = both.where("all IS NULL OR size(all) > 0").select(F.explode_outer("all").alias("j"), "value", ABOUT)

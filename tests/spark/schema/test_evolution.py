@@ -125,6 +125,24 @@ def test_empty_objects_and_fields_without_a_name(spark: SparkSession, workspace:
     assert json.loads(rows[2][2]) == {"": "in", "n": 1}
 
 
+@pytest.mark.parametrize("form", ["json", "json, options: {multiLine: true}"])
+def test_names_that_end_in_a_quote_and_VARIANTs_with_fields_without_a_name(
+    spark: SparkSession, workspace: Workspace, form: str
+) -> None:
+    """``""`` before a colon may be the end of a name; and no text that lands is taken for a name of ours."""
+    define(workspace, f'format: {form}, schemaHints: "v VARIANT, n INT"')
+    records = [{'q"': "x", "": 1, "t": "_sluicegate_unnamed"}, {"v": {"": [2, {"": 3}]}, "n": 4}, {'o"': {'p"': ""}}]
+    lines = "multiLine" not in form
+    workspace.land("things/a.json", "\n".join(map(json.dumps, records)) if lines else records)
+    workspace.run(spark, "bronze")
+    rows = rescued(workspace, 'q"', "t", 'o"', "n")
+    assert rows[0] == ("x", "_sluicegate_unnamed", None, None, {"": "1"})
+    assert rows[1] == (None, None, None, 4, None)
+    assert rows[2][2] == {'p"': ""}
+    found = spark.read.format("delta").load(workspace.uri("things")).selectExpr("CAST(v AS STRING) AS v")
+    assert [json.loads(row["v"]) for row in found.collect() if row["v"]] == [{"": [2, {"": 3}]}]
+
+
 def test_what_a_cast_would_cut_off_is_rescued(spark: SparkSession, workspace: Workspace) -> None:
     define(workspace, 'format: csv, options: {header: true}, schemaHints: "price DECIMAL(10,2), day DATE"')
     workspace.land("things/a.csv", "price,day\n1.50,2024-05-01\n1.505,2024-05-01 12:30:00\n2,2024-05-01 00:00:00\n")
