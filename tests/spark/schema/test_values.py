@@ -131,14 +131,15 @@ TOKENS: list[tuple[str, str, str | None, bool]] = [
 ]
 
 
-# Times in a format of the definition, with digits of a second behind a comma and without a separator.
+# Times in a format of the definition, with digits of a second behind a comma, and without a separator, which Spark does
+# not tell apart from the seconds.
 BEHIND_A_COMMA = [
     ("TIMESTAMP", "2024-01-01 10:00:00,123456789", None, True),
     ("TIMESTAMP", "2024-01-01 10:00:00,123456000", "2024-01-01 10:00:00.123456", False),
 ]
 WITHOUT_SEPARATOR = [
     ("TIMESTAMP", "20240101100000123456789", None, True),
-    ("TIMESTAMP", "20240101100000123456000", "2024-01-01 10:00:00.123456", False),
+    ("TIMESTAMP", "20240101100000123456000", None, True),
 ]
 # Times for a definition with a time zone.
 IN_BERLIN = [
