@@ -22,7 +22,8 @@ pytestmark = pytest.mark.unit
         ("US Gross", "us_gross"), ("usGross", "us_gross"), ("US-Gross", "us_gross"), ("USGross", "us_gross"),
         ("us_gross", "us_gross"), ("  US  Gross (net) ", "us_gross_net"), ("a.b", "a_b"), ("2024 ü", "c_2024_u"),
         ("orderID2Old", "order_id2_old"), ("Größe", "grosse"), ("prix d'été", "prix_d_ete"), ("価格 (円)", "価格_円"),
-        ("_c0", "c0"), ("__", ""), ("%", ""), ("", ""), (UNNAMED, ""), ("source file", "source_file_"),
+        ("_c0", "c0"), ("__", ""), ("%", ""), ("", ""), pytest.param(UNNAMED, "", id="unnamed"),
+        ("source file", "source_file_"),
         ("İd", "id"), ("x\ty\n", "x_y"), ("`tick`", "tick"), ("²", "c_2"), ("GRÖẞE", "grosse"),
     ],
 )  # fmt: skip
