@@ -89,7 +89,7 @@ def test_a_run_in_json_and_then_nothing_new_starts_no_jvm(home: Path, tmp_path: 
     assert not loaded & {"pyspark", "py4j", "airflow"}
 
 
-@pytest.mark.more
+@pytest.mark.release
 def test_each_table_is_filled_by_a_stream(home: Path, tmp_path: Path) -> None:
     """On a first load, after a few records and after many, as Spark's event log has it."""
     logs = tmp_path / "event logs"
