@@ -36,9 +36,9 @@ ENCRYPTED = b"PARE"
 def footer(path: str, form: str) -> dict[str, Any]:
     """Schema (``fields``) and number of records (``records``; Avro: None) of a Parquet, ORC or Avro file.
 
-    Of Parquet also whether it has a type that Spark refuses (``refused``), and the names of the columns without a type
-    (``void``), which Spark takes for INT. Or why no part of a file can be read that is whole (``unreadable``), or what
-    is wrong with it (``error``).
+    Of Parquet also whether it has a type that Spark refuses, or a part of a column without a type (``refused``), and
+    the names of the columns without a type (``void``), which Spark takes for INT. Or why no part of a file can be read
+    that is whole (``unreadable``), or what is wrong with it (``error``).
     """
     import pyarrow as pa
     from pyarrow import orc
@@ -72,9 +72,11 @@ def _of_parquet(file: IO[bytes]) -> dict[str, Any]:
     # By the types as they are stored: INT96 and INT64 (TIMESTAMP(NANOS)) are one to Arrow. The first two lines are the
     # object and the name of the root.
     fields = str(schema).split("\n", 2)[-1]
-    refused = any(map(_is_refused, columns))
-    void = [column.name for column in columns if _logical_type(column) == WITHOUT_TYPE and column.path == column.name]
-    return {"fields": fields, "records": int(about.num_rows), "refused": refused, "void": void}
+    void = [column for column in columns if _logical_type(column) == WITHOUT_TYPE]
+    within = any(column.path != column.name for column in void)
+    refused = within or any(map(_is_refused, columns))
+    return {"fields": fields, "records": int(about.num_rows), "refused": refused,
+            "void": [column.name for column in void if column.path == column.name]}  # fmt: skip
 
 
 def _is_encrypted(file: IO[bytes]) -> bool:

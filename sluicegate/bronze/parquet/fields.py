@@ -46,6 +46,10 @@ _ANNOTATED = {("INT32", "DATE"): "date",
               **{("BYTE_ARRAY", logical): "binary" for logical in ("BSON", "GEOMETRY", "GEOGRAPHY")}}  # fmt: skip
 
 
+# Logical type of a field that is NULL in all records.
+VOID = "UNKNOWN"
+
+
 class Unreadable(Exception):
     """A field that neither Spark nor this module can read; its text says why."""
 
@@ -61,6 +65,15 @@ def of_field(node: Node) -> Stored:
         return stored
     _demand_no_wide_decimal(node, stored)
     return _elements(stored)
+
+
+def is_void(node: Node) -> bool:
+    """Whether a field has no type yet: it is NULL in all records, as each part of a group of such fields is."""
+    if node.repetition == REPEATED:
+        return False
+    if node.physical:
+        return node.logical == VOID
+    return not node.logical and bool(node.children) and all(map(is_void, node.children))
 
 
 def _of(node: Node) -> Stored:
@@ -81,8 +94,9 @@ def _of(node: Node) -> Stored:
 def _group(node: Node) -> Stored:
     from pyspark.sql.types import StructField, StructType
 
-    fields = {child.name: of_field(child) for child in node.children}
-    if len(fields) < len(node.children) or not fields:
+    children = [child for child in node.children if not is_void(child)]
+    fields = {child.name: of_field(child) for child in children}
+    if len(fields) < len(children) or not fields:
         raise Unreadable("a group with " + ("two fields of one name" if fields else "no fields"))
     read, made = (
         StructType([StructField(name, kind) for name, kind in kinds.items()])
@@ -142,7 +156,7 @@ def _known(node: Node) -> str:
     """The type of Spark that a field has; empty if there is none."""
     says = node.details
     match node.physical, node.logical:
-        case physical, "" | "UNKNOWN":  # the latter are all NULL
+        case physical, "" | "UNKNOWN":  # the latter are all NULL: elements of arrays and maps
             return _PLAIN[physical]
         case "INT32" | "INT64" as physical, "INTEGER" if (says["bits"] == 64) == (physical == "INT64"):
             return _INTEGERS[says["bits"], says["signed"]]

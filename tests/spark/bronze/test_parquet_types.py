@@ -128,6 +128,25 @@ def test_nested_nanoseconds_cost_themselves(spark: SparkSession, workspace: Work
     }
 
 
+def test_a_part_of_a_column_that_is_null_in_all_records_has_no_type_yet(
+    spark: SparkSession, workspace: Workspace
+) -> None:
+    """Its type comes with its first value; a group of nothing else is no column yet."""
+    define(workspace)
+    within, alone = pa.struct([("x", pa.null()), ("y", pa.int32())]), pa.struct([("x", pa.null())])
+    some, others = pa.array([{"x": None, "y": 7}, None], within), pa.array([{"x": None}, None], alone)
+    first = {"id": [1, 2], "s": some, "t": others}
+    second = {"id": [3], "s": [{"x": "v", "y": 8}], "t": [{"x": 1.5}]}
+    for number, columns in enumerate((first, second)):
+        workspace.land(f"things/{number}.parquet", file_of(columns))
+        workspace.run(spark, "bronze")
+    assert rescued(workspace) == {}
+    assert sorted(workspace.rows("things", "id", "s", "t")) == [
+        (1, {"y": 7, "x": None}, None), (2, None, None), (3, {"y": 8, "x": "v"}, {"x": 1.5}),
+    ]  # fmt: skip
+    assert status.verify(workspace.definition, workspace.settings) == []
+
+
 def test_types_without_a_type_of_spark_are_texts(spark: SparkSession, workspace: Workspace) -> None:
     define(workspace)
     of_id = UUID("00112233-4455-6677-8899-aabbccddeeff")
