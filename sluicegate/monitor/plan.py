@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -102,6 +102,11 @@ class TableWork:
         return bool(self.files or self.skips) or self.progress.waits or self.behind or self.unknown
 
     @property
+    def follows(self) -> bool:
+        """Whether what waits is neither a file, nor a version of another program's table, nor in Kafka."""
+        return self.waits and not (self.files or self.skips or self.versions or self.unknown)
+
+    @property
     def state(self) -> str:
         """``up to date``, ``behind``, ``UNASKED`` where only a run can ask Kafka, or ``BLOCKED``."""
         if self.progress.kind == "blocked":
@@ -165,34 +170,61 @@ class Pending:
 
     def sentence(self) -> str:
         """The backlog in a sentence for people."""
-        parts = [f"{files_(t.files)} of {human_bytes(t.bytes)} for {t.table}" for t in self.tables if t.files]
-        parts += [f"{files_(t.skips)} for {t.table} to be skipped" for t in self.tables if t.skips]
-        parts += [f"{versions_(t.versions)} of a Delta table for {t.table}" for t in self.tables if t.versions]
-        unknown = [t.table for t in self.tables if t.unknown]
-        if unknown:
-            parts.append(f"what the brokers have for {', '.join(unknown)}, which only a run asks")
-        behind = [t.table for t in self.tables if t.waits and not (t.files or t.skips or t.versions or t.unknown)]
-        described = [t.table for t in self.tables if t.described is not None]
-        if described:
-            parts.append(f"comments or properties of {', '.join(described)}")
-        if behind:
-            parts.append(f"{', '.join(behind)} {'is' if len(behind) == 1 else 'are'} behind")
+        waiting = [*self._of_sources(), *self._of_tables(), *self._not_yet()]
+        text = "nothing new: every landed file is in every table"
+        if waiting:
+            text = f"waiting: {'; '.join(waiting)}"
+        passed_over = self._passed_over()
+        return f"{text}, but {' and '.join(passed_over)} (see `sluicegate files`)" if passed_over else text
+
+    def _of_sources(self) -> Iterator[str]:
+        """What is there to be read by bronze."""
+        for table in self.tables:
+            if table.files:
+                yield f"{files_(table.files)} of {human_bytes(table.bytes)} for {table.table}"
+        for table in self.tables:
+            if table.skips:
+                yield f"{files_(table.skips)} for {table.table} to be skipped"
+        for table in self.tables:
+            if table.versions:
+                yield f"{versions_(table.versions)} of a Delta table for {table.table}"
+        if unknown := [table.table for table in self.tables if table.unknown]:
+            yield f"what the brokers have for {', '.join(unknown)}, which only a run asks"
+
+    def _of_tables(self) -> Iterator[str]:
+        """What is to be done besides reading."""
+        if described := [table.table for table in self.tables if table.described is not None]:
+            yield f"comments or properties of {', '.join(described)}"
+        if behind := [table.table for table in self.tables if table.follows]:
+            yield f"{', '.join(behind)} {_is(len(behind))} behind"
+
+    def _not_yet(self) -> Iterator[str]:
+        """What a run does not take in now."""
         if self.nothing and not self.settling:  # else what is read, now or soon, may well be what they wait for
-            parts += [f"{t.table} waits: {t.progress.why}" for t in self.tables if t.progress.kind == "blocked"]
+            for table in self.tables:
+                if table.progress.kind == "blocked":
+                    yield f"{table.table} waits: {table.progress.why}"
         if self.settling:
-            parts.append(f"{files_(self.settling)} still settling")
+            yield f"{files_(self.settling)} still settling"
+        if lost := [table.table for table in self.tables if table.problem is not None]:
+            yield f"what there is for {', '.join(lost)} is not known"
+
+    def _passed_over(self) -> list[str]:
+        """Files that are in no table."""
         failed = sum(table.failed for table in self.tables)
-        lost = [table.table for table in self.tables if table.problem is not None]
-        if lost:
-            parts.append(f"what there is for {', '.join(lost)} is not known")
-        text = "waiting: " + "; ".join(parts) if parts else "nothing new: every landed file is in every table"
-        but = [f"{files_(self.changed)} changed after being read"] if self.changed else []
-        but += [f"{files_(failed)} could not be read"] if failed else []
         skipped = sum(table.skipped for table in self.tables)
-        but += [f"{files_(skipped)} skipped that {_were(skipped)} there before the table"] if skipped else []
         refused = sum(table.refused for table in self.tables)
-        but += [f"{refused:,} in landing {_were(refused)} passed over"] if refused else []
-        return f"{text}, but {' and '.join(but)} (see `sluicegate files`)" if but else text
+        counted = [
+            (self.changed, f"{files_(self.changed)} changed after being read"),
+            (failed, f"{files_(failed)} could not be read"),
+            (skipped, f"{files_(skipped)} skipped that {_were(skipped)} there before the table"),
+            (refused, f"{refused:,} in landing {_were(refused)} passed over"),
+        ]
+        return [text for count, text in counted if count]
+
+
+def _is(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 def _were(count: int) -> str:
