@@ -20,7 +20,17 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from scripts.compose_env import KEYS, PORTS, SECRETS, Stop, complete, project, settings, well_formed
+from scripts.compose_env import (
+    KEYS,
+    PORTS,
+    SECRETS,
+    Stop,
+    complete,
+    demand_warm_spark,
+    project,
+    settings,
+    well_formed,
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 RESTARTS = 5  # of a service, which Docker starts again for ever: after so many it does not start
@@ -138,6 +148,7 @@ def up(lake: str | None, s3: bool, warm: bool = False) -> None:
     if added := complete(ROOT, lake, s3, warm):
         print(f"generated into .env: {', '.join(added)}", flush=True)
     said = settings(ROOT)
+    demand_warm_spark(said)
     for folder in (said["SLUICEGATE_LANDING_FOLDER"], said.get("SLUICEGATE_LAKE_VOLUME", "")):
         if os.path.isabs(folder):  # Docker would make it root's
             _own(Path(folder), int(said["SLUICEGATE_UID"]))

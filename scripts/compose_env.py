@@ -140,12 +140,24 @@ def well_formed(said: Mapping[str, str], written: Mapping[str, str]) -> None:
     for name in sorted(KEYS):
         if "$" in said.get(name, "") and not written.get(name, "").startswith("'"):
             raise Stop(f"{name} in .env has a $, by which Compose means a variable: put '…' around the value.")
-    if said.get("SLUICEGATE_MASTER") == SERVER and "warm" not in said.get("COMPOSE_PROFILES", "").split(","):
-        raise Stop("SLUICEGATE_MASTER in .env is the warm server, which nothing starts: `make up WARM=1` does.")
-    if said.get("SLUICEGATE_CONNECT_MASTER") and said.get("SLUICEGATE_MASTER") != SERVER:
-        raise Stop("SLUICEGATE_CONNECT_MASTER in .env is the master of the warm server, to which no job goes: add"
-                   f" SLUICEGATE_MASTER={SERVER} and the profile warm, or rename it to SLUICEGATE_MASTER.")  # fmt: skip
     for name, (form, words) in FORMS.items():
         value = said.get(name, "")
         if not re.fullmatch(form, value, re.ASCII) or (name in PORTS and int(value or 0) > 65535):
             raise Stop(f"{name} in .env must {words}. Correct it; a password that a database has already, there, too.")
+
+
+def demand_warm_spark(said: Mapping[str, str]) -> None:
+    """Demands that the warm Spark is started where jobs go to it, and used where it has settings.
+
+    Args:
+        said: what ``.env`` says, completed.
+
+    Raises:
+        Stop: it is used and not started, or the other way round.
+    """
+    is_used = said.get("SLUICEGATE_MASTER") == SERVER
+    if is_used and "warm" not in said.get("COMPOSE_PROFILES", "").split(","):
+        raise Stop("SLUICEGATE_MASTER in .env is the warm Spark, which nothing starts: `make up WARM=1` does.")
+    if said.get("SLUICEGATE_CONNECT_MASTER") and not is_used:
+        raise Stop("SLUICEGATE_CONNECT_MASTER in .env is the master of the warm Spark, to which no job goes:"
+                   " `make up WARM=1` uses it; or rename it to SLUICEGATE_MASTER, the master of each job.")  # fmt: skip

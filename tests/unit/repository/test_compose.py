@@ -398,9 +398,13 @@ def test_jobs_are_spark_submits_unless_a_warm_spark_is_asked_for(tmp_path: Path)
     now = compose_env.settings(tmp_path)
     assert now == before | {"SLUICEGATE_MASTER": compose_env.SERVER, "COMPOSE_PROFILES": "s3,warm"}
     assert compose_env.complete(tmp_path, None, warm=True) == compose_env.complete(tmp_path, None) == []
-    compose_env.well_formed(now, now)
-    with pytest.raises(compose_env.Stop, match="make up WARM=1"):
-        compose_env.well_formed(now | {"COMPOSE_PROFILES": "s3"}, now)
+    compose_env.demand_warm_spark(before)
+    compose_env.demand_warm_spark(now)
+    of_cluster = {"SLUICEGATE_CONNECT_MASTER": "spark://spark-master:7077"}
+    compose_env.demand_warm_spark(now | of_cluster)
+    for said in (now | {"COMPOSE_PROFILES": "s3"}, before | of_cluster):
+        with pytest.raises(compose_env.Stop, match="make up WARM=1"):
+            compose_env.demand_warm_spark(said)
 
 
 def test_what_env_lacks_is_added_and_the_rest_is_kept(tmp_path: Path) -> None:
