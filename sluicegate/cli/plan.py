@@ -110,7 +110,8 @@ def _planned(
     would = _would(definition, waiting, work, news)
     if would == "do nothing" and work.table in unknown:
         would = f"not known: it follows {unknown[work.table]}"
-    would += "".join(f"; delete the {count:,} rows of the flow {flow}" for flow, count in work.deletes.items())
+    deleted = waiting.deleted.get(work.table, {})
+    would += "".join(f"; delete the {count:,} rows of the flow {flow}" for flow, count in deleted.items())
     reads, how = _described(definition, work.layer, work.table, work.flow.refresh_strategy)
     if work.described is not None:
         would = f"set {work.described}" if would == "do nothing" else f"{would}; set {work.described}"

@@ -99,11 +99,22 @@ def expected_rows(uri: str, since: int, until: int, *, feed: bool) -> ExpectedRo
 
 def rows_at(uri: str, version: int) -> int:
     """Rows that a table has as of a version, by its log's count for each file, or the file's own footer."""
-    table = tables.table_at(uri, version=version)
+    return all_rows(uri, tables.table_at(uri, version=version)).count or 0
+
+
+def all_rows(uri: str, table: DeltaTable) -> ExpectedRows:
+    """All rows that a table has as of its handle's version, counted as in ``rows_at``.
+
+    Args:
+        uri: its address.
+        table: its handle.
+    """
     counts = tables.statistics(table, "path", "num_records")
     known = list(zip(*(column.to_pylist() for column in counts.columns), strict=True))
     uncounted = footers.row_counts(uri, [path for path, rows in known if rows is None])
-    return sum(uncounted[path] if rows is None else rows for path, rows in known) - _deleted(table)
+    rows = sum(uncounted[path] if rows is None else rows for path, rows in known) - _deleted(table)
+    paths = [path for path, _ in known]
+    return ExpectedRows({table.version(): rows}, {table.version(): len(paths)}, paths)
 
 
 def _deleted(table: DeltaTable) -> int:

@@ -27,6 +27,11 @@ class Identity:
     of_flows: bool
 
 
+def why_restored(past: offsets.Lineage) -> str:
+    """Sentence about the last RESTORE of a table."""
+    return f"it was restored in version {past.restores[-1].at}"
+
+
 def why_whole(
     flow: Flow,
     source: DeltaTable,
@@ -38,7 +43,7 @@ def why_whole(
     """Reason for a full refresh of the target; empty when the changes since the offset are enough."""
     name, last = name_of(flow.source), past.ours
     if flow.rebuildable and past.news and last is not None:
-        return f"it was restored in version {past.restores[-1].at}"
+        return why_restored(past)
     if flow.foreign:
         return source_changes.why_whole(flow, source, last, offset)
     if stream_progress.recorded(last) is not None:

@@ -363,9 +363,7 @@ class _Loop:
         """
         if self.flow.foreign:
             return None
-        uri, table = self.flow.source, self._source_at(now.until)
-        paths = [path for (path,) in tables.statistics_rows(table, "path")]
-        return ExpectedRows({now.until: delivery.rows_at(uri, now.until)}, {now.until: len(paths)}, paths)
+        return delivery.all_rows(self.flow.source, self._source_at(now.until))
 
     def _source_at(self, version: int) -> DeltaTable:
         return self.opened.at(self.flow.source, version) or tables.table_at(self.flow.source, version)

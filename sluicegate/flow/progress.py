@@ -107,8 +107,7 @@ def _of_source(
 def _of_ledger(read: Progress, past: offsets.Lineage | None) -> Progress:
     """Progress of bronze over its ledger, whose first version is made without files."""
     if past is not None and past.news:
-        reason = f"it was restored in version {past.restores[-1].at}: what it lacks since is read again"
-        read = replace(read, why=reason)
+        read = replace(read, why=f"{full_refresh.why_restored(past)}: what it lacks since is read again")
     nothing_new = read.until in (0, read.since)
     return replace(read, kind="idle" if nothing_new else "incremental")
 
@@ -157,9 +156,13 @@ def _of_streams(flow: Flow, unread: Progress, past: offsets.Lineage | None, open
     if past is None:
         return replace(read, kind="whole")
     read = replace(read, restores=past.facts())
-    if last is None or recorded is None or read.since < 0:
-        return replace(read, kind="whole", why=_why_unknown(past, last, recorded))
-    if reason := _why_flows_whole(flow, read, past, last):
+    if past.news and last is not None:
+        return replace(read, kind="whole", why=full_refresh.why_restored(past))
+    if last is not None and recorded is None:
+        return replace(read, kind="whole", why="several flows fill it now")
+    if last is None or read.since < 0:
+        return replace(read, kind="whole", why="its log no longer tells what it was made from")
+    if reason := _why_flows_whole(flow, read, last):
         return replace(read, kind="whole", why=reason)
     target = opened[flow.target]
     if reason := full_refresh.why_stored(flow, target):
@@ -195,19 +198,8 @@ def _of_batches(
     )  # fmt: skip
 
 
-def _why_unknown(past: offsets.Lineage, last: log.Commit | None, recorded: Mapping[str, Any] | None) -> str:
-    """Reason for a full refresh of a table whose last commit has no offsets of several flows."""
-    if last is not None and past.news:
-        return f"it was restored in version {past.restores[-1].at}"
-    if last is not None and recorded is None:
-        return "several flows fill it now"
-    return "its log no longer tells what it was made from"
-
-
-def _why_flows_whole(flow: Flow, read: Progress, past: offsets.Lineage, last: log.Commit) -> str:
+def _why_flows_whole(flow: Flow, read: Progress, last: log.Commit) -> str:
     """Reason for a full refresh of a table that several flows fill; empty if what is new is enough."""
-    if past.news:
-        return f"it was restored in version {past.restores[-1].at}"
     if reason := full_refresh.why_inputs(flow, _read_before(flow, read.stamps, last), last):
         return reason
     return full_refresh.why_numbered(flow, last, full_refresh.Identity(of_many=read.of_many, of_flows=True))

@@ -21,6 +21,7 @@ from sluicegate.lake import commit_stats
 from sluicegate.lake import tables as lake_tables
 from sluicegate.lake.layout import Lake
 from sluicegate.landing import former_dialect
+from sluicegate.monitor import removed_flows
 from sluicegate.monitor.outdated import Outdated, outdated
 from sluicegate.monitor.plan import Pending, pending, without_lake
 from sluicegate.sql.tokens import QuerySyntax, parsed
@@ -92,12 +93,14 @@ class Plan(Pending):
         outdated: the tables that have rows of a former definition, by name.
         remarks: what to tell besides of tables that a run would read in another way than before.
         landing: what to tell of landed files that are taken away.
+        deleted: rows that a run deletes, by table and by the name of the flow that made them and is no more.
     """
 
     touched: Mapping[str, Touched] = field(default_factory=dict)
     outdated: Mapping[str, Outdated] = field(default_factory=dict)
     remarks: Sequence[str] = ()
     landing: Sequence[str] = ()
+    deleted: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     @property
     def problems(self) -> dict[str, SluicegateError]:
@@ -124,7 +127,9 @@ def plan(pipeline: Pipeline, settings: Settings, *, partly: bool = False) -> Pla
             waiting = pending(pipeline, settings, opened, partly=partly)
             former = outdated(pipeline, waiting, opened)
             remarks = former_dialect.remarks(pipeline, at, opened)
-            return Plan(waiting.tables, foresee(pipeline, waiting), former, remarks, _of_landing(pipeline))
+            silver = [work for work in waiting.tables if work.layer == "silver"]
+            deleted = {work.table: removed_flows.rows(work.flow, work.progress, opened) for work in silver}
+            return Plan(waiting.tables, foresee(pipeline, waiting), former, remarks, _of_landing(pipeline), deleted)
     except (StoreRefused, StoreUnreachable) as error:
         if not partly:
             raise

@@ -16,7 +16,6 @@ from sluicegate.lake import layout
 from sluicegate.lake.table import Table, Tables, TablesOfPoll
 from sluicegate.lake.table_description import Change, difference
 from sluicegate.landing import glance, on_record
-from sluicegate.monitor import removed_flows
 from sluicegate.storage.store_errors import translated
 
 if TYPE_CHECKING:
@@ -53,7 +52,6 @@ class TableWork:
         behind: whether the status of files that a killed run read is not on record yet.
         versions: versions of a source Delta table that are not taken in yet.
         unknown: whether only a run can find out what waits, as only its JVM can ask Kafka's brokers.
-        deletes: rows that a run deletes, by the name of the flow that made them and that the definition has no more.
         described: what comments and properties a run would change; None if none.
         problem: why it is not known what waits, where this was not to end the plan; None if it is known.
     """
@@ -71,7 +69,6 @@ class TableWork:
     skipped: int = 0
     versions: int = 0
     unknown: bool = False
-    deletes: Mapping[str, int] = field(default_factory=dict)
     described: Change | None = None
     problem: SluicegateError | None = None
 
@@ -277,7 +274,7 @@ def _of_table(pipeline: Pipeline, flow: Flow, at: layout.Lake, opened: Tables) -
     if flow.foreign:
         return TableWork(flow, now, versions=now.until - now.since if now.work else 0)
     if flow.layer != "bronze":
-        return TableWork(flow, now, deletes=removed_flows.rows(flow, now, opened) if flow.layer == "silver" else {})
+        return TableWork(flow, now)
     table = pipeline.bronze[flow.table]
     if table.kafka is not None:
         return TableWork(flow, now, behind=on_record.behind(at, flow.table, opened), unknown=True)

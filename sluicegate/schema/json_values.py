@@ -96,9 +96,8 @@ def fit(text: Landed) -> Expression:
 
     # By way of an array, so that the text is tagged once and not for each leaf.
     leaves = _Leaves(text.options)
-    return F.transform(F.array(tagged(text.raw)), lambda tagged_text: leaves.fit(tagged_text, text.target, text.shape))[
-        0
-    ]
+    fits = F.transform(F.array(tagged(text.raw)), lambda one: leaves.fit(one, text.target, text.shape))
+    return fits[0]
 
 
 def with_fits(frame: DataFrame, texts: Mapping[str, Landed]) -> DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -65,7 +65,7 @@ def landed(column: pa.Array, *, is_gregorian: bool = True) -> Sequence[Any]:
     values = _landed(column)
     if is_gregorian or not any(word in str(column.type) for word in ("date", "timestamp")):
         return values
-    return [_with_sure_times(value) for value in values]
+    return [_with_parts(value, _if_sure) for value in values]
 
 
 def _landed(column: pa.Array) -> Sequence[Any]:
@@ -80,7 +80,7 @@ def _landed(column: pa.Array) -> Sequence[Any]:
         return [None if day is None else Moment(day * 86_400_000_000) for day in days]
     kind = _stored(column.type)
     values = (column if kind == column.type else column.cast(kind)).to_pylist()
-    return [_with_texts(value) for value in values] if "arrow.uuid" in str(kind) else list(values)
+    return [_with_parts(value, _as_text) for value in values] if "arrow.uuid" in str(kind) else list(values)
 
 
 def _stored(kind: pa.DataType) -> pa.DataType:
@@ -98,31 +98,27 @@ def _stored(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def _with_texts(value: Any) -> Any:
-    """A value with texts in the place of identifiers."""
+def _with_parts(value: Any, change: Callable[[Any], Any]) -> Any:
+    """A value with each of its innermost parts changed."""
     match value:
-        case UUID():
-            return str(value)
         case dict():
-            return {name: _with_texts(part) for name, part in value.items()}
+            return {name: _with_parts(part, change) for name, part in value.items()}
         case list():
-            return [_with_texts(part) for part in value]
+            return [_with_parts(part, change) for part in value]
         case tuple():
-            return tuple(map(_with_texts, value))
-    return value
+            return tuple(_with_parts(part, change) for part in value)
+    return change(value)
 
 
-def _with_sure_times(value: Any) -> Any:
-    """A value with ``UNSURE`` in the place of each time of which that is to be said."""
-    match value:
-        case Moment():
-            return value if value >= (microseconds(SURE) or 0) else UNSURE
-        case date():
-            return value if value.year >= SURE.year else UNSURE
-        case dict():
-            return {name: _with_sure_times(part) for name, part in value.items()}
-        case list():
-            return [_with_sure_times(part) for part in value]
-        case tuple():
-            return tuple(map(_with_sure_times, value))
-    return value
+def _as_text(part: Any) -> Any:
+    """An identifier as its text; anything else as it is."""
+    return str(part) if isinstance(part, UUID) else part
+
+
+def _if_sure(part: Any) -> Any:
+    """``UNSURE`` in the place of a time of which that is to be said; anything else as it is."""
+    if isinstance(part, Moment):
+        return part if part >= (microseconds(SURE) or 0) else UNSURE
+    if isinstance(part, date):
+        return part if part.year >= SURE.year else UNSURE
+    return part

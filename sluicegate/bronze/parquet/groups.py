@@ -39,7 +39,9 @@ def _group(nodes: tuple[Node, ...], paths: list[str]) -> Group:
     kinds: dict[str, Stored] = {}
     unreadable: dict[str, str] = {}
     times = Counter(node.name for node in nodes)
-    for node in (node for node in nodes if not fields.is_void(node)):
+    for node in nodes:
+        if fields.is_void(node):
+            continue
         try:
             if times[node.name] > 1:
                 raise Unreadable(f"there are {times[node.name]} columns of this name")

@@ -13,7 +13,7 @@ from sluicegate.errors import SchemaMismatch, UserError
 from sluicegate.flow.selection import Interval, Replay
 from sluicegate.jobs.layer import Job
 from sluicegate.lake import tables
-from sluicegate.monitor import backlog, plan, status
+from sluicegate.monitor import backlog, estimate, plan, status
 from tests.conftest import Workspace
 
 if TYPE_CHECKING:
@@ -138,8 +138,7 @@ def test_the_first_of_two_branches_over_one_table_is_taken_away(spark: SparkSess
     assert sorted(workspace.rows("sales", "id", "amount")) == [(1, 5), (3, -7)]
     # Then one flow is left: the rows of the other table go, which plan says beforehand.
     workspace.edit("pipeline.yaml", " UNION ALL SELECT id, -price FROM STREAM(us)", "")
-    [work] = [one for one in plan.pending(workspace.definition, workspace.settings).tables if one.table == "sales"]
-    assert work.deletes == {"us": 1}
+    assert estimate.plan(workspace.definition, workspace.settings).deleted["sales"] == {"us": 1}
     run(spark, workspace, "silver")
     assert workspace.rows("sales", "id", "amount") == [(1, 5)]
 
