@@ -23,6 +23,7 @@ from sluicegate.flow import delivery, histories, parts, source_changes, source_s
 from sluicegate.flow.batch import Batch, raise_readable
 from sluicegate.flow.definition_changes import refused
 from sluicegate.flow.delivery import Delivery, ExpectedRows
+from sluicegate.flow.first_load import FirstLoad
 from sluicegate.flow.model import AVAILABLE_NOW, Flow, Progress, name_of, query_because
 from sluicegate.flow.progress import progress
 from sluicegate.flow.report import TableReport
@@ -32,21 +33,9 @@ from sluicegate.schema import columns
 from sluicegate.spark import connect, table_reader
 
 if TYPE_CHECKING:
-    from deltalake import DeltaTable
     from pyspark.sql import DataFrame, SparkSession
 
     from sluicegate.flow.selection import Choice
-
-
-# Error conditions for a source whose history cannot be read: a part of it was cleaned away, or another program changed
-# the table's columns so that Delta reads no changes over that (``source_changes.other_columns`` sees most of these).
-GAP = ("DELTA_LOG_FILE_NOT_FOUND", "DELTA_VERSION_NOT_FOUND", "DELTA_CHANGE_DATA_FILE_NOT_FOUND",
-       "DELTA_MISSING_CHANGE_DATA", "DELTA_CDC_START_VERSION_AFTER_LATEST", "DELTA_TRUNCATED_TRANSACTION_LOG",
-       "DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION", "FAILED_READ_FILE.FILE_NOT_EXIST", delivery.GONE,
-       "DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_DATA_SCHEMA", "DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_SCHEMA_CHANGE",
-       "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE", "DELTA_BLOCK_COLUMN_MAPPING_AND_CDC_OPERATION")  # fmt: skip
-# A file that is listed in a version of a table, and was cleaned away: a query that reads files by their list finds out.
-NO_FILE = "[PATH_NOT_FOUND]"
 
 
 def run(
@@ -179,7 +168,7 @@ class _Loop:
         try:
             self._apply(self._no_rows(now), now)  # several flows find what each of them has to take in
         except Exception as error:
-            if _is_gap(error):
+            if source_stream.is_gap(error):
                 return "the history of a table that it reads is gone"
             raise_readable(error, self.flow)
         return ""
@@ -189,17 +178,6 @@ class _Loop:
         if self.flow.foreign and now.until < self.opened[self.flow.source].version:
             return "a stream of a table of others cannot end before its newest version"
         return self.flow.without_stream(remote=connect.is_remote(self.session))
-
-    def _counted(self, now: Progress) -> ExpectedRows | None:
-        """The changes after the offset by the source's log; None if a part of it is gone, which a stream finds out."""
-        if self.flow.foreign:
-            return None
-        try:
-            return delivery.expected_rows(self.flow.source, now.since, now.until, feed=True)
-        except RuntimeError:
-            return None
-        except Exception as error:
-            raise_readable(error, self.flow)
 
     def stream_changes(self, now: Progress) -> str:
         """Runs an availableNow stream over the changes after the offset; its one batch is applied.
@@ -212,7 +190,7 @@ class _Loop:
         Returns:
             why these changes cannot be had, so that a full refresh is due; empty if they were applied.
         """
-        counted = self._counted(now)
+        counted = source_stream.counted_changes(self.flow, now)
         part = now.until < self.opened[self.flow.source].version
         most_files = sum(counted.files.values()) if part and counted is not None else None
         stream = source_stream.changes(self.session, self.flow, now.since, most_files or None)
@@ -231,7 +209,7 @@ class _Loop:
         try:
             applied = source_stream.take_first_batch(stream, self.flow, take, stops=most_files is not None)
         except Exception as error:
-            if _is_gap(error) and self.flow.rebuildable:
+            if source_stream.is_gap(error) and self.flow.rebuildable:
                 return "the source's history is gone"
             if self.flow.foreign and any(sign in str(error) for sign in source_changes.REWRITTEN):
                 # The snapshot is of before that; what it changed is the next run's.
@@ -267,7 +245,7 @@ class _Loop:
                 rows = self._of_feed(table_reader.changes(self.session, source, now.since + 1, now.until), now)
             self._apply(rows, now, expected)
         except Exception as error:
-            if _is_gap(error) and self.flow.rebuildable:
+            if source_stream.is_gap(error) and self.flow.rebuildable:
                 return "the source's history is gone"
             raise_readable(error, self.flow)
         return ""
@@ -290,83 +268,18 @@ class _Loop:
     def rebuild(self, now: Progress, *, of_part: bool = False) -> bool:
         """Makes a full refresh of the target from the source as of ``until``; False if that of a part cannot be had."""
         try:
-            if why := self._no_stream(now) or self.stream_all(now):
+            if why := self._no_stream(now) or self._first_load.stream(now):
                 self.report.trigger = query_because(why)
                 self._apply(self._no_rows(now) if self.flow.streams else self._as_of_end(now), now)
         except Exception as error:
-            if of_part and (_is_gap(error) or NO_FILE in str(error)):
+            if of_part and (source_stream.is_gap(error) or source_stream.is_file_gone(error)):
                 return False
             raise_readable(error, self.flow)
         return True
 
-    def stream_all(self, now: Progress) -> str:
-        """Runs an availableNow stream over all rows of the source, as of ``until``; its one batch is applied.
-
-        Returns:
-            why there is no such stream, so that a query is to read them; empty if they were applied.
-        """
-        if not self._same_rows(now.until, self.opened[self.flow.source].version):
-            return self._stream_first_part(now)
-
-        def take(rows: DataFrame, checkpoint: Path) -> bool:
-            end = source_stream.end_of_all_rows(checkpoint)
-            if end is None or not self._same_rows(now.until, end):
-                return False
-            self.report.trigger = AVAILABLE_NOW
-            self._apply(rows, now, self._all_rows(now))
-            return True
-
-        stream = source_stream.all_rows(self.session, self.flow)
-        try:
-            whole = source_stream.take_first_batch(stream, self.flow, take)
-        except Exception as error:
-            if not any(sign in str(error) for sign in source_changes.REWRITTEN):
-                raise
-            return "Delta has no stream of it: its rows or columns were changed"
-        if whole is None:
-            self.report.trigger = AVAILABLE_NOW
-            self._apply(self._as_of_end(now), now)
-        return "its source was changed while the stream was started" if whole is False else ""
-
-    def _same_rows(self, version: int, later: int) -> bool:
-        return version == later or source_changes.same_rows(self.flow.source, version, later)
-
-    def _stream_first_part(self, now: Progress) -> str:
-        """As ``stream_all``, where more is there: by the change feed, if rows were only added up to ``until``."""
-        source, from_nothing = self.flow.source, replace(now, since=-1)
-        counted = self._counted(from_nothing)
-        if counted is None or source_changes.revised(name_of(source), self._source_at(now.until), -1):
-            return "its source has later versions, and its history up to this one has more than added rows"
-        stream = source_stream.changes(self.session, self.flow, -1, sum(counted.files.values()) or None)
-
-        def take(rows: DataFrame, checkpoint: Path) -> bool:
-            expected, _ = source_stream.demand_all(checkpoint, self.flow, from_nothing, counted)
-            self.report.trigger = AVAILABLE_NOW
-            ours = rows.where(f"_change_type = 'insert' AND _commit_version <= {now.until}")
-            self._apply(ours.drop(*columns.CHANGE_COLUMNS), now, expected)
-            return True
-
-        try:
-            taken = source_stream.take_first_batch(stream, self.flow, take, stops=True)
-        except Exception as error:
-            # What was compacted can be gone from the history, and be there as of the part's end.
-            gone = (*GAP, NO_FILE, *source_changes.REWRITTEN)
-            if not any(sign in str(error) for sign in gone):
-                raise
-            return "files of its source's history are gone"
-        return "" if taken else "its source has no rows up to this version"
-
-    def _all_rows(self, now: Progress) -> ExpectedRows | None:
-        """The rows that the source has as of the batch's end, by its log; None of a table of others.
-
-        Row counts of other programs' commits may be wrong, and are not in every commit.
-        """
-        if self.flow.foreign:
-            return None
-        return delivery.all_rows(self.flow.source, self._source_at(now.until))
-
-    def _source_at(self, version: int) -> DeltaTable:
-        return self.opened.at(self.flow.source, version) or tables.table_at(self.flow.source, version)
+    @property
+    def _first_load(self) -> FirstLoad:
+        return FirstLoad(self.session, self.flow, self.opened, self.report, self._apply)
 
     def _as_of_end(self, now: Progress) -> DataFrame:
         """All rows of the source as of the batch's end."""
@@ -391,8 +304,3 @@ class _Loop:
     @property
     def _facts(self) -> Mapping[str, Any]:
         return {**self.facts, "trigger": self.report.trigger} if self.report.trigger else self.facts
-
-
-def _is_gap(error: Exception) -> bool:
-    """Whether an error is of a source whose history is gone in part."""
-    return any(sign in str(error) for sign in GAP)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sluicegate.flow import delivery, source_changes
+from sluicegate.flow.batch import raise_readable
 from sluicegate.flow.delivery import ExpectedRows, truncated
 from sluicegate.flow.foreach_batch import run_available
 from sluicegate.flow.model import Flow, Progress
@@ -20,6 +21,16 @@ from sluicegate.flow.stream_checkpoint import covered
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+# Error conditions for a source whose history cannot be read: a part of it was cleaned away, or another program changed
+# the table's columns so that Delta reads no changes over that (``source_changes.other_columns`` sees most of these).
+GAP = ("DELTA_LOG_FILE_NOT_FOUND", "DELTA_VERSION_NOT_FOUND", "DELTA_CHANGE_DATA_FILE_NOT_FOUND",
+       "DELTA_MISSING_CHANGE_DATA", "DELTA_CDC_START_VERSION_AFTER_LATEST", "DELTA_TRUNCATED_TRANSACTION_LOG",
+       "DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION", "FAILED_READ_FILE.FILE_NOT_EXIST", delivery.GONE,
+       "DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_DATA_SCHEMA", "DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_SCHEMA_CHANGE",
+       "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE", "DELTA_BLOCK_COLUMN_MAPPING_AND_CDC_OPERATION")  # fmt: skip
+# A file that is listed in a version of a table, and was cleaned away: a query that reads files by their list finds out.
+NO_FILE = "[PATH_NOT_FOUND]"
 
 
 def changes(session: SparkSession, flow: Flow, since: int, most_files: int | None = None) -> DataFrame:
@@ -73,6 +84,28 @@ def take_first_batch(
         enough = (Path(scratch) / "commits" / "0").exists if stops else None
         run_available(writer, on_batch, f"file://{scratch}", private=flow.private, enough=enough)
     return taken[0] if taken else None
+
+
+def counted_changes(flow: Flow, now: Progress) -> ExpectedRows | None:
+    """Counts the changes after the offset by the source's log; None if a part of it is gone, or a table of others."""
+    if flow.foreign:
+        return None
+    try:
+        return delivery.expected_rows(flow.source, now.since, now.until, feed=True)
+    except RuntimeError:
+        return None
+    except Exception as error:
+        raise_readable(error, flow)
+
+
+def is_gap(error: Exception) -> bool:
+    """Whether an error is of a source whose history is gone in part."""
+    return any(sign in str(error) for sign in GAP)
+
+
+def is_file_gone(error: Exception) -> bool:
+    """Whether an error is of a query that reads files by their list, one of which was cleaned away."""
+    return NO_FILE in str(error)
 
 
 def end_of_all_rows(checkpoint: Path) -> int | None:

@@ -30,10 +30,10 @@ from sluicegate.flow import delivery, histories, source_changes, thresholds
 from sluicegate.flow.batch import Batch, raise_readable
 from sluicegate.flow.delivery import Delivery
 from sluicegate.flow.foreach_batch import run_available
-from sluicegate.flow.loop import GAP
 from sluicegate.flow.model import Flow, Progress, name_of
 from sluicegate.flow.progress import progress
 from sluicegate.flow.report import TableReport
+from sluicegate.flow.source_stream import GAP
 from sluicegate.flow.stream_checkpoint import Checkpoint
 from sluicegate.frames import stored_types
 from sluicegate.frames.merge import difference, merged

@@ -167,7 +167,7 @@ def test_history_that_is_gone_is_told_as_such(table: Table, gone: str) -> None:
     (table.log(1) if gone == "_delta_log" else Path(table.uri) / path).unlink()
     with pytest.raises(RuntimeError, match=delivery.GONE):
         delivery.expected_rows(table.uri, 0, 1, feed=True)
-    assert delivery.GONE in flow_loop.GAP
+    assert delivery.GONE in source_stream.GAP
 
 
 def test_many_commits_are_counted_whole(table: Table) -> None:

@@ -209,6 +209,8 @@ CROSSED: dict[str, str] = {
     "test_rows_that_stay_in_columns_that_are_not_COUNTED_are_known_by_their_type_alone",
     "frames.row_bytes.MOST_BYTES": "tests/spark/frames/test_row_bytes.py::"
     "test_rows_of_more_than_MOST_BYTES_are_not_brought_to_the_driver",
+    "flow.first_load.SHORT_HISTORY": "tests/spark/flow/test_first_load.py::"
+    "test_it_follows_the_feed_of_a_SHORT_HISTORY_that_only_added_files",
     "flow.source_changes.FENCE_SECONDS": "tests/unit/flow/test_progress.py::"
     "test_after_FENCE_SECONDS_a_fence_is_a_version_like_any_other",
     "lake.commit_identity.HEAD": "tests/unit/lake/test_commit_identity.py::"
