@@ -11,6 +11,7 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
 import time
 from importlib.util import find_spec
 from pathlib import Path
@@ -560,6 +561,20 @@ def test_the_image_is_built_with_care() -> None:
     sent = {line[1:] for line in ignored if line.startswith("!")}
     copies = [line.split()[1:-1] for line in DOCKERFILE.splitlines() if re.match("COPY (?!--from)", line)]
     assert sent == {part.split("/")[0] for parts in copies for part in parts}
+
+
+def test_set_up_starts_from_what_the_image_copies_before_it(tmp_path: Path) -> None:
+    """Of the package it has a few modules alone, so that a change of another one installs nothing anew."""
+    before, setup, _ = DOCKERFILE.partition("\nRUN python -m scripts.setup")
+    assert setup
+    for line in re.findall("^COPY (?!--from)(.+)$", before, re.MULTILINE):
+        *sources, target = line.split()
+        (tmp_path / target).mkdir(parents=True, exist_ok=True)
+        for source in sources:
+            shutil.copy(ROOT / source, tmp_path / target)
+    command = [sys.executable, "-E", "-S", "-m", "scripts.setup", "--help"]  # with the standard library alone
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(
