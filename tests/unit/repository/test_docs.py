@@ -26,6 +26,7 @@ from sluicegate.definition.bronze import BronzeTable
 from sluicegate.errors import DefinitionError
 from sluicegate.jobs import layer as layer_job
 from sluicegate.lake import mounts
+from sluicegate.lake.layout import LAYERS
 from sluicegate.settings import TARGET, Settings
 from sluicegate.spark import connect, metastore
 from tests.conftest import ROOT
@@ -409,6 +410,23 @@ def test_the_files_that_the_design_names_exist() -> None:
     assert {"flow/loop.py", "definition/", "dags/", "tests/e2e/test_kill.py"} <= files
     missing = [file for file in sorted(files) if not any([*ROOT.glob(file), *(ROOT / "sluicegate").glob(file)])]
     assert missing == []
+
+
+def test_a_script_of_a_layer_leads_to_its_stream_at_once() -> None:
+    """Each function that a script or their page points to is in the file that stands beside it."""
+    for layer in LAYERS:
+        script = (ROOT / "spark_jobs" / f"{layer}.py").read_text()
+        places = re.findall(r"((?:``\w+``(?: and )?)+)(?:, started by)? in\s+``(sluicegate/[\w/]+\.py)``", script)
+        functions = {name: file for names, file in places for name in re.findall(r"\w+", names) if name != "and"}
+        assert functions.keys() >= {"changes", "run_available", "apply"}
+        assert functions["apply"] == f"sluicegate/{layer}/layer.py"
+        for name, file in functions.items():
+            assert f"\ndef {name}(" in (ROOT / file).read_text(), f"{layer}.py: {name} in {file}"
+    page = (ROOT / "spark_jobs" / "README.md").read_text()
+    links = dict(re.findall(r"\[`(\w+)`\]\(\.\./(sluicegate/[\w/]+\.py)\)", page))
+    assert links.keys() == {"changes", "run_available"}
+    for name, file in links.items():
+        assert f"\ndef {name}(" in (ROOT / file).read_text(), f"README.md: {name} in {file}"
 
 
 def test_every_field_of_a_bronze_table_is_compared_with_auto_loader() -> None:
