@@ -25,6 +25,9 @@ KAFKA_LOCK = PACKAGE / "spark" / "jars-kafka.lock"
 CATALOG_LOCK = PACKAGE / "spark" / "jars-catalog.lock"
 
 # Command that fetches the jars and makes the class-data archive.
+# Maven Central, as the value of SLUICEGATE_MAVEN: Python fetches from there, instead of Ivy.
+CENTRAL = "https://repo1.maven.org/maven2"
+
 SET_UP = "sluicegate jars" if HOME == PACKAGE else "make setup"
 SET_UP_S3 = "sluicegate jars --s3" if HOME == PACKAGE else "make setup S3=1"
 SET_UP_KAFKA = "sluicegate jars --kafka" if HOME == PACKAGE else "make setup KAFKA=1"
@@ -172,13 +175,26 @@ def _by_ivy(jars: Sequence[Jar], java: str, spark: Path | None, target: Path) ->
     command = [java, "-XX:TieredStopAtLevel=1", "-jar", str(ivy), "-cache", "cache", "-ivy", "ivy.xml", "-types", "jar",
                "bundle", "-retrieve", "[artifact]-[revision].[ext]"]  # fmt: skip
     done = subprocess.run(command, cwd=target, capture_output=True, text=True, check=False)
+    output = done.stdout + done.stderr
     if lacking := [jar.file for jar in jars if not (target / jar.file).is_file()]:
         raise JavaMissing(
             f"{' and '.join(lacking[:3])} could not be downloaded from Maven Central",
-            cause="Ivy's last words:\n" + "\n".join((done.stdout + done.stderr).strip().splitlines()[-15:]),
-            hint="check the network, or set SLUICEGATE_MAVEN to a Maven repository that can be reached from here"
-            f" (https_proxy and SSL_CERT_FILE are honoured for it), and run `{SET_UP}` again",
+            cause="Ivy's last words:\n" + "\n".join(output.strip().splitlines()[-15:]),
+            hint=_remedy(output),
         )
+
+
+def _remedy(output: str) -> str:
+    """What to do after Ivy has failed, by what it printed: it is Java, and trusts the certificates of Java alone."""
+    if "SSLHandshakeException" in output:
+        return (
+            "Java does not trust the certificate that it was shown, as behind a proxy that opens TLS: run"
+            f" `SLUICEGATE_MAVEN={CENTRAL} {SET_UP}`, which trusts the certificates in SSL_CERT_FILE"
+        )
+    return (
+        "check the network, or set SLUICEGATE_MAVEN to a Maven repository that can be reached from here"
+        f" (https_proxy and SSL_CERT_FILE are honoured for it), and run `{SET_UP}` again"
+    )
 
 
 def _from_mirror(jar: Jar, mirror: str, target: Path) -> None:

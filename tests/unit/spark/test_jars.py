@@ -56,14 +56,40 @@ def test_what_airflow_is_told_of_the_package_is_what_it_asks_for() -> None:
     }
 
 
-def test_artifacts_of_every_packaging_that_is_a_jar_are_fetched(tmp_path: Path) -> None:
-    """Ivy leaves out those of a packaging that is not named, and some of Kafka's are bundles."""
+@pytest.fixture
+def ivy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A java that writes down how Ivy is called, and fails with the words in a file beside it."""
+    monkeypatch.delenv("SLUICEGATE_MAVEN", raising=False)
     (tmp_path / "spark" / "jars").mkdir(parents=True)
     (tmp_path / "spark" / "jars" / "ivy-2.5.jar").touch()
+    (tmp_path / "words").touch()
     java = tmp_path / "java"
-    java.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/arguments\n')
+    java.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/arguments\ncat {tmp_path}/words\n')
     java.chmod(0o755)
+    return java
+
+
+def fetch_by(ivy: Path) -> JavaMissing:
     jar = jars.Jar("org.example:thing:1.0", "thing-1.0.jar", "0" * 64)
-    with pytest.raises(JavaMissing, match=r"thing-1\.0\.jar could not be downloaded"):
-        jars.fetch([jar], tmp_path / "jars", str(java), tmp_path / "spark")
-    assert "-types jar bundle -retrieve" in (tmp_path / "arguments").read_text()
+    with pytest.raises(JavaMissing, match=r"thing-1\.0\.jar could not be downloaded") as error:
+        jars.fetch([jar], ivy.parent / "jars", str(ivy), ivy.parent / "spark")
+    return error.value
+
+
+def test_artifacts_of_every_packaging_that_is_a_jar_are_fetched(ivy: Path) -> None:
+    """Ivy leaves out those of a packaging that is not named, and some of Kafka's are bundles."""
+    fetch_by(ivy)
+    assert "-types jar bundle -retrieve" in (ivy.parent / "arguments").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "names_central"), [("javax.net.ssl.SSLHandshakeException: PKIX", True), ("UnknownHostException", False)]
+)
+def test_where_java_trusts_no_certificate_python_can_fetch_from_maven_central(
+    ivy: Path, words: str, names_central: bool
+) -> None:
+    (ivy.parent / "words").write_text(words)
+    error = fetch_by(ivy)
+    assert words in error.cause
+    assert ("SLUICEGATE_MAVEN=https://repo1.maven.org/maven2 " in error.hint) is names_central
+    assert "SSL_CERT_FILE" in error.hint
