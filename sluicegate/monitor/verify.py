@@ -28,6 +28,9 @@ NO_IDS = pa.schema([("_chunk", pa.int64()), ("_pos", pa.int64())])
 # Records named in a finding; all are counted.
 SHOWN = 10
 
+# What is on record of the rows of each file, and the column that such rows have.
+COUNTED = {"corrupt": "_corrupt_record", "rescued": "_rescued_data"}
+
 
 def findings(pipeline: Pipeline, settings: Settings, limit: int | None = None) -> list[Finding]:
     """Proves by identity that nothing is lost or doubled; returns what does not hold, empty if all does.
@@ -146,17 +149,21 @@ def _each_file(
         known_as: present names of files of a former landing folder.
     """
     reset = f"sluicegate reset {at.pipeline} {name}"
-    rows = tables.dataset(bronze).to_table(["_chunk", "_pos", "source_file"])
+    columns = {column: pc.field(column) for column in ("_chunk", "_pos", "source_file")}
+    columns |= {count: pc.field(column).is_valid().cast(pa.int64()) for count, column in COUNTED.items()}
+    rows = tables.dataset(bronze).to_table(columns)
     identities = rows.group_by(["_chunk", "_pos"]).aggregate([([], "count_all")])
     if identities.num_rows != rows.num_rows:
         what = f"{rows.num_rows - identities.num_rows:,} records have the identity of another"
         yield Finding("wrong", name, what, reset)
+    sums: list[Any] = [([], "count_all"), *((count, "sum") for count in COUNTED)]
     found = {
-        (group["_chunk"], layout.canonical(group["source_file"] or "")): group["count_all"]
-        for group in rows.group_by(["_chunk", "source_file"]).aggregate([([], "count_all")]).to_pylist()
+        (group["_chunk"], layout.canonical(group["source_file"] or "")): group
+        for group in rows.group_by(["_chunk", "source_file"]).aggregate(sums).to_pylist()
     }
     for entry in passed:
-        there, recorded = found.pop((entry["chunk"], entry["path"]), 0), _gave(entry)
+        counts, recorded = found.pop((entry["chunk"], entry["path"]), {}), _gave(entry)
+        there = counts.get("count_all", 0)
         if recorded is None and entry["chunk"] in untold:
             recorded = said.get((entry["chunk"], entry["path"]), there)  # what the next run puts on record
         reload = f"sluicegate reload {at.pipeline} {name} --files {quote(known_as.get(entry['path'], entry['path']))}"
@@ -167,8 +174,19 @@ def _each_file(
             yield Finding("wrong", name, f"{entry['path']} has {has:,} records, and {there:,} are in the table", reload)
         elif recorded != there:
             yield Finding("wrong", name, f"{entry['path']} gave {recorded} rows, and {there} are in the table", reload)
+        elif recorded and entry["chunk"] not in untold:
+            yield from _miscounted(name, entry, counts, reload)
     for _, path in found:
         yield Finding("wrong", name, f"rows of {path} are in the table, but not the file in the ledger", reset)
+
+
+def _miscounted(name: str, entry: Mapping[str, Any], counts: Mapping[str, int], reload: str) -> Iterator[Finding]:
+    """Compares how many rows of a file are on record as corrupt or rescued with those in the table."""
+    for count in COUNTED:
+        there = counts[f"{count}_sum"]
+        if entry[count] != there:
+            what = f"{entry['path']} has {entry[count]:,} {count} rows on record, and {there:,} are in the table"
+            yield Finding("wrong", name, what, reload)
 
 
 def _gave(entry: Mapping[str, Any]) -> int | None:

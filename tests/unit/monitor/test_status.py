@@ -178,6 +178,21 @@ def test_a_file_is_compared_with_what_it_says_itself_to_have(workspace: Workspac
     assert found == ([lost] if records_said == 2 else [])
 
 
+@pytest.mark.parametrize("count", ["corrupt", "rescued"])
+def test_counts_on_record_of_a_file_are_those_of_its_rows(workspace: Workspace, count: str) -> None:
+    path = str(workspace.land("recordings/a.json", "[]"))
+    name = "recordings_bronze"
+    intake.enter(name, workspace.definition.bronze[name], workspace.lake)
+    committed(workspace, name, path)
+    file_status.copy(workspace.lake, name)
+    assert verify.findings(workspace.definition, workspace.settings) == []
+    outcome = DeltaTable(workspace.lake.outcome(name))
+    outcome.update({count: f"{count} + 1"})
+    [miscounted] = verify.findings(workspace.definition, workspace.settings)
+    assert (miscounted.kind, miscounted.table) == ("wrong", name)
+    assert f"{path} has 1 {count} rows on record, and 0" in miscounted.what
+
+
 def test_a_run_that_ended_right_behind_its_commit_has_lost_nothing(workspace: Workspace) -> None:
     """What became of its files comes on record with the next run: nothing is to be read again for that."""
     name = "recordings_bronze"
