@@ -15,7 +15,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
@@ -166,13 +166,17 @@ class Damages:
         self.workspace, self.chance = workspace, chance
         self.tables = [name for name in TABLES if workspace.rows(name)]
 
-    def one(self) -> Damage:
-        """Does one damage."""
-        kinds: list[Callable[[], Damage]] = [
+    @property
+    def kinds(self) -> list[Callable[[], Damage]]:
+        """Kinds of damage, each as often as it is drawn."""
+        return [
             self.value, self.value, self.value, self.row, self.row, self.data_file, self.log_entry, self.checkpoint,
             self.landed, self.ledger,
         ]  # fmt: skip
-        return self.chance.choice(kinds)()
+
+    def one(self) -> Damage:
+        """Does one damage."""
+        return self.chance.choice(self.kinds)()
 
     # --- rows --------------------------------------------------------------------------------------------------------
 
@@ -184,7 +188,7 @@ class Damages:
         column = self.chance.choice([one for one in rows.schema.names if one not in UNTOLD])
         changed = another(rows[column][row].as_py(), rows.schema.field(column).type)
         how = self._replace(name, path, with_value(rows, row, column, changed))
-        return _of_table(name, f"{column} of row {row} of {name} is {changed!r}, {how}")
+        return of_table(name, f"{column} of row {row} of {name} is {changed!r}, {how}")
 
     def row(self, table: str = "") -> Damage:
         """Takes a row away, or doubles it."""
@@ -193,9 +197,9 @@ class Damages:
         row = self.chance.randrange(rows.num_rows)
         if self.chance.random() < 0.5:
             others = without(rows, row)
-            return _of_table(name, f"row {row} of {name} is gone, {self._replace(name, path, others)}")
+            return of_table(name, f"row {row} of {name} is gone, {self._replace(name, path, others)}")
         doubled = pa.concat_tables([rows, rows.slice(row, 1)])
-        return _of_table(name, f"row {row} of {name} is doubled, {self._replace(name, path, doubled)}")
+        return of_table(name, f"row {row} of {name} is doubled, {self._replace(name, path, doubled)}")
 
     def ledger(self) -> Damage:
         """Changes, takes away or doubles an entry of a ledger."""
@@ -227,17 +231,28 @@ class Damages:
     def _replace(self, name: str, path: Path, rows: pa.Table) -> str:
         """Puts rows in the place of a data file's: in the file, or by a commit that another writer makes."""
         if self.chance.random() < 0.5:
-            uri = self.workspace.uri(name)
-            others = [parquet.ParquetFile(file).read() for file in self._data_files(name) if file != path]
-            schema = DeltaTable(uri).schema().to_arrow()
-            parts = [pa.table({one.name: part[one.name] for one in pa.schema(schema)}) for part in (rows, *others)]
-            kinds = parts[0].schema  # a text is of one of two types, by whether its value was changed
-            write_deltalake(uri, pa.concat_tables([part.cast(kinds) for part in parts]), mode="overwrite")
+            replacement = path.with_name(f"part-of-another-writer-{path.name}")
+            parquet.write_table(rows, replacement, coerce_timestamps="us")
+            self._commit(path, replacement, rows.num_rows)
             return "by a commit"
         parquet.write_table(rows, path, coerce_timestamps="us")
         path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
         self._note_size(path)
         return f"in {path}"
+
+    @staticmethod
+    def _commit(former: Path, replacement: Path, row_count: int) -> None:
+        """Commits a data file in the place of another. delta-rs refuses to write to clustered tables."""
+        log = former.parent / "_delta_log"
+        version = max(int(entry.stem) for entry in log.glob("*.json")) + 1
+        about, when = replacement.stat(), round(replacement.stat().st_mtime * 1000)
+        actions = [
+            {"commitInfo": {"timestamp": when, "operation": "WRITE", "operationParameters": {"mode": "Overwrite"}}},
+            {"remove": {"path": quote(former.name), "deletionTimestamp": when, "dataChange": True}},
+            {"add": {"path": replacement.name, "partitionValues": {}, "size": about.st_size, "modificationTime": when,
+                     "dataChange": True, "stats": json.dumps({"numRecords": row_count})}},
+        ]  # fmt: skip
+        (log / f"{version:020d}.json").write_text("\n".join(map(json.dumps, actions)) + "\n")
 
     def _note_size(self, path: Path) -> None:
         """Has the log say of a data file what size it has."""
@@ -312,7 +327,7 @@ class Damages:
         return how
 
 
-def _of_table(name: str, what: str) -> Damage:
+def of_table(name: str, what: str) -> Damage:
     # Of a choice among rows that really are equal nobody can say which was right.
     kinds = {"wrong", "unproved"} if name == "tied" else {"wrong"}
     return Damage(what, _named_for(name), frozenset(kinds))
@@ -375,5 +390,7 @@ def _any(kind: pa.DataType) -> Any:
         return "x"
     if pa.types.is_binary(kind):
         return b"x"
+    if pa.types.is_decimal(kind):
+        return Decimal(1)
     number = pa.scalar(1, pa.int32() if pa.types.is_date32(kind) else pa.int64())
     return number.cast(kind).as_py()
