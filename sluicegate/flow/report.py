@@ -75,7 +75,7 @@ class TableReport:
         empty_files: files that were read and have no record (bronze).
         late: rows, or groups of them, that came too late for the watermark and are not in the table (gold with a mode).
         changed_files: files that changed after they were read, and were not read again (bronze).
-        moved_files: files that were known below a former landing folder, and were not read again (bronze).
+        moved_files: files that were known under a former path, and were not read again (bronze).
         refused: what in the landing folder was passed over, with the reason (bronze).
         rows: rows that the records gave, where one may give many; else None, as each is one (silver).
         no_rows: records that gave no row of these (silver).
@@ -227,8 +227,8 @@ class TableReport:
             )
         if self.moved_files:
             lines.append(
-                f"         the landing folder was moved: {files(self.moved_files)} with names and sizes of files that "
-                f"were read from the former one not read again"
+                f"         moved, with their landing folder or within it: {files(self.moved_files)} with names and "
+                f"sizes of files that were read from a former place not read again"
             )
         if self.refused:
             lines.append(f"         passed over in the landing folder: {len(self.refused):,}")

@@ -60,7 +60,7 @@ class Discovery:
         command: the command that enters them, if a repetition must know what it has already entered.
         refused: paths passed over, and why: unreadable folders (ending in ``/``) and files, and links that lead out of
             the landing folder.
-        moved: entries for files already in the ledger below a former landing folder; they are not read.
+        moved: entries for files already in the ledger under a former path; they are not read.
         folders: the current and former landing folders, newest first; empty if none was listed.
         copied: more files to enter, which are read with reader options of their own.
         remarks: sentences for the report of the run.
@@ -201,6 +201,8 @@ def discover(
         changed = _among(unknown, [*_without(changed, moved)["path"].to_pylist(), *renewed["path"].to_pylist()])
         new, moved = _without(new, renewed), pa.concat_tables([moved, renewed])
     new = _without(new, moved) if moved.num_rows else new
+    within = moved_files.moved_within(at, name, ledger, new, table.partitionColumns, failed)
+    new, moved = _without(new, within), pa.concat_tables([moved, within])
     # A failed file is read again when it has changed, or when the cause may be gone. So is one that changed before it
     # was read: which of the two its ledger batch finds depends on when that is read.
     unread = file_status.unread(at, name, ledger, opened) if changed.num_rows else []

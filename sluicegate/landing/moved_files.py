@@ -1,4 +1,4 @@
-"""Former paths of files whose landing folder was moved.
+"""Former paths of files that were moved: with their landing folder, or from one folder within it to another.
 
 A file of the new folder is the former one only if that is gone from where it was, or if both have the same content: two
 exports of one job, of two regions say, may agree in name, size and time.
@@ -6,6 +6,7 @@ exports of one job, of two regions say, may agree in name, size and time.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from itertools import takewhile
@@ -26,7 +27,7 @@ from sluicegate.storage.listings import FILES
 if TYPE_CHECKING:
     from sluicegate.landing.folders import Home
 
-# Action of an entry whose file the ledger has below a former landing folder, with that size and time; its rows stay.
+# Action of an entry whose file the ledger has under a former path, with that size and time; its rows stay.
 MOVED = "moved"
 
 Facts = tuple[int, datetime]
@@ -36,7 +37,7 @@ ENTERED = pa.schema([*FILES, pa.field("action", pa.string(), nullable=False)])
 
 
 def aliases(ledger: DeltaTable | pa.Table, paths: Collection[str]) -> dict[str, str]:
-    """Former path, which their rows may have, of files that were moved with their landing folder.
+    """Former path, which their rows may have, of files that were moved.
 
     Args:
         ledger: the ledger, or all of its entries.
@@ -48,8 +49,25 @@ def aliases(ledger: DeltaTable | pa.Table, paths: Collection[str]) -> dict[str, 
 
 
 def former_paths(ledger: DeltaTable | pa.Table) -> set[str]:
-    """Former paths of all files that were ever moved with their landing folder."""
+    """Former paths of all files that were ever moved."""
     return {former for _, former in _former(ledger, pc.scalar(True))}
+
+
+def superseded(ledger: DeltaTable | pa.Table, landed: Collection[str]) -> set[str]:
+    """Paths of moved files that are not in landing, but for the last one of each file that is nowhere in it.
+
+    Args:
+        ledger: the ledger, or all of its entries.
+        landed: paths of the files in landing.
+    """
+    moves: dict[str, list[str]] = {}
+    for path, former in _former(ledger, pc.scalar(True)):
+        moves.setdefault(former, [former]).append(path)
+    left: set[str] = set()
+    for paths in moves.values():
+        gone = [path for path in paths if path not in landed]
+        left.update(gone if len(gone) < len(paths) else gone[:-1])
+    return left
 
 
 def _former(ledger: DeltaTable | pa.Table, where: pc.Expression) -> Iterator[tuple[str, str]]:
@@ -129,15 +147,11 @@ def _known_at(
     candidates = pa.array(paths.filter(alike).to_pylist(), pa.string())
     if not len(candidates):
         return ENTERED.empty_table()
-    statuses = file_status.read(at, name, ["path", "rows"], pc.field("path").isin(candidates))
-    # A file that failed without giving a row can be read here: nothing would be duplicated.
-    empty = pa.array(sorted({*failed} - {*statuses.filter(pc.field("rows") > 0)["path"].to_pylist()}), pa.string())
-    read = pc.is_in(paths, value_set=statuses["path"].combine_chunks())
-    read = pc.or_(read, pc.is_in(was["action"], value_set=pa.array(["skip", MOVED])))
+    read = _read_before(at, name, was, candidates, failed)
     there = _at_former(candidates.to_pylist(), former)
     # A waiting file is read from the former folder if it is still there, else from here.
-    read = pc.or_(read, pc.is_in(paths, value_set=pa.array([p for p, now in there.items() if now], pa.string())))
-    selected = pc.and_(pc.and_(alike, read), pc.invert(pc.is_in(paths, value_set=empty)))
+    waits = pc.is_in(paths, value_set=pa.array([p for p, now in there.items() if now and p not in failed], pa.string()))
+    selected = pc.and_(alike, pc.or_(read, waits))
     known = was.append_column("now", files["path"]).filter(selected)
     archived = {archive.facts_of(row): row for row in archive.among(at, name, ledger, known).to_pylist()}
     try:
@@ -148,6 +162,101 @@ def _known_at(
     entered = pa.table({"path": files["path"], "size": was["size"], "modification_time": was["modification_time"]})
     action = pc.if_else(pc.equal(was["action"], "skip"), "skip", MOVED)
     return entered.append_column("action", action).filter(selected).cast(ENTERED)
+
+
+def _read_before(
+    at: layout.Lake, name: str, was: pa.Table, candidates: pa.Array, failed: Collection[str]
+) -> pa.ChunkedArray:
+    """Whether each of some former files has been read, or is left out for good.
+
+    A file that failed without giving a row counts as neither: it can be read here, and nothing would be duplicated.
+    """
+    statuses = file_status.read(at, name, ["path", "rows"], pc.field("path").isin(candidates))
+    empty = pa.array(sorted({*failed} - {*statuses.filter(pc.field("rows") > 0)["path"].to_pylist()}), pa.string())
+    read = pc.is_in(was["path"], value_set=statuses["path"].combine_chunks())
+    read = pc.or_(read, pc.is_in(was["action"], value_set=pa.array(["skip", MOVED])))
+    return pc.and_(read, pc.invert(pc.is_in(was["path"], value_set=empty)))
+
+
+def moved_within(
+    at: layout.Lake,
+    name: str,
+    ledger: DeltaTable,
+    files: pa.Table,
+    partitions: Collection[str],
+    failed: Collection[str],
+) -> pa.Table:
+    """Entries for new files that were read from another folder of the landing folder (schema ``ENTERED``).
+
+    It is the same file if one file of the ledger, and no other new one, has its name, size and modification time, and
+    is gone from where it was, though ``cleanSource`` has not taken it. The time has to have a fraction of a second:
+    programs set whole ones, in which exports of several days or regions agree.
+
+    Args:
+        at: the lake.
+        name: the bronze table.
+        ledger: its ledger.
+        files: files that are not in the ledger.
+        partitions: columns whose values are in the paths; a file that moves to other values is another.
+        failed: paths of files that could not be read.
+    """
+    files = files.filter(pc.not_equal(pc.subsecond(files["modification_time"]), 0.0))
+    origins = _origins(ledger, files, partitions)
+    if not origins:
+        return ENTERED.empty_table()
+    files = files.filter(pc.is_in(files["path"], value_set=pa.array(sorted(origins), pa.string())))
+    paths = pa.chunked_array([pa.array([origins[path] for path in files["path"].to_pylist()], pa.string())])
+    last, entry = _newest(ledger, paths)
+    was = pa.table({"path": paths, "action": pc.take(last["action"], entry)})
+    same = [pc.equal(files[fact], pc.take(last[fact], entry)) for fact in ("size", "modification_time")]
+    selected = pc.and_(pc.and_(*same), pc.not_equal(was["action"], "drop"))
+    selected = pc.and_(selected, _read_before(at, name, was, paths.combine_chunks(), failed))
+    taken = archive.among(at, name, ledger, files.set_column(0, "path", paths))["path"]
+    selected = pc.and_(selected, pc.invert(pc.is_in(paths, value_set=taken.combine_chunks())))
+    action = pc.if_else(pc.equal(was["action"], "skip"), "skip", MOVED)
+    return files.append_column("action", action).filter(selected).cast(ENTERED)
+
+
+def _origins(ledger: DeltaTable, files: pa.Table, partitions: Collection[str]) -> dict[str, str]:
+    """The first path of each file in the ledger, if there is one and the file is gone from all places that it had."""
+    if not files.num_rows:
+        return {}
+    times, span = files["modification_time"], pc.min_max(files["modification_time"])
+    alike = (pc.field("modification_time") >= span["min"]) & (pc.field("modification_time") <= span["max"])
+    alike &= pc.field("modification_time").isin(times.unique()) & pc.field("size").isin(files["size"].unique())
+    former: dict[_Named, dict[str, str]] = {}
+    for known in tables.where(tables.dataset(ledger), alike, [*FILES.names, "action"]).to_pylist():
+        former.setdefault(_named(known), {}).setdefault(known["path"], known["action"])
+    arrived = Counter(map(_named, files.to_pylist())) if former else Counter[_Named]()
+    origins = {}
+    for file in files.to_pylist() if former else ():
+        places = former.get(_named(file), {})
+        first = [path for path, action in places.items() if action != MOVED]
+        if len(first) != 1 or arrived[_named(file)] > 1:
+            continue
+        if _values_in(file["path"], partitions) == _values_in(first[0], partitions) and all(map(_is_gone, places)):
+            origins[file["path"]] = first[0]
+    return origins
+
+
+_Named = tuple[str, int, datetime]
+"""Name without folders, size and modification time of a file."""
+
+
+def _named(file: Mapping[str, Any]) -> _Named:
+    return file["path"].rpartition("/")[2], file["size"], file["modification_time"]
+
+
+def _values_in(path: str, partitions: Collection[str]) -> set[str]:
+    """The folders of a path that name the value of a partition column."""
+    return {folder for folder in path.split("/")[:-1] if folder.partition("=")[0] in partitions and "=" in folder}
+
+
+def _is_gone(path: str) -> bool:
+    try:
+        return filesystems.file(path) is None
+    except (OSError, ValueError, ImportError):  # nobody can tell
+        return False
 
 
 def _last_entries(ledger: DeltaTable, former: str, place: Home, files: pa.Table) -> pa.Table:

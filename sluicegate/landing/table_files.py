@@ -82,6 +82,7 @@ class TableFiles:
         # A moved file counts under its current path, also once it was replaced there.
         moved = {path for path, entry in known.ledger.items() if entry["action"] == moved_files.MOVED}
         former = {path for path in (*moved_files.former_paths(ledger), *moved) if not known.is_below(path)}
+        former |= moved_files.superseded(ledger, landed.keys())
         return replace(known, ledger={path: entry for path, entry in known.ledger.items() if path not in former})
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import shutil
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from sluicegate.errors import SchemaMismatch, SourceError
 from sluicegate.lake import layout, tables
 from sluicegate.landing import discovery, file_status, intake
 from sluicegate.monitor import plan, status
+from sluicegate.witness import landed_files
 from tests.conftest import Workspace, beat
 from tests.spark.test_medallion import assert_right
 
@@ -363,6 +365,23 @@ def test_a_landing_folder_that_was_moved_doubles_nothing(spark: SparkSession, wo
     assert verified(workspace)
     assert states(workspace)[-1] == ("d.json", "refused")
     assert "1 in landing was passed over" in plan.pending(workspace.definition, workspace.settings).sentence()
+
+
+def test_a_file_that_moves_within_landing_doubles_nothing(spark: SparkSession, workspace: Workspace) -> None:
+    define(workspace, "format: json, schemaHints: id BIGINT, allowOverwrites: true")
+    path = workspace.land("things/inbox/a.json", '{"id": 1}', age=90)
+    written = (int(path.stat().st_mtime) * 1_000_000 + 250_001) * 1000
+    os.utime(path, ns=(written, written))
+    workspace.run(spark, "bronze")
+    path.parent.rename(workspace.folder / "landing/things/done")
+    assert workspace.run(spark, "bronze")["things"].moved_files == 1
+    assert (ids(workspace), verified(workspace)) == ([1], True)
+    found = list(landed_files.findings(workspace.definition, workspace.settings))
+    assert [(finding.kind, finding.table) for finding in found] == [("proved", "things")]
+    workspace.land("things/done/a.json", '{"id": 9}', age=60)
+    workspace.run(spark, "bronze")
+    assert (ids(workspace), verified(workspace)) == ([9], True)
+    assert states(workspace) == [("a.json", "replaced"), ("a.json", "moved"), ("a.json", "ingested")]
 
 
 def test_a_file_that_was_away_is_read_when_it_is_back(spark: SparkSession, workspace: Workspace) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -420,3 +421,93 @@ def test_a_file_that_became_a_link_out_of_landing_is_not_opened(place: Place, tm
     shutil.move(tmp_path / "sub", place.folder / "sub")
     by_it = [{**entry, "path": f"{tmp_path}/mounted/sub/b.json"} for entry in entries[:1]]
     assert reread_rows.Places(place.at, NAME, str(tmp_path / "mounted")).find(by_it) == {}
+
+
+def land_at(place: Place, name: str, data: str, microseconds: int = 250_001) -> None:
+    """Lands a file whose time has a fraction of a second, as those of files have that were written."""
+    path = place.folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(data)
+    os.utime(path, ns=(0, (1_700_000_100 * 1_000_000 + microseconds) * 1000))
+
+
+def relocated(place: Place, name: str, now: str) -> None:
+    (place.folder / now).parent.mkdir(parents=True, exist_ok=True)
+    shutil.move(place.folder / name, place.folder / now)
+
+
+def taken_in(place: Place) -> None:
+    place.enter()
+    place.take()
+    file_status.copy(place.at, NAME)
+
+
+def test_a_file_that_moves_within_its_landing_folder_is_known(place: Place) -> None:
+    land_at(place, "inbox/c.json", "c")
+    taken_in(place)
+    for now in ("2024/c.json", "2024/05/c.json", "c.json"):
+        [former] = place.folder.rglob("c.json")
+        relocated(place, str(former.relative_to(place.folder)), now)
+        found = place.enter()
+        assert (told(found.new), told(found.moved)) == ([], [("c.json", "moved")])
+        again = place.enter()
+        assert (again.new.num_rows, again.moved.num_rows) == (0, 0)
+        known = moved_files.aliases(place.ledger(), [str(place.folder / now)])
+        assert known == {str(place.folder / now): str(place.folder / "inbox" / "c.json")}
+    found = Reset().discover(NAME, place.table, place.at)
+    assert told(found.new) == [("a.json", "reset"), ("b.json", "reset"), ("c.json", "reset")]
+    relocated(place, "c.json", "inbox/c.json")
+    back = Reset(drop_missing=True).discover(NAME, place.table, place.at)
+    assert told(back.new) == [("a.json", "reset"), ("b.json", "reset"), ("c.json", "reset")]
+    (place.folder / "inbox/c.json").unlink()
+    gone = Reset(drop_missing=True).discover(NAME, place.table, place.at)
+    assert told(gone.new) == [("a.json", "reset"), ("b.json", "reset"), ("c.json", "drop")]
+    land_at(place, "c.json", "changed", 9)
+    assert told(place.enter(allowOverwrites=True).new) == [("c.json", "replace")]
+
+
+@pytest.mark.parametrize(
+    ("microseconds", "change"),
+    [
+        (0, None), (250_001, "content"), (250_001, "time"), (250_001, "copied"), (250_001, "two arrive"),
+        (250_001, "name"), (250_001, "partition"),
+    ],
+)  # fmt: skip
+def test_a_file_that_may_be_another_is_read(place: Place, microseconds: int, change: str | None) -> None:
+    """Whole seconds are set by programs; and no file that is still there has moved."""
+    land_at(place, "region=eu/c.json", "c", microseconds)
+    taken_in(place)
+    other = "region=us/d.json" if change == "name" else "region=us/c.json"
+    if change != "copied":
+        (place.folder / "region=eu/c.json").unlink()
+    data = "longer" if change == "content" else "c"
+    land_at(place, other, data, microseconds + (change == "time"))
+    if change == "two arrive":
+        land_at(place, "region=fr/c.json", data, microseconds)
+    found = place.enter(partitionColumns=["region"] if change == "partition" else [])
+    assert {action for _, action in told(found.new)} == {"read"}
+    assert (found.new.num_rows, found.moved.num_rows) == (2 if change == "two arrive" else 1, 0)
+
+
+def test_what_was_not_read_before_it_moved_is_read(place: Place, tmp_path: Path) -> None:
+    land_at(place, "waits.json", "a")
+    place.enter()
+    relocated(place, "waits.json", "moved/waits.json")
+    assert told(place.enter().new) == [("waits.json", "read")]
+    place.take()
+    land_at(place, "fails.json", "b", 3)
+    place.enter()
+    place.take({"fails.json": ("no JSON", False)})
+    file_status.copy(place.at, NAME)
+    relocated(place, "fails.json", "moved/fails.json")
+    assert told(place.enter().new) == [("fails.json", "read")]
+    place.take()
+    file_status.copy(place.at, NAME)
+    land_at(place, "archived.json", "c", 4)
+    taken_in(place)
+    cleaning = {"cleanSource": "MOVE", "cleanSourceMoveDestination": str(tmp_path / "away")}
+    later = datetime.now(UTC) + timedelta(days=31)
+    clean_source.clean(NAME, place.table.model_copy(update=cleaning), place.at, later)
+    assert not (place.folder / "archived.json").exists()
+    land_at(place, "again/archived.json", "c", 4)
+    assert told(place.enter().new) == [("archived.json", "read")]
