@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from deltalake.table import SUPPORTED_READER_FEATURES
+
 from sluicegate.flow.finding import Finding
-from sluicegate.lake import layout
+from sluicegate.lake import layout, tables
 from sluicegate.lake.damage import damages, files, set_aside
 
 if TYPE_CHECKING:
@@ -20,13 +23,38 @@ NOT_COMPARED = "files and records were not compared, as tables have damaged file
 
 
 def findings(pipeline: Pipeline, settings: Settings) -> list[Finding]:
-    """Names damaged log entries and data files of a pipeline's tables on a local disk; empty if all are whole.
+    """Names damaged log entries and data files of a pipeline's tables on a local disk, and tables that no job can read.
 
-    If there are any, the last finding says that nothing else was looked at.
+    Empty if there are none; else the last finding says that nothing else was looked at.
     """
     at = layout.Lake(settings.lake, pipeline.name)
     found = [finding for table in set_aside.local_tables(at) for finding in _of_table(at, table)]
+    found = found or list(_of_features(pipeline, at))
     return [*found, Finding("unproved", pipeline.name, NOT_COMPARED)] if found else []
+
+
+def _of_features(pipeline: Pipeline, at: layout.Lake) -> Iterator[Finding]:
+    """Tables with features of Delta that hide rows or columns from delta-rs, which jobs and verifications read by."""
+    for name, uri in _read_without_spark(pipeline, at):
+        table = tables.delta_table(uri)
+        if table is None:
+            continue
+        features = sorted(set(table.protocol().reader_features or ()) - SUPPORTED_READER_FEATURES)
+        if features:
+            of = uri.rstrip("/").rpartition("/")[2]
+            what = (
+                f"another program has switched on {', '.join(features)} for {of}, which jobs cannot read: its rows are "
+                f"not what its files have. ALTER TABLE … DROP FEATURE takes it away, or RESTORE to a version before it"
+            )
+            yield Finding("wrong", name, what)
+
+
+def _read_without_spark(pipeline: Pipeline, at: layout.Lake) -> Iterator[tuple[str, str]]:
+    """Address of each table that is read by delta-rs, with the name by which it is told."""
+    for name in pipeline.bronze:
+        yield from ((name, uri) for uri in (at.table("bronze", name), at.ledger(name), at.outcome(name)))
+    for name in (*pipeline.silver, *pipeline.deidentified_tables):
+        yield from ((name, uri) for uri in (at.table("silver", name), at.quarantine(name), at.set_aside(name)))
 
 
 def _of_table(at: layout.Lake, table: Path) -> list[Finding]:

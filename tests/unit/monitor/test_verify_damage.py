@@ -62,3 +62,17 @@ def test_a_source_without_the_version_that_was_read_is_a_finding(pipeline: Works
     damages.entry_of(Path(pipeline.uri("b")), 1).unlink()
     [found] = verify.findings(pipeline.definition, pipeline.settings)
     assert (found.kind, found.table) == ("wrong", "s")
+
+
+@pytest.mark.parametrize(("table", "name"), [("b", "b"), ("s", "s"), ("s_quarantine", "s")])
+def test_a_table_with_deletion_vectors_is_named(pipeline: Workspace, table: str, name: str) -> None:
+    """Another program has switched them on. The verification ended in an error of delta-rs, which named no table."""
+    if table == "s_quarantine":
+        write_deltalake(pipeline.uri(table), DeltaTable(pipeline.uri("s")).to_pyarrow_table())
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7}
+    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+    version = DeltaTable(pipeline.uri(table)).version() + 1
+    damages.entry_of(Path(pipeline.uri(table)), version).write_text(json.dumps({"protocol": protocol | features}))
+    found = verify_damage.findings(pipeline.definition, pipeline.settings)
+    assert [(finding.kind, finding.table) for finding in found] == [("wrong", name), ("unproved", "power")]
+    assert "deletionVectors" in found[0].what
