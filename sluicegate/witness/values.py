@@ -282,9 +282,9 @@ def _all(verdicts: Any) -> Verdict:
 def cell(landed: Any, stored: Any, compared: Comparer, part: bool) -> Verdict:
     """Compare two values of which either may be NULL."""
     if stored is None:
-        return part or is_nothing(landed) or landed == []
+        return part or is_nothing(landed)
     if landed is None:
-        return False
+        return None if compared is _unsaid else False  # a VARIANT has a NULL of its own
     if is_nothing(landed) and isinstance(stored, Mapping):
         return all(value is None for value in stored.values()) or compared(landed, stored, part)
     return compared(landed, stored, part)

@@ -456,6 +456,25 @@ def test_a_day_that_no_month_has_is_no_day_of_the_next_month() -> None:
         assert (found.any, found.unsaid["x"]) == (False, int(not told_apart))
 
 
+@pytest.mark.parametrize("empty", [[], [[]], [None]])
+def test_an_array_that_became_NULL_differs(empty: list[Any]) -> None:
+    """The engine has an empty array in its column, or as text in the rescued data."""
+    column = Columns({"x": pa.list_(pa.list_(pa.int32()))})
+    assert compared(column, {"x": empty}, empty, None, None).any is False
+    assert compared(column, {"x": empty}, None, None, None).any is True
+    rescued = json.dumps({"x": json.dumps(empty), "_file_path": "file:/a.json"})
+    assert compared(column, {"x": empty}, None, rescued, None).any is False
+
+
+def test_of_a_VARIANT_nothing_is_said() -> None:
+    """JSON's null is a value of it, and an absent field is NULL."""
+    column = Columns({"x": pa.null()})
+    for landed, stored in ((None, {"value": b"\0"}), ([], {"value": b"\3\0\0"})):
+        found = compared(column, {"x": landed}, stored, None, None)
+        assert (found.any, found.unsaid["x"]) == (False, 1)
+    assert compared(column, {}, None, None, None).any is False
+
+
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
 @pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be", "utf-8"])
 def test_text_is_read_in_the_byte_order_that_it_has(tmp_path: Path, codec: str, mark: str) -> None:
