@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 # Airflow's limit in characters; PostgreSQL would refuse one more, in the middle of the scheduler's work.
 LONGEST = 1000
 
+# What a table has of it at most: of the names of files that could not be read a few may be as long as a note.
+LONGEST_LINE = 400
+
 # Beginning of our notes. One that begins otherwise was written by a person, and stays.
 BEGINS = "**This run "
 
@@ -137,7 +140,10 @@ def _did(report: RunReport) -> Iterator[str]:
     for table in report.tables:
         if table.state != "idle":
             lines = [table.line(), *replace(table, samples=[]).remarks()]
-            yield "- " + plain("; ".join(" ".join(line.split()) for line in lines))
+            summary = "; ".join(" ".join(line.split()) for line in lines)
+            if len(summary) > LONGEST_LINE:
+                summary = f"{summary[: LONGEST_LINE - 1]}…"
+            yield f"- {plain(summary)}"
 
 
 def _stands(tables: list[dict[str, Any]]) -> Iterator[str]:

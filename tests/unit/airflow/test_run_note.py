@@ -190,3 +190,24 @@ def test_so_many_files_are_SHOWN_and_all_are_counted(beyond: int) -> None:
         heading, *named = TableReport("t", "bronze", **{field: files}).remarks()  # type: ignore[arg-type]
         assert re.findall(r"\d+", heading) == [str(count)]
         assert named == [f"           {path}: {why}" for path, why in files.items()][: min(count, report.SHOWN)]
+
+
+@pytest.mark.parametrize("link", ["", "[x](javascript:alert(1)) "])
+def test_names_of_files_leave_room_for_other_tables_up_to_the_LONGEST_LINE(link: str) -> None:
+    """A file with a long name hid the numbers of all tables."""
+    from sluicegate.airflow.run_note import LONGEST_LINE
+
+    files = {f"/in/{link * 40}{number}{'x' * 255}": "no JSON" for number in range(5)}
+    bronze = RunReport("p", "bronze", [TableReport("b", "bronze", "written", read=7, written=7, failed=files)])
+    found = told(
+        {
+            "check_request": ASKED,
+            "bronze": bronze.as_dict(),
+            "silver": silver(TableReport("s", "silver", "written", read=5)),
+        }
+    )
+    [of_bronze, of_silver] = [line for line in found if line.startswith("- ")]
+    assert of_bronze.startswith("- bronze b 7 read = 7 written")
+    assert len(of_bronze.replace("`", "")) == len("- ") + LONGEST_LINE
+    assert of_bronze.count("`") % 2 == 0
+    assert of_silver.startswith("- silver s 5 read")

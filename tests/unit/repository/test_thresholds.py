@@ -175,6 +175,8 @@ CROSSED: dict[str, str] = {
     "test_a_backfill_has_at_most_MAX_BACKFILL_RUNS",
     "airflow.openlineage.NEWEST": "tests/unit/airflow/test_openlineage.py::"
     "test_a_try_is_told_of_whole_though_it_has_more_commits_than_the_NEWEST",
+    "airflow.run_note.LONGEST_LINE": "tests/unit/airflow/test_run_note.py::"
+    "test_names_of_files_leave_room_for_other_tables_up_to_the_LONGEST_LINE",
     "airflow.run_note.LONGEST": "tests/unit/airflow/test_run_note.py::"
     "test_a_note_is_whole_up_to_the_LONGEST_and_has_whole_lines_beyond",
     "bronze.avro_header.LARGEST": "tests/unit/bronze/test_avro_header.py::"
