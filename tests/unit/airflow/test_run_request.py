@@ -210,6 +210,7 @@ def check(workspace: Workspace, kind: str, form: Any = None, **run: Any) -> Any:
         ("backfill", {"mode": "incremental"}, "the form asks for the mode incremental"),
         ("backfill", {"mode": "full-refresh"}, "the form asks for the mode full-refresh"),
         ("backfill", {"from": "2024-03-01T00:00:00Z"}, "the form asks for an interval of its own"),
+        ("backfill", {"to": "2024-03-02T00:00:00Z"}, "the form asks for an interval of its own"),
         ("backfill", {"tables": ["patients"]}, "no silver table of patients has an event_time"),
         ("manual", {"mode": "interval"}, "an interval has both ends"),
         ("manual", {"from": "2024-03-01T00:00:00Z"}, "an interval has both ends"),

@@ -53,6 +53,8 @@ def test_records_are_discarded_and_taken_back(world: PageWorld) -> None:
     assert status(world) == {"quarantined": 0, "discarded": 6}
     world.run(quarantined=2)
     assert status(world) == {"quarantined": 2, "discarded": 6}  # what comes later waits
+    shown = call(world, "--note", "the rest", "--dry-run")
+    assert shown.output.splitlines() == [f"2 rows of the quarantine of {TABLE} wait", "  valid_heartrate: 2"]
     listed = json.loads(call(world, "--undo", "--dry-run", "--json").stdout)
     assert (listed["records"], listed["written"]) == (6, 0)
     (made,) = listed["discards"]

@@ -1,10 +1,13 @@
-"""The line of a table in a run's output adds up, by records or by rows."""
+"""What a run reports: lines that add up, and the end of a job."""
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from sluicegate.flow.report import RunReport, TableReport
+from sluicegate.errors import UserError
+from sluicegate.flow.report import ERROR, REPORT, ReportLines, RunReport, TableReport
 from sluicegate.jobs import continuous
 
 pytestmark = pytest.mark.unit
@@ -26,3 +29,15 @@ def test_records_and_rows_each_add_up(rows: int | None, no_rows: int, line: str)
     sign = "=" if rows is None else ""
     assert " ".join(f"silver 3 read {sign}".split()) in continuous._part(done)
     assert "2 written + 1 quarantined" in continuous._part(done)
+
+
+def test_a_report_after_an_error_is_the_end_of_the_job() -> None:
+    lines = ReportLines()
+    for error in (UserError("the first table"), UserError("the second table")):
+        assert lines.take(f"{ERROR} {json.dumps(error.as_dict())}")
+    assert isinstance(lines.error, UserError)
+    assert lines.error.message == "the second table"
+    report = RunReport("p", "silver", [])
+    assert lines.take(f"{REPORT} {json.dumps(report.as_dict())}")
+    assert (lines.error, lines.reports(), lines.unread) == (None, [report.as_dict()], 0)
+    assert not lines.take("any other line")

@@ -498,6 +498,28 @@ def test_after_a_kill_a_new_file_of_that_name_is_read_and_the_former_is_not_lost
     assert landed.due() == []
 
 
+@pytest.mark.parametrize("point", ["", "clean.after_announcement"], ids=["before", "while it is cleaned"])
+@pytest.mark.parametrize("mode", ["MOVE", "DELETE"])
+def test_a_file_that_was_written_again_with_as_many_bytes_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, point: str
+) -> None:
+    """Nobody has read what it says now, and only its time tells."""
+    landed = Landed(tmp_path) if mode == "MOVE" else deleted(Landed(tmp_path))
+    landed.take("a.json", "b.json")
+
+    def write_again(here: str = "") -> None:
+        if here == point:
+            landed.place.land("a.json", "A.JSON", seconds=9)
+
+    write_again()
+    monkeypatch.setattr(_faults, "point", write_again)
+    assert landed.clean(datetime.now(UTC) + LATER).removed == 1
+    monkeypatch.undo()
+    assert [(path.name, path.read_text()) for path in landed.place.folder.iterdir()] == [("a.json", "A.JSON")]
+    assert landed.place.states() == [("a.json", "ingested"), ("b.json", "archived")]
+    assert landed.place.enter().changed.num_rows == 1
+
+
 @pytest.mark.parametrize("mode", ["MOVE", "DELETE"])
 def test_what_a_killed_cleaning_took_away_is_told_before_the_next_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str

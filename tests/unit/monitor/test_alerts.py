@@ -189,6 +189,8 @@ def test_files_that_the_ledger_has_wait_as_well(workspace: Workspace) -> None:
     (workspace.folder / "landing" / "patients").mkdir(parents=True, exist_ok=True)
     enter(workspace, "a.json")
     assert found(workspace) == ["fail: backlog of recordings_bronze: 1 waits, and it fails above 0"]
+    workspace.land("recordings/b.json", "[]")
+    assert found(workspace) == ["fail: backlog of recordings_bronze: 2 wait, and it fails above 0"]
 
 
 def test_rows_that_wait(workspace: Workspace) -> None:

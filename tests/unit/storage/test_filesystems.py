@@ -13,7 +13,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ pytestmark = pytest.mark.unit
 
 NAME = "things"
 BUCKET = "landing-zone"
+EAST = timezone(timedelta(hours=2))
 ODD = ("a b.json", "100%.json", "a%20b.json", "1+1.json", "ünïcode 语.json", "d=1/e=a%2Fb/x.json", "q?#&;[x]{y},z.json",
        "a::b.json", "k::v/c.json")  # fmt: skip
 
@@ -187,6 +188,18 @@ def test_odd_names_are_those_that_fsspec_opens(store: Store, at: layout.Lake) ->
         with filesystems.reader(path) as file:
             assert file.read().decode() == path[len(store.folder) + 1 :]
         assert filesystems.file(path) == (len(path[len(store.folder) + 1 :].encode()), changed[path])
+
+
+@pytest.mark.parametrize(
+    "stamp",
+    [datetime(2024, 3, 1), datetime(2024, 3, 1, tzinfo=UTC), datetime(2024, 3, 1, 2, tzinfo=EAST), 1_709_251_200,
+     1_709_251_200.0],
+    ids=["without a zone", "UTC", "another zone", "seconds", "a fraction"],
+)  # fmt: skip
+def test_a_store_s_own_word_for_a_time_is_one_moment(stamp: Any) -> None:
+    """Of a file that is known by its time: in another word for it the file would seem to have changed."""
+    for name in filesystems.CHANGED:
+        assert filesystems.changed(fsspec.filesystem("memory"), "/x", {name: stamp}) == 1_709_251_200_000_000
 
 
 @pytest.mark.parametrize("seconds", [1_700_000_000_000, -99_999_999_999])

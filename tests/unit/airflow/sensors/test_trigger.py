@@ -8,11 +8,12 @@ import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from threading import Lock
+from threading import Event, Lock
 from typing import Any
 
 import pytest
 
+from sluicegate.airflow.sensors import trigger as triggers
 from sluicegate.landing import intake
 from tests.conftest import Workspace
 from tests.support.airflow_runs import context_of
@@ -107,6 +108,28 @@ def test_each_arrival_is_told_of_once(started_by_files: Workspace) -> None:
         [{"recordings_bronze": 1, "patients_bronze": 1}],
         [],
     ]
+
+
+def test_after_an_outage_of_the_store_no_file_is_told_of_again(
+    started_by_files: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrived, outage = triggers.arrived, Event()
+
+    def arrived_unless_out(*of: Any) -> Any:
+        if outage.is_set():
+            raise OSError("the store does not answer")
+        return arrived(*of)
+
+    monkeypatch.setattr(triggers, "arrived", arrived_unless_out)
+    at = started_by_files
+    events = told(
+        at,
+        lambda: at.land("recordings/a.json", "[]"),
+        outage.set,
+        outage.clear,
+        lambda: at.land("recordings/b.json", "[]"),
+    )
+    assert names(events) == [[], [{"recordings_bronze": 1}], [], [], [{"recordings_bronze": 2}]]
 
 
 def test_as_many_other_files_between_two_looks_are_news(started_by_files: Workspace) -> None:
