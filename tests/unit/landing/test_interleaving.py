@@ -294,3 +294,23 @@ def test_a_run_killed_at_any_step_and_the_next(
         if len(passed) < last:
             break
     assert kills == 6  # before and after each of three chunks
+
+
+def test_a_run_whose_chunks_another_one_comes_between_looks_again(
+    places: Callable[..., Callable[[], Place]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a chunk it goes on from its own commit. From the newest one it would enter the other's files once more."""
+    place = places(files=6)()
+    commits: list[str] = []
+
+    def point(name: str) -> None:
+        if name != "ledger.after_commit":
+            return
+        commits.append(name)
+        if len(commits) == 1:
+            intake.enter(NAME, place.table, place.at)  # all that the first chunk has left
+
+    monkeypatch.setattr(_faults, "point", point)
+    intake.enter(NAME, place.table, place.at)
+    assert len(commits) == 3
+    place.assert_right()
