@@ -19,7 +19,7 @@ from sluicegate.flow.delivery import Delivery
 from sluicegate.flow.model import Flow, Progress
 from sluicegate.flow.progress import progress
 from sluicegate.flow.report import TableReport
-from sluicegate.lake import fence, log, metadata_commit, offsets, tables
+from sluicegate.lake import fence, layout, log, metadata_commit, offsets, tables
 from sluicegate.lake.table import Tables
 
 pytestmark = pytest.mark.unit
@@ -108,6 +108,63 @@ def test_rows_that_went_or_were_replaced(tmp_path: Path) -> None:
     history.add(mode="overwrite")
     for about in ({}, {"row_deltas": True}, {"by_record": True}):
         assert history.now(**about).kind == "whole"
+
+
+def test_rows_that_were_replaced_by_a_condition_are_those_of_some_records(tmp_path: Path) -> None:
+    history = made(tmp_path, by_record=True)
+    write_deltalake(history.source, pa.table({"id": [1]}), mode="overwrite", predicate="id = 1")
+    now = history.now()
+    assert (now.kind, now.why, now.revised) == ("incremental", "source was changed by WRITE in version 1", True)
+
+
+def test_a_lookup_that_lost_rows_has_changed_and_one_that_was_compacted_has_not(tmp_path: Path) -> None:
+    """A DELETE of all rows of a file only takes it away."""
+    history = made(tmp_path, inputs={"l": str(tmp_path / "lookup")}, by_record=True)
+    history.add(history.lookup)
+    history.run()
+    DeltaTable(history.lookup).optimize.compact()
+    DeltaTable(history.lookup).alter.set_table_properties({"team": "shop"}, raise_if_not_exists=False)
+    assert (history.now().kind, history.now().why) == ("idle", "")
+    DeltaTable(history.lookup).delete()
+    assert (history.now().kind, history.now().why) == ("whole", "l changed")
+
+
+def test_a_lookup_that_was_put_back_has_changed_in_a_way_that_nobody_knows(tmp_path: Path) -> None:
+    followed: dict[str, Any] = {"by_record": True, "followed": frozenset({"l"})}
+    history = made(tmp_path, inputs={"l": str(tmp_path / "lookup")}, **followed)
+    history.add(history.lookup)
+    assert (history.now().kind, history.now().changed) == ("incremental", {"l": 0})
+    history.run()
+    (Path(history.lookup) / "_delta_log" / f"{1:020}.json").unlink()
+    assert (history.now().kind, history.now().why) == ("whole", "l changed")
+
+
+def test_a_column_that_is_another_one_in_the_files_is_another_column(tmp_path: Path) -> None:
+    """Where columns are mapped, one that was dropped and made again has its former name, and other values."""
+    history = made(tmp_path, row_deltas=True)
+    log_of_source = Path(history.source) / "_delta_log"
+    actions = [json.loads(line) for line in (log_of_source / f"{0:020}.json").read_text().splitlines()]
+    metadata = next(action["metaData"] for action in actions if "metaData" in action)
+    columns = json.loads(metadata["schemaString"])
+    columns["fields"][0]["metadata"] = {"delta.columnMapping.physicalName": "col-1"}
+    later = [{"commitInfo": {"operation": "ADD COLUMNS"}},
+             {"metaData": metadata | {"schemaString": json.dumps(columns)}}]  # fmt: skip
+    (log_of_source / f"{1:020}.json").write_text("\n".join(map(json.dumps, later)))
+    assert (history.now().kind, history.now().why) == (
+        "whole", "the columns of source were changed by ADD COLUMNS in version 1",
+    )  # fmt: skip
+
+
+def test_rows_that_another_rule_refused_are_taken_back_where_nothing_else_is_to_be_done(tmp_path: Path) -> None:
+    history = made(tmp_path)
+    history.way = replace(history.way, layer="gold")
+    history.run()
+    assert history.now().kind == "idle"
+    history.add(layout.rejected(history.target))
+    assert (history.now().kind, history.now().why) == ("incremental", "it is refused no more")
+    assert history.now(rules="other").why == "its rules changed"
+    history.add()
+    assert (history.now().kind, history.now().why) == ("incremental", "")
 
 
 def test_a_joined_table_with_other_columns(tmp_path: Path) -> None:

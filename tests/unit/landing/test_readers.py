@@ -79,6 +79,27 @@ def test_a_file_stays_only_for_tables_that_read_it(landed: Landed, tmp_path: Pat
     assert clean(landed, others).removed == 1
 
 
+def test_a_table_of_one_file_leaves_those_beside_it_to_others(landed: Landed) -> None:
+    single = Second(landed, landed.place.folder / "a.json")
+    assert (clean(landed, single).removed, [*clean(landed, single).unread.values()]) == (1, [1])
+    assert (landed.place.folder / "a.json").exists()
+
+
+def test_files_of_a_folder_that_was_renamed_do_not_stay_for_a_table_that_had_read_them(tmp_path: Path) -> None:
+    """Its ledger has them below the former folder, and knows them again."""
+    landed = Landed(tmp_path)
+    landed.place.land("a.json", "a.json")
+    second = Second(landed, landed.place.folder)
+    second.read()
+    landed.place.folder = landed.place.folder.rename(tmp_path / "renamed")
+    for owner in (landed, landed.place, second):
+        owner.table = owner.table.model_copy(update={"path": str(landed.place.folder)})
+    landed.take()  # which reads them for the first time
+    assert clean(landed, second).unread == {"second.things has read them, too": 1}  # it has not looked since
+    assert intake.enter(NAME, second.table, second.at).moved.num_rows == 1
+    assert (clean(landed, second).removed, clean(landed, second).unread) == (1, {})
+
+
 @pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="there is no second file system")
 def test_rows_of_another_table_are_on_its_disk_before_a_file_is_removed(
     landed: Landed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -246,6 +246,10 @@ def test_which_files_the_definition_lets_in(store: Store, at: layout.Lake) -> No
     assert look(store, at, modifiedAfter=soon).new.num_rows == 0
     assert look(store, at, modifiedBefore=soon).new.num_rows == 3
     assert look(store, at, modifiedBefore=then).new.num_rows == 0
+    found = look(store, at, pathGlobFilter="a.json").new
+    (moment,) = found["modification_time"].to_pylist()
+    for bound in ("modifiedAfter", "modifiedBefore"):  # a file of that very moment is on neither side
+        assert "a.json" not in names(store, look(store, at, **{bound: moment}).new)
 
 
 def test_young_files_settle_and_those_from_another_clock_do_not_wait(store: Store, at: layout.Lake) -> None:
