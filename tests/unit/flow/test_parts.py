@@ -31,8 +31,8 @@ class Source:
         self.uri, self.target, self.beside = (str(folder / name) for name in ("source", "target", "beside"))
         for _ in range(commits):
             write_deltalake(self.uri, ROWS, mode="append")
-        adds = pa.table(DeltaTable(self.uri).get_add_actions(flatten=True))
-        self.size = max(adds["size_bytes"].to_pylist())
+        adds = pa.table(DeltaTable(self.uri).get_add_actions(flatten=True)) if commits else None
+        self.size = 0 if adds is None else max(adds["size_bytes"].to_pylist())
         self.flow = Flow("silver", "target", self.uri, self.target, side_tables=(self.beside,), by_record=True)
 
     def ends(self, most: int | None) -> list[int]:
@@ -82,6 +82,18 @@ def test_commits_without_rows_count_nothing(tmp_path: Path) -> None:
         DeltaTable(source.uri).alter.set_table_properties({"delta.appendOnly": "false"})
     write_deltalake(source.uri, ROWS, mode="append")
     assert source.ends(source.size) == [3, 4]
+
+
+def test_of_a_commit_with_a_change_feed_the_bytes_of_the_feed_count(tmp_path: Path) -> None:
+    """A DELETE of one row writes a whole file again, of which a batch reads nothing."""
+    source = Source(tmp_path, commits=0)
+    rows = pa.table({"id": range(50_000)})
+    write_deltalake(source.uri, rows, configuration={"delta.enableChangeDataFeed": "true"})
+    size = sum(pa.table(DeltaTable(source.uri).get_add_actions(flatten=True))["size_bytes"].to_pylist())
+    for number in (1, 2):
+        DeltaTable(source.uri).delete(f"id = {number}")
+    assert source.ends(size + size // 2) == [2]
+    assert size > 50_000, "far more than the feed of one row"
 
 
 def test_a_full_refresh_of_a_table_that_is_there_is_one_batch(tmp_path: Path) -> None:

@@ -219,3 +219,17 @@ def test_a_lookup_that_comes_with_a_flow_makes_nothing_of_the_others_again(tmp_p
     now = history.now()
     assert (now.kind, now.why) == ("incremental" if followed else "whole", "tags changed")
     assert now.changed == ({"tags": 0} if followed else {})
+
+
+def test_a_column_that_a_flow_is_certain_to_make_is_lacked_by_nobody(tmp_path: Path) -> None:
+    history = made(tmp_path, "a")
+    source = Tables()[history.flow.target]
+    copy = Flow("silver", "copy", history.flow.target, history.uri("copy"), treated=frozenset({"id", "name", "born"}))
+    assert stream_progress.lacking(copy, source, ["ID"]) == (["born", "name"], [])
+    certain: dict[str, Any] = {"b": frozenset({"name", "other"})}
+    assert stream_progress.lacking(replace(copy, makes=certain), source, ["ID"]) == (["born"], [])
+    by_data = certain | {"c": None}
+    assert stream_progress.lacking(replace(copy, makes=by_data), source, ["ID"]) == (["born"], ["c"])
+    # What a flow makes that the table has taken in is there, or it is not made.
+    taken_in: dict[str, Any] = {"a": frozenset({"born"})}
+    assert stream_progress.lacking(replace(copy, makes=taken_in), source, ["id"]) == (["born", "name"], [])

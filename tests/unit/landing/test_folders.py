@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from sluicegate.bronze import reread_rows
 from sluicegate.errors import LandingMissing
 from sluicegate.flow.report import TableReport
 from sluicegate.lake import tables
-from sluicegate.landing import clean_source, discovery, file_status, folders, moved_files
+from sluicegate.landing import clean_source, discovery, file_status, folders, intake, moved_files
 from sluicegate.landing import ledger as landing_ledger
 from sluicegate.landing.reread import Reset
 from sluicegate.monitor import status
@@ -65,6 +66,13 @@ def test_a_folder_that_is_reached_by_a_link_is_the_same(place: Place, tmp_path: 
     assert (tmp_path / "away/sub/b.json").read_text() == "b"
     again = Reset().discover(NAME, place.table, place.at).new  # of b.json, what was moved away
     assert sorted(again["path"].to_pylist()) == [f"{known}/{name}" for name in ("a.json", "c.json", "sub/b.json")]
+
+
+def test_files_that_were_entered_without_a_look_at_the_folder_leave_it_on_record(place: Place) -> None:
+    place.land("c.json", seconds=2)
+    found = replace(discovery.discover(NAME, place.table, place.at), folders=())
+    intake.enter(NAME, place.table, place.at, lambda *_: found)
+    assert folders.recorded_folders(place.ledger()) == (str(place.folder),)
 
 
 def test_a_ledger_of_before_knows_its_folder_by_the_paths(tmp_path: Path) -> None:
