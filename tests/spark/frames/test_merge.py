@@ -1,4 +1,4 @@
-"""Rows without a key: each is in the table as often as it should be."""
+"""By what a table differs from its expected rows, and what it is once these are merged, with and without a key."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from sluicegate.errors import SchemaMismatch
 from sluicegate.frames import small_writes
-from sluicegate.frames.merge import OP, difference, exchange, merge_by, merge_rows
+from sluicegate.frames.merge import OP, difference, exchange, merge_by, merge_rows, merged
 from sluicegate.frames.record_ids import materialize
 from sluicegate.lake import tables
 from sluicegate.spark.session import configured
@@ -45,6 +45,32 @@ def test_rows_are_exchanged_as_often_as_they_should_be_there(spark: SparkSession
     assert _counted(spark.read.format("delta").load(uri).collect()) == _counted([*due, other])
     again = exchange(spark.createDataFrame(due, COLUMNS), spark.read.format("delta").load(uri).where("a < 100"))
     assert again.isEmpty()
+
+
+KEYED = "k INT, n INT, v STRING, _quarantined_at STRING"
+
+
+def test_the_difference_by_keys_and_the_table_that_it_makes(spark: SparkSession) -> None:
+    """NULL is a key like any other, and when a row was written is no part of what it says."""
+    stays, updated, gone = [(1, None, "a", "old"), (None, None, None, "old")], (2, 1, "b", "old"), (3, 1, "c", "old")
+    held = spark.createDataFrame([*stays, updated, gone], KEYED)
+    comes = [(2, 1, None, "now"), (2, None, "d", "now"), (None, 1, "e", "now")]
+    expected = spark.createDataFrame([(k, n, v, "now") for k, n, v, _ in stays] + comes, KEYED)
+    changes = difference(expected, held, ["k", "n"])
+    assert Counter(tuple(row) for row in changes.collect()) == Counter(
+        [(*comes[0], "update"), (*comes[1], "insert"), (*comes[2], "insert"), (3, 1, None, None, "delete")]
+    )
+    after = merged(held, changes, ["k", "n"])
+    assert after.columns == held.columns
+    assert Counter(map(tuple, after.collect())) == Counter([*stays, *comes])
+    assert {row[OP] for row in difference(expected, None, ["k", "n"]).collect()} == {"insert"}
+
+
+def test_a_column_that_the_table_does_not_have_yet_is_NULL_in_its_rows(spark: SparkSession) -> None:
+    held = spark.createDataFrame([(1, "a"), (2, "b")], "k INT, V STRING")
+    expected = spark.createDataFrame([(1, "a", None), (2, "b", 0.5)], "k INT, v STRING, x DOUBLE")
+    changes = difference(expected, held, ["k"])
+    assert [tuple(row) for row in changes.collect()] == [(2, "b", 0.5, "update")]
 
 
 @pytest.mark.more
