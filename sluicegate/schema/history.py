@@ -132,4 +132,4 @@ def _words(before: dict[str, str] | None, now: dict[str, str], landed: dict[str,
     added = [f"{name} {kind} came{of.get(name, '')}" for name, kind in now.items() if name not in before]
     other = [f"{name} {before[name]} is {kind} now" for name, kind in now.items() if before.get(name, kind) != kind]
     gone = [f"{name} went" for name in before if name not in now]
-    return "; ".join([*added, *other, *gone]) or "other order"
+    return "; ".join([*added, *other, *gone])

@@ -173,6 +173,7 @@ def test_files_of_all_folders_with_their_sizes_and_times(store: Store, at: layou
     wanted = {"a.json": 1, "x/y/z/b.json": 2, "x/empty.json": 0}
     assert sizes == {f"{store.folder}/{name}": size for name, size in wanted.items()}
     assert all(before <= changed <= later(2) for changed in found["modification_time"].to_pylist())
+    assert [filesystems.file(f"{store.folder}/{name}") for name in ("x", "x/y", "absent.json")] == [None] * 3
     assert set(found["action"].to_pylist()) == {"read"}
 
 
