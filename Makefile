@@ -66,17 +66,20 @@ test-scale: setup ## what only shows with thousands of files, commits and chunks
 test-compose: setup ## the stack, with real files and services that are killed; needs Docker
 	@$(RUN) -m pytest -m compose --timeout 0 -s $(ARGS)
 
-test-unit: setup ## the tests without Spark: seconds
-	@$(RUN) -m pytest -m unit $(ARGS)
+# The folder that a target's tests are in, unless ARGS names files or folders: only these are imported.
+folder = $(if $(filter tests/%,$(ARGS)),,$(1))
+
+test-unit: setup ## the tests without Spark: two minutes on two cores (ARGS=tests/unit/landing: those of a package, in seconds)
+	@$(RUN) -m pytest $(call folder,tests/unit) $(if $(filter tests/%,$(ARGS)),,$(TWO)) $(ARGS)
 
 test-spark: setup ## the tests of the layers, in Spark
-	@$(RUN) -m pytest -m "spark and not scale" $(ARGS)
+	@$(RUN) -m pytest $(call folder,tests/spark) $(ARGS)
 
 test-connect: setup ## the tests of the layers again, through a Spark Connect server: before a change to what a server does otherwise goes in
-	@SLUICEGATE_TESTS_ON=server $(RUN) -m pytest -m "spark and not more and not release and not chaos and not scale" $(ARGS)
+	@SLUICEGATE_TESTS_ON=server $(RUN) -m pytest $(call folder,tests/spark) -m "not more and not release and not chaos" $(ARGS)
 
 test-e2e: setup ## the tests of whole commands: spark-submit, Airflow, kills
-	@$(RUN) -m pytest -m "e2e and not compose" $(ARGS)
+	@$(RUN) -m pytest $(call folder,tests/e2e) -m "not compose" $(ARGS)
 
 check: setup ## lint, formatting, types, directions of imports, the site's links, and what linters say of the image and of shell scripts
 	@code=0; $(RUN) -m ruff check || code=1; $(RUN) -m ruff format --check || code=1; \

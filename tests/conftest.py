@@ -8,7 +8,7 @@ import os
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from sluicegate.definition import LAYERS, Pipeline, load
 from sluicegate.lake import layout
 from sluicegate.lake import tables as lakes
 from sluicegate.settings import Settings
+from tests.support import tiers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,6 +42,27 @@ def pytest_configure(config: pytest.Config) -> None:
     """Lets the process that reports say at once which test failed."""
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(_AtOnce(config), "failures-at-once")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+    """Refuses tests that no target of make runs, or that several do, before some are left out by their markers."""
+    refuse_misplaced({item.nodeid: frozenset(mark.name for mark in item.iter_markers()) for item in items})
+
+
+def refuse_misplaced(tests: Mapping[str, frozenset[str]]) -> None:
+    """Refuses tests whose markers do not fit their folder or the targets of make.
+
+    Args:
+        tests: markers of each test by its id.
+
+    Raises:
+        UsageError: there is one.
+    """
+    reasons = {test: tiers.misplaced(test.removeprefix("tests/").partition("/")[0], of) for test, of in tests.items()}
+    said = [f"{test}: {reason}" for test, reason in reasons.items() if reason]
+    if said:
+        raise pytest.UsageError("\n".join(said[:20]))
 
 
 class _AtOnce:

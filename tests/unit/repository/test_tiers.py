@@ -1,74 +1,72 @@
-"""The targets of make that run tests: each test is run by one of them, and the first has a test of every promise."""
+"""The targets of make that run tests: each test is run by one of them, and the first has a test of every promise.
+
+Each collection of tests is held to the first (``pytest_collection_modifyitems`` in ``tests/conftest.py``).
+"""
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
-import sys
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, refuse_misplaced
+from tests.support.tiers import SHARES, TIERS, chosen_by, markers_of_tests, misplaced, shares
 
 pytestmark = pytest.mark.unit
 
-MAKEFILE = (ROOT / "Makefile").read_text()
-# Those that share all tests among them; the others run some of these again, by what they need.
-SHARES = ("test", "test-commands", "test-more", "test-release", "test-chaos", "test-scale", "test-compose")
 PROMISE = re.compile(r"^\| (?P<promise>[A-Z][^|]+) \| `[^|]+ \| (?P<tests>`[^|]+) \|$", re.MULTILINE)
 
 
-@pytest.fixture(scope="module")
-def marks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
-    """Markers of every test."""
-    file = tmp_path_factory.mktemp("collected") / "marks.json"
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.support.collected", str(file)], cwd=ROOT, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
-    found: dict[str, list[str]] = json.loads(file.read_text())
-    assert len(found) > 3000
-    return {test: set(names) for test, names in found.items()}
+@pytest.mark.parametrize(
+    ("folder", "markers", "reason"),
+    [
+        ("unit", "unit", ""),
+        ("unit", "unit parametrize skipif", ""),
+        ("unit", "unit more", "is put off"),
+        ("unit", "unit release", "is put off"),
+        ("unit", "spark", "is marked as unit"),
+        ("unit", "unit spark", "is marked as unit"),
+        ("unit", "", "is marked as unit"),
+        ("spark", "spark", ""),
+        ("spark", "spark more ran", ""),
+        ("spark", "spark more release", ""),
+        ("spark", "spark chaos more", ""),
+        ("spark", "e2e", "is marked as spark"),
+        ("scale", "spark scale", ""),
+        ("e2e", "e2e more", ""),
+        ("e2e", "e2e compose", ""),
+        ("e2e", "e2e chaos compose", "test-chaos and test-compose"),
+        ("support", "unit", "no folder of tests"),
+    ],
+)
+def test_a_test_has_the_marker_of_its_folder_and_is_run_by_one_target(folder: str, markers: str, reason: str) -> None:
+    said = misplaced(folder, frozenset(markers.split()))
+    assert bool(said) == bool(reason)
+    assert reason in said
 
 
-def chosen_by(target: str) -> str:
-    """The expression over markers by which a target chooses its tests."""
-    line = re.search(rf'^{target}: setup.*\n\t@\$\(RUN\) -m pytest -m ("[^"]+"|[a-z]+)', MAKEFILE, re.MULTILINE)
-    assert line is not None, f"{target} runs no tests"
-    return line[1].strip('"')
+def test_no_misplaced_test_is_collected() -> None:
+    refuse_misplaced({"tests/unit/x/test_y.py::test_z": frozenset({"unit"})})
+    with pytest.raises(pytest.UsageError, match=r"tests/unit/x/test_y\.py::test_z: no test without Spark is put off"):
+        refuse_misplaced({"tests/unit/x/test_y.py::test_z": frozenset({"unit", "more"})})
 
 
-def holds(expression: str, names: set[str]) -> bool:
-    known = set(re.findall(r"[a-z0-9]+", expression)) - {"and", "or", "not"}
-    return bool(eval(expression, {"__builtins__": {}}, {name: name in names for name in known}))
+def test_each_target_has_tests() -> None:
+    files = [file for folder in TIERS for file in (ROOT / "tests" / folder).rglob("test_*.py")]
+    markers = [of_test for file in files for of_test in markers_of_tests(file)]
+    assert len(markers) > 2000
+    assert {target for of_test in {*markers} for target in shares(of_test)} == {*SHARES}
 
 
-def shares(names: set[str]) -> list[str]:
-    """The targets that run a test with such markers."""
-    return [target for target in SHARES if holds(chosen_by(target), names)]
-
-
-def test_each_test_is_run_by_one_target(marks: dict[str, set[str]]) -> None:
-    assert {test: found for test, names in marks.items() if len(found := shares(names)) != 1} == {}
-    assert {shares(names)[0] for names in marks.values()} == set(SHARES)
-
-
-def test_no_unit_test_is_put_off(marks: dict[str, set[str]]) -> None:
-    """They take seconds together."""
-    assert [test for test, names in marks.items() if "unit" in names and shares(names) != ["test"]] == []
-
-
-def test_the_first_has_a_test_of_every_promise(marks: dict[str, set[str]]) -> None:
+def test_the_first_has_a_test_of_every_promise() -> None:
     """Of those that docs/architecture.md names for it, one that is not about a part alone where there is another."""
     promises = list(PROMISE.finditer((ROOT / "docs" / "architecture.md").read_text()))
     assert len(promises) > 15
-    first = {test.partition("::")[0] for test, names in marks.items() if shares(names) == ["test"]}
     missing = {}
     for line in promises:
         files = [f"tests/{name}" for name in re.findall(r"`([^`]+)`", line["tests"])]
         whole = [file for file in files if "/unit/" not in file] or files
-        if not first & set(whole):
+        if not any(shares(markers) == ["test"] for file in whole for markers in markers_of_tests(ROOT / file)):
             missing[line["promise"]] = files
     assert missing == {}
 
@@ -84,3 +82,4 @@ def test_what_goes_in_has_passed_the_first_two() -> None:
 def test_each_target_says_what_it_holds() -> None:
     contributing = (ROOT / "CONTRIBUTING.md").read_text()
     assert [target for target in SHARES if f"| `make {target}` |" not in contributing] == []
+    assert all(chosen_by(target) for target in SHARES)
