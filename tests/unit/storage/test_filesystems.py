@@ -372,7 +372,8 @@ def test_markers_of_folders_are_no_files(s3: Any, at: layout.Lake) -> None:
     for name in ("sub/", "sub_$folder$"):
         store.put(name, b"")
     store.put("sub/a.json")
-    assert names(store, look(store, at).new) == ["sub/a.json"]
+    store.put("a_$folder$")  # which is not empty
+    assert names(store, look(store, at).new) == ["a_$folder$", "sub/a.json"]
 
 
 def test_a_bucket_that_is_missing(s3: Any, at: layout.Lake) -> None:
