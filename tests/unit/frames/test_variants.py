@@ -46,9 +46,10 @@ def test_the_bytes_are_equal_where_the_values_are(one: Any, other: Any) -> None:
 def test_objects_and_arrays_of_any_size(fields: int) -> None:
     many = {f"field {number}": number for number in range(fields)}
     text = json.dumps({"many": many, "all": [*many.values()]})
-    assert of(text) == of(json.dumps(turned(json.loads(text))))
-    assert of(text) != of(text.replace(f'"field {fields - 1}": {fields - 1}', f'"field {fields - 1}": 0.5'))
-    assert of(text) != of(text.replace(f"{fields - 1}]", "0.5]"))
+    encoded_text = of(text)
+    assert encoded_text == of(json.dumps(turned(json.loads(text))))
+    assert encoded_text != of(text.replace(f'"field {fields - 1}": {fields - 1}', f'"field {fields - 1}": 0.5'))
+    assert encoded_text != of(text.replace(f"{fields - 1}]", "0.5]"))
 
 
 def test_the_type_of_a_number_counts_and_zeros_behind_a_decimal_do_not() -> None:
