@@ -75,6 +75,32 @@ def test_nothing_to_read_and_the_first_run(tmp_path: Path) -> None:
     assert history.now().kind == "idle"
 
 
+def test_a_table_waits_for_those_that_its_rules_read(tmp_path: Path) -> None:
+    history = History(tmp_path, references={"u": str(tmp_path / "u")})
+    history.add()
+    assert (history.now().kind, history.now().why) == ("blocked", "a rule of it reads u, which has no rows yet")
+    history.add(str(tmp_path / "u"))
+    assert history.now().kind == "whole"
+
+
+def test_the_first_version_of_a_ledger_has_no_files_to_read(tmp_path: Path) -> None:
+    history = History(tmp_path, rebuildable=False)
+    history.add()
+    assert (history.now().kind, history.now().until) == ("idle", 0)
+    history.add()
+    assert (history.run().kind, history.now().kind) == ("incremental", "idle")
+
+
+def test_only_a_lookup_that_is_read_as_of_the_run_lets_rules_be_asked_again(tmp_path: Path) -> None:
+    inputs = {name: str(tmp_path / name) for name in ("l", "m")}
+    as_of_run: dict[str, Any] = {"followed": frozenset({"m"}), "as_of_run": frozenset({"l"}), "retries": True}
+    history = made(tmp_path, inputs=inputs, by_record=True, **as_of_run)
+    history.add(inputs["m"])
+    assert (history.now().retry, history.now().changed, history.now().why) == (False, {"m": 0}, "m changed")
+    history.add(inputs["l"])
+    assert (history.now().retry, history.now().changed, history.now().why) == (True, {"m": 0}, "l, m changed")
+
+
 def test_what_came_after_the_mark_is_taken(tmp_path: Path) -> None:
     history = made(tmp_path)
     for _ in range(3):
@@ -300,6 +326,18 @@ def test_properties_that_others_set_are_no_fence(tmp_path: Path) -> None:
     history = made(tmp_path, by_record=True)
     DeltaTable(history.source).alter.set_table_properties({"delta.logRetentionDuration": "interval 60 days"})
     assert (history.now().kind, history.now().until) == ("incremental", 1)
+
+
+def test_rows_that_were_to_leave_a_table_beside_are_looked_for_until_a_run_has_said_that_they_left(
+    tmp_path: Path,
+) -> None:
+    beside = str(tmp_path / "target_quarantine")
+    history = made(tmp_path, by_record=True, side_tables=(beside,))
+    history.add(beside)  # rows of another program: no run has said anything
+    history.run(op="x", leaves=["target_quarantine"])
+    assert history.now().repair
+    history.run(beside, op="x", step="leave", seen=0)  # it began before the commit of the table
+    assert history.now().kind == "idle"
 
 
 def test_a_run_that_was_stopped_in_the_middle_is_made_up_for(tmp_path: Path) -> None:

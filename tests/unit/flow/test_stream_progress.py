@@ -94,6 +94,10 @@ def test_a_new_flow_is_read_whole_and_one_that_is_gone_takes_its_records_along(t
     assert now.replaced == ("b",)
     history.run()
     assert (history.now().kind, history.now().removed) == ("idle", ())
+    history.define("a")
+    now = history.now()
+    assert (now.kind, now.removed, work(now)) == ("incremental", ("c",), {})
+    assert (now.since, now.until) == (1, 2)  # a batch of its own: Delta would skip one with a number that is there
 
 
 def test_a_fence_of_a_source_is_no_version_to_be_read(tmp_path: Path) -> None:

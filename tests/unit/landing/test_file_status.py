@@ -220,6 +220,16 @@ def test_rows_above_a_value_are_all_found_by_whatever_statistics_there_are(tmp_p
     assert tables.above(DeltaTable(parted), "n", 1).to_table()["p"].to_pylist() == ["y"]
 
 
+def test_a_file_that_was_out_of_reach_and_has_changed_is_entered_once(place: Place) -> None:
+    place.land("a.json")
+    place.enter()
+    place.take({"a.json": ("out of reach", True)})
+    file_status.copy(place.at, NAME)
+    place.land("a.json", "longer", seconds=1)
+    entered = place.enter().new.to_pylist()
+    assert [(row["action"], row["size"]) for row in entered] == [("replace", 6)]
+
+
 def test_files_can_be_chosen_by_their_state_and_the_newest(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
