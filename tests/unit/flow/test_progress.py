@@ -141,6 +141,9 @@ def test_rows_that_were_replaced_by_a_condition_are_those_of_some_records(tmp_pa
     write_deltalake(history.source, pa.table({"id": [1]}), mode="overwrite", predicate="id = 1")
     now = history.now()
     assert (now.kind, now.why, now.revised) == ("incremental", "source was changed by WRITE in version 1", True)
+    every = {"operation": "WRITE", "operationParameters": {"mode": "Overwrite", "predicate": "true"}}
+    (Path(history.source) / "_delta_log" / f"{2:020}.json").write_text(json.dumps({"commitInfo": every}))
+    assert (history.now().kind, history.now().why) == ("whole", "source was changed by WRITE in version 2")
 
 
 def test_a_lookup_that_lost_rows_has_changed_and_one_that_was_compacted_has_not(tmp_path: Path) -> None:

@@ -220,6 +220,16 @@ def test_rows_above_a_value_are_all_found_by_whatever_statistics_there_are(tmp_p
     assert tables.above(DeltaTable(parted), "n", 1).to_table()["p"].to_pylist() == ["y"]
 
 
+def test_files_are_read_in_the_order_of_their_times_and_of_one_time_by_their_names(place: Place) -> None:
+    names = [f"{number:02}.json" for number in range(12)]
+    for name in reversed(names):
+        place.land(name, seconds=1)
+    place.land("last.json", seconds=2)
+    place.land("zero.json", seconds=0)
+    entered = [path.rsplit("/", 1)[-1] for path in place.enter().new["path"].to_pylist()]
+    assert entered == ["zero.json", *names, "last.json"]
+
+
 def test_a_file_that_was_out_of_reach_and_has_changed_is_entered_once(place: Place) -> None:
     place.land("a.json")
     place.enter()
