@@ -123,6 +123,16 @@ def test_the_newest_discard_of_a_row_counts(lake: Lake) -> None:
     assert lake.count == 1
 
 
+def test_a_discard_is_listed_once_with_all_rules_that_its_rows_broke(lake: Lake) -> None:
+    lake.put(row(0, "low", "known"), row(1, "low", "known"), row(2, "known"), row(3, "low"))
+    lake.discard("low", id_="one")
+    lake.discard(id_="two")
+    listed = {one.id: (one.rules, one.records, one.by) for one in discards.listed(lake.rows, lake.found)}
+    assert listed == {"one": (("known", "low"), 3, "Ada"), "two": (("known",), 1, "Ada")}
+    lake.put(row(1, "known"))
+    assert {one.id: one.records for one in discards.listed(lake.rows, lake.found)} == {"one": 1, "two": 0}
+
+
 @pytest.mark.parametrize("column", ["rules", "discard"])
 def test_discards_are_taken_back(lake: Lake, column: str) -> None:
     lake.discard("low", id_="one")
