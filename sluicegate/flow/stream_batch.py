@@ -122,7 +122,7 @@ def batch_of(session: SparkSession, made: Batch) -> StreamsBatch:
         made: the batch, whose rows are not taken.
 
     Raises:
-        RuntimeError: the history of a source is gone in the middle; see ``GAP`` in flow/loop.py.
+        RuntimeError: the history of a source is gone in the middle; see ``GAP`` in flow/source_stream.py.
     """
     found = StreamsBatch(**{one.name: getattr(made, one.name) for one in fields(Batch)})
     if made.whole:
