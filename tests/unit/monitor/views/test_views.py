@@ -32,6 +32,7 @@ from sluicegate.monitor.views import (
     find,
     flow_graph,
     landed,
+    ledger_files,
     one_table,
     overview,
     personal,
@@ -328,7 +329,7 @@ def test_a_table_that_reads_a_delta_table_has_versions_in_place_of_files(
     assert every == [(0, "ingested"), (1, "ingested"), (2, "ingested"), (3, "waiting")]
     lake = Source(made.settings, None)
     for most, pages in ((1, 4), (2, 2), (4, 1), (5, 1)):
-        monkeypatch.setattr(landed, "PAGE", most)
+        monkeypatch.setattr(ledger_files, "PAGE", most)
         found: list[tuple[int | None, str]] = []
         before, count = None, 0
         while count == 0 or before is not None:
@@ -498,9 +499,9 @@ def test_files_newest_first_and_a_page_at_a_time(
 
     assert page() == (["0002.json", "0001.json", "0000.json"], None)
     for most, first, older in ((2, ["0002.json", "0001.json"], 2), (3, ["0002.json", "0001.json", "0000.json"], None)):
-        monkeypatch.setattr(landed, "PAGE", most)
+        monkeypatch.setattr(ledger_files, "PAGE", most)
         assert page() == (first, older)
-    monkeypatch.setattr(landed, "PAGE", 1)
+    monkeypatch.setattr(ledger_files, "PAGE", 1)
     assert page() == (["0002.json"], 3)
     assert page(before=3) == (["0001.json"], 2)
     assert page(before=2) == (["0000.json"], None)
@@ -512,7 +513,7 @@ def test_up_to_FEW_entries_all_states_are_counted(
     world: PageWorld, lake: Source, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for few, ingested in ((2, None), (3, 3), (4, 3)):
-        monkeypatch.setattr(landed, "FEW", few)
+        monkeypatch.setattr(ledger_files, "FEW", few)
         view = landed.files_view(Source(lake.settings, None), world.definition, "recordings_bronze")
         assert view.counts["ingested"] == ingested
         assert view.counts["waiting"] == 0
@@ -551,7 +552,7 @@ def test_states_of_a_page_are_those_of_the_whole_ledger(tmp_path: Path, monkeypa
     every = {(row["path"], row["chunk"]): row["state"] for row in file_status.statuses(made.lake, "things").to_pylist()}
     assert every["a", 0] == "ingested"
     assert every["a", 2] == every["c", 1] == every["e", 0] == "replaced"
-    monkeypatch.setattr(landed, "PAGE", 1)
+    monkeypatch.setattr(ledger_files, "PAGE", 1)
     found: dict[tuple[str, int | None], str] = {}
     before: int | None = None
     for _ in range(6):
@@ -561,7 +562,7 @@ def test_states_of_a_page_are_those_of_the_whole_ledger(tmp_path: Path, monkeypa
     assert before is None
     assert found == every
     for few, pages in ((1, [[], ["a"]]), (2, [[], ["a"]]), (3, [["a"]])):  # of entries, and no file of the page
-        monkeypatch.setattr(landed, "FEW", few)
+        monkeypatch.setattr(ledger_files, "FEW", few)
         shown: list[list[str]] = []
         before = None
         while not shown or not shown[-1]:

@@ -1,0 +1,233 @@
+"""Files of a ledger, newest first and a page at a time: of a million entries a page reads its own ledger batches.
+
+Where ``landing.file_status.statuses`` reads the whole ledger, this reads the entries of a page, the statuses of their
+batches, and the later entries of the same files, by which their rows were replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+from sluicegate.lake import layout, tables
+from sluicegate.landing import archive, file_status
+from sluicegate.monitor import status
+from sluicegate.monitor.views.source import Answer, Source
+
+if TYPE_CHECKING:
+    from sluicegate.definition import BronzeTable
+
+PAGE = 100
+"""Files of a page, at least: the ledger batch of the last of them is there as a whole."""
+
+FEW = 20_000
+"""Entries of a ledger up to which the states of all are counted, and about which a page reads at most."""
+
+LANDED = ("waiting", "settling", "changed", "refused")
+"""States of files that are in landing and not in the ledger."""
+
+
+FAILED = pc.field("error").is_valid()
+
+
+@dataclass(frozen=True)
+class File:
+    """A file.
+
+    Attributes:
+        path: its path.
+        state: see ``monitor.status.STATES``.
+        size: its size in bytes.
+        modified: its modification time (UTC).
+        batch: its ledger batch; None for a file that is not in the ledger.
+        discovered: when it was entered into the ledger (UTC).
+        ingested: when bronze committed its rows (UTC).
+        rows: its records.
+        corrupt: those that cannot be parsed.
+        rescued: those with values in ``_rescued_data``.
+        error: why it could not be read.
+        version: version of the bronze table that has its rows.
+    """
+
+    path: str
+    state: str
+    size: int | None = None
+    modified: datetime | None = None
+    batch: int | None = None
+    discovered: datetime | None = None
+    ingested: datetime | None = None
+    rows: int | None = None
+    corrupt: int | None = None
+    rescued: int | None = None
+    error: str = ""
+    version: int | None = None
+
+    @property
+    def lag(self) -> float | None:
+        """Seconds from its landing to its rows in bronze; None if clocks differ so that there are none."""
+        if self.ingested is None or self.modified is None:
+            return None
+        seconds = (self.ingested - self.modified).total_seconds()
+        return seconds if seconds >= 0 else None
+
+
+@dataclass(frozen=True)
+class Page:
+    """Files of the ledger, newest first, and the ledger batch before which there are more."""
+
+    files: tuple[File, ...] = ()
+    older: int | None = None
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be shown: files of a bronze table in one state (empty for all), of ledger batches before one."""
+
+    source: Source
+    lake: layout.Lake
+    name: str
+    table: BronzeTable
+    state: str
+    before: int | None
+
+    @property
+    def ledger(self) -> str:
+        return self.lake.ledger(self.name)
+
+    @property
+    def only_landed(self) -> bool:
+        """Whether the ledger has no files in this state."""
+        return self.state in LANDED and self.state != "waiting"
+
+    def shows(self, file: File) -> bool:
+        return not self.state or file.state == self.state
+
+    def newest(self, files: Iterable[File]) -> tuple[File, ...]:
+        """The first files to be shown, as many as a page has."""
+        return tuple(islice(filter(self.shows, files), PAGE))
+
+
+def page_of(request: Request) -> Answer[Page]:
+    """Files of a page, read once for the versions of the tables that they are in."""
+    source, lake, name = request.source, request.lake, request.name
+    uris = (request.ledger, lake.table("bronze", name), lake.outcome(name), lake.archive(name))
+    versions = tuple(version_of(source.table(uri)) for uri in uris)
+    key = ("files", lake, name, versions, request.state, request.before)
+    if request.state:
+        return source.soon(key, lambda: _of_ledger(request))
+    page = source.once(request.ledger, key, lambda _: _of_ledger(request))
+    return Answer(page or Page())
+
+
+def _of_ledger(request: Request) -> Page:
+    ledger = request.source.table(request.ledger)
+    if ledger is None:
+        return Page()
+    if request.state == "failed":
+        return _failed(request)
+    files: tuple[File, ...] = ()
+    oldest = request.before
+    for first in _windows(ledger, request.before):
+        oldest = first
+        window = _window(request, first)
+        files = tuple(filter(request.shows, reversed(window)))
+        if len(files) >= PAGE or len(window) >= FEW:  # a state that hardly any file has is not sought in all of them
+            break
+    if oldest is None or oldest <= 0 or not _has_before(ledger, oldest):
+        return Page(files)
+    return Page(files, oldest)
+
+
+def _windows(ledger: DeltaTable, before: int | None) -> Iterator[int]:
+    """First ledger batch of ever larger windows that end before a batch, the first of them with some ``PAGE`` files."""
+    sizes = tables.statistics(ledger, "max.chunk", "num_records").to_pylist()
+    newest = max((int(one["max.chunk"]) for one in sizes if one["max.chunk"] is not None), default=0)
+    end = newest + 1 if before is None else min(before, newest + 1)
+    width = max(1, PAGE * (newest + 1) // max(1, sum(one["num_records"] or 0 for one in sizes)))
+    while end > 0:
+        yield max(0, end - width)
+        if width >= end:
+            return
+        width *= 4
+
+
+def _has_before(ledger: DeltaTable, batch: int) -> bool:
+    """Whether the ledger may have batches before this one; a data file without statistics may have some."""
+    first_batches = tables.statistics(ledger, "min.chunk")["min.chunk"].to_pylist()
+    return any(first is None or first < batch for first in first_batches)
+
+
+def _window(request: Request, first: int) -> list[File]:
+    """Files of ledger batches from one on and before the requested one, in the order of reading."""
+    before = request.before
+    inside = pc.field("chunk") >= first
+    if before is not None:
+        inside = inside & (pc.field("chunk") < before)
+    entries = tables.where(request.source.dataset(request.ledger), inside)
+    if before is not None and entries.num_rows:
+        entries = pa.concat_tables([entries, *_later_entries(request, entries, before)])
+    statuses = file_status.of_entries(request.lake, request.name, entries, first, request.source.opened())
+    if before is not None:
+        statuses = statuses.filter(pc.less(statuses["chunk"], before))
+    if request.table.kafka is not None:
+        statuses = status.with_records(statuses)
+    return [file_of(row) for row in statuses.to_pylist()]
+
+
+def _later_entries(request: Request, entries: pa.Table, before: int) -> list[pa.Table]:
+    """Entries from a ledger batch on of the files that were replaced there, if any of these entries was."""
+    ledger = request.source.dataset(request.ledger)
+    replacing = (pc.field("chunk") >= before) & pc.field("action").isin(["replace", "reset", "drop"])
+    replacements = tables.where(ledger, replacing)["path"]
+    addresses = pa.concat_arrays([entries["path"].combine_chunks(), _archived_at(request, entries)])
+    replaced = replacements.filter(pc.is_in(replacements, value_set=addresses))
+    if not len(replaced):
+        return []
+    return [tables.where(ledger, (pc.field("chunk") >= before) & pc.field("path").isin(replaced.unique().to_pylist()))]
+
+
+def _archived_at(request: Request, entries: pa.Table) -> pa.Array:
+    """Addresses in the archive of some entries, under which they may have been read again."""
+    opened = request.source.opened()
+    ledger, log = opened[request.ledger].delta, opened[request.lake.archive(request.name)].delta
+    if ledger is None or log is None:
+        return pa.array([], pa.string())
+    return archive.among(request.lake, request.name, ledger, entries)["place"].combine_chunks().drop_null()
+
+
+def _failed(request: Request) -> Page:
+    """The newest files that could not be read."""
+    source, lake, name = request.source, request.lake, request.name
+    failures = file_status.read(lake, name, ["path", "chunk"], FAILED, source.opened())
+    if request.before is not None:
+        failures = failures.filter(pc.less(failures["chunk"], request.before))
+    newest = failures.sort_by([("chunk", "descending")]).slice(0, PAGE)
+    if not newest.num_rows:
+        return Page()
+    batches = set(newest["chunk"].to_pylist())
+    oldest = min(batches)
+    # Each file with all that came later of it: what was read whole since is failed no more, but replaced.
+    entries = tables.where(source.dataset(request.ledger), pc.field("path").isin(newest["path"].unique().to_pylist()))
+    statuses = file_status.of_entries(lake, name, entries, oldest, source.opened()).to_pylist()
+    files = [file_of(row) for row in reversed(statuses) if row["state"] == "failed" and row["chunk"] in batches]
+    return Page(tuple(files), oldest if failures.num_rows > PAGE else None)
+
+
+def file_of(row: dict[str, Any]) -> File:
+    return File(
+        row["path"], row["state"], row.get("size"), row.get("modification_time"), row.get("chunk"),
+        row.get("discovered"), row.get("ingested"), row.get("rows"), row.get("corrupt"), row.get("rescued"),
+        row.get("error") or "", row.get("version"),
+    )  # fmt: skip
+
+
+def version_of(table: DeltaTable | None) -> tuple[str, int] | None:
+    """What tells one state of a table from all others; None without a table."""
+    return None if table is None else (tables.table_id(table), table.version())
