@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from sluicegate.monitor.views.flow_graph import Edge, Graph, Node
@@ -68,47 +68,70 @@ class Placed:
 
 def placed(graph: Graph) -> Placed:
     """Places of a graph's nodes and edges."""
-    main = [node for node in graph.nodes if node.kind != "quarantine"]
-    beneath = {node.table: node for node in graph.nodes if node.kind == "quarantine"}
-    column = _columns(main, graph.edges)
+    tables = [node for node in graph.nodes if node.kind != "quarantine"]
+    quarantines = {node.table: node for node in graph.nodes if node.kind == "quarantine"}
+    column = _columns(tables, graph.edges)
     columns: list[list[Node]] = [[] for _ in range(max(column.values(), default=0) + 1)]
-    for node in main:
+    for node in tables:
         columns[column[node.key]].append(node)
     chains = {edge: _chain(edge, column, columns) for edge in graph.edges if edge.kind != "quarantine"}
     _ordered(columns, [pair for chain in chains.values() for pair in pairwise(chain)])
-    boxes: dict[str, Box] = {}
-    for number, nodes in enumerate(columns):
-        y = float(TOP)
-        for node in nodes:
-            x, tall = number * (WIDTH + GAP_X), _HEIGHTS.get(node.kind, LOW)
-            boxes[node.key] = Box(node, x, y, WIDTH, tall)
-            y += tall
-            if node.kind == "silver" and node.table in beneath:
-                of = beneath[node.table]
-                boxes[of.key] = Box(of, x + 18, y + 8, WIDTH - 18, LOW)
-                y += LOW + 8
-            y += GAP_Y
-    height = max((box.y + box.height for box in boxes.values()), default=0.0)
-    boxes = _centred(boxes, columns, beneath, height)
-    curves = [Curve(edge, _path([boxes[key] for key in chain])) for edge, chain in chains.items() if len(chain) > 1]
-    curves += [
-        Curve(edge, _down(boxes, edge)) for edge in graph.edges if edge.kind == "quarantine" and edge.target in boxes
-    ]
-    width = len(columns) * (WIDTH + GAP_X) - GAP_X
-    shown = tuple(box for box in boxes.values() if box.node.kind != _LANE)
-    return Placed(shown, tuple(curves), tuple(_bands(columns)), width, height + 6)
+    stacks = [_stack(nodes, quarantines, number * (WIDTH + GAP_X)) for number, nodes in enumerate(columns)]
+    height = max(map(_end, stacks), default=0.0)
+    boxes = {box.node.key: box for stack in stacks for box in _centred(stack, height)}
+    return Placed(
+        boxes=tuple(box for box in boxes.values() if box.node.kind != _LANE),
+        curves=tuple(_curves(graph.edges, chains, boxes)),
+        bands=tuple(_bands(columns)),
+        width=len(columns) * (WIDTH + GAP_X) - GAP_X,
+        height=height + 6,
+    )
+
+
+def _stack(nodes: Sequence[Node], quarantines: dict[str, Node], x: float) -> list[Box]:
+    """Boxes of a column from the top down, each quarantine beneath its table."""
+    stack: list[Box] = []
+    y = float(TOP)
+    for node in nodes:
+        height = _HEIGHTS.get(node.kind, LOW)
+        stack.append(Box(node, x, y, WIDTH, height))
+        y += height
+        if node.kind == "silver" and node.table in quarantines:
+            stack.append(Box(quarantines[node.table], x + 18, y + 8, WIDTH - 18, LOW))
+            y += LOW + 8
+        y += GAP_Y
+    return stack
+
+
+def _end(stack: Sequence[Box]) -> float:
+    return max((box.y + box.height for box in stack), default=0.0)
+
+
+def _centred(stack: Sequence[Box], height: float) -> list[Box]:
+    """Boxes of a column in the middle of the height."""
+    down = (height - _end(stack)) / 2
+    return [replace(box, y=box.y + down) for box in stack]
+
+
+def _curves(edges: Sequence[Edge], chains: dict[Edge, list[str]], boxes: dict[str, Box]) -> Iterator[Curve]:
+    for edge, chain in chains.items():
+        if len(chain) > 1:
+            yield Curve(edge, _path([boxes[key] for key in chain]))
+    for edge in edges:
+        if edge.kind == "quarantine" and edge.target in boxes:
+            yield Curve(edge, _down(boxes, edge))
 
 
 def _chain(edge: Edge, column: dict[str, int], columns: list[list[Node]]) -> list[str]:
     """Keys of the nodes that an edge leads through: a lane in each column between its ends, where no box is."""
     if edge.source not in column or edge.target not in column:
         return []
-    found = [edge.source]
+    keys = [edge.source]
     for number in range(column[edge.source] + 1, column[edge.target]):
         lane = Node(f"{edge.source} to {edge.target}", _LANE, f"{edge.source} to {edge.target} {number}")
         columns[number].append(lane)
-        found.append(lane.key)
-    return [*found, edge.target]
+        keys.append(lane.key)
+    return [*keys, edge.target]
 
 
 def _columns(nodes: Sequence[Node], edges: Sequence[Edge]) -> dict[str, int]:
@@ -116,36 +139,35 @@ def _columns(nodes: Sequence[Node], edges: Sequence[Edge]) -> dict[str, int]:
     reads: dict[str, list[str]] = {}
     for edge in edges:
         reads.setdefault(edge.target, []).append(edge.source)
-    found: dict[str, int] = {}
+    columns: dict[str, int] = {}
     first = 0
-    for kind in (("landing",), ("bronze",), ("silver",), ("gold",)):
-        of_layer = [
-            node
-            for node in nodes
-            if node.kind in kind or (node.kind == "view" and kind == _of_view(node, nodes, edges))
-        ]
+    for layer in ("landing", "bronze", "silver", "gold"):
+        of_layer = [node for node in nodes if _layer(node, nodes, edges) == layer]
         for _ in of_layer:  # as often as the longest chain can be
             for node in of_layer:
-                before = [found[read] + 1 for read in reads.get(node.key, ()) if read in found]
-                found[node.key] = max([first, *before])
-        first = max([first, *(found[node.key] + 1 for node in of_layer)])
-    return found
+                after_reads = [columns[read] + 1 for read in reads.get(node.key, ()) if read in columns]
+                columns[node.key] = max([first, *after_reads])
+        first = max([first, *(columns[node.key] + 1 for node in of_layer)])
+    return columns
 
 
-def _of_view(view: Node, nodes: Sequence[Node], edges: Sequence[Edge]) -> tuple[str]:
-    """The layer in whose columns a view stands: the first of the tables that read it."""
-    kinds = {node.key: node.kind for node in nodes}
-    seen, open_ = set[str](), [view.key]
-    readers = set[str]()
-    while open_:
-        name = open_.pop()
+def _layer(node: Node, nodes: Sequence[Node], edges: Sequence[Edge]) -> str:
+    """The layer in whose columns a node stands; that of a view is the first of the tables that read it."""
+    if node.kind != "view":
+        return node.kind
+    kinds = {other.key: other.kind for other in nodes}
+    readers, pending = set[str](), [node.key]
+    while pending:
+        source = pending.pop()
         for edge in edges:
-            if edge.source == name and edge.target not in seen:
-                seen.add(edge.target)
-                readers.add(kinds.get(edge.target, ""))
-                if kinds.get(edge.target) == "view":
-                    open_.append(edge.target)
-    return ("silver",) if "silver" in readers else ("gold",)
+            if edge.source != source or edge.target in readers:
+                continue
+            readers.add(edge.target)
+            if kinds.get(edge.target) == "view":
+                pending.append(edge.target)
+    if any(kinds.get(reader) == "silver" for reader in readers):
+        return "silver"
+    return "gold"
 
 
 def _ordered(columns: list[list[Node]], edges: Sequence[tuple[str, str]]) -> None:
@@ -164,21 +186,6 @@ def _ordered(columns: list[list[Node]], edges: Sequence[tuple[str, str]]) -> Non
 
             nodes.sort(key=middle)
             place |= {node.key: (number + 0.5) / len(nodes) for number, node in enumerate(nodes)}
-
-
-def _centred(
-    boxes: dict[str, Box], columns: list[list[Node]], beneath: dict[str, Node], height: float
-) -> dict[str, Box]:
-    """Boxes with each column in the middle of the height."""
-    moved = dict(boxes)
-    for nodes in columns:
-        keys = [node.key for node in nodes]
-        keys += [beneath[node.table].key for node in nodes if node.kind == "silver" and node.table in beneath]
-        end = max((boxes[key].y + boxes[key].height for key in keys), default=height)
-        for key in keys:
-            box = boxes[key]
-            moved[key] = Box(box.node, box.x, box.y + (height - end) / 2, box.width, box.height)
-    return moved
 
 
 def _path(chain: Sequence[Box]) -> str:
@@ -203,14 +210,14 @@ def _down(boxes: dict[str, Box], edge: Edge) -> str:
 
 
 def _bands(columns: list[list[Node]]) -> list[Band]:
-    found: list[Band] = []
+    """The layers, each as wide as its columns; a column without tables belongs to the layer before it."""
+    bands: list[Band] = []
+    name = ""
     for number, nodes in enumerate(columns):
-        kinds = [node.kind for node in nodes if node.kind in _LAYERS]
-        name = _LAYERS[kinds[0]] if kinds else (found[-1].name if found else "")
+        name = next((_LAYERS[node.kind] for node in nodes if node.kind in _LAYERS), name)
         x = number * (WIDTH + GAP_X)
-        if found and found[-1].name == name:
-            last = found.pop()
-            found.append(Band(name, last.x, x + WIDTH - last.x))
+        if bands and bands[-1].name == name:
+            bands[-1] = Band(name, bands[-1].x, x + WIDTH - bands[-1].x)
         else:
-            found.append(Band(name, x, WIDTH))
-    return found
+            bands.append(Band(name, x, WIDTH))
+    return bands
