@@ -6,6 +6,8 @@ import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import IntEnum, auto
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from sluicegate.tools.scaffold.column import _ID, Column
@@ -21,6 +23,7 @@ FEWEST = 10
 
 MOST_CANDIDATES = 3
 """Most candidate keys that are tried on all rows."""
+_KEY_TYPES = ("BIGINT", "STRING", "DATE", "TIMESTAMP", "DECIMAL")
 _WHEN = ("time", "timestamp", "ts", "datetime", "date", "day", "at", "on", "created", "ordered", "event")
 _LATEST = {"updated", "modified", "changed", "version", "revision", "sequence"}
 _PERSONAL = {
@@ -76,42 +79,71 @@ def guess(columns: Sequence[Column], rows: int, proofs: Sequence[Proof]) -> Gues
         rows: number of rows sampled.
         proofs: results over all rows for the likeliest keys.
     """
-    proof = next((one for one in proofs if not one.why_not), None)
-    keys = proof.keys if proof else []
+    proof = next((proof for proof in proofs if not proof.why_not), None)
+    keys = proof.keys if proof is not None else []
     event_time = _event_time(columns)
-    latest = next((c for c in columns if c.full and c.is_time and _LATEST & c.words and c.name not in keys), None)
     return Guess(
         keys=keys,
-        by_name=len(keys) == 1 and any(column.name == keys[0] and column.id_like for column in columns),
-        sequence_by=latest.name if keys and latest and latest.name != event_time else None,
+        by_name=_is_id(keys, columns),
+        sequence_by=_sequence(columns, keys, event_time),
         event_time=event_time,
         pii=[column.name for column in columns if _is_personal(column)],
         positive=[column.name for column in columns if _is_amount(column)][:2],
         rows=rows,
-        no_keys={tuple(one.keys): one.why_not for one in proofs[: proofs.index(proof) if proof else 1]},
+        no_keys={tuple(refused.keys): refused.why_not for refused in _likelier(proof, proofs)},
         proof=proof,
-        missed=next((one for one in proofs if one.near and one.why_not), None),
+        missed=next((proof for proof in proofs if proof.near and proof.why_not), None),
     )
+
+
+def _is_id(keys: Sequence[str], columns: Sequence[Column]) -> bool:
+    """Whether there is one key column, and its name says so."""
+    return len(keys) == 1 and any(column.name == keys[0] and column.id_like for column in columns)
+
+
+def _sequence(columns: Sequence[Column], keys: Sequence[str], event_time: str | None) -> str | None:
+    """Column by which the latest record of a key wins: the time of a change, if it is not the event's own."""
+    if not keys:
+        return None
+    for column in columns:
+        if column.full and column.is_time and _LATEST & column.words and column.name not in keys:
+            return None if column.name == event_time else column.name
+    return None
+
+
+def _likelier(proof: Proof | None, proofs: Sequence[Proof]) -> Sequence[Proof]:
+    """Proofs before the one that holds; the first if none holds."""
+    if proof is None:
+        return proofs[:1]
+    return proofs[: proofs.index(proof)]
 
 
 def candidates(table: str, columns: Sequence[Column], rows: int) -> list[list[str]]:
     """Candidate keys by names and sampled rows, the likeliest first."""
-    found = dict.fromkeys(tuple(column.name for column in some) for some in _candidates(table, columns, rows))
-    return [list(names) for names in itertools.islice(found, MOST_CANDIDATES)]
+    different = _without_copies(columns)
+    keys = _single_keys(table, different, rows)
+    if rows >= FEWEST:
+        keys = itertools.chain(keys, _unnamed_keys(different))
+    names = dict.fromkeys(tuple(column.name for column in key) for key in keys)
+    return [list(key) for key in itertools.islice(names, MOST_CANDIDATES)]
 
 
-def _candidates(table: str, columns: Sequence[Column], rows: int) -> Iterator[tuple[Column, ...]]:
-    columns = _without_copies(columns)
-    usable = [c for c in columns if c.full and c.found.kind in ("BIGINT", "STRING", "DATE", "TIMESTAMP", "DECIMAL")]
-    for column in sorted((c for c in columns if c.id_like), key=lambda c: _rank(c, table, columns)):
-        named = _rank(column, table, columns) < 3
-        if (column.full and _unique([column]) and (rows >= FEWEST or named)) or (named and _nearly_unique(column)):
+def _single_keys(table: str, columns: Sequence[Column], rows: int) -> Iterator[tuple[Column, ...]]:
+    """Columns that identify by their names; a likely name makes up for few rows, and for few copies."""
+    named = [(_likelihood(column, table, columns), column) for column in columns if column.id_like]
+    for likelihood, column in sorted(named, key=itemgetter(0)):
+        likely = likelihood is not _Likelihood.ANY
+        unique = column.full and (rows >= FEWEST or likely) and _unique([column])
+        if unique or (likely and _nearly_unique(column)):
             yield (column,)
-    if rows < FEWEST:
-        return
+
+
+def _unnamed_keys(columns: Sequence[Column]) -> Iterator[tuple[Column, ...]]:
+    """Keys that only the values suggest: a first column of texts, and sets of columns."""
+    usable = [column for column in columns if column.full and column.found.kind in _KEY_TYPES]
     if usable and usable[0] is columns[0] and usable[0].found.kind == "STRING" and _unique(usable[:1]):
         yield (usable[0],)
-    yield from (some for some in _sets(usable) if _unique(some))
+    yield from filter(_unique, _sets(usable))
 
 
 def _without_copies(columns: Sequence[Column]) -> Sequence[Column]:
@@ -130,25 +162,40 @@ def _nearly_unique(column: Column) -> bool:
     return few(len(column.values) - len(different), len(column.values))
 
 
-def _rank(column: Column, table: str, columns: Sequence[Column]) -> int:
-    """Rank of a name as a key: id, then the table's id, then the first column, then any."""
+class _Likelihood(IntEnum):
+    """How likely a column is the key by its name, the likeliest first."""
+
+    ID = auto()
+    ID_OF_TABLE = auto()
+    FIRST_COLUMN = auto()
+    ANY = auto()
+
+
+def _likelihood(column: Column, table: str, columns: Sequence[Column]) -> _Likelihood:
     name = "_".join(words(column.field))
     if name in ("id", "uuid", "guid"):
-        return 0
+        return _Likelihood.ID
     singular = table.rstrip("s")
     if name in (f"{singular}_id", f"{table}_id", f"id_{singular}"):
-        return 1
-    return 2 if column is columns[0] else 3
+        return _Likelihood.ID_OF_TABLE
+    if column is columns[0]:
+        return _Likelihood.FIRST_COLUMN
+    return _Likelihood.ANY
 
 
 def _sets(usable: Sequence[Column]) -> Iterator[tuple[Column, ...]]:
     """Sets of two and three columns, one of which identifies or is a time."""
-    some = [c for c in usable if _ID & c.words or c.is_time or c.found.kind == "STRING"]
-    some = sorted(some, key=lambda c: (not _ID & c.words, not c.is_time))[:10]
+    likely = [column for column in usable if _identifies(column) or column.found.kind == "STRING"]
+    likely.sort(key=lambda column: (not _ID & column.words, not column.is_time))
     for size in (2, 3):
-        for found in itertools.combinations(some, size):
-            if any(_ID & column.words or column.is_time for column in found):
-                yield found
+        for columns in itertools.combinations(likely[:10], size):
+            if any(map(_identifies, columns)):
+                yield columns
+
+
+def _identifies(column: Column) -> bool:
+    """Whether a column is an identifier by its name, or a time."""
+    return bool(_ID & column.words) or column.is_time
 
 
 def _unique(columns: Sequence[Column]) -> bool:
@@ -167,9 +214,9 @@ def _is_personal(column: Column) -> bool:
     names = column.words
     if _PERSONAL & names or (names and names <= _NAMED and names & {"name", "patient", "person"}):
         return True
-    seen = [value for value in column.values if isinstance(value, str)]
-    others = sum(not has_mail_address(text) for text in seen)
-    return bool(seen) and (not others or few(others, len(seen)))
+    texts = [value for value in column.values if isinstance(value, str)]
+    without_address = sum(not has_mail_address(text) for text in texts)
+    return bool(texts) and (not without_address or few(without_address, len(texts)))
 
 
 def has_mail_address(text: str) -> bool:
@@ -196,8 +243,15 @@ def _is_amount(column: Column) -> bool:
 
 def group_column(columns: Sequence[Column], guessed: Guess) -> Column | None:
     """Text column with the fewest values, to group by, if it has few."""
-    texts = [c for c in columns if c.found.kind in ("STRING", "BOOLEAN") and c.name not in guessed.pii and c.full]
-    texts = [c for c in texts if c.name not in guessed.keys or len(guessed.keys) > 1]
-    counted = sorted(((len(set(c.values)), n, c) for n, c in enumerate(texts)), key=lambda one: one[:2])
-    few = [c for count, _, c in counted if 1 < count <= max(20, len(c.values) // 5)]
-    return few[0] if few else None
+    groups = [(len(set(column.values)), column) for column in columns if _groups(column, guessed)]
+    small = [(count, column) for count, column in groups if 1 < count <= max(20, len(column.values) // 5)]
+    if not small:
+        return None
+    return min(small, key=itemgetter(0))[1]
+
+
+def _groups(column: Column, guessed: Guess) -> bool:
+    """Whether rows may be grouped by a column: a text or a truth value, not personal and not the only key."""
+    if column.found.kind not in ("STRING", "BOOLEAN") or not column.full or column.name in guessed.pii:
+        return False
+    return column.name not in guessed.keys or len(guessed.keys) > 1
