@@ -165,6 +165,17 @@ def is_outermost(tree: exp.Query, table: exp.Table) -> bool:
     return isinstance(tree, exp.Select) and isinstance(parent, (exp.From, exp.Join)) and parent.parent is tree
 
 
+_CLAUSES_OF_SEVERAL_RECORDS = {
+    "group": "GROUP BY",
+    "having": "HAVING",
+    "distinct": "DISTINCT",
+    "qualify": "QUALIFY",
+    "limit": "LIMIT",
+    "offset": "OFFSET",
+    "windows": "WINDOW",
+}
+
+
 def by_record(tree: exp.Select, stream: exp.Table, *, many: bool) -> Iterator[Objection]:
     """Objections to constructs by which rows of a query over a stream do not belong to single records.
 
@@ -173,25 +184,39 @@ def by_record(tree: exp.Select, stream: exp.Table, *, many: bool) -> Iterator[Ob
         stream: the table in STREAM.
         many: whether a record may give many rows.
     """
-    for part, name in (("group", "GROUP BY"), ("having", "HAVING"), ("distinct", "DISTINCT"), ("qualify", "QUALIFY"),
-                       ("limit", "LIMIT"), ("offset", "OFFSET"), ("windows", "WINDOW")):  # fmt: skip
-        if found := tree.args.get(part):
-            place = found if isinstance(found, exp.Expr) and offset(found) is not None else tree
-            yield f"{name} takes several records together, which is for gold: a silver row is made of one record", place
+    yield from _several_records(tree)
     yield from _orders(tree)
-    for node in _own_nodes(tree):
-        if isinstance(node, exp.Window):
-            yield "a window function looks at other records, which is for gold: a silver row is made of one", node
-        elif (name := aggregate(node)) and not isinstance(node.parent, exp.Window):
-            yield f"{name} takes several records together, which is for gold: a silver row is made of one record", node
-    for node, name in () if many else _own_generators(tree):
-        yield f"{name} makes several rows of one record: write `rows: many` in the table's definition", node
+    yield from _aggregates_and_windows(tree)
+    if not many:
+        for node, name in _own_generators(tree):
+            yield f"{name} makes several rows of one record: write `rows: many` in the table's definition", node
     if stream.args.get("pivots") or (stream.parent and stream.parent.args.get("pivots")):
         yield "PIVOT and UNPIVOT cannot be followed record by record", stream
     alias = stream.args.get("alias")
     if alias and alias.columns:
         yield "names for the columns of STREAM(…) cannot be given in its alias: give them in the SELECT list", stream
     yield from _strange_rows(tree, stream)
+
+
+def _several_records(select: exp.Select) -> Iterator[Objection]:
+    """Objections to clauses that take several records together."""
+    for part, name in _CLAUSES_OF_SEVERAL_RECORDS.items():
+        clause = select.args.get(part)
+        if not clause:
+            continue
+        place: exp.Expr = select
+        if isinstance(clause, exp.Expr) and offset(clause) is not None:
+            place = clause
+        yield f"{name} takes several records together, which is for gold: a silver row is made of one record", place
+
+
+def _aggregates_and_windows(select: exp.Select) -> Iterator[Objection]:
+    for node in _own_nodes(select):
+        name = aggregate(node)
+        if isinstance(node, exp.Window):
+            yield "a window function looks at other records, which is for gold: a silver row is made of one", node
+        elif name and not isinstance(node.parent, exp.Window):
+            yield f"{name} takes several records together, which is for gold: a silver row is made of one record", node
 
 
 def _orders(tree: exp.Select) -> Iterator[Objection]:
@@ -259,18 +284,26 @@ def keeps_every_record(tree: exp.Query, stream: exp.Table | None) -> bool:
         return False
     if any(value and part not in _KEEPING for part, value in tree.args.items()):
         return False
-    passed = stream.parent is tree.args["from_"]
-    for join in tree.args.get("joins") or []:
-        own = join is stream.parent
-        if own and (join.side != "RIGHT" or join.kind in ("SEMI", "ANTI")):
-            return False
-        if passed and (join.side != "LEFT" or join.kind in ("SEMI", "ANTI")):
-            return False
-        passed = passed or own
+    if not _joins_keep_records(tree, stream):
+        return False
     if any(not lateral.args.get("outer") for lateral in tree.args.get("laterals") or []):
         return False
     # A generator gives no row for an empty array, and an unknown function may be one.
     return not any(isinstance(node, (exp.UDTF, exp.Explode, exp.Anonymous)) for node in _own_nodes(tree))
+
+
+def _joins_keep_records(select: exp.Select, stream: exp.Table) -> bool:
+    """Whether no join takes a record away: those of the stream from the right, those after it from the left."""
+    side = "RIGHT"
+    if stream.parent is select.args["from_"]:
+        side = "LEFT"
+    for join in select.args.get("joins") or []:
+        joins_stream = join is stream.parent
+        if (joins_stream or side == "LEFT") and (join.side != side or join.kind in ("SEMI", "ANTI")):
+            return False
+        if joins_stream:
+            side = "LEFT"
+    return True
 
 
 def offset(node: exp.Expr) -> int | None:

@@ -345,20 +345,31 @@ def differences(held: DataType, made: DataType) -> Iterator[TypeDifference]:
         held: the type that is stored.
         made: the type of the values.
     """
-    from pyspark.sql.types import ArrayType, MapType, NullType, StructType
+    from pyspark.sql.types import NullType
 
-    pairs: list[tuple[str, DataType, DataType]] = []
-    if isinstance(held, StructType) and isinstance(made, StructType):
-        there = {field.name.lower(): field.dataType for field in held}
-        pairs = [(f.name, there[f.name.lower()], f.dataType) for f in made if f.name.lower() in there]
-    elif isinstance(held, ArrayType) and isinstance(made, ArrayType):
-        pairs = [("element", held.elementType, made.elementType)]
-    elif isinstance(held, MapType) and isinstance(made, MapType):
-        pairs = [("key", held.keyType, made.keyType), ("value", held.valueType, made.valueType)]
-    elif not (isinstance(held, NullType) or isinstance(made, NullType) or _both_texts(held, made) or held == made):
+    parts = _parts(held, made)
+    if parts is None:
+        if isinstance(held, NullType) or isinstance(made, NullType) or _both_texts(held, made) or held == made:
+            return
         yield TypeDifference((), held, made)
-    for name, was, now in pairs:
-        yield from (TypeDifference((name, *one.path), one.held, one.made) for one in differences(was, now))
+        return
+    for name, held_part, made_part in parts:
+        for difference in differences(held_part, made_part):
+            yield TypeDifference((name, *difference.path), difference.held, difference.made)
+
+
+def _parts(held: DataType, made: DataType) -> list[tuple[str, DataType, DataType]] | None:
+    """Parts that two nested types have in common, each with its name and both of its types; None unless both nest."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(held, StructType) and isinstance(made, StructType):
+        fields = {field.name.lower(): field.dataType for field in held}
+        return [(f.name, fields[f.name.lower()], f.dataType) for f in made if f.name.lower() in fields]
+    if isinstance(held, ArrayType) and isinstance(made, ArrayType):
+        return [("element", held.elementType, made.elementType)]
+    if isinstance(held, MapType) and isinstance(made, MapType):
+        return [("key", held.keyType, made.keyType), ("value", held.valueType, made.valueType)]
+    return None
 
 
 def _both_texts(one: DataType, other: DataType) -> bool:

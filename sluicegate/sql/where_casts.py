@@ -136,29 +136,38 @@ def conjuncts(tokens: Tokens, first: int, end: int, condition: exp.Expr) -> list
     """Split a condition into conjuncts, parenthesised ones too, if sqlglot finds the same; else the whole."""
     while _is_in_parentheses(tokens, first, end):
         first, end = first + 1, end - 1
-    edges, between, cases = [first], 0, 0
+    parts = _between_ands(tokens, first, end)
+    condition = condition.unnest()
+    expressions = [condition]
+    if isinstance(condition, exp.And):
+        expressions = list(condition.flatten())
+    try:
+        parsed_parts = [_read(tokens.compose([], start, stop, compact=True)) for start, stop in parts]
+    except (QuerySyntax, IndexError):
+        return [(first, end)]
+    if parsed_parts != expressions or len(parts) == 1:
+        return [(first, end)]
+    inner: list[tuple[int, int]] = []
+    for (start, stop), expression in zip(parts, expressions, strict=True):
+        inner += conjuncts(tokens, start, stop, expression)
+    return inner
+
+
+def _between_ands(tokens: Tokens, first: int, end: int) -> list[tuple[int, int]]:
+    """Parts of a condition between its ANDs, those of BETWEEN and within CASE not among them."""
+    starts, betweens, cases = [first], 0, 0
     for index in tokens.top_level(first, end):
         word = tokens.word(index)
         cases += (word == "CASE") - (word == "END")
         if cases:
             continue
         if word == "BETWEEN":
-            between += 1
-        elif word == "AND" and between:
-            between -= 1
+            betweens += 1
+        elif word == "AND" and betweens:
+            betweens -= 1
         elif word == "AND":
-            edges.append(index + 1)
-    found = [(start, stop - 1) for start, stop in zip(edges, [*edges[1:], end + 1], strict=True)]
-    condition = condition.unnest()
-    theirs = list(condition.flatten()) if isinstance(condition, exp.And) else [condition]
-    try:
-        ours = [_read(tokens.compose([], start, stop, compact=True)) for start, stop in found]
-    except (QuerySyntax, IndexError):
-        return [(first, end)]
-    if ours != theirs or len(found) == 1:
-        return [(first, end)]
-    inner = zip(found, theirs, strict=True)
-    return [part for (start, stop), one in inner for part in conjuncts(tokens, start, stop, one)]
+            starts.append(index + 1)
+    return [(start, stop - 1) for start, stop in zip(starts, [*starts[1:], end + 1], strict=True)]
 
 
 def _is_in_parentheses(tokens: Tokens, first: int, end: int) -> bool:

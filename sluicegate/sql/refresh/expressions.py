@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -105,7 +105,7 @@ class Expressions:
 
     def exchanged(
         self, start: int, end: int, groups: Sequence[tuple[int, int]], calls: Sequence[tuple[Call, Span]],
-        of: Exchange,
+        exchange: Exchange,
     ) -> str:  # fmt: skip
         """Replace grouping expressions and aggregate functions in an expression.
 
@@ -114,33 +114,51 @@ class Expressions:
             end: the token after it.
             groups: the query's grouping expressions.
             calls: the aggregate functions to replace.
-            of: the replacements.
+            exchange: the replacements.
 
         Raises:
             Left: another column remains, or a replacement would rename a field of a struct.
         """
-        spans = [Span(span.first, span.last, of.call(call)) for call, span in calls if start <= span.first < end]
-        taken = {index for span in spans for index in range(span.first, span.last + 1)}
+        spans = [Span(span.first, span.last, exchange.call(call)) for call, span in calls if start <= span.first < end]
+        spans += self._groups_in(start, end, groups, exchange, _tokens_of(spans))
+        replaced = _tokens_of(spans)
+        columns = [(index, name) for index, name in self.meant(start, end) if index not in replaced]
+        if exchange.outputs is not None:
+            self._check_field_names(start, end, {span.first for span in spans} | {index for index, _ in columns})
+            spans += [self._output(index, name, exchange.outputs) for index, name in columns]
+        return self.tokens.compose(spans, start, end, compact=True)
+
+    def _groups_in(
+        self, start: int, end: int, groups: Sequence[tuple[int, int]], exchange: Exchange, replaced: set[int]
+    ) -> list[Span]:
+        """Occurrences of grouping expressions, the longest first, where no token is replaced yet."""
+        spans: list[Span] = []
         longest = sorted(enumerate(groups), key=lambda group: group[1][0] - group[1][1])
         for number, group in longest:
-            for span in self._occurrences(group, start, end, of.groups[number]):
-                inside = set(range(span.first, span.last + 1))
-                if not inside & taken:
+            for span in self._occurrences(group, start, end, exchange.groups[number]):
+                if replaced.isdisjoint(_tokens_of([span])):
                     spans.append(span)
-                    taken |= inside
-        others = {span.first for span in spans} | {index for index, _ in self.meant(start, end) if index not in taken}
-        for first, behind in self._naming(start, end) if of.outputs is not None else ():
-            if any(first <= index < behind for index in others):
+                    replaced |= _tokens_of([span])
+        return spans
+
+    def _check_field_names(self, start: int, end: int, changed: set[int]) -> None:
+        """Refuse a replacement that would rename a field of a struct.
+
+        Args:
+            start: the first token of an expression.
+            end: the token after it.
+            changed: first tokens of what is replaced, and of all columns.
+        """
+        for first, stop in self._naming(start, end):
+            if not changed.isdisjoint(range(first, stop)):
                 raise Left("a struct whose fields are named after what stands in it")
-        for index, name in self.meant(start, end):
-            if index not in taken:
-                if of.outputs is None:
-                    continue
-                if name.parts[0] not in of.outputs or (name.meaning is not None and self.scope.known):
-                    raise Left(f"{self.text(index, name.last + 1)} outside of what it groups by and of the aggregate "
-                               f"functions known here")  # fmt: skip
-                spans.append(Span(index, index, of.outputs[name.parts[0]]))
-        return self.tokens.compose(spans, start, end, compact=True)
+
+    def _output(self, index: int, name: Name, outputs: Mapping[str, str]) -> Span:
+        """Replacement of a name that is an output of the query."""
+        if name.parts[0] not in outputs or (name.meaning is not None and self.scope.known):
+            raise Left(f"{self.text(index, name.last + 1)} outside of what it groups by and of the aggregate "
+                       f"functions known here")  # fmt: skip
+        return Span(index, index, outputs[name.parts[0]])
 
     def qualified(self, start: int, end: int) -> str:
         """Text of an expression with each column qualified by its table."""
@@ -228,6 +246,10 @@ class Expressions:
 
 class Left(Exception):
     """Raised when an expression needs more than the values of groups; its argument says what."""
+
+
+def _tokens_of(spans: Iterable[Span]) -> set[int]:
+    return {index for span in spans for index in range(span.first, span.last + 1)}
 
 
 @dataclass(frozen=True)

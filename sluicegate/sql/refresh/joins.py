@@ -67,27 +67,43 @@ def read_from(tree: exp.Select, text: str, schemas: Mapping[str, Sequence[str]] 
     first = tree.args["from_"].this
     joins = tree.args.get("joins") or []
     tables = [first, *(join.this for join in joins)]
+    _check_tables(tables)
+    followed, *joined = [_name(table) for table in tables]
+    alias = str(first.alias or first.name)
+    sources = [Source(_alias(first), columns_of(schemas, followed))]
+    sources += [_joined(join, columns_of(schemas, name)) for join, name in zip(joins, joined, strict=True)]
+    scope = Scope(sources, tree)
+    if not joins:
+        return From(followed, alias, {}, f"{ROWS} AS {quoted(alias)}", scope)
+    _check_kinds(joins)
+    keys = join_keys(tree, alias, Counter(joined))
+    for name in joined:
+        if name not in keys or name == followed:
+            raise CannotFollow(f"no equality with a column of {followed} says which rows a row of {name} touches")
+    views = {followed: ROWS, **{name: view(name) for name in joined}}
+    keys_of_tables = {name: tuple(keys_of_table) for name, keys_of_table in keys.items()}
+    return From(followed, alias, keys_of_tables, Query.parse(text).from_clause(views), scope)
+
+
+def _check_tables(tables: Sequence[exp.Expression]) -> None:
+    """Refuse a FROM that reads anything but tables as they are."""
     if not all(isinstance(table, exp.Table) and isinstance(table.this, exp.Identifier) for table in tables):
         raise CannotFollow("it is made of several queries")
     if any(table.args.get(part) for table in tables for part in _ODD):
         raise CannotFollow("it reads a table in a way that cannot be followed")
-    if any(table.args["alias"].columns for table in tables if table.args.get("alias")):
+    if any(_renames_columns(table) for table in tables):
         raise CannotFollow("it gives the columns of a table other names")
-    names, alias = [_name(table) for table in tables], str(first.alias or first.name)
-    sources = [Source(_alias(first), columns_of(schemas, names[0]))]
-    sources += [_joined(join, columns_of(schemas, name)) for join, name in zip(joins, names[1:], strict=True)]
-    scope = Scope(sources, tree)
-    if not joins:
-        return From(names[0], alias, {}, f"{ROWS} AS {quoted(alias)}", scope)
+
+
+def _renames_columns(table: exp.Expression) -> bool:
+    alias = table.args.get("alias")
+    return bool(alias and alias.columns)
+
+
+def _check_kinds(joins: Sequence[exp.Join]) -> None:
+    """Refuse joins whose rows need not belong to a row of the first table."""
     if any(join.side not in _SIDES or join.kind not in _KINDS or join.method for join in joins):
         raise CannotFollow("it has a join that is no inner, left, semi or anti join")
-    keyed = join_keys(tree, alias, Counter(names[1:]))
-    for name in names[1:]:
-        if name not in keyed or name == names[0]:
-            raise CannotFollow(f"no equality with a column of {names[0]} says which rows a row of {name} touches")
-    views = {names[0]: ROWS, **{name: view(name) for name in names[1:]}}
-    joined = {name: tuple(its) for name, its in keyed.items()}
-    return From(names[0], alias, joined, Query.parse(text).from_clause(views), scope)
 
 
 def _joined(join: exp.Join, columns: frozenset[str] | None) -> Source:

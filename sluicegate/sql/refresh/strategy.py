@@ -33,6 +33,7 @@ from sluicegate.sql.identifiers import quoted
 from sluicegate.sql.refresh.expressions import Exchange, Expressions, Left
 from sluicegate.sql.refresh.group_by import MOMENTS, ONE_ROW, PARTIAL, SUMS, Call, Grouped
 from sluicegate.sql.refresh.joins import CannotFollow, read_from
+from sluicegate.sql.refresh.refusals import CLAUSES, Never, Whole, check_lasting, check_no_stars, check_plain
 from sluicegate.sql.tokens import QuerySyntax, Span, Tokens, parsed
 
 READING = "3"
@@ -41,15 +42,6 @@ READING = "3"
 StrategyKind = Literal["partial", "groups", "keys", "whole", "stream"]
 INCREMENTAL: tuple[StrategyKind, ...] = ("partial", "groups", "keys")
 """Refresh strategies that follow row deltas."""
-
-# Parts of a SELECT that a maintained query may have.
-_PLAIN = {"expressions", "from_", "joins", "where", "group", "having", "order"}
-_NAMES = {"hint": "it has a hint", "with_": "it has a WITH", "distinct": "it has a DISTINCT", "limit": "it has a LIMIT",
-          "offset": "it has an OFFSET", "qualify": "it has a QUALIFY", "windows": "it has windows",
-          "laterals": "it has a LATERAL VIEW"}  # fmt: skip
-# Nondeterministic functions known to sqlglot. This is for `plan`; a run asks Spark (see gold/query_analysis.py).
-_OF_THE_RUN = (exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentTime, exp.CurrentUser, exp.Localtimestamp, exp.Rand,
-               exp.Randn, exp.Uuid)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -75,14 +67,6 @@ class RefreshStrategy:
     keys: tuple[str, ...] = ()
 
 
-class _Whole(Exception):
-    """Raised when the query cannot be taken apart; its argument is the reason."""
-
-
-class _Never(Exception):
-    """Raised when all rows are needed; its arguments are the reason and what would help."""
-
-
 def refresh_strategy(text: str, schemas: Mapping[str, Sequence[str]] | None = None) -> RefreshStrategy:
     """Choose the refresh strategy of a query.
 
@@ -92,9 +76,9 @@ def refresh_strategy(text: str, schemas: Mapping[str, Sequence[str]] | None = No
     """
     try:
         return _Reading(text, schemas).refresh_strategy()
-    except _Never as reason:
+    except Never as reason:
         return RefreshStrategy("whole", *reason.args)
-    except (_Whole, CannotFollow, QuerySyntax) as reason:
+    except (Whole, CannotFollow, QuerySyntax) as reason:
         return RefreshStrategy("keys", "it cannot be taken apart" if type(reason) is QuerySyntax else str(reason))
 
 
@@ -108,6 +92,11 @@ class _Item:
     alias: str
 
 
+def _not_selected(grouped: Grouped) -> list[str]:
+    """Grouping expressions that are not in the SELECT list."""
+    return [text for number, text in enumerate(grouped.groups) if number not in grouped.keys]
+
+
 class _Reading:
     """Analysis that takes a query apart."""
 
@@ -115,19 +104,19 @@ class _Reading:
         self.tokens = Tokens(text)
         tree = parsed(text)
         if part := next(filter(tree.args.get, ("limit", "offset")), ""):
-            raise _Never(_NAMES[part], "the query without it, as `sluicegate sql` takes the first rows by ORDER BY")
+            raise Never(CLAUSES[part], "the query without it, as `sluicegate sql` takes the first rows by ORDER BY")
         if not isinstance(tree, exp.Select):
-            raise _Whole("it is more than one SELECT")
+            raise Whole("it is more than one SELECT")
         self.tree = tree
         if query_shape.has_subqueries(tree):
-            raise _Whole("it is made of several queries")
+            raise Whole("it is made of several queries")
         if tree.args.get("from_") is None:
-            raise _Never("it reads no table")
+            raise Never("it reads no table")
         self.tables = read_from(tree, text, schemas)
         self.words = Expressions(self.tokens, tree, self.tables.scope)
-        self._demand_plain()
-        self._demand_no_stars()
-        self._demand_lasting()
+        check_plain(tree)
+        check_no_stars(self.tokens)
+        check_lasting(tree, self.tables.scope)
         self.first, self.from_ = select_list(self.tokens)
         self.first += self.tokens.word(self.first) == "ALL"
         self.clauses = dict(self._clauses())
@@ -136,12 +125,25 @@ class _Reading:
         self.odd = self._odd_calls()
 
     def refresh_strategy(self) -> RefreshStrategy:
-        listed = self._groups() if "group" in self.clauses else []
+        listed: list[tuple[int, int]] = []
+        if "group" in self.clauses:
+            listed = self._groups()
         groups = list({tuple(self.words.names(*part)): part for part in reversed(listed)}.values())[::-1]
         others = self._others()
         if not groups and not (self.calls or others):
-            raise _Whole("it has no GROUP BY and no aggregate function")
-        grouped = Grouped(
+            raise Whole("it has no GROUP BY and no aggregate function")
+        grouped = self._grouped(groups)
+        grouped = replace(grouped, recomposed=self._recomposed(grouped, groups, listed))
+        if not others:
+            try:
+                return self._partial(self._over_groups(grouped, groups))
+            except Left as left:
+                others = [str(left)]
+        return self._recomputed(grouped, others)
+
+    def _grouped(self, groups: Sequence[tuple[int, int]]) -> Grouped:
+        """The parts of the query, without outputs and HAVING."""
+        return Grouped(
             table=self.tables.table,
             alias=self.tables.alias,
             joins=self.tables.joins,
@@ -152,28 +154,30 @@ class _Reading:
             calls=tuple(call for call, _ in self.calls),
             outputs=(),
             having="",
-            sums=tuple(one for one in self._plain_calls if one[0].function in SUMS | MOMENTS),
+            sums=tuple(plain for plain in self._plain_calls if plain[0].function in SUMS | MOMENTS),
             one_row=not groups,
         )
-        grouped = replace(grouped, recomposed=self._recomposed(grouped, groups, listed))
-        missing = [text for number, text in enumerate(grouped.groups) if number not in grouped.keys]
-        if not others:
-            try:
-                grouped = self._over_groups(grouped, groups)
-                cheaper = f"select {', '.join(missing)}, or all of its rows are rewritten" if missing else ""
-                return RefreshStrategy("partial", f"new rows are added to its groups, deleted rows are subtracted"
-                              f"{self._of_joins()}", cheaper if groups else "", grouped)  # fmt: skip
-            except Left as left:
-                others = [str(left)]
-        needs = f"{', '.join(others)} {'needs' if len(others) == 1 else 'need'} all rows"
+
+    def _partial(self, grouped: Grouped) -> RefreshStrategy:
+        """The strategy of a query whose groups can be computed from their former values."""
+        missing = _not_selected(grouped)
+        cheaper = ""
+        if missing and not grouped.one_row:
+            cheaper = f"select {', '.join(missing)}, or all of its rows are rewritten"
+        why = f"new rows are added to its groups, deleted rows are subtracted{self._of_joins()}"
+        return RefreshStrategy("partial", why, cheaper, grouped)
+
+    def _recomputed(self, grouped: Grouped, others: Sequence[str]) -> RefreshStrategy:
+        """The strategy of a query with parts that need all rows of a group."""
+        names = ", ".join(others)
+        needs = f"{names} needs all rows" if len(others) == 1 else f"{names} need all rows"
         if grouped.one_row:
-            return RefreshStrategy("whole", f"it has no GROUP BY, and {needs}", f"without {', '.join(others)}", grouped)
+            return RefreshStrategy("whole", f"it has no GROUP BY, and {needs}", f"without {names}", grouped)
         if not grouped.located:
-            return RefreshStrategy("whole", f"it groups by {', '.join(missing)}, which is not in its SELECT list",
-                          "put it there, so that the rows of a group can be found", grouped)  # fmt: skip
+            why = f"it groups by {', '.join(_not_selected(grouped))}, which is not in its SELECT list"
+            return RefreshStrategy("whole", why, "put it there, so that the rows of a group can be found", grouped)
         why = f"{needs} of a group{self._of_joins()}"
-        cheaper = f"without {', '.join(others)} a run would not have to read the source"
-        return RefreshStrategy("groups", why, cheaper, grouped)
+        return RefreshStrategy("groups", why, f"without {names} a run would not have to read the source", grouped)
 
     def _over_groups(self, grouped: Grouped, groups: Sequence[tuple[int, int]]) -> Grouped:
         """The parts with outputs and HAVING over the values of groups and calls.
@@ -240,39 +244,6 @@ class _Reading:
 
     # --- what it is made of ------------------------------------------------------------------------------------------
 
-    def _demand_plain(self) -> None:
-        for part, value in self.tree.args.items():
-            if value and part not in _PLAIN:
-                raise _Whole(_NAMES.get(part, f"its {part.upper()} needs all rows"))
-        if self.tree.find(exp.Window):
-            raise _Whole("a window function looks at rows of other groups")
-        group = self.tree.args.get("group") or exp.Group()
-        if any(group.find(kind) for kind in (exp.Cube, exp.Rollup, exp.GroupingSets)) or group.args.get("totals"):
-            raise _Whole("a row of it is of several groups (ROLLUP, CUBE or GROUPING SETS)")
-        if self.tree.find(exp.Star) and any(name is None for name in query_shape.output_names(self.tree)):
-            raise _Whole("its SELECT list has a star")
-        if any(isinstance(expression, exp.Aliases) for expression in self.tree.expressions):
-            raise _Whole("one expression of its SELECT list has several names")
-
-    def _demand_no_stars(self) -> None:
-        if any(self._is_star(index) for index in range(len(self.tokens))):
-            raise _Whole("a star in it means whatever columns there are")
-
-    def _demand_lasting(self) -> None:
-        for node in self.tree.find_all(*_OF_THE_RUN):
-            name = node.sql("spark").lower().removesuffix("()")
-            if self.tables.scope.meaning((name,)) is None or not self.tables.scope.known:
-                raise _Never(f"{name} may have another value with each run")
-
-    def _is_star(self, index: int) -> bool:
-        """Whether it is a star for columns, other than that of ``count(*)``."""
-        if not self.tokens.is_type(index, TokenType.STAR):
-            return False
-        if self.tokens.is_type(index - 1, TokenType.L_PAREN) and self.tokens.word(index - 2) == "COUNT":
-            return False
-        begins = self.tokens.is_type(index - 1, TokenType.L_PAREN, TokenType.COMMA, TokenType.DOT)
-        return begins or self.tokens.word(index - 1) == "DISTINCT"
-
     def _clauses(self) -> Iterator[tuple[str, tuple[int, int]]]:
         kinds = {TokenType.WHERE: "where", TokenType.GROUP_BY: "group", TokenType.HAVING: "having",
                  TokenType.ORDER_BY: "order"}  # fmt: skip
@@ -286,7 +257,7 @@ class _Reading:
         names = query_shape.output_names(self.tree)
         parts = self.words.parts(self.first, self.from_)
         if len(parts) != len(self.tree.expressions):
-            raise _Whole("its SELECT list cannot be taken apart")
+            raise Whole("its SELECT list cannot be taken apart")
         for (start, end), name, node in zip(parts, names, self.tree.expressions, strict=True):
             last = end
             if isinstance(node, exp.Alias):
@@ -299,29 +270,38 @@ class _Reading:
         """Grouping expressions, in the order of the text."""
         start, end = self.clauses["group"]
         if self.tokens.word(start) == "ALL" and end == start + 1:
-            made: set[str] = set()  # outputs with an aggregate function, also through another output's name
-            for item in self.items:
-                named = {name.parts[0] for _, name in self.words.meant(item.start, item.end) if name.meaning is None}
-                if self._aggregates(item.start, item.end) or named & made:
-                    made.add(item.name.lower())
-            inside = [(item.start, item.end) for item in self.items if item.name.lower() not in made]
-            if not inside:
-                raise _Whole("it groups by nothing")
-            return inside
+            return self._all_groups()
         outputs = {item.name.lower(): (item.start, item.end) for item in self.items}
-        found = []
-        for a, b in self.words.parts(start, end):
-            name = self.tokens.name(a).lower() if b == a + 1 else ""
-            if b == a + 1 and self.tokens.is_type(a, TokenType.NUMBER):
-                number = int(self.tokens.raw(a)) if self.tokens.raw(a).isdigit() else 0
-                if not 1 <= number <= len(self.items):
-                    raise _Whole("it groups by a number that is no output's")
-                found.append((self.items[number - 1].start, self.items[number - 1].end))
-            elif name in outputs and not self._is_column(a, outputs[name]):
-                found.append(outputs[name])
-            else:
-                found.append(self.words.inside(a, b))
-        return found
+        return [self._group(first, stop, outputs) for first, stop in self.words.parts(start, end)]
+
+    def _all_groups(self) -> list[tuple[int, int]]:
+        """Outputs that GROUP BY ALL groups by: those without an aggregate function, also through another's name."""
+        aggregates: set[str] = set()
+        for item in self.items:
+            names = {name.parts[0] for _, name in self.words.meant(item.start, item.end) if name.meaning is None}
+            if self._aggregates(item.start, item.end) or names & aggregates:
+                aggregates.add(item.name.lower())
+        groups = [(item.start, item.end) for item in self.items if item.name.lower() not in aggregates]
+        if not groups:
+            raise Whole("it groups by nothing")
+        return groups
+
+    def _group(self, first: int, stop: int, outputs: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
+        """Tokens of what a part of GROUP BY groups by: an output by its number or name, or the part itself."""
+        name = ""
+        if stop == first + 1:
+            if self.tokens.is_type(first, TokenType.NUMBER):
+                return self._numbered(self.tokens.raw(first))
+            name = self.tokens.name(first).lower()
+        if name in outputs and not self._is_column(first, outputs[name]):
+            return outputs[name]
+        return self.words.inside(first, stop)
+
+    def _numbered(self, number: str) -> tuple[int, int]:
+        if not number.isdigit() or not 1 <= int(number) <= len(self.items):
+            raise Whole("it groups by a number that is no output's")
+        item = self.items[int(number) - 1]
+        return item.start, item.end
 
     def _is_column(self, index: int, its: tuple[int, int]) -> bool:
         """Whether a name in GROUP BY is a column, which takes precedence over an output."""
