@@ -221,28 +221,38 @@ class BronzeTable(Described, Ruled):
 
     @model_validator(mode="after")
     def _fitting(self) -> BronzeTable:
-        if self.format == "delta" and (files_only := {name.rstrip("_") for name in self.model_fields_set} - _OF_DELTA):
-            name = sorted(files_only)[0]
-            raise wrong("not-allowed", f"{name} is for files, and a Delta table is read as it is: take it away")
-        if self.format == "delta" and "://" not in self.path and set(self.path) & set("#?%"):
-            raise wrong(
-                "not-allowed", "the path of a Delta table cannot have #, ? or % in it: it is taken for a URI, too"
-            )
+        if self.format == "delta":
+            self._fits_delta()
         self._fits_kafka()
-        if self.format != "csv" and "dialect" in self.model_fields_set:
-            raise wrong("not-allowed", f"dialect is for csv, and not for {self.format}", "take dialect away")
-        if self.format in ("text", "binaryFile") and (self.schema_ or self.schemaHints):
-            raise wrong("schema-of-format", f"{self.format} files have columns of their own: take the types away")
-        if not self.rescues and (self.format != "json" or self._multi_line):
-            why = "only JSON lines are read without rescued data (rescuedDataColumn: none)"
-            raise wrong("not-allowed", why, "take rescuedDataColumn away")
-        if self.format == "xml" and not any(name.lower() == "rowtag" for name in self.options):
-            raise wrong("missing-field", "xml needs the option rowTag: the name of the element that is a record")
+        self._fits_format()
         if self.pathGlobFilter and set(self.pathGlobFilter) & set("{}"):
             raise wrong("not-allowed", "pathGlobFilter has * ? and [ ], no braces", "make two tables, or one pattern")
         if self.modifiedAfter and self.modifiedBefore and self.modifiedAfter >= self.modifiedBefore:
             raise wrong("out-of-range", "no file is modified after modifiedAfter and before modifiedBefore")
         return self
+
+    def _fits_delta(self) -> None:
+        """Refuse fields about files, and paths that are no URIs, for a table that reads a Delta table."""
+        files_only = sorted({name.rstrip("_") for name in self.model_fields_set} - _OF_DELTA)
+        if files_only:
+            message = f"{files_only[0]} is for files, and a Delta table is read as it is: take it away"
+            raise wrong("not-allowed", message)
+        if "://" not in self.path and set(self.path) & set("#?%"):
+            raise wrong(
+                "not-allowed", "the path of a Delta table cannot have #, ? or % in it: it is taken for a URI, too"
+            )
+
+    def _fits_format(self) -> None:
+        """Refuse fields that the format does not have, and require those that it needs."""
+        if self.format != "csv" and "dialect" in self.model_fields_set:
+            raise wrong("not-allowed", f"dialect is for csv, and not for {self.format}", "take dialect away")
+        if self.format in ("text", "binaryFile") and (self.schema_ or self.schemaHints):
+            raise wrong("schema-of-format", f"{self.format} files have columns of their own: take the types away")
+        if not self.rescues and (self.format != "json" or self._multi_line):
+            message = "only JSON lines are read without rescued data (rescuedDataColumn: none)"
+            raise wrong("not-allowed", message, "take rescuedDataColumn away")
+        if self.format == "xml" and not any(name.lower() == "rowtag" for name in self.options):
+            raise wrong("missing-field", "xml needs the option rowTag: the name of the element that is a record")
 
     def _fits_kafka(self) -> None:
         if self.kafka is None:

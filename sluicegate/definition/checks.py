@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from sluicegate.definition import read_checks, reader_options, streaming_query
 from sluicegate.definition.apply_changes import END_AT, START_AT, TRACKED, ApplyChanges, ApplyChangesFromSnapshot
@@ -129,22 +129,28 @@ def _lookups(tables: Tables, path: Path, table: SilverTable) -> Iterator[Finding
 
 def _declared(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]:
     """The transform must give each declared column, and with ``failOnNewColumns`` no other."""
-    made, declared = tables.made(table, (name,)), table.declared
-    if made is None or declared is None:
+    outputs, declared = tables.made(table, (name,)), table.declared
+    if outputs is None or declared is None:
         return
-    for column in declared:
-        if column.lower() not in {other.lower() for other in made}:
-            message = f"{name} declares {column}, and nothing makes it"
-            yield Finding("unknown-column", ("silver", name, "schema"), message, instead(column, made))
+    for column in _not_among(declared, outputs):
+        message = f"{name} declares {column}, and nothing makes it"
+        yield Finding("unknown-column", ("silver", name, "schema"), message, instead(column, outputs))
     if table.schemaEvolutionMode != "failOnNewColumns" or table.changes is not None:
         return
     for flow, maker in table.makers.items():
+        if maker.query is None:
+            continue
         place: Path = ("silver", name, *(("flows", flow) if table.flows else ()), "sql")
-        for column in (tables.of_maker(maker) or ()) if maker.query is not None else ():
-            if column.lower() not in {other.lower() for other in declared}:
-                message = f"{column} is not in the schema of {name}, which fails on new columns"
-                line = maker.query.line_of_output(column) if maker.query is not None else None
-                yield Finding("new-column", place, message, "declare it, or leave it out", line)
+        for column in _not_among(tables.of_maker(maker) or (), declared):
+            message = f"{column} is not in the schema of {name}, which fails on new columns"
+            line = maker.query.line_of_output(column)
+            yield Finding("new-column", place, message, "declare it, or leave it out", line)
+
+
+def _not_among(columns: Iterable[str], others: Iterable[str]) -> list[str]:
+    """Columns that are not among some others, whatever their case."""
+    names = {other.lower() for other in others}
+    return [column for column in columns if column.lower() not in names]
 
 
 def _rule_names(path: Path, table: SilverTable) -> Iterator[Finding]:

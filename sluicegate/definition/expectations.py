@@ -53,24 +53,28 @@ class Expectation(Part):
 
     @model_validator(mode="after")
     def _one_condition(self) -> Expectation:
-        given = [name for name, text in self._conditions() if text is not None]
-        if len(given) != 1:
-            found = "has none" if not given else "has " + " and ".join(given)
-            kinds = "expect, expect_or_drop, expect_or_quarantine or expect_or_fail"
-            raise wrong("one-of", f"an expectation has exactly one of {kinds}, and this {found}")
+        conditions = [name for name in CONDITIONS if getattr(self, name) is not None]
+        kinds = "expect, expect_or_drop, expect_or_quarantine or expect_or_fail"
+        if not conditions:
+            raise wrong("one-of", f"an expectation has exactly one of {kinds}, and this has none")
+        if len(conditions) > 1:
+            raise wrong("one-of", f"an expectation has exactly one of {kinds}, and this has {' and '.join(conditions)}")
         if self.retry and self.expect_or_quarantine is None:
             raise wrong("retry", "only quarantined rows can be reprocessed: retry goes with expect_or_quarantine")
         if self.unique and self.action == "drop":
             # It must be restored when the row that it duplicates goes.
             raise wrong("unique", "a row that is not unique cannot be dropped", "write expect_or_quarantine instead")
-        if self.expect_or_fail is not None and (self.warn_above or self.fail_above):
+        self._check_thresholds()
+        return self
+
+    def _check_thresholds(self) -> None:
+        warn, fail = self.warn_above, self.fail_above
+        if self.expect_or_fail is not None and (warn or fail):
             message = "expect_or_fail fails the run with its first row: a threshold has nothing to say"
             raise wrong("threshold", message, "write expect with fail_above")
-        warn, fail = self.warn_above, self.fail_above
         if warn and fail and warn.is_share == fail.is_share and warn.number >= fail.number:
             message = f"the run fails above {fail.text} already, so it never warns above {warn.text}"
             raise wrong("threshold", message, "warn_above is less than fail_above")
-        return self
 
     def _conditions(self) -> list[tuple[str, str | None]]:
         return [(name, getattr(self, name)) for name in CONDITIONS]

@@ -51,25 +51,29 @@ class Tables:
     def columns(self, name: str, seen: tuple[str, ...] = ()) -> list[str] | None:
         """Columns of a table if they are known without its data; else None."""
         if name in self.bronze:
-            bronze = self.bronze[name]
-            if bronze.declared is None:
-                return None
-            others = COLUMNS if bronze.kafka is not None else bronze.partitionColumns
-            return list(dict.fromkeys([*bronze.declared, *others, *_BRONZE_COLUMNS]))
+            return self._bronze_columns(self.bronze[name])
         table = self.silver.get(name)
         if table is None or name in seen:
             return None
-        made = self.made(table, (*seen, name))
+        outputs = self.made(table, (*seen, name))
         if table.declared is None:
-            return made
-        if made is None and table.schemaEvolutionMode == "addNewColumns":
+            return outputs
+        adds_columns = table.schemaEvolutionMode == "addNewColumns"
+        if outputs is None and adds_columns:
             return None
-        named = {column.lower() for column in table.declared}
-        others = [column for column in made or () if column.lower() not in named]
-        if table.schemaEvolutionMode != "addNewColumns":
+        declared = {column.lower() for column in table.declared}
+        more = [column for column in outputs or () if column.lower() not in declared]
+        if not adds_columns:
             # Engine columns are not part of the definition, so a declared schema keeps them.
-            others = [column for column in others if column.lower() in RESERVED]
-        return [*table.declared, *others]
+            more = [column for column in more if column.lower() in RESERVED]
+        return [*table.declared, *more]
+
+    @staticmethod
+    def _bronze_columns(table: BronzeTable) -> list[str] | None:
+        if table.declared is None:
+            return None
+        more = COLUMNS if table.kafka is not None else table.partitionColumns
+        return list(dict.fromkeys([*table.declared, *more, *_BRONZE_COLUMNS]))
 
     def made(self, table: SilverTable, seen: tuple[str, ...] = ()) -> list[str] | None:
         """Output columns of a silver table's transform; None if they are not known without its data."""

@@ -196,22 +196,25 @@ def _place(path: Path) -> Place | None:
         field_, rest = rest[1:], ()
     if layer == "views":
         return "sql" if len(path) == 2 else None
-    match field_:
-        case ("path" | "cleanSourceMoveDestination",) if layer == "bronze" and not rest:
-            return "path"
-        case ("options" | "kafka",) if layer == "bronze" and rest:
-            return "option"
-        case ("sql",) if layer != "bronze" and not rest:
-            return "sql"
-        case ("expectations",) if len(rest) == 2 and rest[1] in CONDITIONS:
-            return "sql"
-        case ("expect_table",) if len(rest) == 2 and rest[1] == "sql":
-            return "sql"
-        case (name,) if name in EXPECT_ALL and len(rest) == 1:
-            return "sql"
-        case ("apply_changes",) if rest == ("apply_as_deletes",):
-            return "sql"
+    if layer == "bronze" and field_ in (("path",), ("cleanSourceMoveDestination",)) and not rest:
+        return "path"
+    if layer == "bronze" and field_ in (("options",), ("kafka",)) and rest:
+        return "option"
+    if (layer != "bronze" and field_ == ("sql",) and not rest) or _is_condition(field_, rest):
+        return "sql"
     return None
+
+
+def _is_condition(field_: Path, rest: Path) -> bool:
+    """Whether a field of a table, and what is below it, lead to a rule's condition or query."""
+    match (*field_, *rest):
+        case ("expectations", _, condition):
+            return condition in CONDITIONS
+        case ("expect_table", _, "sql") | ("apply_changes", "apply_as_deletes"):
+            return True
+        case (name, _):
+            return name in EXPECT_ALL
+    return False
 
 
 def _is_file(path: Path, text: str) -> bool:

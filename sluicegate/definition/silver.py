@@ -246,19 +246,30 @@ class SilverTable(MadeTable, Ruled):
         if self.flows is not None:
             return self._with_flows()
         sources = [name for name in _DEFINED_BY if getattr(self, name) is not None]
-        known = "a silver table has either sql, or from with python, apply_changes or apply_changes_from_snapshot"
+        kinds = "a silver table has either sql, or from with python, apply_changes or apply_changes_from_snapshot"
         if self.sql is not None and self.from_ is not None:
-            raise wrong("one-of", f"{known}, and this has sql and from")
+            raise wrong("one-of", f"{kinds}, and this has sql and from")
         if len(sources) > 1:
-            raise wrong("one-of", f"{known}, and this has {' and '.join(sources)}")
-        if self.sql is None and (self.from_ is None or not sources):
-            given = "only from" if self.from_ else f"only {sources[0]}" if sources else "neither"
-            raise wrong("missing-field", f"{known}, and this has {given}")
+            raise wrong("one-of", f"{kinds}, and this has {' and '.join(sources)}")
+        if not sources and self.from_ is None:
+            raise wrong("missing-field", f"{kinds}, and this has neither")
+        if not sources:
+            raise wrong("missing-field", f"{kinds}, and this has only from")
+        if self.sql is None and self.from_ is None:
+            raise wrong("missing-field", f"{kinds}, and this has only {sources[0]}")
+        self._check_keys(sources[0])
+        return self
+
+    def _check_keys(self, place: str) -> None:
+        """Refuse keys beside those of changes, and a sequence without keys.
+
+        Args:
+            place: the field that the keys of changes are in.
+        """
         if self.changes and (self.keys or self.sequence_by):
-            raise wrong("one-of", f"keys and sequence_by stand in {sources[0]} here, not beside it")
+            raise wrong("one-of", f"keys and sequence_by stand in {place} here, not beside it")
         if self.sequence_by and not self.keys:
             raise wrong("missing-field", "sequence_by chooses among records with the same keys: keys is missing")
-        return self
 
     def _with_flows(self) -> SilverTable:
         """The checks of ``_one_source`` for a table with flows."""
@@ -268,10 +279,7 @@ class SilverTable(MadeTable, Ruled):
         if self.apply_changes_from_snapshot is not None:
             hint = "put the snapshots together in a silver table with flows, and let another one read that"
             raise wrong("one-of", "apply_changes_from_snapshot takes one table, and this has flows", hint)
-        if self.changes and (self.keys or self.sequence_by):
-            raise wrong("one-of", "keys and sequence_by stand in apply_changes here, not beside it")
-        if self.sequence_by and not self.keys:
-            raise wrong("missing-field", "sequence_by chooses among records with the same keys: keys is missing")
+        self._check_keys("apply_changes")
         for name in self.flows or ():
             if fault := name_fault(name):
                 raise wrong("name", f"in flows: {fault}")

@@ -87,24 +87,38 @@ def keys(query: Query, columns: Sequence[str] = ()) -> list[str]:
 def _key(tree: exp.Select, expression: exp.Expr, columns: set[str]) -> str:
     """Output that is a grouping expression."""
     outputs = [(str(output.alias_or_name), output.unalias()) for output in tree.expressions]
-    table = tree.args["from_"].this.alias_or_name.lower()
-
-    def plain(node: exp.Expr) -> str:
-        return query_shape.comparable(node, table).sql("spark")
-
     if isinstance(expression, exp.Literal) and not expression.is_string and 0 < int(expression.name) <= len(outputs):
         return outputs[int(expression.name) - 1][0]
-    wanted = {plain(expression)}
-    if isinstance(expression, exp.Anonymous) and expression.name.lower() == "window":
-        # Its windows are all of one length.
-        wanted |= {"window", *(f"{of}.{end}" for of in ("window", plain(expression)) for end in ("start", "end"))}
-    for name, made in outputs:
-        if name and plain(made) in wanted:
+    table = tree.args["from_"].this.alias_or_name.lower()
+    texts = _texts(expression, table)
+    for name, output in outputs:
+        if name and _text(output, table) in texts:
             return name
-    bare = expression.name.lower() if isinstance(expression, exp.Column) and not expression.table else ""
+    column = _column_name(expression)
     for name, _ in outputs:
-        if bare and name.lower() == bare and bare not in columns:
+        if column and name.lower() == column and column not in columns:
             return name
     text = expression.sql("spark")
     raise Unkeyed(f"mode update needs each GROUP BY expression as an output, and {text} is not in its SELECT list",
                   "put it there")  # fmt: skip
+
+
+def _text(expression: exp.Expr, table: str) -> str:
+    """An expression in the one form in which equal ones are compared."""
+    return query_shape.comparable(expression, table).sql("spark")
+
+
+def _texts(expression: exp.Expr, table: str) -> set[str]:
+    """Forms of all outputs that are a grouping expression: of a window its bounds, too, as all are of one length."""
+    text = _text(expression, table)
+    if not isinstance(expression, exp.Anonymous) or expression.name.lower() != "window":
+        return {text}
+    bounds = {f"{window}.{bound}" for window in ("window", text) for bound in ("start", "end")}
+    return {text, "window"} | bounds
+
+
+def _column_name(expression: exp.Expr) -> str:
+    """Name of a column without its table, in lower case; empty for anything else."""
+    if not isinstance(expression, exp.Column) or expression.table:
+        return ""
+    return expression.name.lower()
