@@ -54,22 +54,38 @@ def read(text: str, whole: bool, most: int, header: bool | None = None) -> CsvTe
     Returns:
         the sample; None if it is no table.
     """
-    separator = max(SEPARATORS, key=lambda one: _fit_of(text, one, whole))
+    separator = max(SEPARATORS, key=lambda candidate: _fit_of(text, candidate, whole))
     lines = list(io.StringIO(text, newline=""))
     if not whole and len(lines) > 1:
         lines.pop()
     grammar, remarks = _grammar(lines, separator)
-    found = list(itertools.islice(_sound_rows(lines, grammar), most + 1))
-    if not found:
+    rows = list(itertools.islice(_sound_rows(lines, grammar), most + 1))
+    if not rows:
         return None
-    wide = len(found[0]) if header else max(Counter(len(row) for row in found).items(), key=lambda one: one[1])[0]
-    guessed, doubt = remarks, False
-    if header is None:
-        header, doubt, remark = csv_header.guess(found)
-        guessed.append(remark)
-    names = found[0] if header else [""] * max(wide, len(found[0]))
+    width = _usual_width(rows)
+    doubt = False
+    if header:
+        width = len(rows[0])
+    elif header is None:
+        guess = csv_header.guess(rows)
+        header, doubt = guess.header, guess.in_doubt
+        remarks.append(guess.remark)
+    names = [""] * max(width, len(rows[0]))
+    if header:
+        names = rows[0]
     columns = named(names)
-    rows = [_filled(row, len(columns)) for row in found[header : most + header]]
+    values = [_filled(row, len(columns)) for row in rows[header : most + header]]
+    return CsvText(_options(separator, grammar, rows, header=header), columns, values, remarks, doubt)
+
+
+def _usual_width(rows: Sequence[Sequence[str]]) -> int:
+    """Number of values that most rows have."""
+    widths = Counter(len(row) for row in rows)
+    return max(widths, key=lambda width: widths[width])
+
+
+def _options(separator: str, grammar: Grammar, rows: Sequence[Sequence[str]], *, header: bool) -> dict[str, str]:
+    """Options that Spark's reader needs for a dialect."""
     options = {"header": "true" if header else "false"}
     if separator != ",":
         options["sep"] = separator
@@ -77,9 +93,9 @@ def read(text: str, whole: bool, most: int, header: bool | None = None) -> CsvTe
         options["quote"] = ""
     elif grammar.escape != grammar.quote:
         options["escape"] = grammar.escape
-    if any(LINE_BREAK.search(value) for row in found for value in row):
+    if any(LINE_BREAK.search(value) for row in rows for value in row):
         options["multiLine"] = "true"
-    return CsvText(options, columns, rows, guessed, doubt)
+    return options
 
 
 def named(header: Sequence[str]) -> list[str]:

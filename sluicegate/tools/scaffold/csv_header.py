@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from sluicegate.tools.scaffold.infer_types import NOTHING, is_other_date, kind_of_text, words
 
@@ -28,34 +29,59 @@ _WRITTEN_NUMBER = re.compile(r"[+-]?[0-9]{1,3}(?:[., '\u00a0\u202f][0-9]{3})+(?:
 _DOUBT = "in doubt, see --header and --no-header"
 
 
-def guess(rows: Sequence[Sequence[str]]) -> tuple[bool, bool, str]:
-    """Guesses whether the first of some rows is a header.
+@dataclass(frozen=True)
+class HeaderGuess:
+    """Whether the first row of a CSV file is a header, whether that is in doubt, and the remark for the report."""
+
+    header: bool
+    in_doubt: bool
+    remark: str
+
+
+_HEADER = HeaderGuess(True, False, "the first line is a header")
+_HEADER_IN_DOUBT = HeaderGuess(True, True, f"the first line is a header ({_DOUBT})")
+_NO_HEADER = HeaderGuess(False, False, "there is no header")
+_NO_HEADER_IN_DOUBT = HeaderGuess(False, True, f"there is no header, and the first line is a row ({_DOUBT})")
+
+
+def guess(rows: Sequence[Sequence[str]]) -> HeaderGuess:
+    """Guess whether the first of some rows is a header.
 
     A header taken for data is one row too many, which can be seen; data taken for a header is a row lost in each file.
     So a header has to be certain: words over numbers or times, or column names over texts.
 
     Args:
         rows: the first rows, each with its values as texts.
-
-    Returns:
-        whether it is one, whether that is in doubt, and the remark for the report.
     """
     first = [cell.strip() for cell in rows[0]]
     columns = [[row[n].strip() for row in rows[1:] if n < len(row)] for n in range(len(first))]
-    if sum(re.fullmatch(r"(19|20)[0-9][0-9]", cell) is not None for cell in first) > 1:
-        return False, True, f"there is no header, and the first line is a row ({_DOUBT})"  # years name columns, too
-    if not any(first) or any(_is_figure(cell) for cell in first if cell):
-        return False, False, "there is no header"
-    if any(cell.lower() in _MISSING for cell in first) or _recurs(first, columns):
-        return False, False, "there is no header"
-    typed = [first[n] for n, values in enumerate(columns) if _is_typed(values)]
-    if any(typed):
-        if all(_is_name(cell) for cell in typed):
-            return True, False, "the first line is a header"
-        return False, True, f"there is no header, and the first line is a row ({_DOUBT})"
-    if len({cell.casefold() for cell in first}) == len(first) and _names_columns(first):
-        return True, len(rows) == 1, "the first line is a header" + (f" ({_DOUBT})" if len(rows) == 1 else "")
-    return False, True, f"there is no header, and the first line is a row ({_DOUBT})"
+    if _has_years(first):
+        return _NO_HEADER_IN_DOUBT  # years name columns, too
+    if _has_values(first) or _recurs(first, columns):
+        return _NO_HEADER
+    over_figures = [cell for cell, values in zip(first, columns, strict=True) if _is_typed(values)]
+    if any(over_figures):
+        return _HEADER if all(map(_is_name, over_figures)) else _NO_HEADER_IN_DOUBT
+    if not _are_different(first) or not _names_columns(first):
+        return _NO_HEADER_IN_DOUBT
+    if len(rows) == 1:
+        return _HEADER_IN_DOUBT
+    return _HEADER
+
+
+def _has_years(cells: Sequence[str]) -> bool:
+    """Whether several cells are years."""
+    return sum(re.fullmatch(r"(19|20)[0-9][0-9]", cell) is not None for cell in cells) > 1
+
+
+def _has_values(cells: Sequence[str]) -> bool:
+    """Whether some cells, or all for want of any text, are certainly no names: figures, or words for nothing."""
+    texts = [cell for cell in cells if cell]
+    return not texts or any(map(_is_figure, texts)) or any(text.lower() in _MISSING for text in texts)
+
+
+def _are_different(cells: Sequence[str]) -> bool:
+    return len({cell.casefold() for cell in cells}) == len(cells)
 
 
 def _recurs(first: Sequence[str], columns: Sequence[Sequence[str]]) -> bool:
@@ -65,8 +91,8 @@ def _recurs(first: Sequence[str], columns: Sequence[Sequence[str]]) -> bool:
 
 def _is_typed(values: Sequence[str]) -> bool:
     """Whether all values are numbers, times or the like."""
-    there = [value for value in values if value and value.lower() not in _MISSING]
-    return bool(there) and all(_is_figure(value) for value in there)
+    present = [value for value in values if value and value.lower() not in _MISSING]
+    return bool(present) and all(_is_figure(value) for value in present)
 
 
 def _is_figure(text: str) -> bool:

@@ -135,29 +135,42 @@ def of_values(name: str, values: Sequence[Any], *, commas: bool) -> Found:
         values: its values: text, bool, list, dict or None.
         commas: whether a comma may stand for a decimal point.
     """
-    there = [value for value in values if value is not None]
-    nested = [isinstance(value, (list, dict)) for value in there]
-    if any(nested):
-        mixed = not all(nested) or len({type(value) for value in there}) > 1
-        return Found("STRING", remark="values of several shapes: JSON as text") if mixed else Found("NESTED")
-    texts = [text for value in there if (text := as_text(value)) is not None]
+    present = [value for value in values if value is not None]
+    if any(isinstance(value, (list, dict)) for value in present):
+        return _of_nested(present)
+    texts = [str(as_text(value)) for value in present]
     full = [trimmed(text) for text in texts if trimmed(text) not in NOTHING]
     if not full:
         return Found("STRING", remark="no value was seen")
-    found = _of_texts(name, full, commas=commas)
-    if found.kind == "STRING":
-        return found
-    present = {text for text in texts if trimmed(text) in NOTHING}
-    if not present <= set(NOTHING) or (len(present) > 2 and len(full) < ENOUGH):
+    of_full = _of_texts(name, full, commas=commas)
+    if of_full.kind == "STRING" or len(full) == len(texts):
+        return of_full
+    return _with_nulls(of_full, {text for text in texts if trimmed(text) in NOTHING}, len(full))
+
+
+def _with_nulls(found: Found, nulls: set[str], values: int) -> Found:
+    """A type with the words that stand for NULL beside so many values; text where that is unlikely."""
+    if not nulls <= set(NOTHING) or (len(nulls) > 2 and values < ENOUGH):
         return Found("STRING", remark="numbers or times with several words for nothing among them")
-    said = f"{_listed(present)} is taken for NULL" if present else ""
-    remark = "; ".join(filter(None, [found.remark, said]))
-    return Found(found.kind, found.pattern, tuple(sorted(present)), remark, found.is_guess or bool(present))
+    words_for_null = " or ".join(repr(word) for word in sorted(nulls))
+    remark = "; ".join(filter(None, [found.remark, f"{words_for_null} is taken for NULL"]))
+    return Found(found.kind, found.pattern, tuple(sorted(nulls)), remark, is_guess=True)
+
+
+def _of_nested(values: Sequence[Any]) -> Found:
+    """Type of values of which some are lists or objects."""
+    if len({type(value) for value in values}) > 1:
+        return Found("STRING", remark="values of several shapes: JSON as text")
+    return Found("NESTED")
 
 
 def as_text(value: Any) -> str | None:
     """Text that Spark reads for a value of a file."""
-    return None if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value)
 
 
 def has_decimal_comma(text: str) -> bool:
@@ -170,27 +183,28 @@ def is_other_date(text: str) -> bool:
     return _OTHER_DATE.fullmatch(text) is not None
 
 
-def _listed(found: set[str]) -> str:
-    return " or ".join(repr(word) for word in sorted(found))
-
-
 def _of_texts(name: str, texts: Sequence[str], *, commas: bool) -> Found:
     kinds = {kind_of_text(text) for text in texts}
     if kinds <= set(NUMBERS) and not (_TEXT_WORDS & set(words(name))):
         return _number(name, texts, kinds)
     if kinds <= set(TIMES):
-        kind: Kind = "DATE" if kinds == {"DATE"} else "TIMESTAMP"
-        zoned = all(re.search(r"(?:Z|[+-]\d\d:\d\d)$", text) for text in texts)
-        return Found(kind, f"CAST({{}} AS {kind})", remark="" if kind == "DATE" or zoned else "times are in UTC")
+        return _time(texts, kinds)
     if kinds == {"BOOLEAN"}:
         return Found("BOOLEAN", "CAST({} AS BOOLEAN)")
-    if all(has_decimal_comma(text) for text in texts):
+    if all(map(has_decimal_comma, texts)):
         return _with_commas(texts, commas=commas)
-    if all(is_other_date(text) for text in texts) and not kinds <= set(NUMBERS):
+    if all(map(is_other_date, texts)) and not kinds <= set(NUMBERS):
         return Found("STRING", remark="looks like a date, but not as year-month-day: CAST does not read it")
-    if any(re.fullmatch(r"0[0-9]+", text) for text in texts) and all(text.isdigit() for text in texts):
+    if all(text.isdigit() for text in texts) and any(re.fullmatch(r"0[0-9]+", text) for text in texts):
         return Found("STRING", remark="text, as a number would lose the zeros in front")
     return Found("STRING")
+
+
+def _time(texts: Sequence[str], kinds: set[Kind]) -> Found:
+    if kinds == {"DATE"}:
+        return Found("DATE", "CAST({} AS DATE)")
+    zoned = all(re.search(r"(?:Z|[+-]\d\d:\d\d)$", text) for text in texts)
+    return Found("TIMESTAMP", "CAST({} AS TIMESTAMP)", remark="" if zoned else "times are in UTC")
 
 
 def _with_commas(texts: Sequence[str], *, commas: bool) -> Found:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from typing import Any
@@ -32,24 +32,30 @@ def of_values(name: str, values: Sequence[Any], place: Callable[[int], str], *, 
         place: says where in the files the value of a number in ``values`` is.
         commas: whether a comma may stand for a decimal point.
     """
-    found = infer_types.of_values(name, values, commas=commas)
-    if found.kind != "STRING" or any(isinstance(value, (list, dict)) for value in values):
-        return found
+    of_all = infer_types.of_values(name, values, commas=commas)
+    if of_all.kind != "STRING" or any(isinstance(value, (list, dict)) for value in values):
+        return of_all
     texts = [infer_types.as_text(value) for value in values]
     # A word for nothing with blanks around it is a misfit as any other: silver compares whole texts.
-    there = [n for n, text in enumerate(texts) if text is not None and text not in NOTHING]
+    full = {n: text for n, text in enumerate(texts) if text is not None and text not in NOTHING}
+    misfits = _misfits(full, commas=commas)
+    if not misfits:
+        return of_all
+    fitting = [None if n in misfits else value for n, value in enumerate(values)]
+    nearly = infer_types.of_values(name, fitting, commas=commas)
+    if nearly.kind == "STRING" or any(is_cast(nearly, trimmed(text)) for text in misfits.values()):
+        return of_all
+    first, text = next(iter(misfits.items()))
+    return replace(nearly, is_guess=True, misfits=Misfits(len(misfits), len(full), text, place(first)))
+
+
+def _misfits(texts: Mapping[int, str], *, commas: bool) -> dict[int, str]:
+    """Texts, by their numbers, that do not fit the first type that nearly all others fit; empty without such a type."""
     for fits in _classes(commas=commas):
-        misfits = [n for n in there if not fits(trimmed(str(texts[n])))]
-        different = {str(texts[n]) for n in misfits}
-        if not few(len(misfits), len(there)) or len(different) > MOST_MISFITS:
-            continue
-        fitting = [None if n in {*misfits} else value for n, value in enumerate(values)]
-        nearly = infer_types.of_values(name, fitting, commas=commas)
-        if nearly.kind == "STRING" or any(is_cast(nearly, trimmed(text)) for text in different):
-            return found
-        first = Misfits(len(misfits), len(there), str(texts[misfits[0]]), place(misfits[0]))
-        return replace(nearly, is_guess=True, misfits=first)
-    return found
+        misfits = {n: text for n, text in texts.items() if not fits(trimmed(text))}
+        if few(len(misfits), len(texts)) and len(set(misfits.values())) <= MOST_MISFITS:
+            return misfits
+    return {}
 
 
 def _classes(*, commas: bool) -> Iterator[Callable[[str], bool]]:

@@ -145,25 +145,49 @@ def _proofs(
 ) -> list[Proof]:
     if not candidates:
         return []
-    needed = [n for n, column in enumerate(columns) if any(column.name in names for names in candidates)]
-    names = [columns[n].name for n in needed]
-    some = [_Candidate([*keys], [names.index(key) for key in keys]) for keys in candidates]
-    rows = 0
+    read = [n for n, column in enumerate(columns) if any(column.name in keys for keys in candidates)]
+    names = [columns[n].name for n in read]
+    table = _Candidates([_Candidate([*keys], [names.index(key) for key in keys]) for keys in candidates])
     try:
-        for *_, cast in _cast_rows(samples, files, columns, needed):
-            rows += 1
-            for candidate in some:
-                candidate.take(cast)
+        for *_, values in _cast_rows(samples, files, columns, read):
+            table.take(values)
     except _Unproved as error:
-        return [Proof(one.names, f"not proved: {error}", rows) for one in some]
+        return table.unproved(str(error))
     except _UNREADABLE:
-        return [Proof(one.names, "not proved: a file cannot be read to its end", rows) for one in some]
-    proofs = [one.proof(rows) for one in some]
-    near = next((n for n, one in enumerate(proofs) if one.near and one.surplus), None)
-    if near is not None and all(one.why_not for one in proofs):
+        return table.unproved("a file cannot be read to its end")
+    proofs = table.proofs()
+    nearly = _nearly_proved(proofs)
+    if nearly is not None:
         with suppress(_Unproved, *_UNREADABLE):  # other columns may be what cannot be read
-            proofs[near] = _compared(samples, files, columns, some[near], proofs[near])
+            proofs[nearly] = _compared(samples, files, columns, table.candidates[nearly], proofs[nearly])
     return proofs
+
+
+def _nearly_proved(proofs: Sequence[Proof]) -> int | None:
+    """Number of the first candidate that only a few rows keep from being a key; None where there is a key."""
+    if not all(proof.why_not for proof in proofs):
+        return None
+    return next((n for n, proof in enumerate(proofs) if proof.near and proof.surplus), None)
+
+
+@dataclass
+class _Candidates:
+    """Candidate keys of a table, and its rows so far."""
+
+    candidates: list[_Candidate]
+    rows: int = 0
+
+    def take(self, values: Sequence[Any]) -> None:
+        self.rows += 1
+        for candidate in self.candidates:
+            candidate.take(values)
+
+    def proofs(self) -> list[Proof]:
+        """Results over all rows."""
+        return [candidate.proof(self.rows) for candidate in self.candidates]
+
+    def unproved(self, reason: str) -> list[Proof]:
+        return [Proof(candidate.names, f"not proved: {reason}", self.rows) for candidate in self.candidates]
 
 
 def _cast_rows(

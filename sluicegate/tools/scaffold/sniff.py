@@ -221,25 +221,44 @@ def _lines(path: Path, text: str, whole: bool) -> Iterator[Any]:
 
 def _documents(path: Path, text: str, whole: bool) -> Iterator[Any]:
     """Elements of an array, or the one object of the file, as far as the text goes."""
-    at = len(text) - len(text.lstrip())
-    array = text[at] == "["
-    at += array
-    found = 0
-    while found < ROWS:
-        while at < len(text) and (text[at].isspace() or (array and found and text[at] == ",")):
-            at += 1
-        if (array and text[at : at + 1] == "]") or (found and not array):
-            break
-        try:
-            value, at = DECODER.raw_decode(text, at)
-        except (ValueError, RecursionError) as error:
-            if not whole and found and not isinstance(error, RecursionError):
-                return  # continues after the sampled part
-            raise _broken(path, text.count("\n", 0, at) + 1, error) from error
-        found += 1
-        yield value
-    if not array and text[at:].strip():
+    place = _after_blanks(text, 0)
+    if text[place] == "[":
+        yield from _elements(path, text, place + 1, whole)
+        return
+    value, place = _value(path, text, place)
+    yield value
+    if text[place:].strip():
         raise _fault(path, "is more than one JSON value", "write each record on a line of its own, or all as an array")
+
+
+def _elements(path: Path, text: str, place: int, whole: bool) -> Iterator[Any]:
+    """The first elements of an array, whose first one begins at a place in the text."""
+    for number in range(ROWS):
+        place = _after_blanks(text, place, "," if number else "")
+        if text[place : place + 1] == "]":
+            return
+        try:
+            value, place = _value(path, text, place)
+        except SourceError as error:
+            if number and not whole and not isinstance(error.__cause__, RecursionError):
+                return  # continues after the sampled part
+            raise
+        yield value
+
+
+def _after_blanks(text: str, place: int, separator: str = "") -> int:
+    """The next place of anything but blanks and a separator."""
+    while place < len(text) and (text[place].isspace() or text[place] == separator):
+        place += 1
+    return place
+
+
+def _value(path: Path, text: str, place: int) -> tuple[Any, int]:
+    """The value at a place, and the place after it."""
+    try:
+        return DECODER.raw_decode(text, place)
+    except (ValueError, RecursionError) as error:
+        raise _broken(path, text.count("\n", 0, place) + 1, error) from error
 
 
 def _broken(path: Path, line: int, error: Exception) -> SourceError:

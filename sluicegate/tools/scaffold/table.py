@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -70,21 +70,18 @@ class NewTable:
 
 def make(name: str, samples: list[FileSample], files: list[Path]) -> NewTable:
     """Table made of some files."""
-    each = max(50, ROWS // len(samples))
-    places = [{field: place for place, field in enumerate(numbered(one.columns))} for one in samples]
-    rows = [(where, row) for one, where in zip(samples, places, strict=True) for row in one.rows[:each]]
-    names = [f"record {n:,} of {one.path.name}" for one in samples for n in range(1, len(one.rows[:each]) + 1)]
-    fields = dict.fromkeys(field for where in places for field in where)
+    rows = _Rows(samples)
     columns: list[Column] = []
     left = []
-    for number, (field, at) in enumerate(fields, 1):
-        if not sayable(field) or at > 1:
+    for number, (field, occurrence) in enumerate(rows.fields, 1):
+        if not sayable(field) or occurrence > 1:
             left.append(field)
             continue
         taken = {column.name.lower() for column in columns}
-        values = [row[where[field, at]] if (field, at) in where else None for where, row in rows]
-        found = _found(samples, field, values, names)
-        columns.append(Column(field, column_name(field, number, taken), found, [_plain(found, v) for v in values]))
+        values = rows.values(field, occurrence)
+        found = _found(samples, field, values, rows.names)
+        plain = [_plain(found, value) for value in values]
+        columns.append(Column(field, column_name(field, number, taken), found, plain))
     if not columns:
         hint = "give its fields names of letters and digits"
         raise SourceError(
@@ -92,6 +89,35 @@ def make(name: str, samples: list[FileSample], files: list[Path]) -> NewTable:
         )
     proofs = prove(samples, files, columns, candidates(name, columns, len(rows)))
     return NewTable(name, samples, files, columns, left, guess(columns, len(rows), proofs))
+
+
+class _Rows:
+    """Rows of several samples, the same number of each at most.
+
+    Attributes:
+        fields: fields of the samples, each with its number of earlier occurrences in its file.
+        names: where each row is, for people.
+    """
+
+    def __init__(self, samples: Sequence[FileSample]) -> None:
+        most = max(50, ROWS // len(samples))
+        self.fields: dict[tuple[str, int], None] = {}
+        self.names: list[str] = []
+        self._rows: list[tuple[dict[tuple[str, int], int], Any]] = []
+        for sample in samples:
+            places = {field: place for place, field in enumerate(numbered(sample.columns))}
+            self.fields |= dict.fromkeys(places)
+            for number, row in enumerate(sample.rows[:most], 1):
+                self.names.append(f"record {number:,} of {sample.path.name}")
+                self._rows.append((places, row))
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def values(self, field: str, occurrence: int) -> list[Any]:
+        """Values of a field in all rows; None where a file does not have it."""
+        key = (field, occurrence)
+        return [row[places[key]] if key in places else None for places, row in self._rows]
 
 
 def _found(samples: Sequence[FileSample], field: str, values: list[Any], names: Sequence[str]) -> Found:
@@ -115,17 +141,28 @@ def _plain(found: Found, value: Any) -> Any:
 def inner_numbers(column: Column, samples: Sequence[FileSample]) -> dict[tuple[str, ...], str]:
     """Types of the numbers inside a nested JSON column, by their paths below it; none where a name is odd."""
     paths: dict[tuple[str, ...], set[str]] = {}
-    for one in samples:
-        if column.field in one.columns and one.format == "json":
-            at = one.columns.index(column.field)
-            for row in one.rows:
-                if row[at] is not None and not _walk(row[at], (), paths):
-                    return {}
+    for value in _json_values(column, samples):
+        if not _walk(value, (), paths):
+            return {}
     # Where a list is beside a number, Spark takes both for texts: the list's type stays open.
     mixed = [path for path, types in paths.items() if len(types) > 1 and types & {"ARRAY", "STRUCT"}]
-    kinds_of = {path: types for path, types in paths.items() if types <= {"BIGINT", "DOUBLE"}}
-    plain = {path: types for path, types in kinds_of.items() if not any(path[: len(one)] == one for one in mixed)}
-    return {path: "BIGINT" if types == {"BIGINT"} else "DOUBLE" for path, types in plain.items()}
+    numbers: dict[tuple[str, ...], str] = {}
+    for path, types in paths.items():
+        if not types <= {"BIGINT", "DOUBLE"} or any(path[: len(outer)] == outer for outer in mixed):
+            continue
+        numbers[path] = "BIGINT" if types == {"BIGINT"} else "DOUBLE"
+    return numbers
+
+
+def _json_values(column: Column, samples: Sequence[FileSample]) -> Iterator[Any]:
+    """Values of a column in the samples of JSON files that have it, without NULLs."""
+    for sample in samples:
+        if column.field not in sample.columns or sample.format != "json":
+            continue
+        place = sample.columns.index(column.field)
+        for row in sample.rows:
+            if row[place] is not None:
+                yield row[place]
 
 
 def _walk(value: Any, path: tuple[str, ...], paths: dict[tuple[str, ...], set[str]]) -> bool:
