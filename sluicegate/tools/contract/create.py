@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -165,25 +165,26 @@ class _Draft:
         made |= {"options": {"header": "true"}} if form == "csv" else {}
         return made | ({"schemaHints": ", ".join(hints)} if made["format"] in ("json", "csv") else {})
 
-    def _silver(self, name: str, one: Mapping[str, Any], columns: list[Mapping[str, Any]]) -> dict[str, Any]:
+    def _silver(self, name: str, contract: Mapping[str, Any], columns: list[Mapping[str, Any]]) -> dict[str, Any]:
         names = [str(column["name"]) for column in columns]
-        made: dict[str, Any] = {
+        keys = _keys(columns)
+        tags = self._tags(name, contract)
+        rules = dict(self._rules(name, contract, columns, keys))
+        of_table = {rule: check for rule, check in self._table_rules(name, contract) if rule not in rules}
+        optional = {
+            "keys": keys,
+            "pii": [str(column["name"]) for column in columns if _is_personal(column)],
+            "comment": str(contract.get("description") or ""),
+            "column_comments": {str(c["name"]): str(c["description"]) for c in columns if c.get("description")},
+            "tags": tags,
+            "expectations": rules,
+            "expect_table": of_table,
+        }
+        return {
             "sql": f"SELECT {', '.join(f'r.{quoted(n)}' for n in names)} FROM STREAM({name}_raw) AS r",
             "schema": ", ".join(f"{quoted(str(c['name']))} {types.spark_type(c)}" for c in columns),
+            **{field: value for field, value in optional.items() if value},
         }
-        keys = [c for c in columns if c.get("primaryKey") is True]
-        keys.sort(key=lambda c: place if isinstance(place := c.get("primaryKeyPosition"), int) else 0)
-        made |= {"keys": [str(c["name"]) for c in keys]} if keys else {}
-        pii = [str(c["name"]) for c in columns if _is_personal(c)]
-        made |= {"pii": pii} if pii else {}
-        made |= {"comment": str(text)} if (text := one.get("description")) else {}
-        comments = {str(c["name"]): str(c["description"]) for c in columns if c.get("description")}
-        made |= {"column_comments": comments} if comments else {}
-        made |= {"tags": tags} if (tags := self._tags(name, one)) else {}
-        rules = {rule: fields for rule, fields in self._rules(name, one, columns, made.get("keys", []))}
-        of_table = {rule: fields for rule, fields in self._table_rules(name, one) if rule not in rules}
-        made |= {"expectations": rules} if rules else {}
-        return made | ({"expect_table": of_table} if of_table else {})
 
     def _table_rules(self, table: str, one: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
         """Rules about the whole table as one of our own contracts has them; its queries are left."""
@@ -267,22 +268,42 @@ class _Draft:
 def _condition(check: Mapping[str, Any], column: str | None) -> str | None:
     """Condition on a row that a check of ODCS's library is; None if it is none."""
     metric = check.get("metric") or check.get("rule")
-    arguments: dict[str, Any] = dict(given) if isinstance(given := check.get("arguments"), dict) else {}
+    arguments = check.get("arguments")
+    if not isinstance(arguments, dict):
+        arguments = {}
     if check.get("mustBe") != 0 or check.get("unit") not in (None, "rows"):
         return None
-    named = _texts(arguments.get("properties")) or ([column] if column else [])
-    if metric == "duplicateValues" and named:
-        return f"unique({', '.join(map(quoted, named))})"
+    if metric == "duplicateValues":
+        unique = _texts(arguments.get("properties")) or ([column] if column else [])
+        return f"unique({', '.join(map(quoted, unique))})" if unique else None
     if column is None:
         return None
     if metric == "nullValues":
         return f"{quoted(column)} IS NOT NULL"
-    values = arguments.get("validValues")
-    if metric == "invalidValues" and isinstance(values, list) and values:
+    if metric == "invalidValues":
+        return _validity(column, arguments)
+    return None
+
+
+def _validity(column: str, arguments: Mapping[str, Any]) -> str | None:
+    """Condition that a column has one of the valid values, or a valid text; None if neither is given."""
+    values, pattern = arguments.get("validValues"), arguments.get("pattern")
+    if isinstance(values, list) and values:
         return f"{quoted(column)} IN ({', '.join(map(_value, values))})"
-    if metric == "invalidValues" and isinstance(pattern := arguments.get("pattern"), str):
+    if isinstance(pattern, str):
         return f"{quoted(column)} RLIKE {literal(pattern)}"
     return None
+
+
+def _keys(columns: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Names of the columns of the primary key, in its order."""
+    keys = [column for column in columns if column.get("primaryKey") is True]
+    return [str(column["name"]) for column in sorted(keys, key=_place_in_key)]
+
+
+def _place_in_key(column: Mapping[str, Any]) -> int:
+    place = column.get("primaryKeyPosition")
+    return place if isinstance(place, int) else 0
 
 
 def _custom(check: Mapping[str, Any]) -> dict[str, Any]:

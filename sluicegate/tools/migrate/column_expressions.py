@@ -107,12 +107,12 @@ class Expressions:
         return ""
 
     def _of_function(self, name: str, node: ast.Call) -> str:
-        text = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
-        if name in ("col", "column") and isinstance(text, str):
+        text = _first_text(node)
+        if name in ("col", "column") and text is not None:
             return self._column(text)
         if name == "lit" and len(node.args) == 1:
             return self.sql(node.args[0])
-        if name == "expr" and isinstance(text, str):
+        if name == "expr" and text is not None:
             return text
         if name == "input_file_name":
             return "source_file"
@@ -120,9 +120,10 @@ class Expressions:
             raise self._no(node)
         if name == "count" and text == "*":
             return "count(*)"
-        arguments = [self._argument(name, at, one) for at, one in enumerate(node.args)]
-        distinct = "DISTINCT " if "istinct" in name else ""
-        return f"{_OTHER.get(name, name)}({distinct}{', '.join(arguments)})"
+        arguments = ", ".join(self._argument(name, n, argument) for n, argument in enumerate(node.args))
+        if "istinct" in name:
+            arguments = f"DISTINCT {arguments}"
+        return f"{_OTHER.get(name, name)}({arguments})"
 
     def _argument(self, name: str, at: int, node: ast.expr) -> str:
         is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
@@ -153,3 +154,11 @@ class Expressions:
             case "between" if len(node.args) == 2:
                 return f"{of} BETWEEN {self.sql(node.args[0])} AND {self.sql(node.args[1])}"
         raise self._no(node)
+
+
+def _first_text(node: ast.Call) -> str | None:
+    """The first argument of a call, if it is a text."""
+    if not node.args or not isinstance(node.args[0], ast.Constant):
+        return None
+    value = node.args[0].value
+    return value if isinstance(value, str) else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,24 +53,38 @@ def constant(node: ast.expr, names: Names) -> Any:
     Raises:
         NotTaken: a setting has no value.
     """
-    if isinstance(node, ast.Constant):
-        return node.value
-    if isinstance(node, ast.Name):
-        return names.constants.get(node.id)
-    if isinstance(node, (ast.List, ast.Tuple)):
-        found = [constant(one, names) for one in node.elts]
-        return None if None in found else found
-    if isinstance(node, ast.Dict):
-        keys = [constant(key, names) if key else None for key in node.keys]
-        values = [constant(value, names) for value in node.values]
-        return None if None in keys or None in values else dict(zip(keys, values, strict=True))
-    if isinstance(node, ast.JoinedStr):
-        parts = [constant(p.value if isinstance(p, ast.FormattedValue) else p, names) for p in node.values]
-        return None if None in parts else "".join(map(str, parts))
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        left, right = constant(node.left, names), constant(node.right, names)
-        return left + right if isinstance(left, str) and isinstance(right, str) else None
+    match node:
+        case ast.Constant():
+            return node.value
+        case ast.Name():
+            return names.constants.get(node.id)
+        case ast.List() | ast.Tuple():
+            return _constants(node.elts, names)
+        case ast.Dict():
+            keys = [constant(key, names) if key else None for key in node.keys]
+            values = _constants(node.values, names)
+            return None if None in keys or values is None else dict(zip(keys, values, strict=True))
+        case ast.FormattedValue():
+            return constant(node.value, names)
+        case ast.JoinedStr():
+            parts = _constants(node.values, names)
+            return None if parts is None else "".join(map(str, parts))
+        case ast.BinOp(op=ast.Add()):
+            return _concatenated(constant(node.left, names), constant(node.right, names))
     return names.settings.of_call(node)
+
+
+def _concatenated(left: Any, right: Any) -> str | None:
+    """Two texts as one; None if one of them is another value."""
+    if isinstance(left, str) and isinstance(right, str):
+        return left + right
+    return None
+
+
+def _constants(nodes: Sequence[ast.expr], names: Names) -> list[Any] | None:
+    """Values of constant expressions; None if one of them is none."""
+    values = [constant(node, names) for node in nodes]
+    return None if None in values else values
 
 
 @dataclass
@@ -198,27 +213,37 @@ class Chain:
         while steps and path is None:
             name, call, self.line = steps.pop(0)
             values, call = self._arguments(name, call)
-            options |= {str(key.arg): _text(self._constant(key.value)) for key in call.keywords if name != "load"}
+            if name != "load":
+                options |= {str(key.arg): _text(self._constant(key.value)) for key in call.keywords}
             if name == "table":
                 self._read_table(call)
                 return steps
-            if name == "format":
-                form = str(values[0])
-            elif name == "option":
-                options[str(values[0])] = _text(values[1])
-            elif name == "schema" and isinstance(values[0], str):
-                options["schema"] = values[0]
-            elif name == "load" or name in _READERS:
-                form = form if name == "load" else name
+            if name == "load":
                 path = self._one_path(values, options)
-            elif name != "options":
-                raise self._no(f"{name} of the reader is not known")
+            elif name in _READERS:
+                form = name
+                path = self._one_path(values, options)
+            elif name == "format":
+                form = str(values[0])
+            else:
+                options |= self._reader_options(name, values)
         if not path:
             raise self._no("there is no path")
-        form = options.pop("cloudFiles.format", form) if form == "cloudFiles" else form
+        if form == "cloudFiles":
+            form = options.pop("cloudFiles.format", form)
         self.files = Files(path, form.lower(), options, line)
         self._from = f"STREAM({FILES})" if self.streams else FILES
         return steps
+
+    def _reader_options(self, name: str, values: list[Any]) -> dict[str, str]:
+        """Options that a method of the reader sets by its values; those of ``options`` are keywords."""
+        if name == "option":
+            return {str(values[0]): _text(values[1])}
+        if name == "schema" and isinstance(values[0], str):
+            return {"schema": values[0]}
+        if name != "options":
+            raise self._no(f"{name} of the reader is not known")
+        return {}
 
     def _arguments(self, name: str, call: ast.Call | None) -> tuple[list[Any], ast.Call]:
         """Constant arguments of a reader method."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -38,14 +38,11 @@ class Shape:
 def shape(text: str) -> Shape | None:
     """Shape of a query; None if it cannot be parsed."""
     try:
-        branches = [found for one in union_all.branches(text) if (found := shape(one))]
+        branches = list(filter(None, map(shape, union_all.branches(text))))
     except QuerySyntax:
         return None
     if branches:  # each is a flow of one table
-        reads = list(dict.fromkeys(name for one in branches for name in one.reads))
-        streams = all(one.streams for one in branches)
-        odd = any(one.aggregates for one in branches) or not streams
-        return Shape(reads, streams, odd, any(one.joins for one in branches))
+        return _union(branches)
     try:
         tree = parsed(Tokens(text).compose([]))
         query = Query.parse(text)
@@ -54,6 +51,16 @@ def shape(text: str) -> Shape | None:
     joins = any(isinstance(node, (exp.Join, exp.Lateral)) or generator(node) for node in tree.walk())
     aggregates = any(isinstance(node, _AGGREGATING) for node in tree.walk())
     return Shape([name for name in query.tables if name != FILES], query.stream is not None, aggregates, joins)
+
+
+def _union(branches: Sequence[Shape]) -> Shape:
+    streams = all(branch.streams for branch in branches)
+    return Shape(
+        reads=list(dict.fromkeys(name for branch in branches for name in branch.reads)),
+        streams=streams,
+        aggregates=not streams or any(branch.aggregates for branch in branches),
+        joins=any(branch.joins for branch in branches),
+    )
 
 
 def gold(queries: Mapping[str, str], ruled: Collection[str], followed: Collection[str]) -> set[str]:
@@ -68,19 +75,25 @@ def gold(queries: Mapping[str, str], ruled: Collection[str], followed: Collectio
         ruled: those with rules.
         followed: tables that changes are read from.
     """
-    shapes = {name: found for name, text in queries.items() if (found := shape(text))}
-    needed = {*followed, *(read for found in shapes.values() if found.streams for read in found.reads)}
-    grown = -1
-    while grown != len(needed):
-        grown = len(needed)
-        needed |= {read for name in [*needed] if name in shapes for read in shapes[name].reads}
-    made = {
-        name
-        for name, found in shapes.items()
-        if found.aggregates or (found.joins and not found.streams and name not in needed and name not in ruled)
-    }
-    grown = -1
-    while grown != len(made):
-        grown = len(made)
-        made |= {name for name, found in shapes.items() if not found.streams and made & {*found.reads}}
-    return made
+    shapes = {name: query_shape for name, text in queries.items() if (query_shape := shape(text))}
+    silver = {*ruled, *_read_by_streams(shapes, followed)}
+    datasets = {name for name, dataset in shapes.items() if dataset.aggregates}
+    datasets |= {name for name, dataset in shapes.items() if dataset.joins and not dataset.streams} - silver
+    size = -1
+    while size != len(datasets):
+        size = len(datasets)
+        datasets |= {name for name, dataset in shapes.items() if not dataset.streams and datasets & {*dataset.reads}}
+    return datasets
+
+
+def _read_by_streams(shapes: Mapping[str, Shape], followed: Collection[str]) -> set[str]:
+    """Tables that changes or streams are read from, and all that these read in turn."""
+    tables = set(followed)
+    for dataset in shapes.values():
+        if dataset.streams:
+            tables.update(dataset.reads)
+    size = -1
+    while size != len(tables):
+        size = len(tables)
+        tables |= {read for name in tables if name in shapes for read in shapes[name].reads}
+    return tables

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from sluicegate.definition.fields import IDENTIFIER
@@ -34,34 +34,46 @@ class _Mapping:
         self._name()
         for dataset in self.source.datasets:
             self._files(dataset)
-        targets: dict[str, list[Changes]] = {}
-        for changes in self.source.changes:
-            others = targets.setdefault(changes.target, [])
-            if others and (others[0].fields != changes.fields or changes.source in {one.source for one in others}):
-                why = "the flows of changes into one table have the same keys, sequence and columns"
-                self.source.leave(changes.line, f"a second flow into {changes.target}", why)
-                self.source.unnamed[f"the second flow into {changes.target}"] = changes.line
-            else:
-                others.append(changes)
+        targets = self._targets()
         for dataset in self.source.datasets:
-            dataset.query = None if dataset.query is None else casts.plain(dataset.query)
-        self._underscores()
+            if dataset.query is not None:
+                dataset.query = casts.plain(dataset.query)
+        underscores.rename(self.source)
         queries = {dataset.name: dataset.query for dataset in self.source.datasets if dataset.query is not None}
         ruled = {dataset.name for dataset in self.source.datasets if dataset.rules}
-        self.gold = layers.gold(queries, ruled, {one.source for some in targets.values() for one in some})
-        into = {dataset.into for dataset in self.source.datasets}
-        for dataset in (one for one in self.source.datasets if not one.into):
-            if dataset.query is not None:
-                self._query(dataset)
-            elif dataset.name not in self.made.bronze and dataset.name not in {*targets, *into}:
-                self.source.leave(dataset.line, dataset.name, "no imported flow writes to this table")
-        for some in targets.values():
-            self._changes(some)
+        self.gold = layers.gold(queries, ruled, {changes.source for flows_ in targets.values() for changes in flows_})
+        self._tables({*targets, *(dataset.into for dataset in self.source.datasets)})
+        for flows_of_target in targets.values():
+            self._changes(flows_of_target)
         flows.take_over(self.source, self.made, self.gold, self._silver)
         self._tell_gold()
         self._others()
         self._settle()
         return self.made
+
+    def _targets(self) -> dict[str, list[Changes]]:
+        """Flows of changes by the table that they write; a flow that does not go with the first is left."""
+        targets: dict[str, list[Changes]] = {}
+        for changes in self.source.changes:
+            into_same = targets.setdefault(changes.target, [])
+            sources = {other.source for other in into_same}
+            if into_same and (into_same[0].fields != changes.fields or changes.source in sources):
+                why = "the flows of changes into one table have the same keys, sequence and columns"
+                self.source.leave(changes.line, f"a second flow into {changes.target}", why)
+                self.source.unnamed[f"the second flow into {changes.target}"] = changes.line
+            else:
+                into_same.append(changes)
+        return targets
+
+    def _tables(self, written: Collection[str]) -> None:
+        """Tables of the datasets with a query; ``written`` are those that flows write to."""
+        for dataset in self.source.datasets:
+            if dataset.into:
+                continue
+            if dataset.query is not None:
+                self._query(dataset)
+            elif dataset.name not in self.made.bronze and dataset.name not in written:
+                self.source.leave(dataset.line, dataset.name, "no imported flow writes to this table")
 
     # --- names -------------------------------------------------------------------------------------------------------
 
@@ -72,30 +84,34 @@ class _Mapping:
         for changes in source.changes:
             reads.setdefault(changes.target, []).append(changes.source)
         declared = {**source.declared, **{changes.target: changes.line for changes in source.changes}}
-        pairs = [(reader, read) for reader, some in reads.items() for read in some]
+        pairs = [(reader, read) for reader, tables in reads.items() for read in tables]
         pairs += [(dataset.name, dataset.into) for dataset in source.datasets if dataset.into]
         self.found = addresses([*declared, *(dataset.name for dataset in source.datasets)], dict.fromkeys(pairs))
         self.elsewhere = {self.found.names[address]: address for address in self.found.elsewhere}
-        for dataset in [*source.datasets]:
+        self._name_in_datasets(reads)
+        self._name_in_changes()
+        self._tell_names(declared)
+
+    def _name_in_datasets(self, reads: Mapping[str, list[str]]) -> None:
+        for dataset in [*self.source.datasets]:
             try:
                 dataset.query = self._named(dataset, reads.get(dataset.name, []))
-                dataset.into = self._called(dataset.name, dataset.into) if dataset.into else ""
+                if dataset.into:
+                    dataset.into = self._called(dataset.name, dataset.into)
             except (Ambiguous, QuerySyntax) as error:
-                source.leave(dataset.line, dataset.name, str(error))
-                source.datasets.remove(dataset)
-        for changes in [*source.changes]:
+                self.source.leave(dataset.line, dataset.name, str(error))
+                self.source.datasets.remove(dataset)
+
+    def _name_in_changes(self) -> None:
+        named: list[Changes] = []
+        for changes in self.source.changes:
             try:
-                changed = Changes(
-                    self.found.names[changes.target],
-                    self._called(changes.target, changes.source),
-                    changes.fields,
-                    changes.line,
-                )
-                source.changes[source.changes.index(changes)] = changed
+                read = self._called(changes.target, changes.source)
             except Ambiguous as error:
-                source.leave(changes.line, f"changes into {changes.target}", str(error))
-                source.changes.remove(changes)
-        self._tell_names(declared)
+                self.source.leave(changes.line, f"changes into {changes.target}", str(error))
+                continue
+            named.append(Changes(self.found.names[changes.target], read, changes.fields, changes.line))
+        self.source.changes[:] = named
 
     def _called(self, reader: str, read: str) -> str:
         """Name of a table that a dataset reads; refused for one that is declared twice, as either may be meant."""
@@ -165,31 +181,6 @@ class _Mapping:
         query = dataset.query or f"SELECT *\nFROM STREAM({FILES})"
         dataset.query = re.sub(rf"\b{FILES}\b", landed, query)
 
-    def _underscores(self) -> None:
-        """Renames columns that begin with an underscore, where they are made and where they are read."""
-        datasets = self.source.datasets
-        others = underscores.names([dataset.query for dataset in datasets if dataset.query is not None])
-        made_here = {dataset.name for dataset in datasets if dataset.query is not None}
-        for dataset in datasets:
-            if dataset.query is None:
-                continue
-            # A table of files may have a field of that name.
-            raw = not made_here.issuperset(tables_of(dataset.query))
-            dataset.query = underscores.renamed(dataset.query, others, only_made=raw)
-            dataset.schema = underscores.renamed(dataset.schema, others)
-            renewed = [(rule, underscores.renamed(rule.condition, others)) for rule in dataset.rules]
-            dataset.rules = [replace(rule, condition=condition) for rule, condition in renewed]
-        for changes in self.source.changes:
-            for field_, value in changes.fields.items() if changes.source in made_here else ():
-                if isinstance(value, list):
-                    changes.fields[field_] = [others.get(str(one).lower(), one) for one in value]
-                elif isinstance(value, str):
-                    changes.fields[field_] = underscores.renamed(value, others)
-        for name, other in others.items():
-            why = f"it is called {other} here, as names that begin with _ are the engine's own"
-            line = next(one.query_line for one in datasets if re.search(rf"\b{other}\b", one.query or "", re.I))
-            self.source.leave(line, f"the column {name}", why)
-
     # --- queries -----------------------------------------------------------------------------------------------------
 
     def _query(self, dataset: Dataset) -> None:
@@ -198,32 +189,46 @@ class _Mapping:
             if branches := union_all.branches(text):
                 self._union(dataset, text, [Query.parse(branch) for branch in branches])
                 return
-            of_source = Query.parse(text)
-            streams = of_source.stream is not None
+            query = Query.parse(text)
         except QuerySyntax as error:
             self.source.leave(dataset.query_line + error.line - 1, f"the query of {dataset.name}", error.message)
             return
-        remarks = ["It was a view: here it is a table."] if dataset.kind == "view" else []
+        streams = query.stream is not None
         if dataset.name in self.gold:
             self._gold(dataset, text, streams, "its rows are not each made of one record")
             return
+        streamed = text if streams else with_stream(text)
+        if streamed is None:
+            self._gold(dataset, text, streams, "")
+            return
+        remarks = ["It was a view: here it is a table."] if dataset.kind == "view" else []
         joined = layers.shape(text)
         if joined and joined.joins and not streams:
             remarks.append("A record that gives several rows stops the run: where it is to, write `rows: many`.")
-        if not streams and (streamed := with_stream(text)) is not None:
-            text, streams = streamed, True
-        if streams and Query.parse(text).stream in self.made.bronze and (other := by_arrival(text)) != text:
-            text, what = other, f"the time of the run in {dataset.name}"
-            self.source.leave(dataset.query_line, what, "it is receipt_time, the same if a record is evaluated again")
-        objections = Query.parse(text).stream_objections(many=True) if streams else []
-        if objections or not streams:
-            self._gold(dataset, str(dataset.query), streams, objections[0].message if objections else "")
+        streamed = self._with_receipt_time(dataset, streamed)
+        objections = Query.parse(streamed).stream_objections(many=True)
+        if objections:
+            self._gold(dataset, text, True, objections[0].message)
             return
-        lookups = flows.as_of_run([of_source])
-        self._comment(dataset, *remarks, *([flows.AS_OF_RUN] if lookups else []))
-        many = {"rows": "many"} if Query.parse(text).stream_objections() else {}
-        self._silver(dataset, {"sql": f"{dataset.name}.sql", **many, **lookups})
-        self.made.queries[dataset.name] = text
+        fields: dict[str, Any] = {"sql": f"{dataset.name}.sql"}
+        if Query.parse(streamed).stream_objections():
+            fields["rows"] = "many"
+        lookups = flows.as_of_run([query])
+        if lookups:
+            remarks.append(flows.AS_OF_RUN)
+        self._comment(dataset, *remarks)
+        self._silver(dataset, fields | lookups)
+        self.made.queries[dataset.name] = streamed
+
+    def _with_receipt_time(self, dataset: Dataset, text: str) -> str:
+        """A query over a bronze table with receipt_time in place of the time of the run."""
+        if Query.parse(text).stream not in self.made.bronze:
+            return text
+        by_receipt_time = by_arrival(text)
+        if by_receipt_time != text:
+            part = f"the time of the run in {dataset.name}"
+            self.source.leave(dataset.query_line, part, "it is receipt_time, the same if a record is evaluated again")
+        return by_receipt_time
 
     def _union(self, dataset: Dataset, text: str, branches: list[Query]) -> None:
         """A table with a flow for each branch of a UNION ALL over streams."""

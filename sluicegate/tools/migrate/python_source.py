@@ -6,6 +6,7 @@ import ast
 import warnings
 from collections import Counter
 from collections.abc import Collection, Iterator
+from typing import Any
 
 from sluicegate.errors import UserError, Where
 from sluicegate.tools.migrate.column_expressions import KNOWN
@@ -40,6 +41,8 @@ _CHANGING = (
 )
 """Methods that mutate the list or dictionary they are called on."""
 _TARGET = ("create_streaming_table", "create_target_table", "create_streaming_live_table")
+_DECLARING = (*_TARGET, *_KINDS)
+"""Functions that declare a table when they are called, and not used as decorators."""
 _FIELDS = {
     "keys", "sequence_by", "stored_as_scd_type", "apply_as_deletes", "ignore_null_updates", "column_list",
     "except_column_list", "track_history_column_list", "track_history_except_column_list",
@@ -108,27 +111,42 @@ class _Reader:
     def declared(self, node: ast.AST) -> None:
         """Notes a table declared anywhere in the module, whether it is read or not."""
         if isinstance(node, ast.FunctionDef):
-            self.decorators |= {id(one) for one in node.decorator_list}
-            calls = [one for one in node.decorator_list if self._of_dlt(one) in _KINDS]
-            if any(self._of_dlt(one) in _FLOWS for one in node.decorator_list):
+            self.decorators |= {id(decorator) for decorator in node.decorator_list}
+            if any(self._of_dlt(decorator) in _FLOWS for decorator in node.decorator_list):
                 self.source.unnamed[f"the flow {node.name}"] = node.lineno
-            own: str | None = node.name
+            for decorator in node.decorator_list:
+                if self._of_dlt(decorator) in _KINDS:
+                    self._declare(decorator, node.name)
+            return
+        # Also dlt.table(function, name="x").
+        if isinstance(node, ast.Call) and id(node) not in self.decorators and self._of_dlt(node) in _DECLARING:
+            self._declare(node, None)
+
+    def _declare(self, node: ast.expr, default: str | None) -> None:
+        """Notes the table of a declaration; without a name in it, it has that of its function."""
+        try:
+            name = self._declared_name(node, default)
+        except NotTaken:
+            name = None
+        if isinstance(name, str) and name:
+            self.source.declared.setdefault(address(name.replace("`", "").split(".")), node.lineno)
         else:
-            # Also dlt.table(function, name="x").
-            alone = isinstance(node, ast.Call) and id(node) not in self.decorators
-            calls = [node] if isinstance(node, ast.Call) and alone and self._of_dlt(node) in (*_TARGET, *_KINDS) else []
-            own = None
-        for call in calls:
-            given = [one.value for one in getattr(call, "keywords", []) if one.arg == "name"]
-            given = given or ([*call.args] if self._of_dlt(call) in _TARGET and isinstance(call, ast.Call) else [])
-            try:
-                name = constant(given[0], self.names) if given else own
-            except NotTaken:
-                name = None
-            if isinstance(name, str) and name:
-                self.source.declared.setdefault(address(name.replace("`", "").split(".")), call.lineno)
-            else:
-                self.source.unnamed[f"a table of line {call.lineno}, whose name is made by code"] = call.lineno
+            self.source.unnamed[f"a table of line {node.lineno}, whose name is made by code"] = node.lineno
+
+    def _declared_name(self, node: ast.expr, default: str | None) -> Any:
+        """Value of the name in a declaration.
+
+        Raises:
+            NotTaken: it is a setting that has no value.
+        """
+        if not isinstance(node, ast.Call):
+            return default
+        for keyword in node.keywords:
+            if keyword.arg == "name":
+                return constant(keyword.value, self.names)
+        if node.args and self._of_dlt(node) in _TARGET:
+            return constant(node.args[0], self.names)
+        return default
 
     def _is_silent(self, node: ast.stmt) -> bool:
         """Whether a statement is an import or a lone string; imported names are bound."""

@@ -103,23 +103,41 @@ def _place(tokens: Tokens, at: int, lines_before: int) -> tuple[Span | None, Fil
     word = tokens.word(at)
     if word == "STREAM" and tokens.word(at - 1) in ("FROM", "JOIN", ","):
         return _stream(tokens, at, lines_before)
-    if word in ("READ_FILES", "CLOUD_FILES") and tokens.is_type(at + 1, TokenType.L_PAREN):
-        files = _files(tokens, at, lines_before)
-        return Span(at, tokens.closing(at + 1), f"STREAM({FILES})" if word == "CLOUD_FILES" else FILES), files
-    if word in _FORMATS and tokens.is_type(at + 1, TokenType.DOT) and "/" in tokens.name(at + 2):
+    if tokens.is_type(at + 1, TokenType.L_PAREN):
+        return _call(tokens, at, lines_before)
+    if not tokens.is_type(at + 1, TokenType.DOT):
+        return None, None
+    if word in _FORMATS and "/" in tokens.name(at + 2):
         line = lines_before + tokens.line(at)
         return Span(at, at + 2, FILES), Files(tokens.name(at + 2), word.lower(), {}, line, infers=True)
-    if word == "LIVE" and tokens.is_type(at + 1, TokenType.DOT):
+    if word == "LIVE":
         return Span(at, at + 2, tokens.raw(at + 2)), None
-    if word == "_METADATA" and tokens.is_type(at + 1, TokenType.DOT):
-        field = tokens.name(at + 2).lower()
-        if field not in _METADATA:
-            raise NotTaken(f"_metadata.{field} is not kept: source_file and receipt_time are", tokens.line(at))
-        named = tokens.word(at + 3) not in ("", ",", "FROM") or tokens.is_type(at + 3, TokenType.VAR)
-        return Span(at, at + 2, _METADATA[field] if named else f"{_METADATA[field]} AS {field}"), None
-    if word == "INPUT_FILE_NAME" and tokens.is_type(at + 1, TokenType.L_PAREN):
+    if word == "_METADATA":
+        return _metadata(tokens, at), None
+    return None, None
+
+
+def _call(tokens: Tokens, at: int, lines_before: int) -> tuple[Span | None, Files | None]:
+    """Replacement of a call of a function about files, if it is one."""
+    word = tokens.word(at)
+    if word in ("READ_FILES", "CLOUD_FILES"):
+        files = _files(tokens, at, lines_before)
+        source = f"STREAM({FILES})" if word == "CLOUD_FILES" else FILES
+        return Span(at, tokens.closing(at + 1), source), files
+    if word == "INPUT_FILE_NAME":
         return Span(at, at + 2, "source_file"), None
     return None, None
+
+
+def _metadata(tokens: Tokens, at: int) -> Span:
+    """The column for a field of ``_metadata``, by the field's name where that would be the output's."""
+    field = tokens.name(at + 2).lower()
+    if field not in _METADATA:
+        raise NotTaken(f"_metadata.{field} is not kept: source_file and receipt_time are", tokens.line(at))
+    named = tokens.word(at + 3) not in ("", ",", "FROM") or tokens.is_type(at + 3, TokenType.VAR)
+    if named:
+        return Span(at, at + 2, _METADATA[field])
+    return Span(at, at + 2, f"{_METADATA[field]} AS {field}")
 
 
 def _stream(tokens: Tokens, at: int, lines_before: int) -> tuple[Span, Files | None]:

@@ -2,14 +2,51 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 
 from sqlglot.tokenizer_core import TokenType
 
 from sluicegate.sql.engine_columns import RESERVED
 from sluicegate.sql.tokens import QuerySyntax, Span, Tokens
+from sluicegate.tools.migrate.model import Changes, Dataset, Source
+from sluicegate.tools.migrate.rewriting import tables_of
 
 _TYPES = (TokenType.VAR, TokenType.IDENTIFIER)
+
+
+def rename(source: Source) -> None:
+    """Rename columns that begin with an underscore, where they are made and where they are read."""
+    others = names([dataset.query for dataset in source.datasets if dataset.query is not None])
+    computed = {dataset.name for dataset in source.datasets if dataset.query is not None}
+    for dataset in source.datasets:
+        if dataset.query is not None:
+            _rename_in_dataset(dataset, others, computed)
+    for changes in source.changes:
+        if changes.source in computed:
+            _rename_in_changes(changes, others)
+    for name, other in others.items():
+        reason = f"it is called {other} here, as names that begin with _ are the engine's own"
+        line = next(d.query_line for d in source.datasets if re.search(rf"\b{other}\b", d.query or "", re.IGNORECASE))
+        source.leave(line, f"the column {name}", reason)
+
+
+def _rename_in_dataset(dataset: Dataset, others: Mapping[str, str], computed: Collection[str]) -> None:
+    """Rename columns in a dataset; ``computed`` are the datasets with a query."""
+    # A table of files may have a field of that name.
+    reads_files = not set(computed).issuperset(tables_of(dataset.query or ""))
+    dataset.query = renamed(dataset.query or "", others, only_made=reads_files)
+    dataset.schema = renamed(dataset.schema, others)
+    dataset.rules = [replace(rule, condition=renamed(rule.condition, others)) for rule in dataset.rules]
+
+
+def _rename_in_changes(changes: Changes, others: Mapping[str, str]) -> None:
+    for field, value in changes.fields.items():
+        if isinstance(value, list):
+            changes.fields[field] = [others.get(str(column).lower(), column) for column in value]
+        elif isinstance(value, str):
+            changes.fields[field] = renamed(value, others)
 
 
 def names(queries: Collection[str]) -> dict[str, str]:

@@ -13,7 +13,7 @@ import os
 import random
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -126,16 +126,8 @@ class Kind:
             lot: chooses the records they hit.
             facts: what is known of the file so far.
         """
-        late: list[int] = []
-        bad: list[int] = []
-        if self.delay:
-            late = _some(records, faults.late, lot)
-            for n in late:
-                self.delay(records[n])
-        if self.number:
-            bad = _some(records, faults.bad, lot)
-            for n in bad:
-                records[n][self.number] = lot.choice(["n/a", None])
+        late = self._delayed(records, faults, lot)
+        bad = self._without_number(records, faults, lot)
         duplicates = _some(records, faults.duplicates, lot)
         if faults.drift and self.drift:
             for record in records:
@@ -145,10 +137,33 @@ class Kind:
             for n in bad[::3]:
                 lines[n] = lines[n][: len(lines[n]) // 2]
         lines += [lines[n] for n in duplicates]
-        text = "[\n" + ",\n".join(f"  {line}" for line in lines) + "\n]\n" if self.array else "\n".join(lines) + "\n"
         injected = {"late": len(late), "bad": len(bad), "duplicates": len(duplicates)}
-        wrong = dict(facts.faults) | {name: count for name, count in injected.items() if count}
-        return File(text, replace(facts, path=self.path(number), records=len(lines), faults=wrong))
+        all_faults = dict(facts.faults) | {name: count for name, count in injected.items() if count}
+        landed = replace(facts, path=self.path(number), records=len(lines), faults=all_faults)
+        return File(self._text(lines), landed)
+
+    def _delayed(self, records: list[Record], faults: Faults, lot: random.Random) -> list[int]:
+        """Make some records late; their numbers."""
+        if not self.delay:
+            return []
+        late = _some(records, faults.late, lot)
+        for n in late:
+            self.delay(records[n])
+        return late
+
+    def _without_number(self, records: list[Record], faults: Faults, lot: random.Random) -> list[int]:
+        """Make some records bad; their numbers."""
+        if not self.number:
+            return []
+        bad = _some(records, faults.bad, lot)
+        for n in bad:
+            records[n][self.number] = lot.choice(["n/a", None])
+        return bad
+
+    def _text(self, lines: Sequence[str]) -> str:
+        if self.array:
+            return "[\n" + ",\n".join(f"  {line}" for line in lines) + "\n]\n"
+        return "\n".join(lines) + "\n"
 
 
 class Simulation(Protocol):

@@ -80,15 +80,25 @@ def _hint(name: str, known: Mapping[str, list[Table]]) -> str:
     owners = {label.rpartition(".")[0] for label in known}
     is_defined = not dot or owner in owners
     # A table of another pipeline is meant only if the name of the pipeline is a slip.
-    near_owner = is_defined or difflib.get_close_matches(owner, owners, 1, 0.7)
-    if near_owner and (near := difflib.get_close_matches(name.lower(), known, 1, 0.6)):
-        return f"did you mean {_written(near[0], known)}?"
+    if is_defined or difflib.get_close_matches(owner, owners, 1, 0.7):
+        nearest = difflib.get_close_matches(name.lower(), known, 1, 0.6)
+        if nearest:
+            return f"did you mean {_written(nearest[0], known)}?"
     if not is_defined:
-        pipelines = list(dict.fromkeys(label.partition(".")[0] for label in labels))
-        there = f"; those here are of {_some(pipelines)}" if pipelines else ""
-        return f"no definition of {owner} can be read here: mend it, or give its folder with --pipelines{there}"
-    own = [label for label in labels if dot and label.lower().startswith(f"{owner}.")]
-    return f"the tables are {_some(own or labels)}" if labels else ""
+        return f"no definition of {owner} can be read here: {_help(labels)}"
+    if not labels:
+        return ""
+    of_owner = [label for label in labels if dot and label.lower().startswith(f"{owner}.")]
+    return f"the tables are {_some(of_owner or labels)}"
+
+
+def _help(labels: Sequence[str]) -> str:
+    """How to have the tables of a pipeline whose definition cannot be read, and the pipelines that can be."""
+    text = "mend it, or give its folder with --pipelines"
+    pipelines = list(dict.fromkeys(label.partition(".")[0] for label in labels))
+    if pipelines:
+        text += f"; those here are of {_some(pipelines)}"
+    return text
 
 
 def _some(names: Sequence[str]) -> str:

@@ -8,7 +8,8 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -161,25 +162,47 @@ def _typed(given: TableGiven) -> list[dict[str, Any]]:
     return [{column: typed(value) for column, value in record.items()} for record in given.rows.records]
 
 
-def _csv(given: TableGiven, table: BronzeTable, options: Mapping[str, str]) -> str:
-    quote = options.get("quote", '"')
-    escape = table.reader_options.get("escape", "\\") if "escape" not in options else options["escape"] or quote
-    sep = options.get("sep") or options.get("delimiter") or ","
-    headed = options.get("header", "").lower() == "true"
-    declared = [column for column in table.declared or () if column in given.rows.columns]
-    columns = given.rows.columns if headed or not declared else declared
-    nothing = options.get("nullvalue", "")
+@dataclass(frozen=True)
+class _Dialect:
+    """How values of a CSV file are written."""
 
-    def line(values: Iterable[str | None]) -> str:
-        return sep.join(nothing if value is None else in_quotes(value) for value in values) + "\n"
+    separator: str
+    quote: str
+    escape: str
+    null: str
 
-    def in_quotes(value: str) -> str:
-        if value and value == value.strip() and not any(part in value for part in (sep, quote, "\n", "\r")):
+    @classmethod
+    def of(cls, table: BronzeTable, options: Mapping[str, str]) -> _Dialect:
+        quote = options.get("quote", '"')
+        escape = table.reader_options.get("escape", "\\")
+        if "escape" in options:
+            escape = options["escape"] or quote
+        separator = options.get("sep") or options.get("delimiter") or ","
+        return cls(separator, quote, escape, options.get("nullvalue", ""))
+
+    def line(self, values: Iterable[str | None]) -> str:
+        return self.separator.join(map(self._text, values)) + "\n"
+
+    def _text(self, value: str | None) -> str:
+        if value is None:
+            return self.null
+        special = (self.separator, self.quote, "\n", "\r")
+        if value and value == value.strip() and not any(part in value for part in special):
             return value
-        return quote + value.replace(quote, escape + quote) + quote
+        return self.quote + value.replace(self.quote, self.escape + self.quote) + self.quote
 
-    head = line(columns) if headed else ""
-    return head + "".join(line(_csv_value(record.get(name)) for name in columns) for record in given.rows.records)
+
+def _csv(given: TableGiven, table: BronzeTable, options: Mapping[str, str]) -> str:
+    dialect = _Dialect.of(table, options)
+    columns: Sequence[str] = given.rows.columns
+    header = options.get("header", "").lower() == "true"
+    if not header:
+        # Without a header values belong to columns by their places.
+        columns = [column for column in table.declared or () if column in columns] or columns
+    lines = [dialect.line(_csv_value(record.get(name)) for name in columns) for record in given.rows.records]
+    if header:
+        lines.insert(0, dialect.line(columns))
+    return "".join(lines)
 
 
 def _csv_value(value: Any) -> str | None:
@@ -187,7 +210,9 @@ def _csv_value(value: Any) -> str | None:
         return None
     if isinstance(value, bool):
         return "true" if value else "false"
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, (dict, list)) else str(value)
+    if isinstance(value, (dict, list)):
+        return json.dumps(value, ensure_ascii=False)
+    return str(value)
 
 
 def _text(given: TableGiven) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any, NamedTuple
@@ -208,19 +208,30 @@ def close(one: Value, other: Value, tolerance: float) -> bool:
 
 def shown(value: Value) -> str:
     """Display of a value; a text is quoted where it could be taken for something else."""
-    if value is None:
-        return "NULL"
-    if isinstance(value, str):
-        plain = value and value == value.strip() and value.isprintable() and value not in ("NULL", "NaN")
-        return value if plain else json.dumps(value, ensure_ascii=False)
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, datetime):
-        return value.replace(tzinfo=None).isoformat(" ")
-    if isinstance(value, Fields):
-        return "{" + ", ".join(f"{name}: {shown(one)}" for name, one in value.pairs) + "}"
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{name}: {shown(one)}" for name, one in value.items()) + "}"
-    if isinstance(value, (tuple, list)):
-        return "[" + ", ".join(map(shown, value)) + "]"
-    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+    match value:
+        case None:
+            return "NULL"
+        case str():
+            return value if _is_plain(value) else json.dumps(value, ensure_ascii=False)
+        case bool():
+            return str(value).lower()
+        case datetime():
+            return value.replace(tzinfo=None).isoformat(" ")
+        case Fields():
+            return _shown_fields(value.pairs)
+        case Mapping():
+            return _shown_fields(value.items())
+        case tuple() | list():
+            return "[" + ", ".join(map(shown, value)) + "]"
+        case bytes():
+            return value.decode(errors="replace")
+    return str(value)
+
+
+def _shown_fields(fields: Iterable[tuple[Any, Any]]) -> str:
+    return "{" + ", ".join(f"{name}: {shown(value)}" for name, value in fields) + "}"
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a text cannot be taken for anything but itself without quotes."""
+    return bool(text) and text == text.strip() and text.isprintable() and text not in ("NULL", "NaN")
