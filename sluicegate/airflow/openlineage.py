@@ -36,7 +36,7 @@ def enabled() -> bool:
 
 
 def of_try(
-    pipeline: Pipeline, at: Lake, layers: Sequence[Layer], run_id: str, attempt: int
+    pipeline: Pipeline, lake: Lake, layers: Sequence[Layer], run_id: str, attempt: int
 ) -> OperatorLineage[Any, Any]:
     """Lineage of one try of a task: tables that it wrote and their inputs, also where it failed after some commits.
 
@@ -44,7 +44,7 @@ def of_try(
 
     Args:
         pipeline: the definition.
-        at: its lake.
+        lake: its lake.
         layers: what the task runs of bronze, silver and gold.
         run_id: the run, as in the commit info.
         attempt: number of the try.
@@ -56,25 +56,32 @@ def of_try(
     from sluicegate.flow.flows import flows
     from sluicegate.monitor.lineage import QUARANTINE
 
-    columns = ColumnFacets(pipeline, at, dataset)
+    columns = ColumnFacets(pipeline, lake, dataset)
     inputs: dict[str, InputDataset] = {}
     outputs: list[OutputDataset] = []
-    for name, flow in [item for layer in layers for item in flows(pipeline, at, layer).items()]:
-        made = list(_commits(flow.target, run_id, attempt))
-        if not made:
+    for name, flow in [item for layer in layers for item in flows(pipeline, lake, layer).items()]:
+        commits = list(_commits(flow.target, run_id, attempt))
+        if not commits:
             continue
-        last = made[0].ours or {}
-        files = flow.layer == "bronze" and pipeline.bronze[name].format != "delta"
-        for source, version in _followed(flow, last).items():
-            path = pipeline.bronze[name].path if files else source
-            inputs[path] = _input(path, None if files else version, last.get("expectations") or {})
+        last = commits[0].ours or {}
+        inputs |= _sources(pipeline, name, flow, last)
         for table, uri in flow.inputs.items():
             inputs.setdefault(uri, _input(uri, last["inputs"][table].rpartition("@")[2], {}))
-        rows = sum(_written(commit) for commit in made)
-        outputs.append(_output(flow.target, made[0].version, rows, columns.of(name)))
-        if quarantined := sum((commit.ours or {}).get("quarantined") or 0 for commit in made):
-            outputs.append(_output(at.quarantine(name), None, quarantined, columns.of(f"{name}{QUARANTINE}")))
+        rows = sum(map(_written, commits))
+        outputs.append(_output(flow.target, commits[0].version, rows, columns.of(name)))
+        quarantined = sum((commit.ours or {}).get("quarantined") or 0 for commit in commits)
+        if quarantined:
+            outputs.append(_output(lake.quarantine(name), None, quarantined, columns.of(f"{name}{QUARANTINE}")))
     return OperatorLineage(inputs=list(inputs.values()), outputs=outputs)
+
+
+def _sources(pipeline: Pipeline, name: str, flow: Flow, last: Mapping[str, Any]) -> dict[str, InputDataset]:
+    """What a table follows, as of a commit: a landing folder, or tables with their versions."""
+    expectations = last.get("expectations") or {}
+    if flow.layer == "bronze" and pipeline.bronze[name].format != "delta":
+        path = pipeline.bronze[name].path
+        return {path: _input(path, None, expectations)}
+    return {uri: _input(uri, version, expectations) for uri, version in _followed(flow, last).items()}
 
 
 def _followed(flow: Flow, last: Mapping[str, Any]) -> dict[str, Any]:

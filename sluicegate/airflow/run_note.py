@@ -6,7 +6,7 @@ https://airflow.apache.org/docs/apache-airflow/stable/administration-and-deploym
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -112,19 +112,47 @@ def note(results: Mapping[str, Any], kinds: Mapping[str, str]) -> str:
         results: results of the tasks that have ended.
         kinds: operator of each task, in the order of the DAG.
     """
-    parts: list[str] = []
+    lines: list[str] = []
     for task, kind in kinds.items():
-        if kind == "CheckRequest" and results.get(task):
-            parts.append(f"{BEGINS}{plain(_answered(results[task]))}**\n")
-        elif kind == "LandedFilesSensor" and (results.get(task) or {}).get(UNREPORTED):
-            parts.append("- files waited, and Airflow's **triggerer** did not report them: is it running?")
-        elif kind == "SluicegateJob" and results.get(task):
-            reports = results[task] if isinstance(results[task], list) else [results[task]]
-            parts += [line for one in reports for line in _did(RunReport.from_dict(one))]
-        elif kind == "Account" and task in results:
-            end = accounted(sum(table.get("failed files", 0) for table in results[task]))
-            parts += [*_stands(results[task]), "", f"{end[0].upper()}{end[1:]}."]
-    return _short(parts) if parts and parts[0].startswith(BEGINS) else ""
+        if task in results and kind in _LINES:
+            lines += _LINES[kind](results[task])
+    if not lines or not lines[0].startswith(BEGINS):
+        return ""
+    return _short(lines)
+
+
+def _of_request(result: Any) -> list[str]:
+    if not result:
+        return []
+    return [f"{BEGINS}{plain(_answered(result))}**\n"]
+
+
+def _of_sensor(result: Any) -> list[str]:
+    if not result or not result.get(UNREPORTED):
+        return []
+    return ["- files waited, and Airflow's **triggerer** did not report them: is it running?"]
+
+
+def _of_jobs(result: Any) -> list[str]:
+    """Lines on the tables of a job, or of the job of each layer."""
+    if not result:
+        return []
+    reports = result if isinstance(result, list) else [result]
+    return [line for report in reports for line in _did(RunReport.from_dict(report))]
+
+
+def _of_account(tables: Any) -> list[str]:
+    sentence = accounted(sum(table.get("failed files", 0) for table in tables))
+    return [*_stands(tables), "", f"{sentence[0].upper()}{sentence[1:]}."]
+
+
+# Lines of the note on a task's result, by its operator.
+_LINES: Mapping[str, Callable[[Any], list[str]]] = {
+    "CheckRequest": _of_request,
+    "LandedFilesSensor": _of_sensor,
+    "SluicegateJob": _of_jobs,
+    "Account": _of_account,
+}
 
 
 def _answered(result: Any) -> str:

@@ -45,23 +45,31 @@ def request_of(pipeline: Pipeline, context: Context) -> Request:
 
     run, form = context["dag_run"], dict(context["params"])
     mode, since, until = form.get("mode") or AUTO, form.get("from"), form.get("to")
-    said = (getattr(run, "conf", None) or {}).get("mode")
-    if said not in (None, mode):  # another run than the one that was asked for, which nobody would notice
-        hint = "[core] dag_run_conf_overrides_params is off: turn it on, or trigger the run without a mode"
-        raise UserError(f"this run was started in the mode {said}, and Airflow gives it the mode {mode}", hint=hint)
+    _check_mode(run, mode)
     if run.run_type == "backfill":
         mode, since, until = _backfill(run, mode, since or until)
     elif mode == AUTO:
         mode = "interval" if since or until else "incremental"
     if mode in (DISCARD, UNDO_DISCARD):
         return Request.of_discard(pipeline, _discard(form, mode, since or until))
-    if given := [name for name in _OF_DISCARDS if form.get(name)]:
-        raise UserError(f"only a discard has a {given[0]}", hint=f"choose the mode discard, or leave {given[0]} empty")
+    for name in _OF_DISCARDS:
+        if form.get(name):
+            raise UserError(f"only a discard has a {name}", hint=f"choose the mode discard, or leave {name} empty")
     if mode == REPLAY:
         return Request.of_replay(pipeline, _replay(form, since or until))
     if form.get("rules"):
         raise UserError("only a replay has rules", hint="choose the mode replay or discard, or leave rules empty")
     return Request.of(pipeline, mode, since, until, form.get("tables") or (), form.get("max_files"))
+
+
+def _check_mode(run: Any, mode: str) -> None:
+    """Refuse another mode than the run was triggered with, which nobody would notice."""
+    triggered = (getattr(run, "conf", None) or {}).get("mode")
+    if triggered not in (None, mode):
+        hint = "[core] dag_run_conf_overrides_params is off: turn it on, or trigger the run without a mode"
+        raise UserError(
+            f"this run was started in the mode {triggered}, and Airflow gives it the mode {mode}", hint=hint
+        )
 
 
 def _replay(form: Mapping[str, Any], end: str | None) -> Replay:

@@ -168,6 +168,15 @@ class Request:
         """Whether ``spark_jobs/tools/replay.py`` runs in the place of the job of a layer, or of the job ``run``."""
         return self.replay is not None and layer in ("silver", "run")
 
+    def reprocesses(self, layers: Sequence[str]) -> bool:
+        """Whether these layers have work even if nothing is new.
+
+        Of an interval silver has. Gold then sees by its own offsets whether silver changed.
+        """
+        if self.mode == "full-refresh":
+            return True
+        return self.mode in ("interval", "replay") and "silver" in layers
+
     @property
     def finder(self) -> discovery.FileFinder | None:
         """File finder for bronze; None for plain discovery."""

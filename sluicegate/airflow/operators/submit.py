@@ -263,15 +263,15 @@ class SluicegateJob(SparkSubmitOperator):
             return "" if "silver" in self.layers else "changes nothing in a discard"
         if not any(request.names(pipeline, layer) for layer in self.layers):
             return "has none of the tables of this run"
-        # An interval is reprocessed even if nothing is new. Gold then sees by its own offsets whether silver changed.
-        if request.mode == "full-refresh" or (request.mode in ("interval", "replay") and "silver" in self.layers):
+        if request.reprocesses(self.layers):
             return ""
         try:
             waiting = pending(pipeline, self.settings).only(request.includes)
         except DamagedTable:  # which the job may repair
             return ""
-        work = any(table.work for table in waiting.tables if table.layer in self.layers)
-        return "" if work else "has nothing to do"
+        if any(table.work for table in waiting.tables if table.layer in self.layers):
+            return ""
+        return "has nothing to do"
 
     def prepare(self, request: Request | None) -> None:
         """Fills in the arguments for the request, if there is one, and what depends on the machine.

@@ -76,9 +76,7 @@ def placed(graph: Graph) -> Placed:
         columns[column[node.key]].append(node)
     chains = {edge: _chain(edge, column, columns) for edge in graph.edges if edge.kind != "quarantine"}
     _ordered(columns, [pair for chain in chains.values() for pair in pairwise(chain)])
-    stacks = [_stack(nodes, quarantines, number * (WIDTH + GAP_X)) for number, nodes in enumerate(columns)]
-    height = max(map(_end, stacks), default=0.0)
-    boxes = {box.node.key: box for stack in stacks for box in _centred(stack, height)}
+    boxes, height = _boxes(columns, quarantines)
     return Placed(
         boxes=tuple(box for box in boxes.values() if box.node.kind != _LANE),
         curves=tuple(_curves(graph.edges, chains, boxes)),
@@ -86,6 +84,13 @@ def placed(graph: Graph) -> Placed:
         width=len(columns) * (WIDTH + GAP_X) - GAP_X,
         height=height + 6,
     )
+
+
+def _boxes(columns: Sequence[Sequence[Node]], quarantines: dict[str, Node]) -> tuple[dict[str, Box], float]:
+    """Boxes by the keys of their nodes, and the height of the highest column, in whose middle all columns are."""
+    stacks = [_stack(nodes, quarantines, number * (WIDTH + GAP_X)) for number, nodes in enumerate(columns)]
+    height = max(map(_end, stacks), default=0.0)
+    return {box.node.key: box for stack in stacks for box in _centred(stack, height)}, height
 
 
 def _stack(nodes: Sequence[Node], quarantines: dict[str, Node], x: float) -> list[Box]:
