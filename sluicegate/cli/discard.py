@@ -45,28 +45,38 @@ def discard(
 
     Example: sluicegate discard heart_rate recordings_enriched --rule valid_heartrate --note "sensor test of 2 March"
     """
-    found: list[Chosen] = []
+    confirmed: list[Chosen] = []
 
     def confirm(chosen: Chosen) -> bool:
-        found.append(chosen)
-        for line in chosen.sentences():
-            if not as_json:
-                say(line)
-            elif not dry_run:
-                warn(line)
+        confirmed.append(chosen)
+        _show(chosen, as_json=as_json, dry_run=dry_run)
         if dry_run or not (chosen.records or chosen.discards):
             return False
-        if not yes and not sys.stdin.isatty():
-            raise UserError("a discard asks first, and there is no terminal", hint="add --yes")
-        agreed = yes or typer.confirm("take these discards back?" if undo else "discard them?", err=as_json)
-        if not agreed:
-            raise typer.Exit(2)
+        if not yes:
+            _ask("take these discards back?" if undo else "discard them?", on_stderr=as_json)
         return True
 
     definition = api.load(pipeline, settings)
-    done = api.discard(
+    written = api.discard(
         definition, table, note=note or "", rules=rule or (), undo=undo, only=only or "", confirm=confirm,
         tell=printer(as_json, quiet=True),
     )  # fmt: skip
     if as_json:
-        show_json(found[0].facts() | {"written": done})
+        show_json(confirmed[0].facts() | {"written": written})
+
+
+def _show(chosen: Chosen, *, as_json: bool, dry_run: bool) -> None:
+    """What is about to be done; stdout is for JSON if that is printed, which says the same of a dry run."""
+    for line in chosen.sentences():
+        if not as_json:
+            say(line)
+        elif not dry_run:
+            warn(line)
+
+
+def _ask(question: str, *, on_stderr: bool) -> None:
+    """Ask at the terminal, and end with exit code 2 unless the answer is yes."""
+    if not sys.stdin.isatty():
+        raise UserError("a discard asks first, and there is no terminal", hint="add --yes")
+    if not typer.confirm(question, err=on_stderr):
+        raise typer.Exit(2)

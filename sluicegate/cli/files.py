@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -35,22 +35,33 @@ def files(
     Example: sluicegate files heart_rate --state failed
     """
     definition = loaded(pipeline, settings)
-    tables = [table] if table is not None else list(definition.bronze)
-    listed = {name: _entries(definition, name, states or (), newest) for name in tables}
-    if as_json:
-        every = [{"table": name, **entry} for name, entries in listed.items() for entry in entries]
-        show_json(every if table is None else listed[table])
+    if table is not None:
+        entries = _entries(definition, table, states or (), newest)
+        if as_json:
+            show_json(entries)
+        else:
+            _show(definition.bronze[table], entries)
         return
-    for name, entries in listed.items():
-        if table is None and not entries:
-            continue
-        if table is None:
+    ledgers = {name: _entries(definition, name, states or (), newest) for name in definition.bronze}
+    if as_json:
+        show_json([{"table": name, **entry} for name, entries in ledgers.items() for entry in entries])
+        return
+    _show_all(definition, ledgers, states or ())
+
+
+def _show_all(definition: Pipeline, ledgers: Mapping[str, list[dict[str, Any]]], states: Sequence[str]) -> None:
+    """The entries of all tables that have some."""
+    for name, entries in ledgers.items():
+        if entries:
             say(f"{name}:")
-        _show(definition.bronze[name], entries)
-        if table is None:
+            _show(definition.bronze[name], entries)
             say("")
-    if table is None and not any(listed.values()):
-        say("no files" + (f" in state {' or '.join(states)}" if states else ""))
+    if any(ledgers.values()):
+        return
+    if states:
+        say(f"no files in state {' or '.join(states)}")
+    else:
+        say("no files")
 
 
 def _entries(definition: Pipeline, table: str, states: Sequence[str], newest: int | None) -> list[dict[str, Any]]:
@@ -63,18 +74,36 @@ def _entries(definition: Pipeline, table: str, states: Sequence[str], newest: in
 def _show(source: BronzeTable, entries: Sequence[dict[str, Any]]) -> None:
     numbers = ["size", "chunk", "rows", "corrupt", "rescued", "version"]
     columns = ["state", "path", "modification_time", *numbers, "ingested", "error"]
-    columns += ["place"] if any(entry.get("place") for entry in entries) else []
+    if any(entry.get("place") for entry in entries):
+        columns.append("place")
     show_table(columns, [[entry.get(c) for c in columns] for entry in entries], right=numbers)
     if source.kafka is not None:
-        gaps = sum(entry["size"] - entry["rows"] for entry in entries if entry["state"] == "ingested")
-        said = f"; {gaps:,} offsets without a record (compacted, or ends of transactions)" if gaps else ""
-        say("", f"{len(entries):,} ranges of offsets{said}")
-        return
-    empty = sum(entry["state"] == "ingested" and entry["rows"] == 0 for entry in entries) if source.of_files else 0
-    said = f", {empty:,} of them without records" if empty else ""
+        say("", _sum_of_ranges(entries))
+    else:
+        say("", _sum_of_files(source, entries))
+
+
+def _sum_of_ranges(entries: Sequence[dict[str, Any]]) -> str:
+    gaps = sum(entry["size"] - entry["rows"] for entry in entries if entry["state"] == "ingested")
+    text = f"{len(entries):,} ranges of offsets"
+    if gaps:
+        text += f"; {gaps:,} offsets without a record (compacted, or ends of transactions)"
+    return text
+
+
+def _sum_of_files(source: BronzeTable, entries: Sequence[dict[str, Any]]) -> str:
     skipped = sum(entry["state"] == "skipped" for entry in entries)
-    said += f", {skipped:,} of them skipped" if skipped else ""
-    say("", f"{len(entries):,} {'files' if source.of_files else 'runs'}{said}")
+    empty = 0
+    noun = "runs"
+    if source.of_files:
+        empty = sum(entry["state"] == "ingested" and entry["rows"] == 0 for entry in entries)
+        noun = "files"
+    text = f"{len(entries):,} {noun}"
+    if empty:
+        text += f", {empty:,} of them without records"
+    if skipped:
+        text += f", {skipped:,} of them skipped"
+    return text
 
 
 def _of_versions(entry: dict[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +17,7 @@ from sluicegate.flow.model import AVAILABLE_NOW, ON_CONNECT, query_because
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
-    from sluicegate.definition import Pipeline, SilverTable
+    from sluicegate.definition import BronzeTable, Pipeline, SilverTable
     from sluicegate.flow.model import Progress
     from sluicegate.monitor.estimate import Plan
     from sluicegate.monitor.plan import TableWork
@@ -40,8 +41,6 @@ def plan(
 
     Example: sluicegate plan heart_rate
     """
-    from sluicegate.monitor import graph
-
     if impact is not None:
         definition = loaded(pipeline, settings)
         show_impact(definition, impact, as_json=as_json)
@@ -52,26 +51,36 @@ def plan(
         warn_of_owner(definition)
     news, unknown = _with_news(definition, waiting), _unknown(definition, waiting)
     facts = [_planned(definition, waiting, work, news, unknown) for work in waiting.tables]
-    own, params = definition.settings, {name: str(value) for name, value in definition.values.items()}
     if as_json:
-        show_json({
-            "pipeline": definition.name, "schedule": definition.schedule, "target": own.target or None,
-            "params": params, "nothing": waiting.nothing, "reads": graph.reads(definition), "tables": facts,
-            "complete": not waiting.problems, "remarks": [*waiting.remarks, *waiting.landing],
-            "problems": {name: error.as_dict() for name, error in waiting.problems.items()},
-        })  # fmt: skip
-        return
-    say(f"{definition.name}: {definition.description}".rstrip(": "))
-    say(f"  the definition is valid; schedule: {definition.schedule or 'by hand only'}")
-    if own.target:
-        say(f"  target: {own.target}, tables in {own.lake}")
-    if params:
-        say(f"  parameters: {', '.join(f'{name} = {value}' for name, value in params.items())}")
+        show_json(_as_json(definition, waiting, facts))
+    else:
+        _show(definition, waiting, facts)
+
+
+def _as_json(definition: Pipeline, waiting: Plan, facts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    from sluicegate.monitor import graph
+
+    return {
+        "pipeline": definition.name, "schedule": definition.schedule, "target": definition.settings.target or None,
+        "params": _params(definition), "nothing": waiting.nothing, "reads": graph.reads(definition), "tables": facts,
+        "complete": not waiting.problems, "remarks": [*waiting.remarks, *waiting.landing],
+        "problems": {name: error.as_dict() for name, error in waiting.problems.items()},
+    }  # fmt: skip
+
+
+def _params(definition: Pipeline) -> dict[str, str]:
+    return {name: str(value) for name, value in definition.values.items()}
+
+
+def _show(definition: Pipeline, waiting: Plan, facts: Sequence[Mapping[str, Any]]) -> None:
+    from sluicegate.monitor import graph
+
+    _show_header(definition)
     say("", "each table with what it reads:", *(f"  {line}" for line in graph.drawn(definition)), "")
     columns = ["layer", "table", "reads", "how", "a run would"]
     show_table(columns, [[fact[column] for column in columns] for fact in facts])
     say("", waiting.sentence())
-    if own.remote:
+    if definition.settings.remote:
         say(f"queries read what is new, and no streams: {ON_CONNECT}")
     for stale in waiting.outdated.values():
         say(f"former definition: {stale}")
@@ -79,29 +88,40 @@ def plan(
         say(f"former dialect: {remark}")
     for remark in waiting.landing:
         say(f"landing: {remark}")
-    for said in dict.fromkeys(error.for_people() for error in waiting.problems.values()):
-        warn(*f"warning: the plan is not complete: {said}".split("\n"))
+    for problem in dict.fromkeys(error.for_people() for error in waiting.problems.values()):
+        warn(*f"warning: the plan is not complete: {problem}".split("\n"))
+
+
+def _show_header(definition: Pipeline) -> None:
+    settings, params = definition.settings, _params(definition)
+    say(f"{definition.name}: {definition.description}".rstrip(": "))
+    say(f"  the definition is valid; schedule: {definition.schedule or 'by hand only'}")
+    if settings.target:
+        say(f"  target: {settings.target}, tables in {settings.lake}")
+    if params:
+        say(f"  parameters: {', '.join(f'{name} = {value}' for name, value in params.items())}")
 
 
 def _with_news(definition: Pipeline, waiting: Plan) -> set[str]:
     """Tables that have work, or will have it once those that they read have done theirs."""
-    found: set[str] = set()
+    tables: set[str] = set()
     for work in waiting.tables:  # each after those that it reads
-        if work.work or not found.isdisjoint(definition.reads(work.table)):
-            found.add(work.table)
-    return found
+        if work.work or not tables.isdisjoint(definition.reads(work.table)):
+            tables.add(work.table)
+    return tables
 
 
 def _unknown(definition: Pipeline, waiting: Plan) -> dict[str, str]:
     """Tables that would follow one whose work could not be found out, each with that one's name."""
-    found: dict[str, str] = {}
+    unreadable = [work.table for work in waiting.tables if work.problem is not None]
+    origins: dict[str, str] = {}
     for work in waiting.tables:  # each after those that it reads
         reads = definition.reads(work.table)
-        sources = [found[read] for read in reads if read in found]
-        sources += [one.table for one in waiting.tables if one.problem is not None and one.table in reads]
+        sources = [origins[read] for read in reads if read in origins]
+        sources += [table for table in unreadable if table in reads]
         if sources:
-            found[work.table] = sources[0]
-    return found
+            origins[work.table] = sources[0]
+    return origins
 
 
 def _planned(
@@ -135,34 +155,44 @@ def _planned(
 def _would(definition: Pipeline, waiting: Plan, work: TableWork, news: set[str]) -> str:
     """What a run would do with the rows of a table."""
     from sluicegate.console import files
-    from sluicegate.definition import LAYERS
 
+    progress = work.progress
     if work.problem is not None:
         return f"not known: {work.problem.message}"
-    now = work.progress
-    before = LAYERS.index(work.layer)
-    follows = waiting.layers and before > min(LAYERS.index(layer) for layer in waiting.layers)
     if work.files:
-        would = f"read {files(work.files)}"
-    elif work.skips:
-        would = f"skip {files(work.skips)} that were there before"
-    elif work.unknown and now.kind != "incremental":
-        would = "ask the brokers, and read what is new"
-    elif now.kind == "incremental":
-        versions = f"take versions {now.since + 1} to {now.until}" if now.since < now.until else ""
-        versions = _of_flows(now) if now.streams else versions
-        would = "; ".join(filter(None, [versions, now.why]))
-    elif now.command:
-        would = f"refuse: {now.why}; `{now.command}` rebuilds it"
-    elif now.kind == "whole":
-        would = f"full refresh: {now.why}" if now.why else "create it"
-    elif follows:
-        would = "follow what the layer before writes"
-    elif work.table in news:
-        would = f"follow what {', '.join(read for read in definition.reads(work.table) if read in news)} writes"
-    else:
-        would = _waits(work)
-    return would
+        return f"read {files(work.files)}"
+    if work.skips:
+        return f"skip {files(work.skips)} that were there before"
+    if work.unknown and progress.kind != "incremental":
+        return "ask the brokers, and read what is new"
+    if progress.kind == "incremental":
+        return "; ".join(filter(None, [_versions(progress), progress.why]))
+    if progress.command:
+        return f"refuse: {progress.why}; `{progress.command}` rebuilds it"
+    if progress.kind == "whole":
+        return f"full refresh: {progress.why}" if progress.why else "create it"
+    if _follows(waiting, work):
+        return "follow what the layer before writes"
+    if work.table in news:
+        return f"follow what {', '.join(read for read in definition.reads(work.table) if read in news)} writes"
+    return _waits(work)
+
+
+def _versions(progress: Progress) -> str:
+    """Versions of its source, or of those of its flows, that a table would take in; empty for none."""
+    if progress.streams:
+        return _of_flows(progress)
+    if progress.since < progress.until:
+        return f"take versions {progress.since + 1} to {progress.until}"
+    return ""
+
+
+def _follows(waiting: Plan, work: TableWork) -> bool:
+    """Whether a layer before that of the table has work."""
+    from sluicegate.definition import LAYERS
+
+    first = min((LAYERS.index(layer) for layer in waiting.layers), default=len(LAYERS))
+    return LAYERS.index(work.layer) > first
 
 
 def _waits(work: TableWork) -> str:
@@ -183,36 +213,66 @@ def _rules(definition: Pipeline, name: str) -> list[str]:
 
 
 def _described(definition: Pipeline, layer: str, name: str, strategy: RefreshStrategy | None) -> tuple[str, str]:
+    """What a table reads, and how."""
     if layer == "bronze":
-        source = definition.bronze[name]
-        if source.kafka is not None:
-            by = f"its {source.kafka.value} records once, {source.kafka.maxRecordsPerBatch:,} a chunk"
-            return source.path, f"kafka, {by}, from {source.kafka.starting_offsets} on"
-        if not source.of_files:
-            return source.path, "delta, its new rows; a full refresh when other rows or columns of it changed"
-        return source.path, f"{source.format}, new files once, {source.maxFilesPerTrigger:,} a chunk"
+        return definition.bronze[name].path, _bronze_text(definition.bronze[name])
     if strategy is not None:
         gold = definition.gold[name]
-        lost = f"; not kept: its ORDER BY {lost}, which is none of its columns" if (lost := gold.ordering.lost) else ""
-        return ", ".join(gold.reads), _strategy_text(strategy) + lost
-    if of := definition.deidentified_tables.get(name):
-        done = definition.silver[of].deidentified or {}
-        return of, f"its rows, de-identified: {', '.join(f'{column} by {how}' for column, how in done.items())}"
+        text = _strategy_text(strategy)
+        if gold.ordering.lost:
+            text += f"; not kept: its ORDER BY {gold.ordering.lost}, which is none of its columns"
+        return ", ".join(gold.reads), text
+    original = definition.deidentified_tables.get(name)
+    if original:
+        treatments = (definition.silver[original].deidentified or {}).items()
+        return original, f"its rows, de-identified: {', '.join(f'{column} by {how}' for column, how in treatments)}"
     table = definition.silver[name]
-    reads = f"new rows of {', '.join(table.streams)}"
-    of_flows = [f"by the flows {', '.join(table.several)}"] if table.several else []
-    if changes := table.changes:
-        rows = f"{'each version' if changes.history else 'latest row'} for each {', '.join(changes.keys)}"
-        how = [f"{rows} by {changes.sequence_by}", *_of_deletes(table), *of_flows]
-        how += _joined(table) if table.several else []
-        return reads if table.several else str(table.from_), "; ".join([*how, *_rescued(table)])
-    of_a_record = "many rows of a record" if table.many else "a row for each record"
-    how = [*([f"one row for each {', '.join(table.keys)}"] if table.keys else [])]
-    how += [of_a_record] if table.many or not table.keys else []
+    if table.changes:
+        reads = f"new rows of {', '.join(table.streams)}" if table.several else str(table.from_)
+        return reads, "; ".join(_changes_texts(table))
+    return f"new rows of {', '.join(table.streams)}", "; ".join(_record_texts(table))
+
+
+def _bronze_text(table: BronzeTable) -> str:
+    if table.kafka is not None:
+        records = f"its {table.kafka.value} records once, {table.kafka.maxRecordsPerBatch:,} a chunk"
+        return f"kafka, {records}, from {table.kafka.starting_offsets} on"
+    if not table.of_files:
+        return "delta, its new rows; a full refresh when other rows or columns of it changed"
+    return f"{table.format}, new files once, {table.maxFilesPerTrigger:,} a chunk"
+
+
+def _changes_texts(table: SilverTable) -> Iterator[str]:
+    """How a table of changes is made."""
+    changes = table.changes
+    if changes is None:
+        return
+    rows = "each version" if changes.history else "latest row"
+    yield f"{rows} for each {', '.join(changes.keys)} by {changes.sequence_by}"
+    yield from _of_deletes(table)
+    if table.several:
+        yield f"by the flows {', '.join(table.several)}"
+        yield from _joined(table)
+    yield from _rescued(table)
+
+
+def _record_texts(table: SilverTable) -> Iterator[str]:
+    """How a table of records is made."""
+    if table.keys:
+        yield f"one row for each {', '.join(table.keys)}"
+    if table.many:
+        yield "many rows of a record"
+    elif not table.keys:
+        yield "a row for each record"
     if table.keys and table.event_time not in table.keys:
-        how.append("each batch reads the keys of the whole table, as no event_time among them says where to look")
-    how += [f"by the Python function {maker.python}" for maker in table.makers.values() if maker.is_python]
-    return reads, "; ".join([*how, *of_flows, *_joined(table), *_rescued(table)])
+        yield "each batch reads the keys of the whole table, as no event_time among them says where to look"
+    for maker in table.makers.values():
+        if maker.is_python:
+            yield f"by the Python function {maker.python}"
+    if table.several:
+        yield f"by the flows {', '.join(table.several)}"
+    yield from _joined(table)
+    yield from _rescued(table)
 
 
 def _rescued(table: SilverTable) -> list[str]:

@@ -13,7 +13,8 @@ from sluicegate.errors import UserError
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
-    from sluicegate.definition import Layer
+    from sluicegate.definition import Layer, Pipeline
+    from sluicegate.run.request import Request
 
 
 @with_settings("lake", "landing", "pipelines", "master", "target")
@@ -51,23 +52,37 @@ def run(
 
     Example: sluicegate run heart_rate --from 2024-03-01 --to 2024-03-02
     """
-    from sluicegate.run.request import Request
-
     if metrics_host is not None and metrics_port is None:
         raise UserError("--metrics-host goes with --metrics-port")
     if continuous and not (since or until or full_refresh):
-        metrics = None if metrics_port is None else (metrics_host or "127.0.0.1", metrics_port)
+        metrics = _metrics_address(metrics_host, metrics_port)
         return streams.run_continuously(pipeline, settings, layer, every, as_json=as_json, metrics=metrics)
     if metrics_port is not None:
         raise UserError("--metrics-port goes with --continuous", hint="in Airflow its own metrics have the same")
     if continuous or every:
         raise UserError("--continuous goes with --every, and not with an interval or a full refresh")
     definition = api.load(pipeline, settings)
-    mode = "full-refresh" if full_refresh else "interval" if since or until else "incremental"
-    tables = [name.strip() for name in (full_refresh or "").split(",") if name.strip()]
-    request = Request.of(definition, mode, since, until, tables)
-    refreshed = request.tables if mode == "full-refresh" else None
+    request = _request(definition, since, until, full_refresh or "")
+    refreshed = request.tables if request.mode == "full-refresh" else None
     only = cast("Layer | None", layer)  # whether there is such a layer is asked there
     reports = api.run(definition, layer=only, interval=request.interval, full_refresh=refreshed, tell=printer(as_json))
     if as_json:
         show_json([report.as_dict() for report in reports])
+
+
+def _metrics_address(host: str | None, port: int | None) -> tuple[str, int] | None:
+    if port is None:
+        return None
+    return host or "127.0.0.1", port
+
+
+def _request(definition: Pipeline, since: str | None, until: str | None, full_refresh: str) -> Request:
+    """Request of a run that ends; ``full_refresh`` names tables, with commas between them."""
+    from sluicegate.run.request import Request
+
+    if full_refresh:
+        names = (name.strip() for name in full_refresh.split(","))
+        return Request.of(definition, "full-refresh", since, until, [name for name in names if name])
+    if since or until:
+        return Request.of(definition, "interval", since, until, [])
+    return Request.of(definition, "incremental", since, until, [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -68,22 +69,32 @@ def status(
         return
     definition = loaded(pipeline, settings)
     share = _share(sample)
-    found = _verified(definition, share, since_last=since_last, spark=not no_spark) if verify else []
-    wrong = [one for one in found if one.kind == "wrong"]
-    now = _status(definition, wrong)
+    if verify:
+        _show_verified(definition, _verified(definition, share, since_last=since_last, spark=not no_spark), as_json)
+        return
+    current = api.status(definition)
     if as_json:
-        facts = {} if now is None else _facts(now)
-        proof = {
-            "problems": [str(one) for one in wrong],
-            "findings": [one.as_dict() for one in found if one.kind != "proved"],
-            "proved": [one.as_dict() for one in found if one.kind == "proved"],
-        }
-        show_json({"pipeline": pipeline, **facts, **(proof if verify else {})})
+        show_json({"pipeline": pipeline, **_facts(current)})
     else:
-        if now is not None:
-            _show_tables(now)
-        if verify:
-            say(*_finding_lines(found))
+        _show_tables(current)
+
+
+def _show_verified(definition: Pipeline, findings: Sequence[Finding], as_json: bool) -> None:
+    """The tables and what a verification found; ends with exit code 1 if something is not right."""
+    wrong = [finding for finding in findings if finding.kind == "wrong"]
+    current = _status(definition, wrong)
+    if as_json:
+        show_json({
+            "pipeline": definition.name,
+            **({} if current is None else _facts(current)),
+            "problems": [str(finding) for finding in wrong],
+            "findings": [finding.as_dict() for finding in findings if finding.kind != "proved"],
+            "proved": [finding.as_dict() for finding in findings if finding.kind == "proved"],
+        })  # fmt: skip
+    else:
+        if current is not None:
+            _show_tables(current)
+        say(*_finding_lines(findings))
     if wrong:
         raise typer.Exit(1)
 
@@ -98,19 +109,19 @@ def _status(definition: Pipeline, wrong: list[Finding]) -> Status | None:
         return None
 
 
-def _facts(now: Status) -> dict[str, Any]:
-    return {"tables": [asdict(table) for table in now.tables], "waiting": now.waiting.sentence()}
+def _facts(current: Status) -> dict[str, Any]:
+    return {"tables": [asdict(table) for table in current.tables], "waiting": current.waiting.sentence()}
 
 
-def _show_tables(now: Status) -> None:
-    discarded = ["discarded"] if any(table.discarded for table in now.tables) else []
+def _show_tables(current: Status) -> None:
+    discarded = ["discarded"] if any(table.discarded for table in current.tables) else []
     sides = ["quarantined", *discarded, "set aside", "rejected"]
     columns = ["layer", "table", "rows", "version", "changed (UTC)", *sides, "state"]
     right = ["rows", "version", *sides]
-    rows = [asdict(table) for table in now.tables]
-    shown = [[value for name, value in row.items() if name != "discarded" or discarded] for row in rows]
-    show_table(columns, shown, right=right)
-    say("", now.waiting.sentence())
+    rows = [asdict(table) for table in current.tables]
+    values = [[value for name, value in row.items() if name != "discarded" or discarded] for row in rows]
+    show_table(columns, values, right=right)
+    say("", current.waiting.sentence())
 
 
 def _share(sample: str) -> float:
@@ -128,18 +139,20 @@ def _verified(definition: Pipeline, share: float, *, since_last: bool, spark: bo
     """What a verification finds; ``share`` is the percentage that is compared."""
     if spark:  # what the job says is no part of what is shown here, with or without JSON
         return api.verify(definition, percent=share, since_last=since_last, tell=printer(as_json=True))
-    found = api.verify(definition, percent=share, since_last=since_last, spark=False)
-    return [_in_words(one) for one in found]
+    findings = api.verify(definition, percent=share, since_last=since_last, spark=False)
+    return [_in_words(finding) for finding in findings]
 
 
-def _in_words(found: Finding) -> Finding:
+def _in_words(finding: Finding) -> Finding:
     """A finding whose reason is part of its sentence, by the option that is it."""
-    if found.reason == "without-spark":
-        return replace(found, what=f"{found.what}, as --no-spark says", reason="")
-    return found
+    if finding.reason == "without-spark":
+        return replace(finding, what=f"{finding.what}, as --no-spark says", reason="")
+    return finding
 
 
-def _finding_lines(found: list[Finding]) -> list[str]:
-    """What was found, for people; that a table is verified is said of what was proved, and of nothing else."""
-    lines = [line for one in found for line in one.lines(program())]
-    return lines if any(one.kind == "proved" for one in found) else [*lines, "no table was proved"]
+def _finding_lines(findings: Sequence[Finding]) -> list[str]:
+    """Findings for people; that a table is verified is said of what was proved, and of nothing else."""
+    lines = [line for finding in findings for line in finding.lines(program())]
+    if any(finding.kind == "proved" for finding in findings):
+        return lines
+    return [*lines, "no table was proved"]

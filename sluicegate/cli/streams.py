@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
@@ -19,6 +19,7 @@ from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
     from sluicegate.monitor.metrics import Registry
+    from sluicegate.monitor.streams import Stream
 
 EVERY = "10 seconds"
 
@@ -88,30 +89,44 @@ def streams(
     Example: sluicegate streams heart_rate --stop-all
     """
     from sluicegate.definition.fields import name_fault
-    from sluicegate.monitor import streams as of
+    from sluicegate.monitor.streams import chosen, listed
 
     if pipeline is not None and name_fault(pipeline):
         raise PipelineMissing(f"{pipeline!r} is no name of a pipeline")
     if stop and stop_all:
         raise UserError("--stop and --stop-all say two things", hint="give one of them")
-    root = settings.lake
-    if stop or stop_all:
-        known = of.listed(root, pipeline) if stop_all else [of.chosen(root, pipeline, one) for one in stop or ()]
-        stopped = [{"pipeline": one.pipeline, "id": one.id, "done": of.stop(root, one)} for one in known]
-        if as_json:
-            show_json(stopped)
-        else:
-            say(*([f"{one['pipeline']} {one['id']} {one['done']}" for one in stopped] or ["there is none"]))
-        return
-    found = [asdict(stream) for stream in of.listed(root, pipeline)]
+    if stop_all:
+        _stop(settings.lake, listed(settings.lake, pipeline), as_json=as_json)
+    elif stop:
+        _stop(settings.lake, [chosen(settings.lake, pipeline, run_id) for run_id in stop], as_json=as_json)
+    elif as_json:
+        show_json([asdict(stream) for stream in listed(settings.lake, pipeline)])
+    else:
+        _show(listed(settings.lake, pipeline))
+
+
+def _stop(lake: str, runs: Iterable[Stream], *, as_json: bool) -> None:
+    from sluicegate.monitor import streams
+
+    stopped = [{"pipeline": run.pipeline, "id": run.id, "done": streams.stop(lake, run)} for run in runs]
     if as_json:
-        show_json(found)
+        show_json(stopped)
         return
+    if not stopped:
+        say("there is none")
+    for run in stopped:
+        say(f"{run['pipeline']} {run['id']} {run['done']}")
+
+
+def _show(runs: Sequence[Stream]) -> None:
     columns = ["pipeline", "id", "state", "since", "every", "layer", "batches", "rows", "last_batch", "host", "pid"]
-    for one in found:
-        if one["state"] == "no sign of life":
-            one["state"] += f" since {one['beat']}"
-        one["pid"] = str(one["pid"])
-    rows = [[one[column] for column in columns] for one in found]
+    rows = []
+    for run in runs:
+        values = asdict(run)
+        if run.state == "no sign of life":
+            values["state"] += f" since {run.beat}"
+        values["pid"] = str(run.pid)
+        rows.append([values[column] for column in columns])
     show_table([column.replace("_", " ") for column in columns], rows, right=["batches", "rows"])
-    say("", f"{len(found):,} continuous {'run' if len(found) == 1 else 'runs'}")
+    noun = "run" if len(runs) == 1 else "runs"
+    say("", f"{len(runs):,} continuous {noun}")
