@@ -103,60 +103,88 @@ class CopyOptions:
             UserError: a copy does not accept the format, options, columns or SELECT.
         """
         if not table.of_files:
+            source = "a Delta table" if table.kafka is None else "Kafka"
             raise UserError(
-                f"{name} reads {'a Delta table' if table.kafka is None else 'Kafka'}: files cannot be copied into it",
+                f"{name} reads {source}: files cannot be copied into it",
                 where=Where(table=name),
                 hint="make a bronze table of its own for them",
             )
-        changed = self._format(name, table)
-        effective = table.model_copy(update=changed)
-        if self.select is not None:
-            outputs = self.query.outputs
-            fixed = not any(output.star for output in outputs)
-            if fixed and self.columns and len(self.columns) != len(outputs):
-                message = f"the SELECT makes {len(outputs)} columns, and --columns names {len(self.columns)}"
-                raise UserError(message, where=Where(table=name))
-            names = self.columns or tuple(output.name for output in outputs if not output.star)
-        else:
+        effective = table.model_copy(update=self._overrides(name, table))
+        if self.select is None:
+            self._check_columns(name, effective)
             names = self.columns
-            header = any(o.lower() == "header" and v.lower() == "true" for o, v in effective.options.items())
-            if names and (effective.format != "csv" or header):
-                raise UserError(
-                    "--columns gives names by position to CSV files without a header",
-                    where=Where(table=name),
-                    hint=f'here fields have names of their own: --select "SELECT a AS b FROM {SOURCE}"',
-                )
-        if fault := names_fault(names):
+        else:
+            names = self._names_of_select(name)
+        fault = names_fault(names)
+        if fault:
             raise UserError(f"the columns of the copy cannot be used: {fault}", where=Where(table=name))
         return effective
 
-    def _format(self, name: str, table: BronzeTable) -> dict[str, Any]:
+    def _names_of_select(self, name: str) -> tuple[str, ...]:
+        """Names of the columns that the SELECT makes, as far as they do not depend on the files."""
+        outputs = self.query.outputs
+        named = [output.name for output in outputs if not output.star]
+        if self.columns and len(named) == len(outputs) != len(self.columns):
+            message = f"the SELECT makes {len(outputs)} columns, and --columns names {len(self.columns)}"
+            raise UserError(message, where=Where(table=name))
+        return self.columns or tuple(named)
+
+    def _check_columns(self, name: str, effective: BronzeTable) -> None:
+        """Refuse names by position for files whose fields have names of their own."""
+        if not self.columns:
+            return
+        header = any(o.lower() == "header" and v.lower() == "true" for o, v in effective.options.items())
+        if effective.format != "csv" or header:
+            raise UserError(
+                "--columns gives names by position to CSV files without a header",
+                where=Where(table=name),
+                hint=f'here fields have names of their own: --select "SELECT a AS b FROM {SOURCE}"',
+            )
+
+    def _overrides(self, name: str, table: BronzeTable) -> dict[str, Any]:
         """Definition fields that the copy overrides."""
-        changed: dict[str, Any] = {}
+        overrides: dict[str, Any] = {}
         if self.merge_schema is not None:
-            changed["schemaEvolutionMode"] = "addNewColumns" if self.merge_schema else "failOnNewColumns"
-        form = next((known for known in FORMATS if known == (self.format or table.format)), None)
-        if form is None:
-            hint = nearest(self.format or "", FORMATS) or f"the formats are {', '.join(FORMATS)}"
-            raise UserError(f"files cannot be copied as {self.format}", where=Where(table=name), hint=hint)
+            overrides["schemaEvolutionMode"] = "addNewColumns" if self.merge_schema else "failOnNewColumns"
+        form = self._form(name, table)
         if not self._reads_otherwise:
-            return changed
-        given = {option.lower() for option in self.options}
-        before = table.options if form == table.format else {}
-        options = {o: v for o, v in before.items() if o.lower() not in given} | dict(self.options)
+            return overrides
+        same_format = form == table.format
+        options = self._all_options(table.options if same_format else {})
         for option, value in options.items():
-            if problem := reader_options.problem(form, option, value):
+            problem = reader_options.problem(form, option, value)
+            if problem:
                 raise UserError(problem.message, where=Where(table=name), hint=problem.hint)
-        dialect = self.dialect or (table.dialect if form == table.format else "rfc4180")
-        named = {"dialect": self.dialect} if self.dialect else {}
+        self._validate(name, {"path": table.path, "format": form, "options": options})
+        dialect = self.dialect or (table.dialect if same_format else "rfc4180")
+        overrides |= {"format": form, "options": options, "dialect": dialect}
+        if not same_format:
+            overrides["pathGlobFilter"] = None  # the definition's is about files of the definition's format
+        return overrides
+
+    def _form(self, name: str, table: BronzeTable) -> reader_options.Format:
+        """The format of the files: that of the copy, or else of the definition."""
+        for form in FORMATS:
+            if form == (self.format or table.format):
+                return form
+        hint = nearest(self.format or "", FORMATS) or f"the formats are {', '.join(FORMATS)}"
+        raise UserError(f"files cannot be copied as {self.format}", where=Where(table=name), hint=hint)
+
+    def _all_options(self, defined: Mapping[str, str]) -> dict[str, str]:
+        """Options of the definition, and those of the copy in their place, whatever their case."""
+        overridden = {option.lower() for option in self.options}
+        return {o: v for o, v in defined.items() if o.lower() not in overridden} | dict(self.options)
+
+    def _validate(self, name: str, fields: dict[str, Any]) -> None:
+        """Refuse what the definition of a bronze table could not have."""
+        if self.dialect:
+            fields["dialect"] = self.dialect
         try:
-            BronzeTable.model_validate({"path": table.path, "format": form, "options": options, **named})
+            BronzeTable.model_validate(fields)
         except ValidationError as error:
-            said = error.errors()[0].get("ctx", {}).get("message") or error.errors()[0]["msg"]
-            raise UserError(str(said), where=Where(table=name)) from None
-        changed |= {"format": form, "options": options, "dialect": dialect}
-        # The definition's pathGlobFilter is about files of the definition's format.
-        return changed if form == table.format else {**changed, "pathGlobFilter": None}
+            mistake = error.errors()[0]
+            message = mistake.get("ctx", {}).get("message") or mistake["msg"]
+            raise UserError(str(message), where=Where(table=name)) from None
 
 
 def of_chunks(ledger: DeltaTable | None, chunks: Iterable[int]) -> dict[int, CopyOptions]:

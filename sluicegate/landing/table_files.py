@@ -167,22 +167,26 @@ class TableFiles:
 
     def sorted_out(self) -> Selected:
         """Files that a reset reads, and what it cannot read again."""
-        there, missing = [], []
-        skipped = {path for path, last in self.ledger.items() if last["action"] == landing_ledger.SKIP}
-        for path, file in self.all_now([path for path in self.paths if path not in skipped]).items():
-            last = self.ledger.get(path)
-            if file is not None:
-                there.append(file)
-            elif last is not None:
-                missing.append(last)
-        settled, young = discovery.by_age(to_table(there), self.table)
+        present, missing = self._present_and_missing()
+        settled, young = discovery.by_age(to_table(present), self.table)
         # A young file that was never read is left to the next run.
         self.demand_settled([file for file in young.to_pylist() if file["path"] in self.ledger])
         ripe = set(settled["path"].to_pylist())
         archived = [file for file in self.all_now(sorted(self.places)).values() if file is not None]
         read = {id(self.places[file["path"]]) for file in archived}
         former = [(path, arrival) for path, arrival in self.former_arrivals if id(arrival) not in read]
-        return Selected([file for file in there if file["path"] in ripe], archived, missing, former)
+        return Selected([file for file in present if file["path"] in ripe], archived, missing, former)
+
+    def _present_and_missing(self) -> tuple[list[Entry], list[Entry]]:
+        """Files as they are now, and ledger entries of those that are gone; of skipped files none."""
+        skipped = {path for path, last in self.ledger.items() if last["action"] == landing_ledger.SKIP}
+        present, missing = [], []
+        for path, file in self.all_now([path for path in self.paths if path not in skipped]).items():
+            if file is not None:
+                present.append(file)
+            elif path in self.ledger:
+                missing.append(self.ledger[path])
+        return present, missing
 
     def by_options(self, found: Sequence[Entry]) -> tuple[list[Entry], list[discovery.Copied]]:
         """Files that are read as the definition says, and those that copies brought with options of their own."""
