@@ -7,7 +7,7 @@ copied version, so a kill in between loses nothing: the next run copies the rest
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -145,24 +145,34 @@ def newest(log: DeltaTable, count: int, table: str | None = None) -> pa.Table:
         count: how many.
         table: only of this table; None for all.
     """
-    mine = None if table is None else pc.field("table") == table
+    of_table = None if table is None else pc.field("table") == table
     if tables.filesystem(log) is None or not tables.is_plain(log):
-        return _last(tables.dataset(log).to_table(EVENTS.names, filter=mine), count)
+        return _last(tables.dataset(log).to_table(EVENTS.names, filter=of_table), count)
     files = tables.statistics(log, "path", "max.time", "num_records").sort_by([("max.time", "descending")]).to_pylist()
-    chosen = [one["path"] for one in files if one["max.time"] is None]  # without statistics: they have to be opened
-    left = [one for one in files if one["max.time"] is not None]
-    found, wanted = EVENTS.empty_table(), count
-    while chosen or left:
-        rows = 0
-        while left and rows < wanted:
-            chosen.append(left[0]["path"])
-            rows += left.pop(0)["num_records"] or 0
-        read = tables.files_of(log, chosen).to_table(EVENTS.names, filter=mine)
-        found = _last(pa.concat_tables([found, read.cast(EVENTS)]), count)
-        if left and found.num_rows == count and left[0]["max.time"] + MARGIN < found["time"][0].as_py():
+    paths = [file["path"] for file in files if file["max.time"] is None]  # without statistics: they have to be opened
+    unread = [file for file in files if file["max.time"] is not None]
+    events, rows = EVENTS.empty_table(), count
+    while paths or unread:
+        newest_files = _with_rows(unread, rows)
+        unread = unread[len(newest_files) :]
+        paths += [file["path"] for file in newest_files]
+        read = tables.files_of(log, paths).to_table(EVENTS.names, filter=of_table)
+        events = _last(pa.concat_tables([events, read.cast(EVENTS)]), count)
+        complete = events.num_rows == count
+        if complete and unread and unread[0]["max.time"] + MARGIN < events["time"][0].as_py():
             break
-        chosen, wanted = [], 2 * wanted
-    return found
+        paths, rows = [], 2 * rows
+    return events
+
+
+def _with_rows(files: Sequence[Mapping[str, Any]], rows: int) -> Sequence[Mapping[str, Any]]:
+    """The first files that have so many rows together, by their statistics."""
+    total = 0
+    for number, file in enumerate(files):
+        if total >= rows:
+            return files[:number]
+        total += file["num_records"] or 0
+    return files
 
 
 def _last(rows: pa.Table, count: int) -> pa.Table:

@@ -209,28 +209,45 @@ def of_table(source: Source, pipeline: Pipeline, layer: str, table: str) -> tupl
 
 
 def _batch(row: Mapping[str, Any]) -> Batch:
-    said = json.loads(row["details"] or "{}")
-    cost, of_files = said.get("cost") or {}, row["layer"] == "bronze"
-    size = said.get("bytes") if of_files else (said.get("bytes") or {}).get("written")
-    interval = said.get("interval")
+    details = json.loads(row["details"] or "{}")
+    cost = details.get("cost") or {}
     return Batch(
         time=row["time"].astimezone(UTC), layer=row["layer"], table=row["table"] or "", version=row["version"],
-        run_id=str(said.get("run_id") or ""), by_airflow=bool(said.get("dag_id")), mode=str(row["mode"] or ""),
-        balance=_balance(row, said), files=int(said.get("files") or 0), bytes=size,
-        failed=len(said.get("failed") or ()), strategy=str(said.get("strategy") or ""),
-        technique=str(cost.get("technique") or ""), because=str(said.get("because") or ""),
+        run_id=_text(details, "run_id"), by_airflow=bool(details.get("dag_id")), mode=_text(row, "mode"),
+        balance=_balance(row, details), files=int(details.get("files") or 0), bytes=_bytes(row["layer"], details),
+        failed=len(details.get("failed") or ()), strategy=_text(details, "strategy"),
+        technique=_text(cost, "technique"), because=_text(details, "because"),
         estimates=cost.get("estimates") or {}, all_rows=(cost.get("rows") or {}).get("all"),
-        why=str(said.get("why") or ""), groups=said.get("groups"), seconds=cost.get("seconds"),
-        rules=_rules(said.get("expectations") or {}),
-        interval=(interval[0], interval[1]) if isinstance(interval, list) and len(interval) == 2 else None,
-        definition=str(said.get("definition") or said.get("fingerprint") or ""), mixed=bool(said.get("mixed")),
+        why=_text(details, "why"), groups=details.get("groups"), seconds=cost.get("seconds"),
+        rules=_rules(details.get("expectations") or {}), interval=_interval(details),
+        definition=_text(details, "definition") or _text(details, "fingerprint"), mixed=bool(details.get("mixed")),
     )  # fmt: skip
 
 
-def _balance(row: Mapping[str, Any], said: Mapping[str, Any]) -> Balance:
+def _text(facts: Mapping[str, Any], name: str) -> str:
+    """A fact as text; empty where it is missing or empty."""
+    return str(facts.get(name) or "")
+
+
+def _bytes(layer: str, details: Mapping[str, Any]) -> int | None:
+    """Bytes of the files that bronze read, or those that gold wrote."""
+    size = details.get("bytes")
+    if layer == "bronze":
+        return size
+    return (size or {}).get("written")
+
+
+def _interval(details: Mapping[str, Any]) -> tuple[str, str] | None:
+    interval = details.get("interval")
+    if not isinstance(interval, list) or len(interval) != 2:
+        return None
+    return interval[0], interval[1]
+
+
+def _balance(row: Mapping[str, Any], details: Mapping[str, Any]) -> Balance:
     counts = {name: int(row[name] or 0) for name in ("written", "quarantined", "dropped", "duplicates")}
-    made = said.get("rows") if "no_rows" in said else None
-    return Balance(row["read"], made, int(said.get("no_rows") or 0), **counts)
+    rows_of_records = details.get("rows") if "no_rows" in details else None
+    return Balance(row["read"], rows_of_records, int(details.get("no_rows") or 0), **counts)
 
 
 def _rules(said: Mapping[str, Mapping[str, int]]) -> tuple[RuleCount, ...]:

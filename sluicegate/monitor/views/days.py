@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -74,27 +74,27 @@ class DaysView:
 
 def days_view(source: Source, pipeline: Pipeline, name: str | None = None) -> DaysView:
     """The calendar of a silver table, by default the first that has an event time."""
-    found = tuple(table for table, about in pipeline.silver.items() if about.event_time)
-    if not found or (name is not None and name not in found):
-        return DaysView(pipeline.name, found, "", "", ())
-    name = name or found[0]
-    at, column = source.lake(pipeline), str(pipeline.silver[name].event_time)
-    uri = at.table("silver", name)
+    with_event_time = tuple(name for name, table in pipeline.silver.items() if table.event_time)
+    if not with_event_time or (name is not None and name not in with_event_time):
+        return DaysView(pipeline.name, with_event_time, "", "", ())
+    name = name or with_event_time[0]
+    column = str(pipeline.silver[name].event_time)
+    view = DaysView(pipeline.name, with_event_time, name, column, ())
+    uri = source.lake(pipeline).table("silver", name)
     table = source.table(uri)
     if table is None:
-        return DaysView(pipeline.name, found, name, column, ())
+        return view
     version = (tables.table_id(table), table.version())
-    counted = source.soon(("days", uri, version), lambda: _counted(table, column))
+    counts = source.soon(("days", uri, version), lambda: _counted(table, column)).value
     history = [batch for batch in batches.newest(source, pipeline) if batch.table == name]
-    last = history[0] if history else None
-    if counted.value is None:
-        return DaysView(pipeline.name, found, name, column, None)
-    rows, unknown = counted.value
-    every = _days(rows, [batch for batch in history if batch.interval is not None])
-    return DaysView(
-        pipeline.name, found, name, column, every[-SHOWN:], max(0, len(every) - SHOWN), unknown,
-        bool(last and last.mixed), last.definition if last else "",
-    )  # fmt: skip
+    if counts is None:
+        return replace(view, days=None)
+    rows, unknown = counts
+    days = _days(rows, [batch for batch in history if batch.interval is not None])
+    view = replace(view, days=days[-SHOWN:], left_out=max(0, len(days) - SHOWN), unknown=unknown)
+    if not history:
+        return view
+    return replace(view, mixed=history[0].mixed, definition=history[0].definition)
 
 
 def _counted(table: DeltaTable, column: str) -> tuple[dict[date, int], int]:
