@@ -58,6 +58,6 @@ class AirflowSettings(Part):
     @field_validator("approvers")
     @classmethod
     def _somebody(cls, approvers: list[str]) -> list[str]:
-        if not all(one.strip() for one in approvers):
+        if not all(approver.strip() for approver in approvers):
             raise wrong("name", "the id of a user is not empty")
         return approvers

@@ -34,9 +34,9 @@ def _of_files(tables: Tables, alerts: Alerts) -> Iterator[Finding]:
 def _of_rules(tables: Tables, alerts: Alerts) -> Iterator[Finding]:
     for name, rules in alerts.rule_rate.items():
         table = tables.bronze.get(name) or tables.silver.get(name) or tables.gold.get(name)
-        known = None if table is None else table.expectations
+        expectations = None if table is None else table.expectations
         for rule in rules:
-            if known is not None and rule not in known:
-                hint = nearest(rule, known) or f"it has {', '.join(known) or 'none'}"
+            if expectations is not None and rule not in expectations:
+                hint = nearest(rule, expectations) or f"it has {', '.join(expectations) or 'none'}"
                 message = f"{name} has no expectation {rule}"
                 yield Finding("unknown-rule", ("alerts", "rule_rate", name, rule), message, hint)

@@ -26,8 +26,8 @@ ScdType = Annotated[
 ]
 
 
-def _not_both(one: str, other: str) -> JsonDict:
-    return {"not": {"required": [one, other], "properties": {one: {"type": "array"}, other: {"type": "array"}}}}
+def _not_both(first: str, second: str) -> JsonDict:
+    return {"not": {"required": [first, second], "properties": {first: {"type": "array"}, second: {"type": "array"}}}}
 
 
 def _for_type_2(field: str) -> JsonDict:
@@ -124,8 +124,8 @@ class ApplyChanges(_Changes):
         As in Spark, case does not matter. A listed column that does not exist is left out.
         """
         if self.column_list is not None:
-            wanted = {name.lower() for name in self.column_list}
-            return [name for name in columns if name.lower() in wanted]
+            listed = {name.lower() for name in self.column_list}
+            return [name for name in columns if name.lower() in listed]
         unwanted = {name.lower() for name in self.except_column_list or ()}
         return [name for name in columns if name.lower() not in unwanted]
 
@@ -166,6 +166,6 @@ class ApplyChangesFromSnapshot(_Changes):
 
 
 def _one_of(part: Part, *fields: str) -> None:
-    given = [field for field in fields if getattr(part, field) is not None]
-    if len(given) > 1:
-        raise wrong("one-of", f"{' and '.join(given)} say the same thing in two ways: give one of them")
+    set_fields = [field for field in fields if getattr(part, field) is not None]
+    if len(set_fields) > 1:
+        raise wrong("one-of", f"{' and '.join(set_fields)} say the same thing in two ways: give one of them")

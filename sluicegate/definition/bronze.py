@@ -211,12 +211,16 @@ class BronzeTable(Described, Ruled):
         if self.singleVariantColumn is None:
             return self
         if self.format not in ("json", "csv", "xml", "kafka"):
-            why = f"{self.format} files have columns: singleVariantColumn is for json, csv and xml"
-            raise wrong("not-allowed", why, "take it away")
+            reason = f"{self.format} files have columns: singleVariantColumn is for json, csv and xml"
+            raise wrong("not-allowed", reason, "take it away")
         set_too = [name for name in ("schema_", "schemaHints", "partitionColumns") if getattr(self, name)]
         if set_too or self.inferColumnTypes or not self.rescues:
-            what = (set_too or ["inferColumnTypes" if self.inferColumnTypes else "rescuedDataColumn"])[0].rstrip("_")
-            raise wrong("not-allowed", f"with singleVariantColumn a record is one value: {what} has nothing to say")
+            field_name = (set_too or ["inferColumnTypes" if self.inferColumnTypes else "rescuedDataColumn"])[0].rstrip(
+                "_"
+            )
+            raise wrong(
+                "not-allowed", f"with singleVariantColumn a record is one value: {field_name} has nothing to say"
+            )
         return self
 
     @model_validator(mode="after")
@@ -262,22 +266,22 @@ class BronzeTable(Described, Ruled):
             return
         if self.format != "kafka":
             raise wrong("not-allowed", f"kafka does not go with format: {self.format}", "write format: kafka")
-        given = {name.rstrip("_") for name in self.model_fields_set}
-        if others := given - _OF_KAFKA - _OF_JSON:
-            raise wrong("not-allowed", f"{sorted(others)[0]} is for files, and Kafka has records: take it away")
-        if self.kafka.value != "json" and (others := (given & _OF_JSON) - {"schemaEvolutionMode"}):
-            why = f"{sorted(others)[0]} is for values that are JSON, and they are {self.kafka.value}"
-            raise wrong("not-allowed", why, "take it away")
+        set_fields = {name.rstrip("_") for name in self.model_fields_set}
+        if files_only := set_fields - _OF_KAFKA - _OF_JSON:
+            raise wrong("not-allowed", f"{sorted(files_only)[0]} is for files, and Kafka has records: take it away")
+        if self.kafka.value != "json" and (files_only := (set_fields & _OF_JSON) - {"schemaEvolutionMode"}):
+            reason = f"{sorted(files_only)[0]} is for values that are JSON, and they are {self.kafka.value}"
+            raise wrong("not-allowed", reason, "take it away")
         named = [*(self.declared or {}), *(path[0] for path in self._hints), self.singleVariantColumn or ""]
-        if ours := [name for name in named if name.lower() in COLUMNS]:
-            raise wrong("reserved-name", f"{ours[0]} is a column that every table of Kafka's records has")
+        if reserved := [name for name in named if name.lower() in COLUMNS]:
+            raise wrong("reserved-name", f"{reserved[0]} is a column that every table of Kafka's records has")
 
     @model_validator(mode="after")
     def _normalized_names(self) -> BronzeTable:
         for name in (*(self.declared or {}), *(path[0] for path in self._hints)) if self.normalizes else ():
             if (column := normalized(name)) != name:
-                what = f"with columnNames: normalized no column is called {name}"
-                raise wrong("name", what, f"write {column}" if column else "give it a name with letters")
+                message = f"with columnNames: normalized no column is called {name}"
+                raise wrong("name", message, f"write {column}" if column else "give it a name with letters")
         return self
 
     @model_validator(mode="after")
@@ -344,19 +348,23 @@ class BronzeTable(Described, Ruled):
 
         Without a character for it, as in ``escape: ''``, Spark would not end a quoted value at the end of a line.
         """
-        given = {name.lower(): value for name, value in self.options.items()}
-        if self.format != "csv" or given.get("escape") or (self.dialect == "spark" and "escape" not in given):
+        by_lower_name = {name.lower(): value for name, value in self.options.items()}
+        if (
+            self.format != "csv"
+            or by_lower_name.get("escape")
+            or (self.dialect == "spark" and "escape" not in by_lower_name)
+        ):
             return self.options
-        others = {name: value for name, value in self.options.items() if name.lower() != "escape"}
-        return {**others, "escape": given.get("quote", '"')}
+        options = {name: value for name, value in self.options.items() if name.lower() != "escape"}
+        return {**options, "escape": by_lower_name.get("quote", '"')}
 
     @property
     def fingerprint(self) -> str:
         """Hash of all fields that decide how files are read: failed files are retried when it changes."""
-        others = {"path", "cleanSource", "cleanSourceRetentionDuration", "cleanSourceMoveDestination"} | DESCRIBED
-        others |= {"kafka", "columnNames"} if self.columnNames == "landed" else {"kafka"}  # they came later
-        others |= set() if self.format == "csv" else {"dialect"}
-        return hashlib.sha256(self.model_dump_json(exclude=others).encode()).hexdigest()[:16]
+        left_out = {"path", "cleanSource", "cleanSourceRetentionDuration", "cleanSourceMoveDestination"} | DESCRIBED
+        left_out |= {"kafka", "columnNames"} if self.columnNames == "landed" else {"kafka"}  # they came later
+        left_out |= set() if self.format == "csv" else {"dialect"}
+        return hashlib.sha256(self.model_dump_json(exclude=left_out).encode()).hexdigest()[:16]
 
     @property
     def hints(self) -> dict[str, str]:

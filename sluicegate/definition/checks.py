@@ -65,18 +65,18 @@ def _options(path: Path, table: BronzeTable) -> Iterator[Finding]:
         first.setdefault(name.lower(), name)
 
 
-def _cleaning(name: str, table: BronzeTable, others: Mapping[str, BronzeTable]) -> Iterator[Finding]:
+def _cleaning(name: str, table: BronzeTable, tables: Mapping[str, BronzeTable]) -> Iterator[Finding]:
     """Files that one table moves or deletes must not be read by another, before or after."""
     if table.cleanSource == "OFF":
         return
-    for other, there in others.items():
+    for other, other_table in tables.items():
         to = table.cleanSourceMoveDestination
-        if to is not None and (_within(to, there.path) or _within(there.path, to)):
+        if to is not None and (_within(to, other_table.path) or _within(other_table.path, to)):
             place = ("bronze", name, "cleanSourceMoveDestination")
-            yield Finding("clean-source", place, f"{to} and the folder that {other} reads, {there.path}, overlap")
-        if other != name and (_within(table.path, there.path) or _within(there.path, table.path)):
+            yield Finding("clean-source", place, f"{to} and the folder that {other} reads, {other_table.path}, overlap")
+        if other != name and (_within(table.path, other_table.path) or _within(other_table.path, table.path)):
             place = ("bronze", name, "cleanSource")
-            yield Finding("clean-source", place, f"{other} reads files of the same folder, {there.path}")
+            yield Finding("clean-source", place, f"{other} reads files of the same folder, {other_table.path}")
 
 
 def _within(path: str, folder: str) -> bool:
@@ -115,15 +115,15 @@ def _maker(tables: Tables, path: Path, maker: SilverTable | SilverFlow, *, many:
 
 def _lookups(tables: Tables, path: Path, table: SilverTable) -> Iterator[Finding]:
     """Tables under ``lookups`` must be read, but not streamed; a Python transform reads exactly these."""
-    others = table.joined
+    joined = table.joined
     for lookup in table.lookups:
         place = (*path, "lookups", lookup)
-        if lookup in table.streams and (not table.several or lookup not in others):
+        if lookup in table.streams and (not table.several or lookup not in joined):
             yield Finding("not-a-lookup", place, f"{lookup} is read record by record: it is no lookup", "take it away")
         elif any(maker.is_python for maker in table.makers.values()):
             yield from read_checks.of_field(tables, place, lookup, None)
-        elif lookup not in others:
-            hint = nearest(lookup, others) or (f"it joins {', '.join(others)}" if others else "it joins no table")
+        elif lookup not in joined:
+            hint = nearest(lookup, joined) or (f"it joins {', '.join(joined)}" if joined else "it joins no table")
             yield Finding("not-a-lookup", place, f"{path[-1]} does not read {lookup}", hint)
 
 
@@ -147,9 +147,9 @@ def _declared(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding
             yield Finding("new-column", place, message, "declare it, or leave it out", line)
 
 
-def _not_among(columns: Iterable[str], others: Iterable[str]) -> list[str]:
+def _not_among(columns: Iterable[str], names_of_others: Iterable[str]) -> list[str]:
     """Columns that are not among some others, whatever their case."""
-    names = {other.lower() for other in others}
+    names = {other.lower() for other in names_of_others}
     return [column for column in columns if column.lower() not in names]
 
 
@@ -185,16 +185,16 @@ def _rows(tables: Tables, path: Path, table: SilverTable) -> Iterator[Finding]:
 
 def _of_many(tables: Tables, name: str) -> str:
     """The silver table with ``rows: many`` that a table is or is made of, row by row; empty if there is none."""
-    seen: set[str] = set()
-    left = [name]
-    while left:
-        name = left.pop(0)
-        if name not in tables.silver or name in seen:
+    visited: set[str] = set()
+    pending = [name]
+    while pending:
+        name = pending.pop(0)
+        if name not in tables.silver or name in visited:
             continue
         if tables.silver[name].many:
             return name
-        seen.add(name)
-        left += tables.silver[name].streams
+        visited.add(name)
+        pending += tables.silver[name].streams
     return ""
 
 
@@ -204,9 +204,9 @@ def _gold(tables: Tables, name: str, table: GoldTable) -> Iterator[Finding]:
             yield from read_checks.of_field(tables, ("gold", name, "reads", number), read, None)
     else:
         yield from _gold_query(tables, name, table)
-    if table.refresh == "incremental" and (found := table.refresh_strategy()).kind == "whole":
-        message = f"{name} cannot be kept up to date by what changes: {found.why}"
-        yield Finding("refresh", ("gold", name, "refresh"), message, found.cheaper or "refresh: auto")
+    if table.refresh == "incremental" and (strategy := table.refresh_strategy()).kind == "whole":
+        message = f"{name} cannot be kept up to date by what changes: {strategy.why}"
+        yield Finding("refresh", ("gold", name, "refresh"), message, strategy.cheaper or "refresh: auto")
 
 
 def _gold_query(tables: Tables, name: str, table: GoldTable) -> Iterator[Finding]:
@@ -256,8 +256,8 @@ def _output_names(path: Path, query: Query) -> Iterator[Finding]:
 def _columns(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]:
     """Columns named by a table's fields must exist, as far as its columns are known."""
     path: Path = ("silver", name)
-    known = tables.columns(name)
-    if known is None:
+    columns = tables.columns(name)
+    if columns is None:
         return
     fields: dict[Path, list[str]] = {
         ("keys",): table.keys,
@@ -267,12 +267,12 @@ def _columns(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]
         ("column_comments",): list(table.column_comments),
     }
     # sequence_by may also be a column of the record that the query does not select.
-    record = tables.columns(table.stream) if table.sequence_by not in known else known
+    record = tables.columns(table.stream) if table.sequence_by not in columns else columns
     if table.sequence_by and record is not None and not table.several:
         fields["sequence_by",] = [] if table.sequence_by in record else [table.sequence_by]
-    yield from _unknown(name, path, fields, known)
+    yield from _unknown(name, path, fields, columns)
     if table.changes is None:
-        yield from _expected(path, name, table, known)
+        yield from _expected(path, name, table, columns)
     elif (source := tables.evaluated(table)) is not None:
         of = name if table.several else table.stream
         yield from _changes(name, of, table, table.changes, source)
@@ -280,19 +280,19 @@ def _columns(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]
         yield from _expected(path, of, table, source)
 
 
-def _commented(layer: Layer, name: str, table: Described, known: list[str] | None) -> Iterator[Finding]:
-    if known is not None:
-        yield from _unknown(name, (layer, name), {("column_comments",): list(table.column_comments)}, known)
+def _commented(layer: Layer, name: str, table: Described, columns: list[str] | None) -> Iterator[Finding]:
+    if columns is not None:
+        yield from _unknown(name, (layer, name), {("column_comments",): list(table.column_comments)}, columns)
 
 
-def _unknown(name: str, path: Path, fields: Mapping[Path, list[str]], known: list[str]) -> Iterator[Finding]:
+def _unknown(name: str, path: Path, fields: Mapping[Path, list[str]], columns: list[str]) -> Iterator[Finding]:
     """Names in ``fields``, by their paths below ``path``, that are not columns of table ``name``."""
-    for at, names in fields.items():
+    for field_path, names in fields.items():
         for number, column in enumerate(names):
-            if column not in known:
-                place = (*path, *at, number) if at[-1] in _LISTS else (*path, *at)
-                place = (*place, column) if at[-1] in _BY_COLUMN else place
-                yield Finding("unknown-column", place, f"{name} has no column {column}", instead(column, known))
+            if column not in columns:
+                place = (*path, *field_path, number) if field_path[-1] in _LISTS else (*path, *field_path)
+                place = (*place, column) if field_path[-1] in _BY_COLUMN else place
+                yield Finding("unknown-column", place, f"{name} has no column {column}", instead(column, columns))
 
 
 def _changes(name: str, of: str, table: SilverTable, changes: Changes, source: list[str]) -> Iterator[Finding]:
@@ -319,16 +319,16 @@ def _changes(name: str, of: str, table: SilverTable, changes: Changes, source: l
             yield Finding("reserved-name", (*path, "stored_as_scd_type"), message, "leave it out by except_column_list")
 
 
-def _expected(path: Path, of: str, table: SilverTable, known: list[str]) -> Iterator[Finding]:
+def _expected(path: Path, of: str, table: SilverTable, columns: list[str]) -> Iterator[Finding]:
     """Columns of expectations must exist in the table that they are evaluated on."""
-    lower = {column.lower() for column in known}
+    lower = {column.lower() for column in columns}
     for place, rule, expectation in table.rules:
         for column in expectation.columns:
             if column.lower() not in lower:
                 message = f"{of} has no column {column}"
-                yield Finding("unknown-column", (*path, place, rule), message, instead(column, known))
+                yield Finding("unknown-column", (*path, place, rule), message, instead(column, columns))
 
 
-def instead(column: str, known: list[str]) -> str:
+def instead(column: str, columns: list[str]) -> str:
     """Suggestion for a column that there is not: the nearest name, else all names."""
-    return nearest(column, known) or f"its columns are {', '.join(known)}"
+    return nearest(column, columns) or f"its columns are {', '.join(columns)}"

@@ -28,7 +28,7 @@ def dag_id(pipeline: str, other: str = "") -> str:
 
 def dag_ids(pipeline: str) -> tuple[str, ...]:
     """Ids of all DAGs that a pipeline can have, that of its runs first."""
-    return tuple(dag_id(pipeline, one) for one in ("", *OTHERS))
+    return tuple(dag_id(pipeline, suffix) for suffix in ("", *OTHERS))
 
 
 def pipeline_of(dag: str, names: Collection[str]) -> str | None:

@@ -37,15 +37,15 @@ def _words(text: str) -> str:
 
 
 def _columns(comments: dict[str, str]) -> dict[str, str]:
-    known: set[str] = set()
+    commented: set[str] = set()
     for name in comments:
         if not name or "." in name:
             raise wrong("name", f"{name!r} is no column: fields inside of columns have no comments here")
-        if name.lower() in known:
+        if name.lower() in commented:
             raise wrong("duplicate-name", f"{name} stands twice, in other cases")
         if is_reserved(name):
             raise wrong("reserved-name", f"{name} is a column of the engine's own: it has its meaning from there")
-        known.add(name.lower())
+        commented.add(name.lower())
     return comments
 
 

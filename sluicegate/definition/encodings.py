@@ -51,18 +51,22 @@ def find(name: str) -> Encoding | None:
 
 def nearest(name: str) -> str:
     """Java's name of the encoding whose name or alias is most like a name; empty if none is like it."""
-    known = _by_name()
+    encodings = _by_name()
     lower = name.strip().lower()
     if lower in ELSEWHERE:
         return ELSEWHERE[lower]
-    bare = {"".join(filter(str.isalnum, other)): found.name for other, found in known.items() if found.is_readable}
+    bare = {
+        "".join(filter(str.isalnum, other)): encoding.name
+        for other, encoding in encodings.items()
+        if encoding.is_readable
+    }
     near = difflib.get_close_matches("".join(filter(str.isalnum, lower)), bare, 1, 0.6)
     return bare[near[0]] if near else ""
 
 
 @cache
 def _by_name() -> dict[str, Encoding]:
-    found: dict[str, Encoding] = {}
+    encodings: dict[str, Encoding] = {}
     for line in TABLE.read_text("utf-8").splitlines():
         if line.startswith("#"):
             continue
@@ -70,8 +74,8 @@ def _by_name() -> dict[str, Encoding]:
         characters = ""
         if decoded.startswith(CHARACTERS):
             cells = decoded.removeprefix(CHARACTERS)
-            characters = "".join(chr(int(cells[at : at + 4], 16)) for at in range(0, len(cells), 4))
+            characters = "".join(chr(int(cells[offset : offset + 4], 16)) for offset in range(0, len(cells), 4))
         codec = "" if characters or decoded == UNREADABLE else decoded
         encoding = Encoding(name, codec, characters)
-        found |= {alias.lower(): encoding for alias in (name, *aliases.split())}
-    return found
+        encodings |= {alias.lower(): encoding for alias in (name, *aliases.split())}
+    return encodings

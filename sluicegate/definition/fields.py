@@ -46,10 +46,10 @@ def wrong(code: str, message: str, hint: str = "") -> PydanticCustomError:
     return PydanticCustomError(code, "{message}", {"message": message, "hint": hint})
 
 
-def nearest(name: str, known: Any) -> str:
+def nearest(name: str, names: Any) -> str:
     """Suggest the nearest known name as ``did you mean …?``; empty if none is near."""
-    near = difflib.get_close_matches(name, list(known), 1, 0.6) or difflib.get_close_matches(
-        name.lower(), [other for other in known if other == other.lower()], 1, 0.6
+    near = difflib.get_close_matches(name, list(names), 1, 0.6) or difflib.get_close_matches(
+        name.lower(), [other for other in names if other == other.lower()], 1, 0.6
     )
     return f"did you mean {near[0]}?" if near else ""
 
@@ -141,8 +141,8 @@ def _duration(value: Any) -> Any:
     try:
         return time_span(str(value))
     except ValueError:
-        what = f"a time span is expected, as in 30 days or 12 hours, and there is {value}"
-        raise wrong("wrong-type", what) from None
+        message = f"a time span is expected, as in 30 days or 12 hours, and there is {value}"
+        raise wrong("wrong-type", message) from None
 
 
 def cron(schedule: str) -> str:
@@ -151,8 +151,8 @@ def cron(schedule: str) -> str:
         raise wrong("schedule", f"{schedule} is not a cron expression", f'write "{preset}"')
     count = len(schedule.split())
     if count != 5:
-        what = f"{schedule} has {count} fields: minute, hour, day, month and day of the week are five"
-        raise wrong("schedule", what, 'as in "*/15 * * * *", every quarter of an hour')
+        message = f"{schedule} has {count} fields: minute, hour, day, month and day of the week are five"
+        raise wrong("schedule", message, 'as in "*/15 * * * *", every quarter of an hour')
     _, _, day, month, _ = schedule.split()
     if _is_plain_cron(schedule) and "*" in (day, month):
         return schedule
@@ -161,8 +161,8 @@ def cron(schedule: str) -> str:
 
     # croniter accepts R for a random minute, which would differ between processes.
     if not croniter.is_valid(schedule) or re.search(r"\b[rR]\b", schedule):
-        what = f"{schedule} is not a cron expression"
-        raise wrong("schedule", what, 'minute hour day month weekday, as in "30 6 * * mon-fri"')
+        message = f"{schedule} is not a cron expression"
+        raise wrong("schedule", message, 'minute hour day month weekday, as in "30 6 * * mon-fri"')
     try:
         croniter(schedule, datetime(2025, 1, 1, tzinfo=UTC)).get_next()
     except CroniterBadDateError:

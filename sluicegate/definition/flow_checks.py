@@ -18,29 +18,29 @@ def flow_findings(tables: Tables, name: str, table: SilverTable) -> Iterator[Fin
     for flow, maker in table.several.items():
         if not table.flows:
             yield from _branch(("silver", name, "sql"), maker)
-        known = tables.of_maker(maker, (name,))
-        if known is None:
+        columns = tables.of_maker(maker, (name,))
+        if columns is None:
             continue
-        lower = {column.lower() for column in known}
-        for at, column in _needed(table):
-            own = column == table.sequence_by and _in_record(tables, maker, column)
-            if column.lower() not in lower and not own:
+        lower = {column.lower() for column in columns}
+        for field_name, column in _needed(table):
+            in_record = column == table.sequence_by and _in_record(tables, maker, column)
+            if column.lower() not in lower and not in_record:
                 message = f"the flow {flow} has no column {column}, which every record of {name} must have"
-                hint = nearest(column, known) or f"its columns are {', '.join(known)}"
-                yield Finding("unknown-column", ("silver", name, *at), message, hint)
+                hint = nearest(column, columns) or f"its columns are {', '.join(columns)}"
+                yield Finding("unknown-column", ("silver", name, *field_name), message, hint)
 
 
 def _branch(place: Path, maker: SilverFlow) -> Iterator[Finding]:
     """UNION ALL puts columns together by their places, so each branch has as many as the first."""
     if maker.query is None:
         return
-    here, first = maker.query.outputs, maker.named_as.outputs if maker.named_as else maker.query.outputs
-    if here is None:
+    outputs, first = maker.query.outputs, maker.named_as.outputs if maker.named_as else maker.query.outputs
+    if outputs is None:
         message = "UNION ALL puts columns together by their places, and * does not say which stands where"
         hint = "name the columns; or write `flows`, which match them by name"
         yield Finding("union", place, message, hint, maker.query.first_line)
-    if here is not None and first is not None and len(here) != len(first):
-        message = f"this branch of UNION ALL has {len(here)} columns, and the first has {len(first)}"
+    if outputs is not None and first is not None and len(outputs) != len(first):
+        message = f"this branch of UNION ALL has {len(outputs)} columns, and the first has {len(first)}"
         hint = "give it as many, NULL where it has none; or write `flows`, which match columns by name"
         yield Finding("union", place, message, hint, maker.query.first_line)
 

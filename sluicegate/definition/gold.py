@@ -64,16 +64,16 @@ class GoldTable(MadeTable, streaming.Streamed, Ruled):
 
     @model_validator(mode="after")
     def _one_maker(self) -> GoldTable:
-        known = "a gold table has either sql, or python with reads"
+        kinds = "a gold table has either sql, or python with reads"
         if (self.sql is None) == (self.python is None):
-            code, given = ("missing-field", "neither") if self.sql is None else ("one-of", "both")
-            raise wrong(code, f"{known}, and this has {given}")
+            code, present = ("missing-field", "neither") if self.sql is None else ("one-of", "both")
+            raise wrong(code, f"{kinds}, and this has {present}")
         if self.is_python and not self.reads_:
             raise wrong(
-                "missing-field", f"{known}, and this has no reads: the tables that {self.python} is called with"
+                "missing-field", f"{kinds}, and this has no reads: the tables that {self.python} is called with"
             )
         if self.reads_ and not self.is_python:
-            raise wrong("one-of", f"{known}: a query says itself what it reads, and this has sql and reads")
+            raise wrong("one-of", f"{kinds}: a query says itself what it reads, and this has sql and reads")
         if self.is_python and self.mode:
             raise wrong("one-of", "mode makes a streaming aggregation of a query, and this table is made by python")
         return self
@@ -97,20 +97,20 @@ class GoldTable(MadeTable, streaming.Streamed, Ruled):
             return RefreshStrategy(
                 "whole", "a Python function makes it, which does not tell what a change does", "a query"
             )
-        found = refresh_strategy(self.query.text, schemas)
-        if found.grouped is None and self.written is not None and self.written is not self.query:
-            found = self._of_views(found, self.written)
+        strategy = refresh_strategy(self.query.text, schemas)
+        if strategy.grouped is None and self.written is not None and self.written is not self.query:
+            strategy = self._of_views(strategy, self.written)
         if self.refresh == "full":
-            return replace(found, kind="whole", why="refresh is full", cheaper="refresh: auto")
-        return found
+            return replace(strategy, kind="whole", why="refresh is full", cheaper="refresh: auto")
+        return strategy
 
-    def _of_views(self, found: RefreshStrategy, written: Query) -> RefreshStrategy:
+    def _of_views(self, strategy: RefreshStrategy, written: Query) -> RefreshStrategy:
         """The same, with the views as its reason if the query would be taken apart with tables in their place."""
         if refresh_strategy(written.text).kind not in ("partial", "groups"):
-            return found
+            return strategy
         views = [name for name in written.tables if name not in self.query.tables]
-        why = f"it reads {', '.join(views)}, {'a view' if len(views) == 1 else 'views'}, as its WITH"
-        return replace(found, why=why, cheaper=f"make {views[0]} a table of gold, which this query then follows")
+        reason = f"it reads {', '.join(views)}, {'a view' if len(views) == 1 else 'views'}, as its WITH"
+        return replace(strategy, why=reason, cheaper=f"make {views[0]} a table of gold, which this query then follows")
 
     @property
     def query(self) -> Query:
@@ -146,11 +146,11 @@ class GoldTable(MadeTable, streaming.Streamed, Ruled):
     @property
     def rules_fingerprint(self) -> str:
         """Hash of the rules that decide whether its rows may be committed; empty without any."""
-        others = {name: rule for name, rule in self.expectations.items() if rule.action != "drop"}
+        rules = {name: rule for name, rule in self.expectations.items() if rule.action != "drop"}
         return fingerprint(
             [
                 f"{name} {rule.action} {rule.condition} {rule.warn_above} {rule.fail_above}"
-                for name, rule in others.items()
+                for name, rule in rules.items()
             ]
             + self._table_rules
         )

@@ -18,7 +18,7 @@ def in_order(reads: Reads) -> list[str]:
     """
     names = [*reads]
     place = {name: number for number, name in enumerate(names)}
-    sorter = TopologicalSorter({name: [one for one in read if one in reads] for name, read in reads.items()})
+    sorter = TopologicalSorter({name: [source for source in read if source in reads] for name, read in reads.items()})
     with suppress(CycleError):  # it still gives those that no cycle keeps waiting
         sorter.prepare()
     ready: list[int] = []
@@ -38,22 +38,22 @@ def cycles(reads: Reads) -> Iterator[list[str]]:
     """
     reported: set[frozenset[str]] = set()
     for name in reads:
-        found = _shortest(reads, name)
-        if found and frozenset(found) not in reported:
-            reported.add(frozenset(found))
-            yield found
+        cycle = _shortest(reads, name)
+        if cycle and frozenset(cycle) not in reported:
+            reported.add(frozenset(cycle))
+            yield cycle
 
 
 def _shortest(reads: Reads, start: str) -> list[str]:
     """Shortest cycle through a table; empty if there is none."""
     paths = [[start]]
-    seen: set[str] = set()
+    visited: set[str] = set()
     while paths:
         path = paths.pop(0)
         for read in reads[path[-1]]:
             if read == start:
                 return path
-            if read in reads and read not in seen:
-                seen.add(read)
+            if read in reads and read not in visited:
+                visited.add(read)
                 paths.append([*path, read])
     return []

@@ -40,7 +40,7 @@ _SERVER = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:]+\]):[0-9]{1,5}")
 
 
 def _servers(text: str) -> str:
-    servers = [one.strip() for one in text.split(",")]
+    servers = [part.strip() for part in text.split(",")]
     for server in servers:
         if not _SERVER.fullmatch(server):
             raise wrong("servers", f"{server or 'nothing'} is no address of a broker", "write host:port, as in b1:9092")
@@ -64,8 +64,8 @@ def _pattern(text: str) -> str:
 def _security(options: dict[str, str]) -> dict[str, str]:
     for name in options:
         if variable := SECRETS.get(name.removeprefix("kafka.")):
-            why = f"{name} is a secret, which no definition has"
-            raise wrong("refused-option", why, f"set {variable} in the environment of the jobs")
+            reason = f"{name} is a secret, which no definition has"
+            raise wrong("refused-option", reason, f"set {variable} in the environment of the jobs")
         if name not in ALLOWED:
             bare = name.removeprefix("kafka.")
             hint = f"write {bare}" if bare in ALLOWED else nearest(name, ALLOWED)
@@ -112,11 +112,13 @@ class KafkaSource(Part):
 
     @model_validator(mode="after")
     def _one_of_topics(self) -> KafkaSource:
-        given = [name for name in ("topic", "topics", "topic_pattern") if getattr(self, name) is not None]
-        if len(given) != 1:
+        set_fields = [name for name in ("topic", "topics", "topic_pattern") if getattr(self, name) is not None]
+        if len(set_fields) != 1:
             needed = "exactly one of topic, topics and topic_pattern is needed"
-            raise wrong("missing-field", f"{needed}, and there {'are ' + ' and '.join(given) if given else 'is none'}")
-        if self.topics is not None and (twice := [one for one in self.topics if self.topics.count(one) > 1]):
+            raise wrong(
+                "missing-field", f"{needed}, and there {'are ' + ' and '.join(set_fields) if set_fields else 'is none'}"
+            )
+        if self.topics is not None and (twice := [topic for topic in self.topics if self.topics.count(topic) > 1]):
             raise wrong("duplicate-name", f"{twice[0]} stands twice")
         return self
 

@@ -48,14 +48,14 @@ class Tables:
     layers: dict[str, Layer] = field(default_factory=dict)
     views: Views = field(default_factory=Views)
 
-    def columns(self, name: str, seen: tuple[str, ...] = ()) -> list[str] | None:
+    def columns(self, name: str, visited: tuple[str, ...] = ()) -> list[str] | None:
         """Columns of a table if they are known without its data; else None."""
         if name in self.bronze:
             return self._bronze_columns(self.bronze[name])
         table = self.silver.get(name)
-        if table is None or name in seen:
+        if table is None or name in visited:
             return None
-        outputs = self.made(table, (*seen, name))
+        outputs = self.made(table, (*visited, name))
         if table.declared is None:
             return outputs
         adds_columns = table.schemaEvolutionMode == "addNewColumns"
@@ -75,32 +75,32 @@ class Tables:
         more = COLUMNS if table.kafka is not None else table.partitionColumns
         return list(dict.fromkeys([*table.declared, *more, *_BRONZE_COLUMNS]))
 
-    def made(self, table: SilverTable, seen: tuple[str, ...] = ()) -> list[str] | None:
+    def made(self, table: SilverTable, visited: tuple[str, ...] = ()) -> list[str] | None:
         """Output columns of a silver table's transform; None if they are not known without its data."""
-        known = self.evaluated(table, seen)
-        if known is None or table.changes is None:
-            return known
-        return [*table.changes.selected(known), *([START_AT, END_AT] if table.changes.history else [])]
+        evaluated = self.evaluated(table, visited)
+        if evaluated is None or table.changes is None:
+            return evaluated
+        return [*table.changes.selected(evaluated), *([START_AT, END_AT] if table.changes.history else [])]
 
-    def evaluated(self, table: SilverTable, seen: tuple[str, ...] = ()) -> list[str] | None:
+    def evaluated(self, table: SilverTable, visited: tuple[str, ...] = ()) -> list[str] | None:
         """Columns of the records as rules see them, of all flows together; None if they are not known."""
-        found: dict[str, str] = {}
+        columns: dict[str, str] = {}
         for maker in table.makers.values():
-            known = self.of_maker(maker, seen)
-            if known is None:
+            of_maker = self.of_maker(maker, visited)
+            if of_maker is None:
                 return None
-            for column in known:
-                found.setdefault(column.lower() if table.several else column, column)
-        return [*found.values()]
+            for column in of_maker:
+                columns.setdefault(column.lower() if table.several else column, column)
+        return [*columns.values()]
 
-    def of_maker(self, maker: SilverTable | SilverFlow, seen: tuple[str, ...] = ()) -> list[str] | None:
+    def of_maker(self, maker: SilverTable | SilverFlow, visited: tuple[str, ...] = ()) -> list[str] | None:
         """Output columns of a table's own transform, or of one of its flows; None if they are not known."""
         if maker.is_python:
             return None
         if isinstance(maker, SilverFlow):
             named = maker.named_as.outputs if maker.named_as else None
-            known = named or (maker.query.outputs if maker.query else self.columns(maker.stream, seen))
-            return known if known is None or maker.query else [c for c in known if c not in _BRONZE_COLUMNS]
+            columns = named or (maker.query.outputs if maker.query else self.columns(maker.stream, visited))
+            return columns if columns is None or maker.query else [c for c in columns if c not in _BRONZE_COLUMNS]
         if maker.from_ and maker.changes:
-            return self.columns(maker.from_, seen)
+            return self.columns(maker.from_, visited)
         return maker.query.outputs if maker.query else None

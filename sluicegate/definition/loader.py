@@ -59,7 +59,7 @@ _MODELS: dict[Layer, type[BronzeTable] | type[SilverTable] | type[GoldTable]] = 
 
 def names(pipelines: Path) -> list[str]:
     """Sorted names of the pipelines in a folder; none if there is no such folder."""
-    return sorted(found.parent.name for found in pipelines.glob(f"*/{FILE}"))
+    return sorted(path.parent.name for path in pipelines.glob(f"*/{FILE}"))
 
 
 def load(name: str, settings: Settings, *, of_many: bool = False) -> Pipeline:
@@ -78,8 +78,10 @@ def load(name: str, settings: Settings, *, of_many: bool = False) -> Pipeline:
     if (
         Path(name).name != name or not file.is_file()
     ):  # a look at one folder, where a task starts beside hundreds of others
-        known = names(settings.pipelines)
-        hint = nearest(name, known) or (f"there are {', '.join(known)}" if known else "there is none in that folder")
+        pipelines = names(settings.pipelines)
+        hint = nearest(name, pipelines) or (
+            f"there are {', '.join(pipelines)}" if pipelines else "there is none in that folder"
+        )
         raise PipelineMissing(f"there is no pipeline {name} in {settings.pipelines}", hint=hint)
     return _Loader(file, settings, expected=name, of_many=of_many).load()
 
@@ -159,10 +161,10 @@ class _Loader:
             self.settings = definition_targets.settings_of(name, target, self.settings, self.mistakes.add)
         elif self.settings.target and not self.targets:  # it is that of others, and no process is to take it for ours
             self.settings = replace(self.settings, target="")
-        given = target.params if target else {}
-        self.params = Params.of(self.declared, given, self._of_param, complete=not data.get("targets"))
-        others = {key: value for key, value in data.items() if key not in ("params", "targets")}
-        return self.params.resolved(others)  # type: ignore[no-any-return]
+        values = target.params if target else {}
+        self.params = Params.of(self.declared, values, self._of_param, complete=not data.get("targets"))
+        fields_ = {key: value for key, value in data.items() if key not in ("params", "targets")}
+        return self.params.resolved(fields_)  # type: ignore[no-any-return]
 
     def _of_target(self) -> dict[str, Any]:
         """Fields of the pipeline that the target says, too."""
@@ -197,25 +199,25 @@ class _Loader:
 
     def _views(self, section: Any) -> Views:
         """Views, which are read before the tables whose queries name them."""
-        found: dict[str, Query | None] = {}
+        views: dict[str, Query | None] = {}
         if section is not None and not isinstance(section, dict):
             hint = "as in name: SELECT …"
             self.mistakes.add("wrong-type", ("views",), "queries are expected, each with its name", hint)
         for name, text in section.items() if isinstance(section, dict) else ():
             self._check_name(name, ("views", name))
-            found[name] = None
+            views[name] = None
             if not isinstance(text, str):
                 self.mistakes.add("wrong-type", ("views", name), "a query is expected, or the name of its file")
             else:
-                found[name] = self._view(text, ("views", name))
-        return Views(found)
+                views[name] = self._view(text, ("views", name))
+        return Views(views)
 
     def _view(self, text: str, path: yaml.Path) -> Query | None:
-        found = self._query(text, path)
+        query = self._query(text, path)
         try:
-            return Query.parse(found[0]) if found else None
+            return Query.parse(query[0]) if query else None
         except QuerySyntax as error:
-            self.mistakes.add_sql("sql", path, error.message, "", error.line, found[1] if found else None)
+            self.mistakes.add_sql("sql", path, error.message, "", error.line, query[1] if query else None)
             return None
 
     def _tables(self, data: dict[str, Any]) -> Tables:
@@ -254,9 +256,9 @@ class _Loader:
         if fault := name_fault(name):
             self.mistakes.add("name", path, fault)
             return
-        for suffix, what in _SUFFIXES.items():
+        for suffix, purpose in _SUFFIXES.items():
             if name.endswith(suffix):
-                self.mistakes.add("name", path, f"{name} is the name of a table's {what}: it cannot end in {suffix}")
+                self.mistakes.add("name", path, f"{name} is the name of a table's {purpose}: it cannot end in {suffix}")
 
     def _part(self, model: type[Part], fields: Any, path: yaml.Path, *, whole: bool = False) -> Part | None:
         """Validate a part of the definition; of an invalid one keep what is valid, for the cross-table checks.
@@ -278,7 +280,7 @@ class _Loader:
         if not isinstance(fields, dict):
             return None
         valid = dict(fields)
-        for place in (one["loc"] for one in error.errors()):
+        for place in (mistake["loc"] for mistake in error.errors()):
             if len(place) > 1 and place[0] in _BY_NAME:
                 valid[str(place[0])] = {key: value for key, value in valid[str(place[0])].items() if key != place[1]}
             elif place:
@@ -300,15 +302,15 @@ class _Loader:
             return self._find_transform(model, model.python, (*path, "python"))
         if model.sql is None:
             return True
-        found = self._query(model.sql, (*path, "sql"))
-        return found is not None and self._parse(model, *found, (*path, "sql"))
+        query = self._query(model.sql, (*path, "sql"))
+        return query is not None and self._parse(model, *query, (*path, "sql"))
 
     def _resolve_rules(self, model: Ruled, path: yaml.Path) -> None:
         """Parse the queries of the rules about a table; one that does not parse takes its rule away."""
         for name, rule in list(model.expect_table.items()):
             if rule.sql is not None:
-                found = self._query(rule.sql, (*path, name, "sql"))
-                if found is None or not self._parse(rule, *found, (*path, name, "sql")):
+                query = self._query(rule.sql, (*path, name, "sql"))
+                if query is None or not self._parse(rule, *query, (*path, name, "sql")):
                     del model.expect_table[name]
 
     def _parse(
@@ -317,7 +319,7 @@ class _Loader:
         """Parse a query, with the views that it reads; in silver it may be a UNION ALL over streams."""
         try:
             branches = union_all.branches(text) if isinstance(model, SilverTable) else []
-            written = [Query.parse(one) for one in branches or [text]]
+            written = [Query.parse(branch) for branch in branches or [text]]
             queries = [query for query in map(self.views.expanded, written) if query is not None]
         except QuerySyntax as error:
             self.mistakes.add_sql("sql", path, error.message, "", error.line, file)
@@ -334,11 +336,11 @@ class _Loader:
         """The text of a query, and the file that it is in, if it is in one; None if there is none."""
         if len(text.split()) != 1:
             return text, None
-        found = self._sql_file(text, path)
-        text = (self._text(found, path) if found else None) or ""
-        if found is None or not text:
+        sql_file = self._sql_file(text, path)
+        text = (self._text(sql_file, path) if sql_file else None) or ""
+        if sql_file is None or not text:
             return None
-        return self.params.sql(text, partial(self._in_file, path, str(found))), str(found)
+        return self.params.sql(text, partial(self._in_file, path, str(sql_file))), str(sql_file)
 
     def _in_file(self, path: yaml.Path, file: str, code: str, message: str, hint: str, line: int) -> None:
         self.mistakes.add_sql(code, path, message, hint, line, file)

@@ -41,11 +41,13 @@ class Maintenance(Part):
         except ValueError:
             raise wrong("time-span", f"{retention} is not a time span", "as in 14 days") from None
         if length < RETENTION:
-            said = f"{retention} is less than {RETENTION.days} days"
-            raise wrong("time-span", f"{said}: who reads an old version meanwhile would find its files gone", "7 days")
+            sentence = f"{retention} is less than {RETENTION.days} days"
+            raise wrong(
+                "time-span", f"{sentence}: who reads an old version meanwhile would find its files gone", "7 days"
+            )
         if length > LONGEST:
-            said = f"{retention} is more than {LONGEST.days} days"
-            raise wrong("time-span", f"{said}, after which Delta forgets what a version was made of", "30 days")
+            sentence = f"{retention} is more than {LONGEST.days} days"
+            raise wrong("time-span", f"{sentence}, after which Delta forgets what a version was made of", "30 days")
         return retention
 
     @property

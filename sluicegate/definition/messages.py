@@ -59,42 +59,42 @@ def in_our_words(error: ValidationError, model: type[Part]) -> Iterator[tuple[st
         error: pydantic's error.
         model: the class of the part that was validated.
     """
-    for one in error.errors(include_url=False):
+    for detail in error.errors(include_url=False):
         # pydantic adds steps of its own to a path, such as [key] for the name in a dict.
-        path = tuple(step for step in one["loc"] if step != "[key]")
-        code, message, hint = _words(one, path, model)
+        path = tuple(step for step in detail["loc"] if step != "[key]")
+        code, message, hint = _words(detail, path, model)
         yield code, path, message, hint
 
 
-def _words(one: ErrorDetails, path: Path, model: type[Part]) -> tuple[str, str, str]:
-    kind, given, context = one["type"], one["input"], one.get("ctx", {})
+def _words(detail: ErrorDetails, path: Path, model: type[Part]) -> tuple[str, str, str]:
+    kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
     field = str(path[-1]) if path else ""
     if "hint" in context:
         return kind, str(context["message"]), str(context["hint"])
     if kind == "extra_forbidden":
-        known = _fields(path, model)
+        fields = _fields(path, model)
         return (
             "unknown-field",
             f"there is no field {field} here",
-            nearest(field, known) or f"there are {_listed(known)}",
+            nearest(field, fields) or f"there are {_listed(fields)}",
         )
     if kind == "missing":
         return "missing-field", f"{field} is missing", ""
     if kind == "literal_error":
-        return _not_allowed(field, given, str(context.get("expected", "")))
+        return _not_allowed(field, value, str(context.get("expected", "")))
     if kind in _EXPECTED:
-        hint = 'put it in quotes: "…"' if kind == "string_type" and isinstance(given, (int, float)) else ""
-        return "wrong-type", f"{_EXPECTED[kind]} and there is {_shown(given)}", hint
+        hint = 'put it in quotes: "…"' if kind == "string_type" and isinstance(value, (int, float)) else ""
+        return "wrong-type", f"{_EXPECTED[kind]} and there is {_shown(value)}", hint
     if kind == "string_too_short":
         return "empty", f"{field} is empty", ""
     if kind in ("too_short", "too_long"):
         return "empty", f"{field} needs at least one name", ""
-    return "out-of-range", f"{field} is {_shown(given)}: {one['msg'].replace('Input', 'it', 1)}", ""
+    return "out-of-range", f"{field} is {_shown(value)}: {detail['msg'].replace('Input', 'it', 1)}", ""
 
 
-def _not_allowed(field: str, given: Any, expected: str) -> tuple[str, str, str]:
+def _not_allowed(field: str, value: Any, expected: str) -> tuple[str, str, str]:
     allowed = re.findall(r"'([^']*)'", expected) or [expected]
-    return "not-allowed", f"{field} is {_shown(given)}: allowed are {_listed(allowed)}", nearest(str(given), allowed)
+    return "not-allowed", f"{field} is {_shown(value)}: allowed are {_listed(allowed)}", nearest(str(value), allowed)
 
 
 def _fields(path: Path, model: type[Part]) -> list[str]:

@@ -78,90 +78,90 @@ class ParamValue:
         return f"[{', '.join(shown)}]" if self.many else shown[0]
 
 
-def value_of(kind: ParamType, given: Any) -> ParamValue:
+def value_of(kind: ParamType, value: Any) -> ParamValue:
     """The value of a type that YAML's value is.
 
     Args:
         kind: type of a parameter.
-        given: a text, number, boolean or list of them.
+        value: a text, number, boolean or list of them.
 
     Raises:
         PydanticCustomError: it is none of that type.
     """
     item_type = kind.removeprefix("list<").removesuffix(">")
     if item_type == kind:
-        return ParamValue(kind, (_READ[kind](given),))
-    if not isinstance(given, list) or not given:
-        raise _other("a list with at least one item", "as in [one, two]", given)
-    return ParamValue(item_type, tuple(_READ[item_type](item) for item in given), many=True)
+        return ParamValue(kind, (_READ[kind](value),))
+    if not isinstance(value, list) or not value:
+        raise _other("a list with at least one item", "as in [one, two]", value)
+    return ParamValue(item_type, tuple(_READ[item_type](item) for item in value), many=True)
 
 
-def _string(given: Any) -> str:
-    if not isinstance(given, str):
-        raise _other("a text", 'put it in quotes: "…"', given)
-    if "${" in given:
+def _string(value: Any) -> str:
+    if not isinstance(value, str):
+        raise _other("a text", 'put it in quotes: "…"', value)
+    if "${" in value:
         # Spark puts values of its own for ${…} also within the quotes of a literal, such as those of its environment.
-        raise wrong("param-value", f"{given!r} has ${{ in it, which Spark would replace", "write the value itself")
-    if _CONTROL.search(given):
-        raise wrong("param-value", f"{given!r} has a control character in it", "only line breaks and tabs are text")
-    return given
+        raise wrong("param-value", f"{value!r} has ${{ in it, which Spark would replace", "write the value itself")
+    if _CONTROL.search(value):
+        raise wrong("param-value", f"{value!r} has a control character in it", "only line breaks and tabs are text")
+    return value
 
 
 def _whole(kind: str) -> Callable[[Any], int]:
     largest = _LARGEST[kind]
 
-    def read(given: Any) -> int:
-        if not isinstance(given, int) or isinstance(given, bool):
-            raise _other("a whole number", "as in 42, without quotes", given)
-        if not -largest <= given <= largest:
-            raise wrong("param-value", f"{given} is no {kind}", "write type: bigint" if kind == "int" else "")
-        return given
+    def read(value: Any) -> int:
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise _other("a whole number", "as in 42, without quotes", value)
+        if not -largest <= value <= largest:
+            raise wrong("param-value", f"{value} is no {kind}", "write type: bigint" if kind == "int" else "")
+        return value
 
     return read
 
 
-def _double(given: Any) -> float:
-    if not isinstance(given, (int, float)) or isinstance(given, bool) or not math.isfinite(given):
-        raise _other("a finite number", "as in 0.5, without quotes", given)
-    return float(given)
+def _double(value: Any) -> float:
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value):
+        raise _other("a finite number", "as in 0.5, without quotes", value)
+    return float(value)
 
 
-def _decimal(given: Any) -> Decimal:
+def _decimal(value: Any) -> Decimal:
     try:
-        number = Decimal(str(given)) if not isinstance(given, (bool, list, dict)) else Decimal("NaN")
+        number = Decimal(str(value)) if not isinstance(value, (bool, list, dict)) else Decimal("NaN")
     except InvalidOperation:
         number = Decimal("NaN")
     if not number.is_finite():
-        raise _other("a decimal number", 'as in "19.90", in quotes, which keep a zero at the end', given)
+        raise _other("a decimal number", 'as in "19.90", in quotes, which keep a zero at the end', value)
     _, digits, exponent = number.as_tuple()
     if not isinstance(exponent, int) or max(len(digits), -exponent) + max(exponent, 0) > DIGITS:
-        raise wrong("param-value", f"{given} has more than {DIGITS} digits", "write type: double")
+        raise wrong("param-value", f"{value} has more than {DIGITS} digits", "write type: double")
     return number
 
 
-def _date(given: Any) -> date:
+def _date(value: Any) -> date:
     try:
-        return date.fromisoformat(given) if re.fullmatch(r"\d{4}-\d\d-\d\d", str(given)) else _no_date(given)
+        return date.fromisoformat(value) if re.fullmatch(r"\d{4}-\d\d-\d\d", str(value)) else _no_date(value)
     except ValueError:
-        return _no_date(given)
+        return _no_date(value)
 
 
-def _no_date(given: Any) -> date:
-    raise _other("a date", "as in 2024-05-01", given)
+def _no_date(value: Any) -> date:
+    raise _other("a date", "as in 2024-05-01", value)
 
 
-def _timestamp(given: Any) -> datetime:
+def _timestamp(value: Any) -> datetime:
     try:
-        time = datetime.fromisoformat(given)
+        time = datetime.fromisoformat(value)
         return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
     except (TypeError, ValueError, OverflowError):  # the last: in UTC it is in no year that there is
-        raise _other("a time", "as in 2024-05-01T12:00:00Z; without a zone it is UTC", given) from None
+        raise _other("a time", "as in 2024-05-01T12:00:00Z; without a zone it is UTC", value) from None
 
 
-def _boolean(given: Any) -> bool:
-    if not isinstance(given, bool):
-        raise _other("true or false", "without quotes", given)
-    return given
+def _boolean(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise _other("true or false", "without quotes", value)
+    return value
 
 
 _READ: dict[str, Callable[[Any], Any]] = {
@@ -170,8 +170,8 @@ _READ: dict[str, Callable[[Any], Any]] = {
 }  # fmt: skip
 
 
-def _other(expected: str, hint: str, given: Any) -> Exception:
-    shown = "nothing" if given is None else "a set of fields" if isinstance(given, dict) else str(given)
+def _other(expected: str, hint: str, value: Any) -> Exception:
+    shown = "nothing" if value is None else "a set of fields" if isinstance(value, dict) else str(value)
     return wrong("param-value", f"{expected} is expected, and there is {shown}", hint)
 
 

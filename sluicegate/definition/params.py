@@ -44,10 +44,10 @@ class Param(Part):
 
     @model_validator(mode="before")
     @classmethod
-    def _typed(cls, given: Any) -> Any:
-        if isinstance(given, dict) and "type" in given:
-            return given
-        default = given.get("default") if isinstance(given, dict) else given
+    def _typed(cls, value: Any) -> Any:
+        if isinstance(value, dict) and "type" in value:
+            return value
+        default = value.get("default") if isinstance(value, dict) else value
         guess = f"{{type: {_guessed(default)}" + ("}" if default is None else f", default: {_shown(default)}}}")
         raise wrong("untyped-param", "a parameter has a type, and this has none", f"as in {guess}")
 
@@ -98,8 +98,8 @@ class Params:
         values: dict[str, ParamValue | None] = {}
         for name, param in declared.items():
             if not IDENTIFIER.fullmatch(name):
-                what = f"{name} is not a name: letters, digits and _ are allowed, with a letter or _ first"
-                report("name", ("params", name), what, "", None)
+                message = f"{name} is not a name: letters, digits and _ are allowed, with a letter or _ first"
+                report("name", ("params", name), message, "", None)
             chosen = given.get(name, param.default if param else None)
             values[name] = None
             if param is not None and chosen is not None:
@@ -175,15 +175,15 @@ class Params:
     def _value(self, name: str, report: Callable[[str, str, str], None]) -> ParamValue | None:
         self.used.add(name)
         if name not in self.values:
-            known = ", ".join(self.values)
-            hint = nearest(name, self.values) or (f"there are {known}" if known else "declare it under params")
+            declared = ", ".join(self.values)
+            hint = nearest(name, self.values) or (f"there are {declared}" if declared else "declare it under params")
             report("unknown-param", f"there is no parameter {name}", hint)
         return self.values.get(name)
 
     def _misplaced(self, text: str, path: Path) -> None:
         self._mention(text)
-        what = "parameters stand in paths, options and SQL, and this is none of them"
-        self.report("param-place", path, what, "write the value, or give each target its own", None)
+        message = "parameters stand in paths, options and SQL, and this is none of them"
+        self.report("param-place", path, message, "write the value, or give each target its own", None)
 
     def _mention(self, text: str) -> None:
         self.used |= {match[1] for match in REFERENCE.finditer(text)}
@@ -191,23 +191,23 @@ class Params:
 
 def _place(path: Path) -> Place | None:
     """How values are written at a path of the document; None where they are not."""
-    layer, field_, rest = path[0], path[2:3], path[3:]
-    if field_ == ("flows",) and len(rest) == 2:  # a flow has the field that its table would have
-        field_, rest = rest[1:], ()
+    layer, field_, below = path[0], path[2:3], path[3:]
+    if field_ == ("flows",) and len(below) == 2:  # a flow has the field that its table would have
+        field_, below = below[1:], ()
     if layer == "views":
         return "sql" if len(path) == 2 else None
-    if layer == "bronze" and field_ in (("path",), ("cleanSourceMoveDestination",)) and not rest:
+    if layer == "bronze" and field_ in (("path",), ("cleanSourceMoveDestination",)) and not below:
         return "path"
-    if layer == "bronze" and field_ in (("options",), ("kafka",)) and rest:
+    if layer == "bronze" and field_ in (("options",), ("kafka",)) and below:
         return "option"
-    if (layer != "bronze" and field_ == ("sql",) and not rest) or _is_condition(field_, rest):
+    if (layer != "bronze" and field_ == ("sql",) and not below) or _is_condition(field_, below):
         return "sql"
     return None
 
 
-def _is_condition(field_: Path, rest: Path) -> bool:
+def _is_condition(field_: Path, below: Path) -> bool:
     """Whether a field of a table, and what is below it, lead to a rule's condition or query."""
-    match (*field_, *rest):
+    match (*field_, *below):
         case ("expectations", _, condition):
             return condition in CONDITIONS
         case ("expect_table", _, "sql") | ("apply_changes", "apply_as_deletes"):

@@ -135,8 +135,8 @@ class Pipeline(Header):
         for layer in LAYERS:
             if name in getattr(self, layer):
                 return layer, getattr(self, layer)[name]
-        known = [*self.bronze, *self.silver, *self.gold]
-        hint = nearest(name, known) or f"its tables are {', '.join(known)}"
+        tables = [*self.bronze, *self.silver, *self.gold]
+        hint = nearest(name, tables) or f"its tables are {', '.join(tables)}"
         raise PipelineMissing(f"the pipeline {self.name} has no table {name}", hint=hint)
 
     def in_order(self, layer: Layer) -> list[str]:
@@ -167,6 +167,6 @@ def bronze_table(pipeline: Pipeline, name: str) -> BronzeTable:
         PipelineMissing: it has no such bronze table.
     """
     if name not in pipeline.bronze:
-        known = ", ".join(pipeline.bronze) or "none"
-        raise PipelineMissing(f"{pipeline.name} has no bronze table {name}", hint=f"its bronze tables are {known}")
+        tables = ", ".join(pipeline.bronze) or "none"
+        raise PipelineMissing(f"{pipeline.name} has no bronze table {name}", hint=f"its bronze tables are {tables}")
     return pipeline.bronze[name]

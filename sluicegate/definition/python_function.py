@@ -94,8 +94,8 @@ def _inside(folder: Path, name: str) -> Path:
         hint = "copy it into the folder: what a pipeline runs is kept and reviewed with its definition"
         raise NoTransform("python-file", f"{name} lies outside of the pipeline's folder", hint)
     if not file.is_file():
-        there = [str(found.relative_to(folder)) for found in folder.rglob("*.py")]
-        raise NoTransform("python-file", f"there is no file {name} in the pipeline's folder", nearest(name, there))
+        files = [str(path.relative_to(folder)) for path in folder.rglob("*.py")]
+        raise NoTransform("python-file", f"there is no file {name} in the pipeline's folder", nearest(name, files))
     return file
 
 
@@ -112,8 +112,8 @@ def _parsed(source: bytes, file: Path) -> ast.Module:
             warnings.simplefilter("ignore")  # such as of an invalid escape: running the file shows them
             return ast.parse(source, str(file))
     except SyntaxError as error:
-        what = f"this is not Python: {error.msg}"
-        raise NoTransform("python-syntax", what, file=file, line=error.lineno or 1) from None
+        message = f"this is not Python: {error.msg}"
+        raise NoTransform("python-syntax", message, file=file, line=error.lineno or 1) from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise NoTransform("python-syntax", f"this is not Python: {error}", file=file, line=1) from None
 
@@ -121,18 +121,18 @@ def _parsed(source: bytes, file: Path) -> ast.Module:
 def _function(module: ast.Module, name: str, file: Path, parameters: Sequence[str]) -> ast.FunctionDef:
     """The last function of that name, which is the one bound after the file has run."""
     functions = [node for node in module.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
-    found = next((node for node in reversed(functions) if node.name == name), None)
-    if found is None:
-        there = list(dict.fromkeys(node.name for node in functions))
-        hint = nearest(name, there) or (f"there are {', '.join(there)}" if there else _signature(name, parameters))
+    function = next((node for node in reversed(functions) if node.name == name), None)
+    if function is None:
+        names = list(dict.fromkeys(node.name for node in functions))
+        hint = nearest(name, names) or (f"there are {', '.join(names)}" if names else _signature(name, parameters))
         raise NoTransform("python-function", f"{file.name} has no function {name} at its top level", hint)
-    if isinstance(found, ast.AsyncFunctionDef):
-        what = f"{name} is async, and a transform returns its DataFrame at once"
-        raise NoTransform("python-function", what, _signature(name, parameters), file=file, line=found.lineno)
-    if not _takes(found.args, len(parameters)):
-        what = f"{name} is called with {' and '.join(parameters)}, by position, and does not take that"
-        raise NoTransform("python-function", what, _signature(name, parameters), file=file, line=found.lineno)
-    return found
+    if isinstance(function, ast.AsyncFunctionDef):
+        message = f"{name} is async, and a transform returns its DataFrame at once"
+        raise NoTransform("python-function", message, _signature(name, parameters), file=file, line=function.lineno)
+    if not _takes(function.args, len(parameters)):
+        message = f"{name} is called with {' and '.join(parameters)}, by position, and does not take that"
+        raise NoTransform("python-function", message, _signature(name, parameters), file=file, line=function.lineno)
+    return function
 
 
 def _takes(arguments: ast.arguments, count: int) -> bool:

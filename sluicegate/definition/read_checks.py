@@ -46,9 +46,11 @@ def of_field(tables: Tables, path: Path, read: str, line: int | None) -> Iterato
         message = f"{read} is a view, which only queries read, and as a whole"
         yield Finding("not-a-table", path, message, "read a table that it is made of", line)
     elif layer is None:
-        known = [one for one, of in tables.layers.items() if one != name and (reader != "silver" or of != "gold")]
-        known += [view for view in tables.views.names if view != name] if line is not None else []
-        hint = nearest(read.rsplit(".", 1)[-1], known) or (f"there are {', '.join(known)}" if known else "")
+        readable = [
+            table for table, of in tables.layers.items() if table != name and (reader != "silver" or of != "gold")
+        ]
+        readable += [view for view in tables.views.names if view != name] if line is not None else []
+        hint = nearest(read.rsplit(".", 1)[-1], readable) or (f"there are {', '.join(readable)}" if readable else "")
         yield Finding("unknown-table", path, f"there is no table {read} in this pipeline", hint, line)
     elif layer == "gold" and reader == "silver":
         message = f"{read} is a gold table, which is made after silver: only bronze and silver tables can be read here"
@@ -60,27 +62,27 @@ def cycles(
 ) -> Iterator[Finding]:
     """Cycles of the tables of a layer, also by views, each reported once, where its first table reads the next."""
     reads = {name: table.named for name, table in tables.items()}
-    for found in graph.cycles({**reads, **views.reads}):
-        name, read = found[0], found[1] if len(found) > 1 else found[0]
+    for cycle in graph.cycles({**reads, **views.reads}):
+        name, read = cycle[0], cycle[1] if len(cycle) > 1 else cycle[0]
         if name not in views.reads:
-            yield _cycle(found, *_place_of_reading(layer, name, tables[name], read), layer)
+            yield _cycle(cycle, *_place_of_reading(layer, name, tables[name], read), layer)
 
 
 def cycles_of_views(views: Views) -> Iterator[Finding]:
     """Cycles of views alone."""
-    for found in graph.cycles(views.reads):
-        read = found[1] if len(found) > 1 else found[0]
-        yield _cycle(found, ("views", found[0]), views.written[found[0]].line_of(read), "view")
+    for cycle in graph.cycles(views.reads):
+        read = cycle[1] if len(cycle) > 1 else cycle[0]
+        yield _cycle(cycle, ("views", cycle[0]), views.written[cycle[0]].line_of(read), "view")
 
 
-def _cycle(found: Sequence[str], path: Path, line: int | None, kind: str) -> Finding:
-    name, read = found[0], found[1] if len(found) > 1 else found[0]
+def _cycle(cycle: Sequence[str], path: Path, line: int | None, kind: str) -> Finding:
+    name, read = cycle[0], cycle[1] if len(cycle) > 1 else cycle[0]
     if name == read:
         hints = {"silver": "stream what it is made of", "view": "a view is made of tables: read those here"}
         hint = hints.get(kind, "a table is made of others: read those here")
         return Finding("cycle", path, f"{name} reads itself", hint, line)
-    what = "views are made of" if kind == "view" else "tables wait for"
-    message = f"{what} each other: {' reads '.join([*found, name])}"
+    verb = "views are made of" if kind == "view" else "tables wait for"
+    message = f"{verb} each other: {' reads '.join([*cycle, name])}"
     return Finding("cycle", path, message, f"let {name} read what {read} is made of, or the other way round", line)
 
 

@@ -111,13 +111,13 @@ def problem(format_: Format, name: str, value: str) -> Problem | None:
     """
     lower = name.lower().removeprefix(_PREFIX)
     if lower in _REFUSED_LOWER:
-        known = _REFUSED_LOWER[lower]
-        return Problem("refused-option", f"the option {known} cannot be set: {_REFUSED[known]}")
+        reasons = _REFUSED_LOWER[lower]
+        return Problem("refused-option", f"the option {reasons} cannot be set: {_REFUSED[reasons]}")
     if name.lower() not in _LOWER[format_]:
         return _unknown(format_, name, lower)
     if lower == "mode" and value.upper() != "PERMISSIVE":
-        why = f"mode {value} would lose records or stop at the first bad one: only PERMISSIVE is allowed"
-        return Problem("refused-option", why)
+        reason = f"mode {value} would lose records or stop at the first bad one: only PERMISSIVE is allowed"
+        return Problem("refused-option", reason)
     if lower in _BOOLEAN and value.lower() not in ("true", "false"):
         return Problem("wrong-type", f"{name} is true or false, and there is {value}")
     if lower == "timezone":
@@ -150,12 +150,12 @@ def _encoding(name: str, value: str) -> Problem | None:
 
 
 def _unknown(format_: Format, name: str, lower: str) -> Problem:
-    known = _LOWER[format_]
+    options = _LOWER[format_]
     message = f"{name} is not an option of Spark's {format_} reader"
-    if near := difflib.get_close_matches(lower, known, 1):
-        return Problem("unknown-option", message, f"did you mean {known[near[0]]}?")
-    others = [other for other in ALLOWED if lower in _LOWER[other]]
-    return Problem("unknown-option", message, f"it is an option of {others[0]}" if others else "")
+    if near := difflib.get_close_matches(lower, options, 1):
+        return Problem("unknown-option", message, f"did you mean {options[near[0]]}?")
+    formats = [other for other in ALLOWED if lower in _LOWER[other]]
+    return Problem("unknown-option", message, f"it is an option of {formats[0]}" if formats else "")
 
 
 _LOWER = {format_: {option.lower(): option for option in sorted(options)} for format_, options in ALLOWED.items()}

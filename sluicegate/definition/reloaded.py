@@ -36,10 +36,10 @@ class Reloaded:
             DefinitionError: its definition has mistakes; it is read again at the next call.
         """
         # Before it is read: what changes meanwhile makes another state of files, and is read the next time.
-        now = self._what_it_is_made_of(settings)
-        if self._pipeline is None or now != self._made_of:
+        state = self._what_it_is_made_of(settings)
+        if self._pipeline is None or state != self._made_of:
             self._pipeline = None
-            self._pipeline, self._made_of = load(self.name, settings), now
+            self._pipeline, self._made_of = load(self.name, settings), state
         return self._pipeline
 
     def _what_it_is_made_of(self, settings: Settings) -> Any:

@@ -39,16 +39,16 @@ _Made = Mapping[str, BronzeTable] | Mapping[str, SilverTable] | Mapping[str, Gol
 
 def findings(tables: Tables) -> Iterator[Finding]:
     """All mistakes in rules, but for the expectations of silver, which are among the checks of its fields."""
-    made: tuple[tuple[Layer, _Made], ...] = (
+    layers: tuple[tuple[Layer, _Made], ...] = (
         ("bronze", tables.bronze), ("silver", tables.silver), ("gold", tables.gold),
     )  # fmt: skip
-    for layer, its in made:
-        for name, table in its.items():
+    for layer, tables_of_layer in layers:
+        for name, table in tables_of_layer.items():
             path: Path = (layer, name)
             if layer != "silver":
                 yield from _expectations(path, table, layer, _columns(tables, name))
             yield from _table_rules(tables, path, table)
-        yield from _cycles(layer, its)
+        yield from _cycles(layer, tables_of_layer)
 
 
 def _columns(tables: Tables, name: str) -> list[str] | None:
@@ -62,81 +62,85 @@ def _columns(tables: Tables, name: str) -> list[str] | None:
 # --- expectations ----------------------------------------------------------------------------------------------------
 
 
-def _expectations(path: Path, table: Ruled, layer: Layer, known: Sequence[str] | None) -> Iterator[Finding]:
+def _expectations(path: Path, table: Ruled, layer: Layer, columns: Sequence[str] | None) -> Iterator[Finding]:
     first: dict[str, str] = {}
     for place, rule, expectation in table.rules:
-        at = (*path, place, rule)
-        yield from _of_layer(at, expectation, layer)
+        rule_path = (*path, place, rule)
+        yield from _of_layer(rule_path, expectation, layer)
         if rule in first:
-            yield Finding("duplicate-name", at, f"there is a rule {rule} in {first[rule]} already")
+            yield Finding("duplicate-name", rule_path, f"there is a rule {rule} in {first[rule]} already")
         first.setdefault(rule, place)
         if not expectation.unique:
-            yield from _unknown(at, str(path[-1]), expectation.columns, known)
-            yield from _not_normalized(at, table, expectation.columns, known)
+            yield from _unknown(rule_path, str(path[-1]), expectation.columns, columns)
+            yield from _not_normalized(rule_path, table, expectation.columns, columns)
 
 
-def _of_layer(at: Path, expectation: Expectation, layer: Layer) -> Iterator[Finding]:
+def _of_layer(path: Path, expectation: Expectation, layer: Layer) -> Iterator[Finding]:
     allowed, message, hint = _ACTIONS[layer]
     if expectation.action not in allowed:
-        yield Finding("not-allowed", at, message, hint)
+        yield Finding("not-allowed", path, message, hint)
     elif layer == "gold" and expectation.action == "drop" and (expectation.warn_above or expectation.fail_above):
         message = "a threshold is about all rows of a gold table, and which were dropped by former runs is not kept"
-        yield Finding("threshold", at, message, "write expect, or drop and count rows in silver")
+        yield Finding("threshold", path, message, "write expect, or drop and count rows in silver")
     elif expectation.unique:
         message = f"unique is about all rows of a table, and an expectation of a {layer} table looks at one row"
-        hint = f"write expect_table: {{{at[-1]}: {{unique: [{', '.join(expectation.unique)}]}}}}"
-        yield Finding("unique", at, message, hint)
+        hint = f"write expect_table: {{{path[-1]}: {{unique: [{', '.join(expectation.unique)}]}}}}"
+        yield Finding("unique", path, message, hint)
 
 
-def _unknown(at: Path, name: str, columns: Sequence[str], known: Sequence[str] | None) -> Iterator[Finding]:
-    lower = {column.lower() for column in known or ()}
-    for column in columns if known is not None else ():
+def _unknown(path: Path, name: str, columns: Sequence[str], schema: Sequence[str] | None) -> Iterator[Finding]:
+    lower = {column.lower() for column in schema or ()}
+    for column in columns if schema is not None else ():
         if column.lower() not in lower:
-            yield Finding("unknown-column", at, f"{name} has no column {column}", instead(column, [*(known or ())]))
+            yield Finding("unknown-column", path, f"{name} has no column {column}", instead(column, [*(schema or ())]))
 
 
-def _not_normalized(at: Path, table: Ruled, columns: Sequence[str], known: Sequence[str] | None) -> Iterator[Finding]:
+def _not_normalized(
+    path: Path, table: Ruled, columns: Sequence[str], schema: Sequence[str] | None
+) -> Iterator[Finding]:
     """Names that no column of a bronze table with ``columnNames: normalized`` can have: they would be NULL for ever."""
-    if known is not None or not isinstance(table, BronzeTable) or not table.normalizes:
+    if schema is not None or not isinstance(table, BronzeTable) or not table.normalizes:
         return
     for column in columns:
         if column.lower() not in RESERVED and (name := normalized(column)) != column.lower():
             message = f"with columnNames: normalized no column is called {column}"
-            yield Finding("name", at, message, f"write {name}" if name else "give it a name with letters")
+            yield Finding("name", path, message, f"write {name}" if name else "give it a name with letters")
 
 
 # --- rules about the whole table -------------------------------------------------------------------------------------
 
 
 def _table_rules(tables: Tables, path: Path, table: Ruled) -> Iterator[Finding]:
-    name, known = str(path[1]), _columns(tables, str(path[1]))
-    others = {rule: place for place, rule, _ in table.rules}
+    name, columns = str(path[1]), _columns(tables, str(path[1]))
+    record_rules = {rule: place for place, rule, _ in table.rules}
     for rule_name, rule in table.expect_table.items():
-        at = (*path, "expect_table", rule_name)
-        if rule_name in others:
-            yield Finding("duplicate-name", at, f"there is a rule {rule_name} in {others[rule_name]} already")
-        yield from _unknown(at, name, rule.columns, known)
-        yield from _not_normalized(at, table, rule.columns, known)
+        rule_path = (*path, "expect_table", rule_name)
+        if rule_name in record_rules:
+            yield Finding(
+                "duplicate-name", rule_path, f"there is a rule {rule_name} in {record_rules[rule_name]} already"
+            )
+        yield from _unknown(rule_path, name, rule.columns, columns)
+        yield from _not_normalized(rule_path, table, rule.columns, columns)
         for objection in rule.query.table_objections() if rule.sql is not None else ():
-            yield Finding("sql", (*at, "sql"), objection.message, sql_line=objection.line)
+            yield Finding("sql", (*rule_path, "sql"), objection.message, sql_line=objection.line)
         for read in rule.named(name):
-            yield from _read(tables, at, rule, read)
+            yield from _read(tables, rule_path, rule, read)
 
 
-def _read(tables: Tables, at: Path, rule: TableRule, read: str) -> Iterator[Finding]:
+def _read(tables: Tables, path: Path, rule: TableRule, read: str) -> Iterator[Finding]:
     """A table that a rule reads must be of its own layer or one before it, and have the columns of a foreign key."""
-    layer, place = tables.layers.get(read), (*at, "sql") if rule.sql is not None else (*at, "references")
+    layer, place = tables.layers.get(read), (*path, "sql") if rule.sql is not None else (*path, "references")
     line = rule.written.line_of(read) if rule.sql is not None else None
-    before = LAYERS[: LAYERS.index(at[0]) + 1]
+    before = LAYERS[: LAYERS.index(path[0]) + 1]
     if read in tables.views.names:
         yield from _read_view(tables, place, read, line, before)
     elif layer is None:
-        known = [one for one, of in tables.layers.items() if of in before]
-        known += tables.views.names if rule.sql is not None else []
-        hint = nearest(read, known) or f"there are {', '.join(known)}"
+        readable = [table_name for table_name, of in tables.layers.items() if of in before]
+        readable += tables.views.names if rule.sql is not None else []
+        hint = nearest(read, readable) or f"there are {', '.join(readable)}"
         yield Finding("unknown-table", place, f"there is no table {read} in this pipeline", hint, line)
     elif layer not in before:
-        message = f"{read} is a {layer} table, which is made after {at[0]}"
+        message = f"{read} is a {layer} table, which is made after {path[0]}"
         yield Finding("wrong-layer", place, message, f"put the rule on a {layer} table", line)
     elif rule.references is not None:
         table, columns = rule.referenced
@@ -159,9 +163,11 @@ def _cycles(layer: Layer, tables: _Made) -> Iterator[Finding]:
     reads = {name: [] if isinstance(table, BronzeTable) else table.reads for name, table in tables.items()}
     if any(graph.cycles(reads)):
         return
-    for found in graph.cycles({name: [*reads[name], *table.rules_read(name)] for name, table in tables.items()}):
-        steps = list(zip(found, [*found[1:], found[0]], strict=True))
+    for cycle in graph.cycles({name: [*reads[name], *table.rules_read(name)] for name, table in tables.items()}):
+        steps = list(zip(cycle, [*cycle[1:], cycle[0]], strict=True))
         name, read = next(step for step in steps if step[1] not in reads[step[0]])
-        rule = next(one for one, its in tables[name].expect_table.items() if read in its.reads(name))
-        message = f"tables wait for each other: {' reads '.join([*found, found[0]])}, with what their rules read"
+        rule = next(
+            rule_name for rule_name, table_rule in tables[name].expect_table.items() if read in table_rule.reads(name)
+        )
+        message = f"tables wait for each other: {' reads '.join([*cycle, cycle[0]])}, with what their rules read"
         yield Finding("cycle", (layer, name, "expect_table", rule), message, f"take the rule from {name}")

@@ -27,10 +27,10 @@ def sequence_findings(tables: Tables, name: str, table: SilverTable) -> Iterator
     if column is None or _is_declared(table, column):
         return
     for maker in table.makers.values():
-        found = _text_of(tables, maker, column, (name,))
-        if found is None:
+        text = _text_of(tables, maker, column, (name,))
+        if text is None:
             continue
-        of, field = found
+        of, field = text
         message = (
             f"{name} is ordered by {field} of {of}, which is text that has no type: as text, 10 comes before 9, "
             "and the older record would win"
@@ -51,23 +51,23 @@ def _place(name: str, table: SilverTable) -> Path:
 
 
 def _text_of(
-    tables: Tables, maker: SilverTable | SilverFlow, column: str, seen: tuple[str, ...]
+    tables: Tables, maker: SilverTable | SilverFlow, column: str, visited: tuple[str, ...]
 ) -> tuple[str, str] | None:
     """Bronze table and its column of text without a type that a column is, untouched; None if it is none."""
     if maker.is_python:
         return None
     field = column if maker.query is None else maker.query.streamed(column)
-    return None if field is None else _of_table(tables, maker.stream, field, seen)
+    return None if field is None else _of_table(tables, maker.stream, field, visited)
 
 
-def _of_table(tables: Tables, name: str, column: str, seen: tuple[str, ...]) -> tuple[str, str] | None:
+def _of_table(tables: Tables, name: str, column: str, visited: tuple[str, ...]) -> tuple[str, str] | None:
     bronze, silver = tables.bronze.get(name), tables.silver.get(name)
     if bronze is not None:
         return (name, column) if _is_untyped(bronze, column) else None
-    if silver is None or name in seen or _is_declared(silver, column):
+    if silver is None or name in visited or _is_declared(silver, column):
         return None
-    found = (_text_of(tables, maker, column, (*seen, name)) for maker in silver.makers.values())
-    return next(filter(None, found), None)
+    texts = (_text_of(tables, maker, column, (*visited, name)) for maker in silver.makers.values())
+    return next(filter(None, texts), None)
 
 
 def _is_untyped(bronze: BronzeTable, column: str) -> bool:

@@ -135,8 +135,8 @@ class SilverTable(MadeTable, Ruled):
         self._sql_file = sql_file
         for number, query in enumerate(queries, start=1):
             stem = (query.stream or f"branch_{number}").rsplit(".", 1)[-1]
-            others = (f"{stem}_{count}" for count in range(2, len(queries) + 2))
-            name = next(one for one in (stem, *others) if one not in self._branches)
+            numbered = (f"{stem}_{count}" for count in range(2, len(queries) + 2))
+            name = next(candidate for candidate in (stem, *numbered) if candidate not in self._branches)
             first = queries[0] if number > 1 else None
             self._branches[name] = SilverFlow.of_branch(query, first, sql_file, written[number - 1])
 
@@ -164,8 +164,8 @@ class SilverTable(MadeTable, Ruled):
     def fingerprint(self) -> str:
         """SHA-256 of all that decides a record's row; comments and white space of a query do not change it."""
         usual = {name for name, value in _LATER.items() if getattr(self, name) == value} | {"flows"}
-        others = {"sql", "python", "pii", "deidentified", "maxBytesPerTrigger", *DESCRIBED, *usual}
-        parts = [self.model_dump_json(exclude=others, by_alias=True)]
+        left_out = {"sql", "python", "pii", "deidentified", "maxBytesPerTrigger", *DESCRIBED, *usual}
+        parts = [self.model_dump_json(exclude=left_out, by_alias=True)]
         parts += [self._query.fingerprint] if self._query else []
         parts += [self._transform.fingerprint] if self._transform else []
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
@@ -185,9 +185,9 @@ class SilverTable(MadeTable, Ruled):
     @property
     def joined(self) -> list[str]:
         """The tables that are read besides, as lookups."""
-        found = [name for maker in self.makers.values() if maker.query for name in maker.query.lookups]
-        found += self.lookups if any(maker.is_python for maker in self.makers.values()) else []
-        return list(dict.fromkeys(found))
+        names = [name for maker in self.makers.values() if maker.query for name in maker.query.lookups]
+        names += self.lookups if any(maker.is_python for maker in self.makers.values()) else []
+        return list(dict.fromkeys(names))
 
     @property
     def reads(self) -> list[str]:
@@ -197,11 +197,11 @@ class SilverTable(MadeTable, Ruled):
     @property
     def named(self) -> list[str]:
         """Tables and views that it names: as ``reads``, but with the views in place of the tables that they read."""
-        found: list[str] = []
+        names: list[str] = []
         for maker in self.makers.values():
-            found += maker.written.tables if maker.written else [maker.stream]
-        found += self.lookups if any(maker.is_python for maker in self.makers.values()) else []
-        return list(dict.fromkeys(found))
+            names += maker.written.tables if maker.written else [maker.stream]
+        names += self.lookups if any(maker.is_python for maker in self.makers.values()) else []
+        return list(dict.fromkeys(names))
 
     def can_follow(self, lookup: str) -> bool:
         """Whether the records are known that a changed row of a lookup touches, in every flow that reads it."""
@@ -230,10 +230,10 @@ class SilverTable(MadeTable, Ruled):
         treated = [column.lower() for column in self.deidentified or ()]
         if twice := sorted({column for column in treated if treated.count(column) > 1}):
             raise wrong("duplicate-name", f"deidentified has {', '.join(twice)} twice, in other cases")
-        left = [column for column in self.pii if column not in self.deidentified] if self.deidentified else []
-        if left:
-            said = f"deidentified does not name {', '.join(left)}, which pii names"
-            raise wrong("not-deidentified", said, f"as in {left[0]}: hmac, or mask, or drop")
+        untreated = [column for column in self.pii if column not in self.deidentified] if self.deidentified else []
+        if untreated:
+            sentence = f"deidentified does not name {', '.join(untreated)}, which pii names"
+            raise wrong("not-deidentified", sentence, f"as in {untreated[0]}: hmac, or mask, or drop")
         return self
 
     @model_validator(mode="after")
@@ -273,8 +273,8 @@ class SilverTable(MadeTable, Ruled):
 
     def _with_flows(self) -> SilverTable:
         """The checks of ``_one_source`` for a table with flows."""
-        for field, given in (("sql", self.sql), ("from", self.from_), ("python", self.python)):
-            if given is not None:
+        for field, value in (("sql", self.sql), ("from", self.from_), ("python", self.python)):
+            if value is not None:
                 raise wrong("one-of", f"{field} stands in each of the flows, not beside them")
         if self.apply_changes_from_snapshot is not None:
             hint = "put the snapshots together in a silver table with flows, and let another one read that"

@@ -46,10 +46,10 @@ class SilverFlow(MadeRows):
             sql_file: file of the whole query; None if its text is in pipeline.yaml.
             written: the branch as it is written, with the names of views.
         """
-        made = cls.model_validate({"sql": query.text})
-        made._resolve(query, sql_file, written)
-        made._named_as = first
-        return made
+        flow = cls.model_validate({"sql": query.text})
+        flow._resolve(query, sql_file, written)
+        flow._named_as = first
+        return flow
 
     @property
     def query(self) -> Query | None:
@@ -76,10 +76,10 @@ class SilverFlow(MadeRows):
 
     @model_validator(mode="after")
     def _one_source(self) -> SilverFlow:
-        known = "a flow has either sql, or from, alone or with python"
+        kinds = "a flow has either sql, or from, alone or with python"
         if self.sql is not None and (self.from_ is not None or self.python is not None):
-            raise wrong("one-of", f"{known}, and this has sql and {'from' if self.from_ is not None else 'python'}")
+            raise wrong("one-of", f"{kinds}, and this has sql and {'from' if self.from_ is not None else 'python'}")
         if self.sql is None and self.from_ is None:
-            given = "only python" if self.python is not None else "neither"
-            raise wrong("missing-field", f"{known}, and this has {given}")
+            present = "only python" if self.python is not None else "neither"
+            raise wrong("missing-field", f"{kinds}, and this has {present}")
         return self

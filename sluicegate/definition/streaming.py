@@ -37,12 +37,14 @@ class Streamed(Part):
     @model_validator(mode="after")
     def _of_a_stream(self) -> Streamed:
         if self.mode is None and self.withWatermark:
-            what = "withWatermark is for a streaming aggregation: mode is missing"
-            raise wrong("missing-field", what, "as in mode: append")
+            message = "withWatermark is for a streaming aggregation: mode is missing"
+            raise wrong("missing-field", message, "as in mode: append")
         if self.mode == "append" and not self.withWatermark:
-            what = "mode append writes a group when its time is over: withWatermark is missing, which says when that is"
-            raise wrong("missing-field", what, "as in withWatermark: {time: 10 minutes}")
+            message = (
+                "mode append writes a group when its time is over: withWatermark is missing, which says when that is"
+            )
+            raise wrong("missing-field", message, "as in withWatermark: {time: 10 minutes}")
         if len(self.withWatermark) > 1 or not all(IDENTIFIER.fullmatch(column) for column in self.withWatermark):
-            what = f"withWatermark has one column and a time span, and there is {', '.join(self.withWatermark)}"
-            raise wrong("wrong-type", what, "as in {time: 10 minutes}")
+            message = f"withWatermark has one column and a time span, and there is {', '.join(self.withWatermark)}"
+            raise wrong("wrong-type", message, "as in {time: 10 minutes}")
         return self

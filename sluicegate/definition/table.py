@@ -70,6 +70,6 @@ _DEFINED_BY_FLOWS = {"flows": ("flows",), "changes of flows": ("flows", "apply_c
 
 def _only(*names: str) -> JsonDict:
     """JSON schema for editors: of the fields that define the rows exactly these are set."""
-    every = [*_DEFINED_BY.values(), *_DEFINED_BY_FLOWS.values()]
-    others = {field for part in every for field in part if field not in names}
-    return {"required": list(names), "properties": {name: {"type": "null"} for name in sorted(others)}}
+    alternatives = [*_DEFINED_BY.values(), *_DEFINED_BY_FLOWS.values()]
+    fields_of_others = {field for part in alternatives for field in part if field not in names}
+    return {"required": list(names), "properties": {name: {"type": "null"} for name in sorted(fields_of_others)}}

@@ -69,10 +69,10 @@ class TableRule(Part):
 
     @model_validator(mode="after")
     def _one_kind(self) -> TableRule:
-        given = [name for name in KINDS if getattr(self, name) is not None]
-        if len(given) != 1:
-            found = "has none" if not given else f"has {' and '.join(given)}"
-            raise wrong("one-of", f"a rule about a table has exactly one of {', '.join(KINDS)}, and this {found}")
+        kinds = [name for name in KINDS if getattr(self, name) is not None]
+        if len(kinds) != 1:
+            present = "has none" if not kinds else f"has {' and '.join(kinds)}"
+            raise wrong("one-of", f"a rule about a table has exactly one of {', '.join(KINDS)}, and this {present}")
         if (self.foreign_key is None) != (self.references is None):
             raise wrong("missing-field", "foreign_key and references go together", "as in references: patients (mrn)")
         match = _REFERENCE.fullmatch(self.references.strip()) if self.references is not None else None

@@ -64,11 +64,11 @@ class Target(Part):
 
     @model_validator(mode="before")
     @classmethod
-    def _with_lake(cls, given: Any) -> Any:
-        if isinstance(given, dict) and "lake" not in given:
+    def _with_lake(cls, value: Any) -> Any:
+        if isinstance(value, dict) and "lake" not in value:
             hint = "as in lake: s3a://bucket/lake-of-this-target"
             raise wrong("missing-field", "lake is missing: each target has tables of its own", hint)
-        return given
+        return value
 
 
 def chosen(targets: Mapping[str, Target | None], settings: Settings, add: Add, *, of_many: bool) -> str:
@@ -81,7 +81,7 @@ def chosen(targets: Mapping[str, Target | None], settings: Settings, add: Add, *
         of_many: whether others are read with the same settings, of which some may have no targets.
     """
     name = settings.target or os.environ.get(TARGET, "")
-    known = ", ".join(targets)
+    names = ", ".join(targets)
     if not targets:
         if settings.target and not of_many:
             hint = "leave it out, or declare it under targets"
@@ -89,11 +89,11 @@ def chosen(targets: Mapping[str, Target | None], settings: Settings, add: Add, *
         return ""
     if not name:
         hint = f"say --target {next(iter(targets))}, or set {TARGET}"
-        add("no-target", ("targets",), f"the targets are {known}, and none was chosen", hint)
+        add("no-target", ("targets",), f"the targets are {names}, and none was chosen", hint)
         return ""
     if name not in targets:
         add(
-            "unknown-target", ("targets",), f"there is no target {name}", nearest(name, targets) or f"there are {known}"
+            "unknown-target", ("targets",), f"there is no target {name}", nearest(name, targets) or f"there are {names}"
         )
         return ""
     return name
@@ -112,8 +112,8 @@ def settings_of(name: str, target: Target, settings: Settings, add: Add) -> Sett
     def said(field: str, text: str | None, otherwise: str) -> str:
         if text is None or field in settings.given:
             return otherwise
-        path, found = ("targets", name, field), _with_variables(text)
-        unset = VARIABLE.findall(found)
+        path, location = ("targets", name, field), _with_variables(text)
+        unset = VARIABLE.findall(location)
         for variable in unset:
             if variable == pii_key.VARIABLE:
                 add("unset-variable", path, f"${{{variable}}} is a secret, which no definition can name", "")
@@ -122,10 +122,10 @@ def settings_of(name: str, target: Target, settings: Settings, add: Add) -> Sett
                 add("unset-variable", path, f"${{{variable}}} has no value", hint)
         if field != "master" and not unset:
             try:
-                absolute(found, "the variable is to begin with /, or to be a URI")
+                absolute(location, "the variable is to begin with /, or to be a URI")
             except PydanticCustomError as error:
                 add(*in_words(error, path))
-        return found
+        return location
 
     return replace(
         settings,
@@ -141,8 +141,10 @@ def check_names(targets: Mapping[str, Target | None], add: Add) -> None:
     """Reports names that no command line and no file can have as they are."""
     for name in targets:
         if not _NAME.fullmatch(name):
-            what = f"{name!r} is no name of a target: letters, digits, _ - and . are allowed, a letter or digit first"
-            add("name", ("targets", name), what, "")
+            message = (
+                f"{name!r} is no name of a target: letters, digits, _ - and . are allowed, a letter or digit first"
+            )
+            add("name", ("targets", name), message, "")
 
 
 def check_lakes(targets: Mapping[str, Target | None], add: Add) -> None:
@@ -152,27 +154,27 @@ def check_lakes(targets: Mapping[str, Target | None], add: Add) -> None:
         if target is not None:
             lake = place(_with_variables(target.lake))
             if (other := lakes.setdefault(lake, name)) != name:
-                said = f"{other} and {name} have one lake, {target.lake}: each would write the tables of the other"
-                add("same-lake", ("targets", name, "lake"), said, "give each a lake of its own")
+                sentence = f"{other} and {name} have one lake, {target.lake}: each would write the tables of the other"
+                add("same-lake", ("targets", name, "lake"), sentence, "give each a lake of its own")
 
 
 def check_params(targets: Mapping[str, Target | None], declared: Mapping[str, Param | None], add: Add) -> None:
     """Reports what is wrong with the values that targets give to parameters, also of those that are not chosen."""
     for target, fields in targets.items():
-        for name, given in (fields.params if fields else {}).items():
+        for name, value in (fields.params if fields else {}).items():
             path, param = ("targets", target, "params", name), declared.get(name)
             if name not in declared:
                 hint = nearest(name, declared) or "declare it under params"
                 add("unknown-param", path, f"there is no parameter {name}", hint)
             elif param is not None:
                 try:
-                    value_of(param.type, given)
+                    value_of(param.type, value)
                 except PydanticCustomError as error:
                     add(*in_words(error, path))
         for name, param in declared.items():
             if fields is not None and param is not None and param.default is None and name not in fields.params:
-                what = f"{target} gives no value to the parameter {name}, which has no default"
-                add("missing-param", ("targets", target), what, f"as in params: {{{name}: …}}")
+                message = f"{target} gives no value to the parameter {name}, which has no default"
+                add("missing-param", ("targets", target), message, f"as in params: {{{name}: …}}")
 
 
 def _with_variables(text: str) -> str:

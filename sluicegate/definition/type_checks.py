@@ -22,9 +22,9 @@ def findings(tables: Tables) -> Iterator[Finding]:
         path: Path = ("silver", name)
         types = _types(tables, table)
         if (changes := table.changes) is not None:
-            at = (*path, "apply_changes" if table.apply_changes else "apply_changes_from_snapshot")
-            yield from _compared((*at, "keys"), changes.keys, types)
-            yield from _compared((*at, "sequence_by"), [changes.sequence_by], types)
+            field_path = (*path, "apply_changes" if table.apply_changes else "apply_changes_from_snapshot")
+            yield from _compared((*field_path, "keys"), changes.keys, types)
+            yield from _compared((*field_path, "sequence_by"), [changes.sequence_by], types)
         yield from _compared((*path, "keys"), table.keys, types)
         yield from _compared((*path, "sequence_by"), [table.sequence_by] if table.sequence_by else [], types)
         for place, rule, expectation in table.rules:
@@ -45,11 +45,11 @@ def _whole_table(path: Path, rules: Mapping[str, TableRule], types: Mapping[str,
         yield from _compared((*path, "expect_table", name), rule.unique or rule.foreign_key or (), types)
 
 
-def _compared(at: Path, columns: Sequence[str], types: Mapping[str, str]) -> Iterator[Finding]:
+def _compared(field_path: Path, columns: Sequence[str], types: Mapping[str, str]) -> Iterator[Finding]:
     kinds = {name.lower(): kind for name, kind in types.items()}
     for column in columns:
         kind = kinds.get(column.lower())
         if kind is not None and not ddl.is_compared(kind):
             message = f"{column} is {kind}, and Spark does not compare such values"
             hint = "name a column of its text or of a part of it, as a query makes one by to_json or map_entries"
-            yield Finding("not-comparable", at, message, hint)
+            yield Finding("not-comparable", field_path, message, hint)

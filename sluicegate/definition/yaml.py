@@ -84,11 +84,11 @@ def sections(text: str) -> dict[str, Any]:
     if isinstance(data, dict):
         return data
     begins = [match.start() for match in _TOP_LEVEL.finditer(text)]
-    found: dict[str, Any] = {}
+    lines: dict[str, Any] = {}
     for begin, end in pairwise([*begins, len(text)]):
         alone = read(text[begin:end]).data
-        found |= alone if isinstance(alone, dict) else {text[begin:end].partition(":")[0].strip(): None}
-    return found
+        lines |= alone if isinstance(alone, dict) else {text[begin:end].partition(":")[0].strip(): None}
+    return lines
 
 
 def with_value(text: str, field: str, value: str) -> str:
@@ -141,7 +141,7 @@ class _Builder:
             self.open.discard(id(node))
 
     def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        mapping: dict[str, Any] = {}
         if node.tag != "tag:yaml.org,2002:map":
             self._tag(node, path)
         for key_node, value_node in node.value:
@@ -150,13 +150,13 @@ class _Builder:
                 self._fault("yaml-key", path, "a key is a plain name here; merging with << is not read", key_node)
                 continue
             inner = (*path, key)
-            if key in found:
+            if key in mapping:
                 first = self.document.lines[inner]
                 self._fault("duplicate-key", inner, f"{key} stands twice; the first is on line {first}", key_node)
                 continue
             self.document.lines[inner] = key_node.start_mark.line + 1
-            found[key] = self.build(value_node, inner)
-        return found
+            mapping[key] = self.build(value_node, inner)
+        return mapping
 
     def _sequence(self, node: yaml.SequenceNode, path: Path) -> list[Any]:
         if node.tag != "tag:yaml.org,2002:seq":
