@@ -69,15 +69,15 @@ class _Group:
 
 def find(tokens: Tokens) -> list[Cast]:
     """All casts of a text in order, nested ones included."""
-    found = []
+    casts = []
     for index in range(len(tokens)):
         if tokens.word(index) == "CAST" and tokens.is_type(index + 1, TokenType.L_PAREN):
             close = tokens.closing(index + 1)
             aliases = [i for i in tokens.top_level(index + 2, close) if tokens.is_type(i, TokenType.ALIAS)]
             if not aliases:
                 raise QuerySyntax("a CAST needs a type: CAST(value AS TYPE)", tokens.line(index))
-            found.append(Cast(index, aliases[0], close))
-    return found
+            casts.append(Cast(index, aliases[0], close))
+    return casts
 
 
 def find_all(tokens: Tokens, generators: Collection[str]) -> list[Watched]:
@@ -90,10 +90,12 @@ def find_all(tokens: Tokens, generators: Collection[str]) -> list[Watched]:
         generators: names of the functions that make several rows of one, in capitals.
     """
     groups = _groups(tokens, 0, len(tokens))
-    others = [
-        one for one in conversions.find(tokens) if not any(group.head in generators for group in _around(groups, one))
+    conversions_alone = [
+        conversion
+        for conversion in conversions.find(tokens)
+        if not any(group.head in generators for group in _around(groups, conversion))
     ]
-    return sorted([*find(tokens), *others], key=lambda cast: cast.index)
+    return sorted([*find(tokens), *conversions_alone], key=lambda cast: cast.index)
 
 
 def refused(tokens: Tokens) -> list[QuerySyntax]:
@@ -104,8 +106,8 @@ def refused(tokens: Tokens) -> list[QuerySyntax]:
         if tokens.raw(index) == "::":
             found.append(QuerySyntax("write CAST(value AS TYPE) instead of value::TYPE", tokens.line(index)))
         elif word in CAST_FUNCTIONS and is_call(tokens, index):
-            what = f"write CAST(value AS {word}) instead of {tokens.raw(index)}(value)"
-            found.append(QuerySyntax(what, tokens.line(index)))
+            message = f"write CAST(value AS {word}) instead of {tokens.raw(index)}(value)"
+            found.append(QuerySyntax(message, tokens.line(index)))
     return found
 
 
@@ -145,7 +147,7 @@ def _is_reportable(tokens: Tokens, around: Sequence[_Group], cast: Watched) -> b
 
 def _is_unknown(around: Sequence[_Group], cast: Watched) -> bool:
     """Whether a cast is in a lambda whose values are not known outside of it."""
-    return any((at := _arrow(group, cast)) and not _is_followed(group, cast, at) for group in around)
+    return any((arrow := _arrow(group, cast)) and not _is_followed(group, cast, arrow) for group in around)
 
 
 def items(tokens: Tokens, casts: Sequence[Watched], first: int, end: int) -> list[int]:
@@ -238,7 +240,7 @@ def _is_followed(group: _Group, cast: Watched, arrow: int) -> bool:
 
 def _groups(tokens: Tokens, first: int, end: int) -> list[_Group]:
     """All groups in ``[first, end)`` with their separators."""
-    done: list[_Group] = []
+    closed: list[_Group] = []
     stack: list[_Group] = []
     for index in range(first, end):
         word = tokens.word(index)
@@ -249,12 +251,12 @@ def _groups(tokens: Tokens, first: int, end: int) -> list[_Group]:
             stack.append(_Group(index, "CASE"))
         elif stack and _ends(tokens, index, stack[-1]):
             stack[-1].close = index
-            done.append(stack.pop())
+            closed.append(stack.pop())
         elif stack and tokens.is_type(index, TokenType.ARROW):
             stack[-1].arrows.append(index)
         elif stack and (word in ("WHEN", "THEN", "ELSE") if stack[-1].head == "CASE" else word == ","):
             stack[-1].boundaries.append(index)
-    return done
+    return closed
 
 
 def _ends(tokens: Tokens, index: int, group: _Group) -> bool:
@@ -304,10 +306,12 @@ def _in_case(tokens: Tokens, group: _Group, part: int, failed: str, text: _Text)
     if part <= 1:
         return failed
     edges = [*group.boundaries, group.close]
-    made = text(group.open, group.boundaries[0])
+    condition = text(group.open, group.boundaries[0])
     for number, boundary in enumerate(group.boundaries[: part - 1]):
-        made += f" WHEN {text(boundary + 1, edges[number + 1])}" if tokens.word(boundary) == "WHEN" else " THEN false"
+        condition += (
+            f" WHEN {text(boundary + 1, edges[number + 1])}" if tokens.word(boundary) == "WHEN" else " THEN false"
+        )
     ending = (
         f" THEN {failed} ELSE false END" if tokens.word(group.boundaries[part - 1]) == "THEN" else f" ELSE {failed} END"
     )
-    return made + ending
+    return condition + ending

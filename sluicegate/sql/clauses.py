@@ -30,8 +30,8 @@ def from_end(tokens: Tokens) -> int:
     """End of the outermost FROM clause: the next clause, or the end of the text."""
     _, from_ = select_list(tokens)
     ends = (TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY)
-    found = (i for i in tokens.top_level(from_, len(tokens)) if tokens.is_type(i, *ends) and tokens.word(i))
-    return next(found, len(tokens))
+    ends_of_from = (i for i in tokens.top_level(from_, len(tokens)) if tokens.is_type(i, *ends) and tokens.word(i))
+    return next(ends_of_from, len(tokens))
 
 
 def sample_end(tokens: Tokens, index: int) -> int:

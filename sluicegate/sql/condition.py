@@ -42,8 +42,8 @@ class Condition:
             return cls(text=text, columns=list(unique), tried=text, unique=unique)
         tree = _tree(tokens)
         for node in tree.walk():
-            if what := _fault(node):
-                raise QuerySyntax(what, 1)
+            if fault := _fault(node):
+                raise QuerySyntax(fault, 1)
         for objection in casts.refused(tokens):
             raise objection
         columns = dict.fromkeys(column.parts[0].name for column in tree.find_all(exp.Column, bfs=False))

@@ -51,9 +51,9 @@ def _make_date(arguments: list[str]) -> str:
 
 def _outside(arguments: list[str]) -> str:
     """No element of an array; a key that a map does not have is none that fails."""
-    of, at = arguments
+    of, index = arguments
     # By way of a text: Spark casts no day, which may be the key of a map, to a number.
-    size = f"abs(TRY_CAST(CAST(({at}) AS STRING) AS BIGINT)) > size({of})"
+    size = f"abs(TRY_CAST(CAST(({index}) AS STRING) AS BIGINT)) > size({of})"
     return f"typeof({of}) LIKE 'array<%' AND {size}"
 
 
@@ -65,8 +65,10 @@ def _no_url(arguments: list[str]) -> str:
 
 def _of_variant(arguments: list[str]) -> str:
     value, path, *_ = arguments
-    there = f"try_variant_get({value}, {path}, 'variant')"
-    return f"try_variant_get({', '.join(arguments)}) IS NULL AND {there} IS NOT NULL AND NOT is_variant_null({there})"
+    present = f"try_variant_get({value}, {path}, 'variant')"
+    return (
+        f"try_variant_get({', '.join(arguments)}) IS NULL AND {present} IS NOT NULL AND NOT is_variant_null({present})"
+    )
 
 
 def _no_json(function: str) -> _Failed:
@@ -169,9 +171,9 @@ class Conversion:
             text: gives the text of tokens, with replacements.
         """
         arguments = [text(start, stop) for start, stop in self.arguments]
-        there = arguments[:1] if self.function in _FIRST_ALONE else arguments
-        given = " AND ".join(f"({argument}) IS NOT NULL" for argument in there)
-        return f"({given} AND {self._rule(arguments)})"
+        nullable = arguments[:1] if self.function in _FIRST_ALONE else arguments
+        present = " AND ".join(f"({argument}) IS NOT NULL" for argument in nullable)
+        return f"({present} AND {self._rule(arguments)})"
 
     def spans(self, text: _Text) -> list[Span]:
         """Replacements of the call by one that gives NULL for such a value.
@@ -195,17 +197,17 @@ class Conversion:
 
 def find(tokens: Tokens) -> list[Conversion]:
     """All such calls of a text in order, nested ones included."""
-    found = []
+    conversions = []
     for index in range(len(tokens)):
         function = tokens.word(index)
-        known = function in _TWINS or function in _GUARDED or function in _SILENT
-        if not known or not tokens.is_type(index + 1, TokenType.L_PAREN):
+        supported = function in _TWINS or function in _GUARDED or function in _SILENT
+        if not supported or not tokens.is_type(index + 1, TokenType.L_PAREN):
             continue
         close = tokens.closing(index + 1)
         arguments = _arguments(tokens, index + 2, close)
         if arguments:
-            found.append(Conversion(index, close, arguments, function))
-    return found
+            conversions.append(Conversion(index, close, arguments, function))
+    return conversions
 
 
 def _arguments(tokens: Tokens, first: int, close: int) -> tuple[tuple[int, int], ...]:
@@ -224,12 +226,12 @@ def with_spans(tokens: Tokens, flagged: Sequence[object], spans: Sequence[Span])
         flagged: what is flagged in it, conversions among others.
         spans: the other replacements.
     """
-    found = [one for one in flagged if isinstance(one, Conversion)]
-    made = [*spans]
-    for conversion in sorted(found, key=lambda one: -one.index):  # one may stand in the arguments of another
+    conversions = [flag for flag in flagged if isinstance(flag, Conversion)]
+    all_spans = [*spans]
+    for conversion in sorted(conversions, key=lambda flag: -flag.index):  # one may stand in the arguments of another
 
-        def text(start: int, stop: int, inner: Sequence[Span] = tuple(made)) -> str:
+        def text(start: int, stop: int, inner: Sequence[Span] = tuple(all_spans)) -> str:
             return tokens.compose(inner, start, stop, compact=True)
 
-        made += conversion.spans(text)
-    return made
+        all_spans += conversion.spans(text)
+    return all_spans

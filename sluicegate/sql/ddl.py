@@ -54,11 +54,11 @@ def is_compared(kind: str) -> bool:
         kind: the type, as ``columns`` gives it.
     """
     tokens = Tokens(kind)
-    for at in range(len(tokens)):
+    for index in range(len(tokens)):
         # A field of a struct may be called so, and its type follows then.
-        is_map = tokens.word(at) == "MAP" and tokens.is_type(at + 1, TokenType.LT)
-        ends = at + 1 == len(tokens) or tokens.is_type(at + 1, TokenType.GT, TokenType.COMMA)
-        if is_map or (tokens.word(at) == "VARIANT" and (ends or tokens.word(at + 1) in ("NOT", "COMMENT"))):
+        is_map = tokens.word(index) == "MAP" and tokens.is_type(index + 1, TokenType.LT)
+        ends = index + 1 == len(tokens) or tokens.is_type(index + 1, TokenType.GT, TokenType.COMMA)
+        if is_map or (tokens.word(index) == "VARIANT" and (ends or tokens.word(index + 1) in ("NOT", "COMMENT"))):
             return False
     return True
 
@@ -117,8 +117,8 @@ class _Reader:
     def _comma(self, name: str) -> None:
         word = self._word()
         if word in ("NOT", "NULL", "COMMENT", "DEFAULT", "GENERATED"):
-            what = f"{name} has {word} behind its type: a column is a name and a type here"
-            raise self._error(what + (", use an expectation for NOT NULL" if word == "NOT" else ""))
+            message = f"{name} has {word} behind its type: a column is a name and a type here"
+            raise self._error(message + (", use an expectation for NOT NULL" if word == "NOT" else ""))
         self._take(",", f"a comma is expected behind the type of {name}")
 
     def _name(self) -> str:
@@ -189,8 +189,8 @@ class _Reader:
 
     def _take(self, sign: str, otherwise: str) -> None:
         if self._word() != sign:
-            found = f", and there is {self.tokens.raw(self.at)}" if self.at < len(self.tokens) else ""
-            raise self._error(otherwise + found)
+            present = f", and there is {self.tokens.raw(self.at)}" if self.at < len(self.tokens) else ""
+            raise self._error(otherwise + present)
         self.at += 1
 
     def _error(self, message: str) -> QuerySyntax:

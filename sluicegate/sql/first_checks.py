@@ -18,9 +18,9 @@ def check_tokens(tokens: Tokens) -> None:
     if tokens.word(0) not in ("SELECT", "WITH", "("):
         raise QuerySyntax(f"a query begins with SELECT or WITH, not with {tokens.raw(0)}", tokens.line(0))
     for index in range(len(tokens)):
-        what = _fault(tokens, index)
-        if what:
-            raise QuerySyntax(what, tokens.line(index))
+        fault = _fault(tokens, index)
+        if fault:
+            raise QuerySyntax(fault, tokens.line(index))
 
 
 def _fault(tokens: Tokens, index: int) -> str:

@@ -43,15 +43,15 @@ def join_keys(select: exp.Select, stream: str, names: Mapping[str, int]) -> dict
         stream: alias of the stream.
         names: the lookups, and how often the whole query reads each.
     """
-    found: dict[str, list[JoinKey]] = {}
+    keys: dict[str, list[JoinKey]] = {}
     using: set[str] | None = None  # columns in the USING of all joins so far: certainly the stream's
     for join in select.args.get("joins") or []:
         table, shared = join.this, {column.name.lower() for column in join.args.get("using") or []}
-        own = shared if using is None else shared & using
-        if isinstance(table, exp.Table) and (key := _join_key(join, stream, table.alias or table.name, own)):
-            found.setdefault(".".join(part.name for part in table.parts).lower(), []).append(key)
-        using = own
-    return {name: its for name, its in found.items() if len(its) == names.get(name)}
+        using_columns = shared if using is None else shared & using
+        if isinstance(table, exp.Table) and (key := _join_key(join, stream, table.alias or table.name, using_columns)):
+            keys.setdefault(".".join(part.name for part in table.parts).lower(), []).append(key)
+        using = using_columns
+    return {name: keys_of_table for name, keys_of_table in keys.items() if len(keys_of_table) == names.get(name)}
 
 
 def _join_key(join: exp.Join, stream: str, lookup: str, using: set[str]) -> JoinKey | None:
@@ -64,9 +64,9 @@ def _join_key(join: exp.Join, stream: str, lookup: str, using: set[str]) -> Join
         columns.append(column.name)
     on = join.args.get("on")
     for left, right, sign in _equalities(on) if on else ():
-        for ours, theirs in ((left, right), (right, left)):
-            if _of(ours, stream) and _of(theirs, lookup):
-                equalities.append(f"{ours.sql('spark')} {sign} {theirs.sql('spark')}")
+        for near, theirs in ((left, right), (right, left)):
+            if _of(near, stream) and _of(theirs, lookup):
+                equalities.append(f"{near.sql('spark')} {sign} {theirs.sql('spark')}")
                 columns += [column.parts[1].name for column in theirs.find_all(exp.Column)]
                 break
     return JoinKey(stream, lookup, " AND ".join(equalities), tuple(dict.fromkeys(columns))) if equalities else None
@@ -89,5 +89,5 @@ def _of(side: exp.Expr, name: str) -> bool:
     return plain and bool(columns) and all(len(c.parts) > 1 and _same(c.parts[0].name, name) for c in columns)
 
 
-def _same(one: str, other: str) -> bool:
-    return one.lower() == other.lower()
+def _same(first: str, second: str) -> bool:
+    return first.lower() == second.lower()

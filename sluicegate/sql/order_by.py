@@ -51,12 +51,12 @@ class Ordering:
     def among(self, columns: Sequence[str]) -> tuple[Key, ...]:
         """Leading keys that a table has, under its column names."""
         names = {column.lower(): column for column in columns}
-        found: list[Key] = []
+        keys: list[Key] = []
         for key in self.keys:
             if key.column.lower() not in names:
                 break
-            found.append(Key(names[key.column.lower()], key.descending, key.nulls_first))
-        return tuple(found)
+            keys.append(Key(names[key.column.lower()], key.descending, key.nulls_first))
+        return tuple(keys)
 
 
 def ordering(tree: exp.Query) -> Ordering:
@@ -72,8 +72,8 @@ def ordering(tree: exp.Query) -> Ordering:
         columns = outputs.meant(ordered.this)
         if not columns:
             return Ordering(tuple(keys), ordered.this.sql("spark"))
-        how = bool(ordered.args.get("desc")), bool(ordered.args.get("nulls_first"))
-        keys += [Key(column, *how) for column in columns]
+        direction = bool(ordered.args.get("desc")), bool(ordered.args.get("nulls_first"))
+        keys += [Key(column, *direction) for column in columns]
     return Ordering(tuple(keys))
 
 
@@ -115,16 +115,16 @@ class _Outputs:
     def _same(self, node: exp.Expr) -> list[str]:
         """Output with the same expression."""
         comparable = self._comparable(node)
-        made = self.all if self.select is not None else []
-        same = (name for name, output in made if name and self._comparable(output.unalias()) == comparable)
+        outputs = self.all if self.select is not None else []
+        same = (name for name, output in outputs if name and self._comparable(output.unalias()) == comparable)
         return [name for name in [next(same, None)] if name]
 
     def _of_star(self, node: exp.Expr) -> list[str]:
         """Qualified column that comes from the star of the only table."""
         if not (self.star and self.select is not None and isinstance(node, exp.Column)):
             return []
-        own = len(node.parts) == 2 and node.table.lower() == self.table and node.name.lower() not in self.names
-        return [node.name] if own else []
+        of_table = len(node.parts) == 2 and node.table.lower() == self.table and node.name.lower() not in self.names
+        return [node.name] if of_table else []
 
     def _shadowed(self, node: exp.Expr) -> bool:
         """Whether a bare name in an expression is an output that is another expression than that column."""

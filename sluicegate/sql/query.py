@@ -142,12 +142,12 @@ class Query:
 
     def line_of(self, table: str) -> int:
         """Line of the first reference to a table; 1 if there is none."""
-        return next((self._tokens.line(one.first) for one in self._read if one.name == table), 1)
+        return next((self._tokens.line(read.first) for read in self._read if read.name == table), 1)
 
     def line_of_output(self, name: str) -> int:
         """Line of an output column; 1 if there is no such column."""
-        made = query_shape.outputs(query_shape.first_select(self._tree))
-        return next((self._line_of_node(node) for column, node in made if column == name), 1)
+        outputs = query_shape.outputs(query_shape.first_select(self._tree))
+        return next((self._line_of_node(node) for column, node in outputs if column == name), 1)
 
     def hands_on(self, name: str) -> bool:
         """Whether an output column is a table's column, passed through under its name."""
@@ -157,9 +157,9 @@ class Query:
     @property
     def cast_outputs(self) -> list[str | None]:
         """Output column that each of ``casts`` makes; None where that is not one alone, as in a WHERE."""
-        made = query_shape.first_select(self._tree).expressions
+        outputs = query_shape.first_select(self._tree).expressions
         places = sql_casts.items(self._tokens, self._casts, *select_list(self._tokens)) if self._casts else []
-        names = [made[place].alias_or_name or None if place < len(made) else None for place in places]
+        names = [outputs[place].alias_or_name or None if place < len(outputs) else None for place in places]
         return [*names, *[None] * (len(self.casts) - len(names))]
 
     def streamed(self, name: str) -> str | None:
@@ -167,14 +167,14 @@ class Query:
 
         A name that is no output is the record's own column, which a sequence may be.
         """
-        select, made = query_shape.first_select(self._tree), self.output(name)
-        if made is None:
+        select, output = query_shape.first_select(self._tree), self.output(name)
+        if output is None:
             return None if self.lookups and None in query_shape.output_names(select) else name
-        if not isinstance(made, exp.Column) or len(made.parts) > 2:
+        if not isinstance(output, exp.Column) or len(output.parts) > 2:
             return None
         stream = (self.stream_alias or "").lower()
-        of_stream = made.table.lower() == stream if made.table else not self.lookups
-        return made.name if of_stream else None
+        of_stream = output.table.lower() == stream if output.table else not self.lookups
+        return output.name if of_stream else None
 
     def output(self, name: str, names: Sequence[str] | None = None) -> exp.Expr | None:
         """Expression of an output column, without its alias; None if a star brings it; see ``query_shape.output``."""
@@ -242,18 +242,18 @@ class Query:
             by_place: whether columns go by their places, as in a later branch of a UNION ALL.
         """
         if self.stream is None:
-            what = "no table is in STREAM(…): mark the one that is read record by record, FROM STREAM(table)"
-            return [QuerySyntax(what, self._tokens.line(0))]
+            message = "no table is in STREAM(…): mark the one that is read record by record, FROM STREAM(table)"
+            return [QuerySyntax(message, self._tokens.line(0))]
         node = next(table.node for table in self._read if table.streamed)
         shape = query_shape.by_record(query_shape.first_select(self._tree), node, many=many)
-        found = [QuerySyntax(what, self._line_of_node(where)) for what, where in shape]
+        found = [QuerySyntax(message, self._line_of_node(where)) for message, where in shape]
         found += unstable_functions.objections(self._tokens, self._tree)
         found += sql_casts.refused(self._tokens) + ([] if by_place else self._name_objections())
         found += sql_casts.untold(self._tokens, self._casts, *select_list(self._tokens))
         found += sql_casts.in_generators(self._tokens, query_shape.GENERATORS, *select_list(self._tokens))
         if self.stream in self.lookups:
-            what = f"{self.stream} is read record by record, and cannot be a lookup of the same query"
-            found.append(QuerySyntax(what, next(self._tokens.line(t.first) for t in self._read if self._is_own(t))))
+            message = f"{self.stream} is read record by record, and cannot be a lookup of the same query"
+            found.append(QuerySyntax(message, next(self._tokens.line(t.first) for t in self._read if self._is_own(t))))
         if not found:
             # Cross-check: the rewritten text must parse to the same query plus our columns.
             found = self._rewriting_objections()
@@ -263,8 +263,8 @@ class Query:
         """Reasons why this query cannot define a gold table; empty if it can."""
         found = self._name_objections()
         if self.stream is not None:
-            what = f"STREAM(…) is for silver: a gold query reads whole tables, write {self.stream}"
-            found.insert(0, QuerySyntax(what, self.line_of(self.stream)))
+            message = f"STREAM(…) is for silver: a gold query reads whole tables, write {self.stream}"
+            found.insert(0, QuerySyntax(message, self.line_of(self.stream)))
         return found
 
     def _is_own(self, table: _Table) -> bool:
@@ -316,17 +316,18 @@ class Query:
         return [QuerySyntax("this query cannot be followed record by record; write it simpler", 1)]
 
     def _name_objections(self) -> list[QuerySyntax]:
-        found = []
-        seen: set[str] = set()
+        faults = []
+        names_before: set[str] = set()
         select = query_shape.first_select(self._tree)
         for name, node in query_shape.outputs(select):
             if name == "":
                 names = "AS (name, …)" if query_shape.generator(node) else "AS name"
-                found.append(QuerySyntax(f"a column has no name: write {names} behind it", self._line_of_node(node)))
-            elif name is not None and name.lower() in seen:
-                found.append(QuerySyntax(f"two columns have the name {name}", self._line_of_node(node)))
-            seen.add((name or "").lower())
-        return found
+                message = f"a column has no name: write {names} behind it"
+                faults.append(QuerySyntax(message, self._line_of_node(node)))
+            elif name is not None and name.lower() in names_before:
+                faults.append(QuerySyntax(f"two columns have the name {name}", self._line_of_node(node)))
+            names_before.add((name or "").lower())
+        return faults
 
     def _line_of_node(self, node: exp.Expr) -> int:
         offset = query_shape.offset(node)
@@ -341,15 +342,15 @@ def _tree(tokens: Tokens) -> exp.Query:
         raise QuerySyntax(f"this is not SQL that Spark reads: {error.message}", error.line) from None
     if not isinstance(tree, exp.Query):
         raise QuerySyntax(f"a query is one SELECT, and this is {type(tree).__name__.upper()}", 1)
-    for what, node in query_shape.unreadable(tree):
+    for fault, node in query_shape.unreadable(tree):
         offset = query_shape.offset(node)
-        raise QuerySyntax(what, 1 if offset is None else line_at(text, offset))
+        raise QuerySyntax(fault, 1 if offset is None else line_at(text, offset))
     return tree
 
 
 def _tables(tree: exp.Query, tokens: Tokens) -> list[_Table]:
     """All table references, in the order of the text."""
-    found = []
+    tables = []
     for node in tree.find_all(exp.Table):
         if node.find_ancestor(exp.Hint) or query_shape.is_from_with(node):
             continue
@@ -364,8 +365,8 @@ def _tables(tree: exp.Query, tokens: Tokens) -> list[_Table]:
         parts = query_shape.stream_parts(node) if streamed else node.parts
         last = tokens.closing(first + 1) if streamed else first + 2 * (len(parts) - 1)
         name = ".".join(part.name for part in parts).lower()
-        found.append(_Table(name, first, last, alias.name if alias else None, streamed, node))
-    return sorted(found, key=lambda table: table.first)
+        tables.append(_Table(name, first, last, alias.name if alias else None, streamed, node))
+    return sorted(tables, key=lambda table: table.first)
 
 
 def _stream(tree: exp.Query, read: Sequence[_Table], tokens: Tokens) -> _Table | None:
@@ -382,8 +383,8 @@ def _stream(tree: exp.Query, read: Sequence[_Table], tokens: Tokens) -> _Table |
     if not streams:
         return None
     if len(streams) > 1:
-        what = "STREAM(…) stands twice: one table is read record by record, the others are lookups"
-        raise QuerySyntax(what, tokens.line(streams[1].first))
+        message = "STREAM(…) stands twice: one table is read record by record, the others are lookups"
+        raise QuerySyntax(message, tokens.line(streams[1].first))
     stream = streams[0]
     if not query_shape.is_outermost(tree, stream.node):
         raise QuerySyntax(

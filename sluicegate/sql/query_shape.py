@@ -34,19 +34,19 @@ def first_select(tree: exp.Query) -> exp.Select:
 
 def outputs(select: exp.Select) -> list[tuple[str | None, exp.Expr]]:
     """Columns of a SELECT list in order: None for a star, "" for an expression without a name."""
-    found: list[tuple[str | None, exp.Expr]] = []
+    named: list[tuple[str | None, exp.Expr]] = []
     for expression in select.expressions:
         if isinstance(expression, exp.Aliases):
-            found += [(identifier.name, expression) for identifier in expression.args["expressions"]]
+            named += [(identifier.name, expression) for identifier in expression.args["expressions"]]
         elif isinstance(expression, exp.Star) or (isinstance(expression, exp.Column) and expression.is_star):
-            found.append((None, expression))
+            named.append((None, expression))
         elif isinstance(expression, exp.Alias):
-            found.append((expression.alias, expression))
+            named.append((expression.alias, expression))
         elif isinstance(expression, (exp.Column, exp.Dot)):
-            found.append((expression.name, expression))
+            named.append((expression.name, expression))
         else:
-            found.append(("", expression))
-    return found
+            named.append(("", expression))
+    return named
 
 
 def output(select: exp.Select, name: str, names: Sequence[str] | None = None) -> exp.Expr | None:
@@ -57,10 +57,12 @@ def output(select: exp.Select, name: str, names: Sequence[str] | None = None) ->
         name: the column, in any case.
         names: names of all columns, if they go by their places, as in a later branch of a UNION ALL.
     """
-    made = outputs(select)
-    called = [own for own, _ in made] if names is None else names
-    pairs = zip(called, made, strict=False)
-    return next((node.unalias() for own, (_, node) in pairs if (own or "").lower() == name.lower()), None)
+    named = outputs(select)
+    called = [output_name for output_name, _ in named] if names is None else names
+    pairs = zip(called, named, strict=False)
+    return next(
+        (node.unalias() for output_name, (_, node) in pairs if (output_name or "").lower() == name.lower()), None
+    )
 
 
 def has_subqueries(tree: exp.Query) -> bool:
@@ -151,8 +153,8 @@ def _in_sight(node: exp.Expr, child: exp.Expr) -> set[str]:
     """Names of the CTEs that ``node`` brings into the scope of ``child``."""
     if isinstance(node, exp.With):
         # A CTE sees those before it, and itself if it is recursive.
-        at = node.expressions.index(child)
-        return {cte.alias.lower() for cte in node.expressions[: at + bool(node.args.get("recursive"))]}
+        place = node.expressions.index(child)
+        return {cte.alias.lower() for cte in node.expressions[: place + bool(node.args.get("recursive"))]}
     with_ = node.args.get("with_")
     if with_ is None or child is with_:
         return set()
@@ -244,8 +246,8 @@ def generator(node: exp.Expr) -> str:
 
 def _own_generators(select: exp.Select) -> Iterator[tuple[exp.Expr, str]]:
     """Generators over a SELECT's own rows, without those in subqueries."""
-    others = [*(select.args.get("laterals") or []), *(join.this for join in select.args.get("joins") or [])]
-    nodes = [node for one in others for node in one.walk(prune=lambda found: isinstance(found, exp.Query))]
+    sources = [*(select.args.get("laterals") or []), *(join.this for join in select.args.get("joins") or [])]
+    nodes = [node for other in sources for node in other.walk(prune=lambda inner: isinstance(inner, exp.Query))]
     for node in (*_own_nodes(select), *nodes):
         if name := generator(node):
             yield node, name
@@ -255,7 +257,7 @@ def _own_nodes(select: exp.Select) -> Iterator[exp.Expr]:
     """Nodes of a SELECT's own expressions and WHERE, without those of subqueries."""
     roots = [*select.expressions, *filter(None, [select.args.get("where")])]
     for root in roots:
-        for node in root.walk(prune=lambda found: isinstance(found, exp.Query)):
+        for node in root.walk(prune=lambda inner: isinstance(inner, exp.Query)):
             if not isinstance(node, exp.Query):
                 yield node
 
@@ -264,14 +266,14 @@ def _strange_rows(select: exp.Select, stream: exp.Table) -> Iterator[Objection]:
     """Objections to joins that give rows without a record, or join by engine columns."""
     passed = stream.parent is select.args["from_"]
     for join in select.args.get("joins") or []:
-        own = join is stream.parent
-        if own and (join.side in ("LEFT", "FULL") or join.kind in ("SEMI", "ANTI")):
+        joins_stream = join is stream.parent
+        if joins_stream and (join.side in ("LEFT", "FULL") or join.kind in ("SEMI", "ANTI")):
             yield f"{_kind(join)} JOIN STREAM(…) gives rows without a record: put STREAM(…) first, behind FROM", stream
         elif passed and join.side in ("RIGHT", "FULL"):
             yield f"{_kind(join)} JOIN gives rows of a lookup without any record: use LEFT JOIN", join
         if join.method == "NATURAL":
             yield "NATURAL JOIN joins by whatever columns have one name, the engine's too: write USING (…)", join
-        passed = passed or own
+        passed = passed or joins_stream
 
 
 def _kind(join: exp.Join) -> str:

@@ -51,26 +51,26 @@ class Scope:
         # Spark resolves the first part as a table if it can, and else as a column with fields.
         if len(parts) > 1 and self.is_table(parts[0]):
             return tuple(parts)
-        found = self._tables(parts[0])
-        return (found, *parts) if found is not None else None
+        matches = self._tables(parts[0])
+        return (matches, *parts) if matches is not None else None
 
     def is_table(self, name: str) -> bool:
         """Whether it is the alias of a table."""
         return any(source.alias == name.lower() for source in self.sources)
 
     def _tables(self, column: str) -> str | None:
-        seen = [source for source in self.sources if not source.hidden]
+        visible = [source for source in self.sources if not source.hidden]
         if self.known:
-            having = [s.alias for s in seen if column in (s.columns or ()) and column not in s.using]
+            having = [s.alias for s in visible if column in (s.columns or ()) and column not in s.using]
             return having[0] if len(having) == 1 else None
-        if len(seen) == 1:
-            return seen[0].alias
-        shared = any(column in source.using for source in seen)
-        named = [source.alias for source in seen if (source.alias, column) in self._seen]
-        return seen[0].alias if shared else named[0] if len(named) == 1 else ""
+        if len(visible) == 1:
+            return visible[0].alias
+        shared = any(column in source.using for source in visible)
+        named = [source.alias for source in visible if (source.alias, column) in self._seen]
+        return visible[0].alias if shared else named[0] if len(named) == 1 else ""
 
 
 def columns_of(schemas: Mapping[str, Sequence[str]] | None, table: str) -> frozenset[str] | None:
     """Columns of a table, in lower case; None if they are not known."""
-    found = (schemas or {}).get(table)
-    return None if found is None else frozenset(column.lower() for column in found)
+    columns = (schemas or {}).get(table)
+    return None if columns is None else frozenset(column.lower() for column in columns)

@@ -166,11 +166,11 @@ def parsed(text: str) -> exp.Expr:
         return _parsed(text)
     except ParseError as error:
         first = error.errors[0] if error.errors else {}
-        what = str(first.get("description") or error).rstrip(".")
-        if what.startswith("Required keyword"):
-            what = "something is missing"
+        description = str(first.get("description") or error).rstrip(".")
+        if description.startswith("Required keyword"):
+            description = "something is missing"
         near = str(first.get("highlight") or "").strip()
-        raise QuerySyntax(what + (f", near {near}" if near else ""), int(first.get("line") or 1)) from None
+        raise QuerySyntax(description + (f", near {near}" if near else ""), int(first.get("line") or 1)) from None
     except (SqlglotError, AssertionError, RecursionError):
         # Broken hints, misplaced pipes, thousands of parentheses: the parser fails with various errors.
         raise QuerySyntax("it cannot be followed", 1) from None
@@ -182,10 +182,10 @@ def _parsed(text: str) -> exp.Expr:
         # Spark's function window(…); a WINDOW clause has a name there, and no parenthesis.
         if word.token_type == TokenType.WINDOW and behind.token_type == TokenType.L_PAREN:
             word.token_type = TokenType.VAR
-    found = next(iter(Spark().parser().parse(tokens, text)), None)
-    if found is None:
+    tree = next(iter(Spark().parser().parse(tokens, text)), None)
+    if tree is None:
         raise ParseError("there is nothing to read")
-    return found
+    return tree
 
 
 def _read(text: str) -> list[Token]:

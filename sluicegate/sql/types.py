@@ -169,19 +169,19 @@ def once(kind: DataType) -> DataType:
     return StructType([StructField(name, once(found)) for name, found in kinds.items()])
 
 
-def _either(one: DataType, other: DataType) -> DataType:
+def _either(first: DataType, second: DataType) -> DataType:
     """Common type of two types, as Spark's JSON inference has it."""
     from pyspark.sql.types import ArrayType, NullType, NumericType, StringType, StructType
 
-    if one == other or isinstance(other, NullType):
-        return one
-    if isinstance(one, NullType):
-        return other
-    if isinstance(one, ArrayType) and isinstance(other, ArrayType):
-        return ArrayType(_either(one.elementType, other.elementType))
-    if isinstance(one, StructType) and isinstance(other, StructType):
-        return once(StructType([*one, *other]))
-    if isinstance(one, NumericType) and isinstance(other, NumericType):
+    if first == second or isinstance(second, NullType):
+        return first
+    if isinstance(first, NullType):
+        return second
+    if isinstance(first, ArrayType) and isinstance(second, ArrayType):
+        return ArrayType(_either(first.elementType, second.elementType))
+    if isinstance(first, StructType) and isinstance(second, StructType):
+        return once(StructType([*first, *second]))
+    if isinstance(first, NumericType) and isinstance(second, NumericType):
         from pyspark.sql.types import DoubleType
 
         return DoubleType()
@@ -247,51 +247,51 @@ _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 _EXACT = {"float": ("tinyint", "smallint"), "double": ("tinyint", "smallint", "int", "float")}
 
 
-def common(one: DataType, other: DataType) -> DataType | None:
+def common(first: DataType, second: DataType) -> DataType | None:
     """The type that is certain to hold all values of both without a loss; None if there is none."""
     from pyspark.sql.types import ArrayType, MapType, NullType, StructType
 
-    if one.simpleString() == other.simpleString() or isinstance(other, NullType):
-        return one
-    if isinstance(one, NullType):
-        return other
-    if isinstance(one, StructType) and isinstance(other, StructType):
-        return _common_fields(one, other)
-    if isinstance(one, ArrayType) and isinstance(other, ArrayType):
-        element = common(one.elementType, other.elementType)
+    if first.simpleString() == second.simpleString() or isinstance(second, NullType):
+        return first
+    if isinstance(first, NullType):
+        return second
+    if isinstance(first, StructType) and isinstance(second, StructType):
+        return _common_fields(first, second)
+    if isinstance(first, ArrayType) and isinstance(second, ArrayType):
+        element = common(first.elementType, second.elementType)
         return None if element is None else ArrayType(element)
-    if isinstance(one, MapType) and isinstance(other, MapType):
-        value = common(one.valueType, other.valueType)
-        same = one.keyType.simpleString() == other.keyType.simpleString()
-        return MapType(one.keyType, value) if same and value is not None else None
-    if wider(one, other) != wider(other, one):
-        return _common_number(one, other)
-    return wider(one, other)
+    if isinstance(first, MapType) and isinstance(second, MapType):
+        value = common(first.valueType, second.valueType)
+        same = first.keyType.simpleString() == second.keyType.simpleString()
+        return MapType(first.keyType, value) if same and value is not None else None
+    if wider(first, second) != wider(second, first):
+        return _common_number(first, second)
+    return wider(first, second)
 
 
-def _common_fields(one: StructType, other: StructType) -> DataType | None:
+def _common_fields(first: StructType, second: StructType) -> DataType | None:
     from pyspark.sql.types import StructField, StructType
 
-    theirs = {field.name.lower(): field for field in other}
-    found: list[StructField] = []
-    for field in one:
+    theirs = {field.name.lower(): field for field in second}
+    common_fields: list[StructField] = []
+    for field in first:
         kind = common(field.dataType, theirs.pop(field.name.lower(), field).dataType)
         if kind is None:
             return None
-        found.append(StructField(field.name, kind))
-    return StructType([*found, *theirs.values()])
+        common_fields.append(StructField(field.name, kind))
+    return StructType([*common_fields, *theirs.values()])
 
 
-def _common_number(one: DataType, other: DataType) -> DataType | None:
+def _common_number(first: DataType, second: DataType) -> DataType | None:
     """Type of numbers of two kinds: a decimal with room for both, or one with a point that holds each of them."""
     from pyspark.sql.types import DecimalType
 
-    names = [one.simpleString(), other.simpleString()]
-    for kind, name in ((one, names[1]), (other, names[0])):
+    names = [first.simpleString(), second.simpleString()]
+    for kind, name in ((first, names[1]), (second, names[0])):
         if name in _EXACT.get(kind.simpleString(), ()):
             return kind
     whole, point = 0, 0
-    for kind, name in zip((one, other), names, strict=True):
+    for kind, name in zip((first, second), names, strict=True):
         if not isinstance(kind, DecimalType) and name not in _DIGITS:
             return None
         digits, scale = (kind.precision, kind.scale) if isinstance(kind, DecimalType) else (_DIGITS[name], 0)
@@ -372,12 +372,12 @@ def _parts(held: DataType, made: DataType) -> list[tuple[str, DataType, DataType
     return None
 
 
-def _both_texts(one: DataType, other: DataType) -> bool:
+def _both_texts(first: DataType, second: DataType) -> bool:
     """Whether both types are of texts: a collation or a length changes none that is stored."""
     from pyspark.sql.types import CharType, StringType, VarcharType
 
     texts = (CharType, StringType, VarcharType)
-    return isinstance(one, texts) and isinstance(other, texts)
+    return isinstance(first, texts) and isinstance(second, texts)
 
 
 def has_odd_parts(kind: DataType) -> bool:

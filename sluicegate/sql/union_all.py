@@ -45,8 +45,8 @@ def _spans(tokens: Tokens, first: int, end: int) -> Iterator[tuple[int, int]]:
         if tokens.word(index) not in _SET_OPERATIONS or tokens.is_type(index - 1, TokenType.STAR):  # of * EXCEPT (…)
             continue
         if (tokens.word(index), tokens.word(index + 1)) != ("UNION", "ALL"):
-            what = f"{tokens.word(index)} compares rows of several records: flows are put together by UNION ALL"
-            raise QuerySyntax(what, tokens.line(index))
+            message = f"{tokens.word(index)} compares rows of several records: flows are put together by UNION ALL"
+            raise QuerySyntax(message, tokens.line(index))
         yield from _spans(tokens, begins, index)
         begins = index + 2
     if begins == first:

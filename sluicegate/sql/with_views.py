@@ -39,5 +39,5 @@ def with_views(text: str, views: Mapping[str, str]) -> str:
 
 def _names(text: str) -> set[str]:
     """Lower-case names of the outermost WITH of a query."""
-    found = parsed(text).args.get("with_")
-    return {one.alias.lower() for one in found.expressions} if isinstance(found, exp.With) else set()
+    names = parsed(text).args.get("with_")
+    return {expression.alias.lower() for expression in names.expressions} if isinstance(names, exp.With) else set()

@@ -92,8 +92,8 @@ class Expressions:
     def _query(self, node: exp.Expr, use: Use) -> Origins:
         if not isinstance(node, exp.Query):
             raise Unsure("a subquery is of a kind that is not known")
-        made = self.subquery(node, self.names)
-        return through(use.of(TRANSFORMATION), made.every) | made.rows
+        relation = self.subquery(node, self.names)
+        return through(use.of(TRANSFORMATION), relation.every) | relation.rows
 
     def _exists(self, node: exp.Exists, use: Use) -> Origins:
         """Whether there is a row: what the rows have in them does not matter."""
@@ -104,40 +104,40 @@ class Expressions:
         return together(self.origins(part, use.of(TRANSFORMATION)) for part in _parts(node))  # exists(array, lambda)
 
     def _case(self, node: exp.Case, use: Use) -> Origins:
-        tested = [node.this, *(one.this for one in node.args["ifs"])]
-        given = [*(one.args.get("true") for one in node.args["ifs"]), node.args.get("default")]
-        return self._chosen(tested, given, use)
+        tested = [node.this, *(branch.this for branch in node.args["ifs"])]
+        results = [*(branch.args.get("true") for branch in node.args["ifs"]), node.args.get("default")]
+        return self._chosen(tested, results, use)
 
     def _if(self, node: exp.If | exp.Nvl2, use: Use) -> Origins:
         return self._chosen([node.this], [node.args.get("true"), node.args.get("false")], use)
 
-    def _chosen(self, tested: list[exp.Expr | None], given: list[exp.Expr | None], use: Use) -> Origins:
+    def _chosen(self, tested: list[exp.Expr | None], results: list[exp.Expr | None], use: Use) -> Origins:
         conditions = self.every(filter(None, tested), use.of(_CONDITIONAL))
-        return conditions | self.every(filter(None, given), use.of(TRANSFORMATION))
+        return conditions | self.every(filter(None, results), use.of(TRANSFORMATION))
 
     def _window(self, node: exp.Window, use: Use) -> Origins:
-        found = self.origins(node.this, use.of(TRANSFORMATION))
+        origins = self.origins(node.this, use.of(TRANSFORMATION))
         within: exp.Window | None = node
-        seen: set[str] = set()
+        visited: set[str] = set()
         while within is not None:
             order = within.args.get("order")
-            found |= self.every(iter(within.args.get("partition_by") or []), use.of(_WINDOW))
-            found |= self.origins(order, use.of(_WINDOW)) if order is not None else NONE
+            origins |= self.every(iter(within.args.get("partition_by") or []), use.of(_WINDOW))
+            origins |= self.origins(order, use.of(_WINDOW)) if order is not None else NONE
             spec = within.args.get("spec")
-            found |= self.origins(spec, use.of(_WINDOW)) if spec is not None else NONE
-            within = self._base(within, seen)
-        return found
+            origins |= self.origins(spec, use.of(_WINDOW)) if spec is not None else NONE
+            within = self._base(within, visited)
+        return origins
 
-    def _base(self, node: exp.Window, seen: set[str]) -> exp.Window | None:
+    def _base(self, node: exp.Window, visited: set[str]) -> exp.Window | None:
         """The window that another one names."""
         name = node.args.get("alias") or node.args.get("first")
         if name is None or not isinstance(name, exp.Identifier):
             return None
-        found = self.windows.get(name.name.lower())
-        if found is None or name.name.lower() in seen:
+        window = self.windows.get(name.name.lower())
+        if window is None or name.name.lower() in visited:
             raise Unsure(f"the window {name.name} is not known")
-        seen.add(name.name.lower())
-        return found
+        visited.add(name.name.lower())
+        return window
 
     def _filtered(self, node: exp.Filter, use: Use) -> Origins:
         """An aggregate with a FILTER."""
@@ -152,6 +152,6 @@ def _masks(node: exp.Expr) -> bool:
 def _parts(node: exp.Expr) -> Iterator[exp.Expr]:
     """Expressions that an expression has in it."""
     for part in node.args.values():
-        for one in part if isinstance(part, list) else [part]:
-            if isinstance(one, exp.Expr):
-                yield one
+        for item in part if isinstance(part, list) else [part]:
+            if isinstance(item, exp.Expr):
+                yield item

@@ -37,8 +37,8 @@ class Relation:
 
     def named(self, name: str) -> Origins | None:
         """Origins of a column; None if there is none for certain."""
-        found = [origins for column, origins in (*self.columns, *self.hidden) if column.lower() == name.lower()]
-        return together(found) if found else None
+        matches = [origins for column, origins in (*self.columns, *self.hidden) if column.lower() == name.lower()]
+        return together(matches) if matches else None
 
     def possible(self, name: str) -> Origins | None:
         """Origins of a column that may be among those that are not known."""
@@ -84,9 +84,9 @@ class From:
 
     def joined(self, other: From) -> From:
         """Both, as in a cross join."""
-        ours, theirs = self.all, other.all
+        near, theirs = self.all, other.all
         both = Relation(
-            ours.columns + theirs.columns, ours.hidden + theirs.hidden, ours.rest | theirs.rest, ours.rows | theirs.rows
+            near.columns + theirs.columns, near.hidden + theirs.hidden, near.rest | theirs.rest, near.rows | theirs.rows
         )
         return From(self.tables + other.tables, both)
 
@@ -121,7 +121,7 @@ class Names:
         tables = self.from_.of(parts[0]) if len(parts) > 1 else []
         if (sure := _first(table.named(parts[1]) for table in tables)) is not None:
             return _fields(sure, parts[2:]), None
-        perhaps = [_fields(found, parts[2:]) for table in tables if (found := table.possible(parts[1])) is not None]
+        perhaps = [_fields(columns, parts[2:]) for table in tables if (columns := table.possible(parts[1])) is not None]
         sure = self.from_.all.named(parts[0])
         if sure is None and not tables:
             unknown = self.from_.all.possible(parts[0])
@@ -145,15 +145,15 @@ class Names:
         """
         if not alias:
             return self.from_.all
-        found = self.from_.of(alias)
-        if len(found) != 1:
+        relation = self.from_.of(alias)
+        if len(relation) != 1:
             raise Unsure(f"{alias}.* is of no table of the FROM")
-        return found[0]
+        return relation[0]
 
 
-def _first(found: Iterable[Origins | None]) -> Origins | None:
-    there = [one for one in found if one is not None]
-    return together(there) if there else None
+def _first(candidates: Iterable[Origins | None]) -> Origins | None:
+    present = [origins for origins in candidates if origins is not None]
+    return together(present) if present else None
 
 
 def _fields(origins: Origins, fields: Sequence[str]) -> Origins:

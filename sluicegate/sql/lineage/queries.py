@@ -48,19 +48,19 @@ def lineage(text: str, schemas: Mapping[str, Columns]) -> Lineage:
         tree = parsed(text)
         if not isinstance(tree, exp.Query):
             raise Unsure("it is no query")
-        made = Reader(schemas).query(tree, None, {})
+        relation = Reader(schemas).query(tree, None, {})
     except (Unsure, QuerySyntax, RecursionError) as reason:
         return anything(schemas, str(reason) or "it is too deep")
-    names = [name for name, _ in made.columns]
+    names = [name for name, _ in relation.columns]
     if "" in names or len({name.lower() for name in names}) < len(names):
         return anything(schemas, "columns have no name, or the same one")
-    return Lineage(dict(made.columns), made.rows, made.rest)
+    return Lineage(dict(relation.columns), relation.rows, relation.rest)
 
 
 def anything(tables: Mapping[str, Columns], unsure: str) -> Lineage:
     """Lineage of which only the tables are known: each of them may be in every column, and decide about the rows."""
-    every = frozenset((Source(table, EVERY), TRANSFORMATION) for table in tables)
-    return Lineage({EVERY: every}, through(_FILTER, every), unsure=unsure)
+    of_all = frozenset((Source(table, EVERY), TRANSFORMATION) for table in tables)
+    return Lineage({EVERY: of_all}, through(_FILTER, of_all), unsure=unsure)
 
 
 class Reader:
@@ -100,30 +100,30 @@ class Reader:
             return ctes
         if with_.args.get("recursive"):
             raise Unsure("a WITH RECURSIVE reads itself")
-        found = dict(ctes)
+        visible = dict(ctes)
         for cte in with_.expressions:
             names = [column.name for column in cte.args["alias"].args.get("columns") or []]
-            found[cte.alias.lower()] = self.query(cte.this, None, found).renamed(names)
-        return found
+            visible[cte.alias.lower()] = self.query(cte.this, None, visible).renamed(names)
+        return visible
 
     def _sets(self, node: exp.SetOperation, outer: Names | None, ctes: Mapping[str, Relation]) -> Relation:
         tables.demand(node, _OF_SETS, "a set operation")
-        left = self.query(node.this, outer, ctes)
+        first = self.query(node.this, outer, ctes)
         right = self.query(node.expression, outer, ctes)
-        if left.rest or right.rest or len(left.columns) != len(right.columns):
+        if first.rest or right.rest or len(first.columns) != len(right.columns):
             raise Unsure("the branches of a set operation have columns that are not all known")
-        rows = left.rows | right.rows
-        columns = left.columns
+        rows = first.rows | right.rows
+        columns = first.columns
         if isinstance(node, exp.Union):
-            pairs = zip(left.columns, right.columns, strict=True)
-            columns = tuple((name, ours | theirs) for (name, ours), (_, theirs) in pairs)
+            pairs = zip(first.columns, right.columns, strict=True)
+            columns = tuple((name, origins | theirs) for (name, origins), (_, theirs) in pairs)
         else:  # of the rows of one branch those that are, or are not, in the other one
-            rows |= through(_FILTER, left.every | right.every)
-        made = Relation(columns, rows=rows)
+            rows |= through(_FILTER, first.every | right.every)
+        relation = Relation(columns, rows=rows)
         if not isinstance(node, exp.Union) or node.args.get("distinct"):
-            made = replace(made, rows=made.rows | through(_GROUP_BY, made.every))
-        names = Names(From((), made), outer)
-        return replace(made, rows=made.rows | _sorted(node, Expressions(names, self.within(ctes)), made))
+            relation = replace(relation, rows=relation.rows | through(_GROUP_BY, relation.every))
+        names = Names(From((), relation), outer)
+        return replace(relation, rows=relation.rows | _sorted(node, Expressions(names, self.within(ctes)), relation))
 
     def within(self, ctes: Mapping[str, Relation]) -> tables.Subquery:
         """Reads a query within an expression, which may use the names around it."""
@@ -136,10 +136,10 @@ class _Select:
     def __init__(self, reader: Reader, node: exp.Select, outer: Names | None, ctes: Mapping[str, Relation]) -> None:
         tables.demand(node, _CLAUSES, "a SELECT")
         self.node = node
-        found = tables.From(reader.schemas, ctes, reader.within(ctes)).of(node, outer)
-        self.rows = found.all.rows
-        self.names = Names(found, outer)
-        windows = {one.this.name.lower(): one for one in node.args.get("windows") or []}
+        from_names = tables.From(reader.schemas, ctes, reader.within(ctes)).of(node, outer)
+        self.rows = from_names.all.rows
+        self.names = Names(from_names, outer)
+        windows = {window.this.name.lower(): window for window in node.args.get("windows") or []}
         self.read = Expressions(self.names, reader.within(ctes), windows)
 
     def relation(self) -> Relation:
@@ -163,33 +163,33 @@ class _Select:
 
     def _items(self) -> tuple[list[Column], frozenset[str]]:
         """Columns of the SELECT list, and tables that a star brings whose columns are not all known."""
-        found: list[Column] = []
-        rest: frozenset[str] = frozenset()
+        items: list[Column] = []
+        unknown: frozenset[str] = frozenset()
         for node in self.node.expressions:
             star = node.this if isinstance(node, exp.Column) else node
             if isinstance(star, exp.Star):
                 brought = self._starred(node, star)
-                found += brought.columns
-                rest |= brought.rest
+                items += brought.columns
+                unknown |= brought.rest
                 continue
             origins = self.read.origins(node)
             self._generates(node, origins)
             for name in _names(node):
-                found.append((name, origins))
+                items.append((name, origins))
                 if name:
                     self.names.aliases.setdefault(name.lower(), origins)
-        return found, rest
+        return items, unknown
 
     def _starred(self, node: exp.Expr, star: exp.Star) -> Relation:
         tables.demand(star, {"except_"}, "a star")
         if isinstance(node, exp.Column) and node.args.get("db"):
             raise Unsure("a star stands behind a field")
         brought = self.names.star(node.table if isinstance(node, exp.Column) else "")
-        without = [one for one in star.args.get("except_") or []]
-        if any(not isinstance(one, (exp.Column, exp.Identifier)) or "." in one.sql() for one in without):
+        without = [excluded for excluded in star.args.get("except_") or []]
+        if any(not isinstance(excluded, (exp.Column, exp.Identifier)) or "." in excluded.sql() for excluded in without):
             raise Unsure("a star leaves out a field")
-        names = {one.name.lower() for one in without}
-        return replace(brought, columns=tuple(one for one in brought.columns if one[0].lower() not in names))
+        names = {excluded.name.lower() for excluded in without}
+        return replace(brought, columns=tuple(column for column in brought.columns if column[0].lower() not in names))
 
     def _generates(self, node: exp.Expr, origins: Origins) -> None:
         """A function that makes several rows decides how many there are."""
@@ -212,28 +212,28 @@ class _Select:
             named = items[place - 1][1] if place and place <= len(items) else None
             self.rows |= through(_GROUP_BY, named) if named is not None else self.read.origins(node, _GROUP_BY)
 
-    def _either(self, node: exp.Expr, made: Relation, names: Names, use: Use) -> Origins:
+    def _either(self, node: exp.Expr, relation: Relation, names: Names, use: Use) -> Origins:
         """Origins of a condition whose names may be columns of its own as well as of the FROM: both of them."""
         both = []
-        for scope in (names, Names(From((), made), names)):
+        for scope in (names, Names(From((), relation), names)):
             both.append(Expressions(scope, self.read.subquery, self.read.windows).origins(node, use))
         return together(both)
 
 
-def _sorted(node: exp.Query, read: Expressions, made: Relation) -> Origins:
+def _sorted(node: exp.Query, read: Expressions, relation: Relation) -> Origins:
     """Columns that decide about the order of rows."""
-    found = NONE
+    origins = NONE
     for clause in ("order", "sort", "cluster"):
         for part in node.args[clause].expressions if node.args.get(clause) is not None else []:
             inner = part.this if isinstance(part, exp.Ordered) else part
             place = _place(inner)
             if isinstance(inner, exp.Var) and inner.name.upper() == "ALL":
-                found |= through(_SORT, made.every)
-            elif place and place <= len(made.columns):
-                found |= through(_SORT, made.columns[place - 1][1])
+                origins |= through(_SORT, relation.every)
+            elif place and place <= len(relation.columns):
+                origins |= through(_SORT, relation.columns[place - 1][1])
             else:
-                found |= read.origins(inner, _SORT)
-    return found
+                origins |= read.origins(inner, _SORT)
+    return origins
 
 
 def _place(node: exp.Expr) -> int:
@@ -250,8 +250,8 @@ def _grouped(group: exp.Group) -> Iterator[exp.Expr]:
 
 def _flat(node: exp.Expr) -> Iterator[exp.Expr]:
     if isinstance(node, (exp.GroupingSets, exp.Cube, exp.Rollup, exp.Tuple)):
-        for one in node.expressions:
-            yield from _flat(one)
+        for expression in node.expressions:
+            yield from _flat(expression)
     elif isinstance(node, exp.Paren):
         yield from _flat(node.this)
     else:
@@ -268,7 +268,7 @@ def _aggregates(node: exp.Expr) -> bool:
 def _names(node: exp.Expr) -> list[str]:
     """Names of the columns of an item; empty for one without a name."""
     if isinstance(node, exp.Aliases):
-        return [one.name for one in node.args["expressions"]]
+        return [expression.name for expression in node.args["expressions"]]
     if isinstance(node, exp.Alias):
         return [node.alias]
     return [node.name if isinstance(node, (exp.Column, exp.Dot)) else ""]

@@ -19,15 +19,15 @@ _FILTER, _JOIN = Use("FILTER"), Use("JOIN")
 _HALF = ("SEMI", "ANTI")
 
 
-def demand(node: exp.Expr, known: set[str], what: str) -> None:
+def demand(node: exp.Expr, supported: set[str], place: str) -> None:
     """Checks that a node has only parts that are understood.
 
     Raises:
         Unsure: it has another one.
     """
     for part, value in node.args.items():
-        if value and part not in known:
-            raise Unsure(f"{what} has {part.strip('_').replace('_', ' ').upper()}")
+        if value and part not in supported:
+            raise Unsure(f"{place} has {part.strip('_').replace('_', ' ').upper()}")
 
 
 class From:
@@ -50,12 +50,12 @@ class From:
             outer: names of the query around it.
         """
         from_ = select.args.get("from_")
-        found = self._item(from_.this, Names(names.From(), outer)) if from_ is not None else names.From()
+        from_names = self._item(from_.this, Names(names.From(), outer)) if from_ is not None else names.From()
         for join in select.args.get("joins") or []:
-            found = self._joined(found, join, outer)
+            from_names = self._joined(from_names, join, outer)
         for view in select.args.get("laterals") or []:
-            found = found.joined(self._generated(view, Names(found, outer)))
-        return found
+            from_names = from_names.joined(self._generated(view, Names(from_names, outer)))
+        return from_names
 
     def _item(self, node: exp.Expr, around: Names) -> names.From:
         """One table of a FROM; only a LATERAL one may use the names around it."""
@@ -89,26 +89,26 @@ class From:
         if list(node.find_all(exp.Column)):
             raise Unsure("a function in FROM takes columns")
         alias = node.args.get("alias")
-        columns = [one.name for one in alias.columns] if alias is not None else []
+        columns = [column.name for column in alias.columns] if alias is not None else []
         name = node.this.name.lower() if isinstance(node.this, exp.Anonymous) else ""
         if not columns and name != "range":
             raise Unsure("a function in FROM does not name its columns")
-        return _aliased(node, Relation(tuple((one, NONE) for one in columns or ["id"])), name)
+        return _aliased(node, Relation(tuple((column, NONE) for column in columns or ["id"])), name)
 
     def _subquery(self, node: exp.Subquery, around: Names) -> names.From:
         demand(node, {"this", "alias", "joins", "sample"}, "a subquery")
         if isinstance(node.this, exp.Query) and not isinstance(node.this, exp.Values):
-            made = replace(self.subquery(node.this, _none(around)), hidden=())
-            return self._with_joins(_aliased(node, made, ""), node, around)
-        found = self._item(node.this, around)  # parentheses around joins
+            relation = replace(self.subquery(node.this, _none(around)), hidden=())
+            return self._with_joins(_aliased(node, relation, ""), node, around)
+        from_names = self._item(node.this, around)  # parentheses around joins
         if node.args.get("alias") is not None:
-            found = _aliased(node, found.all, "")
-        return self._with_joins(found, node, around)
+            from_names = _aliased(node, from_names.all, "")
+        return self._with_joins(from_names, node, around)
 
-    def _with_joins(self, found: names.From, node: exp.Expr, around: Names) -> names.From:
+    def _with_joins(self, from_names: names.From, node: exp.Expr, around: Names) -> names.From:
         for join in node.args.get("joins") or []:
-            found = self._joined(found, join, around.outer)
-        return found
+            from_names = self._joined(from_names, join, around.outer)
+        return from_names
 
     def _values(self, node: exp.Values, around: Names) -> names.From:
         demand(node, {"expressions", "alias"}, "VALUES")
@@ -128,37 +128,39 @@ class From:
         """Columns that a function makes of each row; where it makes none, the row is not there."""
         demand(node, {"this", "alias", "outer", "view"}, "LATERAL VIEW")
         alias = node.args.get("alias")
-        columns = [one.name for one in alias.columns] if alias is not None else []
+        columns = [column.name for column in alias.columns] if alias is not None else []
         if not columns:
             raise Unsure("LATERAL VIEW does not name its columns")
         origins = Expressions(around, self.subquery).origins(node.this, TRANSFORMATION)
-        made = Relation(tuple((one, origins) for one in columns), rows=through(_FILTER, origins))
-        return _aliased(node, made, "")
+        relation = Relation(tuple((column, origins) for column in columns), rows=through(_FILTER, origins))
+        return _aliased(node, relation, "")
 
-    def _joined(self, left: names.From, join: exp.Join, outer: Names | None) -> names.From:
+    def _joined(self, before: names.From, join: exp.Join, outer: Names | None) -> names.From:
         demand(join, {"this", "side", "kind", "on", "using", "method", "hint"}, "a join")
-        right = self._item(join.this, Names(left, outer))
+        right = self._item(join.this, Names(before, outer))
         if join.method and join.method != "NATURAL":
             raise Unsure(f"a join is {join.method}")
-        both = left.joined(right)
-        using = _common(left, right) if join.method else [one.name for one in join.args.get("using") or []]
+        both = before.joined(right)
+        using = (
+            _common(before, right) if join.method else [identifier.name for identifier in join.args.get("using") or []]
+        )
         rows = NONE
         if (on := join.args.get("on")) is not None:
             rows = Expressions(Names(both, outer), self.subquery).origins(on, _JOIN)
         keys: list[tuple[str, Origins, Origins]] = []
         for name in using:
-            ours, theirs = (Names(side).column([name]) for side in (left, right))
-            rows |= through(_JOIN, ours | theirs)
-            keys.append((name, ours, theirs))
+            near, theirs = (Names(side).column([name]) for side in (before, right))
+            rows |= through(_JOIN, near | theirs)
+            keys.append((name, near, theirs))
         if join.kind in _HALF:
-            return replace(left, all=replace(left.all, rows=left.all.rows | right.all.rows | rows))
-        made = _using(both, left, right, keys, join.side) if keys else both
-        return replace(made, all=replace(made.all, rows=both.all.rows | rows))
+            return replace(before, all=replace(before.all, rows=before.all.rows | right.all.rows | rows))
+        joined = _using(both, before, right, keys, join.side) if keys else both
+        return replace(joined, all=replace(joined.all, rows=both.all.rows | rows))
 
 
 def _stored(name: str, columns: Columns) -> Relation:
     def of(names: Sequence[str]) -> tuple[Column, ...]:
-        return tuple((one, frozenset({(Source(name, one.lower()), IDENTITY)})) for one in names)
+        return tuple((column, frozenset({(Source(name, column.lower()), IDENTITY)})) for column in names)
 
     return Relation(of(columns.names), of(columns.hidden), frozenset() if columns.complete else frozenset({name}))
 
@@ -166,7 +168,7 @@ def _stored(name: str, columns: Columns) -> Relation:
 def _aliased(node: exp.Expr, relation: Relation, name: str) -> names.From:
     alias = node.args.get("alias")
     if alias is not None:
-        relation = relation.renamed([one.name for one in alias.columns])
+        relation = relation.renamed([column.name for column in alias.columns])
         name = alias.name or name
     return names.From(((name.lower(), relation),), relation)
 
@@ -176,11 +178,11 @@ def _none(around: Names) -> Names:
     return around.outer or Names(names.From())
 
 
-def _common(left: names.From, right: names.From) -> list[str]:
-    if left.all.rest or right.all.rest:
+def _common(before: names.From, right: names.From) -> list[str]:
+    if before.all.rest or right.all.rest:
         raise Unsure("NATURAL JOIN is of columns that are not all known")
     theirs = {name.lower() for name, _ in right.all.columns}
-    return [name for name, _ in left.all.columns if name.lower() in theirs]
+    return [name for name, _ in before.all.columns if name.lower() in theirs]
 
 
 def _using(
@@ -194,6 +196,6 @@ def _using(
         else:
             merged.append((name, theirs if side == "RIGHT" else ours))
     gone = {name.lower() for name, _, _ in keys}
-    others = [one for of in (left, right) for one in of.all.columns if one[0].lower() not in gone]
+    others = [column for of in (left, right) for column in of.all.columns if column[0].lower() not in gone]
     hidden = tuple(one for one in both.all.hidden if one[0].lower() not in gone)
     return replace(both, all=replace(both.all, columns=(*merged, *others), hidden=hidden))

@@ -182,7 +182,7 @@ class Expressions:
                 yield from (part for part in parts if self.tokens.word(part[1] - 2) != "AS")
 
     def _occurrences(self, group: tuple[int, int], start: int, end: int, text: str) -> Iterator[Span]:
-        its = self.names(*group)
+        names_of_group = self.names(*group)
         for first in range(start, end):
             if first and self.tokens.is_type(first - 1, TokenType.DOT):
                 continue  # a part of a longer name is another name
@@ -190,11 +190,11 @@ class Expressions:
                 if self._inside_a_name(first, last):
                     continue
                 names = self.names(first, last + 1)
-                if names == its:
+                if names == names_of_group:
                     if self._is_one(first, last, start, end):
                         yield Span(first, last, text)
                     break
-                if names != its[: len(names)]:
+                if names != names_of_group[: len(names)]:
                     break
 
     def _inside_a_name(self, first: int, last: int) -> bool:
@@ -240,8 +240,8 @@ class Expressions:
 
     def is_aggregate(self, index: int) -> bool:
         """Whether the call at ``index`` is of a known aggregate function."""
-        found = self._expression(self.text(index, self.tokens.closing(index + 1) + 1))
-        return found is not None and any(query_shape.aggregate(node) for node in [found.unalias()])
+        expression = self._expression(self.text(index, self.tokens.closing(index + 1) + 1))
+        return expression is not None and any(query_shape.aggregate(node) for node in [expression.unalias()])
 
 
 class Left(Exception):

@@ -54,9 +54,9 @@ class Call:
         Args:
             qualified: the same call with other texts of its parts.
         """
-        its = qualified or self
-        condition = f" FILTER (WHERE {its.condition})" if its.condition else ""
-        return f"{self.function}({', '.join(its.arguments) or '*'}){condition}"
+        arguments_from = qualified or self
+        condition = f" FILTER (WHERE {arguments_from.condition})" if arguments_from.condition else ""
+        return f"{self.function}({', '.join(arguments_from.arguments) or '*'}){condition}"
 
 
 @dataclass(frozen=True)

@@ -129,17 +129,17 @@ class _Reading:
         if "group" in self.clauses:
             listed = self._groups()
         groups = list({tuple(self.words.names(*part)): part for part in reversed(listed)}.values())[::-1]
-        others = self._others()
-        if not groups and not (self.calls or others):
+        needing_all_rows = self._others()
+        if not groups and not (self.calls or needing_all_rows):
             raise Whole("it has no GROUP BY and no aggregate function")
         grouped = self._grouped(groups)
         grouped = replace(grouped, recomposed=self._recomposed(grouped, groups, listed))
-        if not others:
+        if not needing_all_rows:
             try:
                 return self._partial(self._over_groups(grouped, groups))
             except Left as left:
-                others = [str(left)]
-        return self._recomputed(grouped, others)
+                needing_all_rows = [str(left)]
+        return self._recomputed(grouped, needing_all_rows)
 
     def _grouped(self, groups: Sequence[tuple[int, int]]) -> Grouped:
         """The parts of the query, without outputs and HAVING."""
@@ -164,8 +164,8 @@ class _Reading:
         cheaper = ""
         if missing and not grouped.one_row:
             cheaper = f"select {', '.join(missing)}, or all of its rows are rewritten"
-        why = f"new rows are added to its groups, deleted rows are subtracted{self._of_joins()}"
-        return RefreshStrategy("partial", why, cheaper, grouped)
+        reason = f"new rows are added to its groups, deleted rows are subtracted{self._of_joins()}"
+        return RefreshStrategy("partial", reason, cheaper, grouped)
 
     def _recomputed(self, grouped: Grouped, others: Sequence[str]) -> RefreshStrategy:
         """The strategy of a query with parts that need all rows of a group."""
@@ -174,10 +174,10 @@ class _Reading:
         if grouped.one_row:
             return RefreshStrategy("whole", f"it has no GROUP BY, and {needs}", f"without {names}", grouped)
         if not grouped.located:
-            why = f"it groups by {', '.join(_not_selected(grouped))}, which is not in its SELECT list"
-            return RefreshStrategy("whole", why, "put it there, so that the rows of a group can be found", grouped)
-        why = f"{needs} of a group{self._of_joins()}"
-        return RefreshStrategy("groups", why, f"without {names} a run would not have to read the source", grouped)
+            reason = f"it groups by {', '.join(_not_selected(grouped))}, which is not in its SELECT list"
+            return RefreshStrategy("whole", reason, "put it there, so that the rows of a group can be found", grouped)
+        reason = f"{needs} of a group{self._of_joins()}"
+        return RefreshStrategy("groups", reason, f"without {names} a run would not have to read the source", grouped)
 
     def _over_groups(self, grouped: Grouped, groups: Sequence[tuple[int, int]]) -> Grouped:
         """The parts with outputs and HAVING over the values of groups and calls.
@@ -186,18 +186,18 @@ class _Reading:
             Left: one of them needs more than these values.
         """
         names = [f"_group_{number}" for number in range(len(groups))]
-        made: dict[str, str] = {}  # lateral column aliases: a name that no table has is an output before it
+        outputs_before: dict[str, str] = {}  # lateral column aliases: a name that no table has is an output before it
         outputs = []
         for item in self.items:
             text = self.words.exchanged(item.start, item.end, groups, self.calls,
-                                        Exchange(names, lambda call: call.value, made))  # fmt: skip
+                                        Exchange(names, lambda call: call.value, outputs_before))  # fmt: skip
             outputs.append((text, item.name))
-            made = made | {item.name.lower(): f"({text})"}
+            outputs_before = outputs_before | {item.name.lower(): f"({text})"}
         having = ""
         if "having" in self.clauses:
-            if found := next((item.name for item in self.items if self.tables.scope.is_table(item.name)), None):
-                raise Left(f"HAVING beside the output {found}, called as a table")  # t.x could be a field of it
-            over = Exchange(names, lambda call: call.value, made)
+            if table_name := next((item.name for item in self.items if self.tables.scope.is_table(item.name)), None):
+                raise Left(f"HAVING beside the output {table_name}, called as a table")  # t.x could be a field of it
+            over = Exchange(names, lambda call: call.value, outputs_before)
             having = self.words.exchanged(*self.clauses["having"], groups, self.calls, over)
         return replace(grouped, outputs=tuple(outputs), having=having)
 
@@ -236,24 +236,24 @@ class _Reading:
 
     def _of_joins(self) -> str:
         """Rows affected by a change of a joined table, as a part of a sentence."""
-        found = [
+        texts = [
             f"; a changed row of {name} affects those with its {' and '.join(', '.join(t.columns) for t in keys)}"
             for name, keys in self.tables.joins.items()
         ]
-        return "".join(found)
+        return "".join(texts)
 
     # --- what it is made of ------------------------------------------------------------------------------------------
 
     def _clauses(self) -> Iterator[tuple[str, tuple[int, int]]]:
         kinds = {TokenType.WHERE: "where", TokenType.GROUP_BY: "group", TokenType.HAVING: "having",
                  TokenType.ORDER_BY: "order"}  # fmt: skip
-        found = [(kinds[self.tokens[i].token_type], i) for i in self.tokens.top_level(self.from_, len(self.tokens))
+        clauses = [(kinds[self.tokens[i].token_type], i) for i in self.tokens.top_level(self.from_, len(self.tokens))
                  if self.tokens[i].token_type in kinds and self.tokens.word(i)]  # fmt: skip
-        ends = [start for _, start in found[1:]] + [len(self.tokens)]
-        return ((name, (start + 1, end)) for (name, start), end in zip(found, ends, strict=False))
+        ends = [start for _, start in clauses[1:]] + [len(self.tokens)]
+        return ((name, (start + 1, end)) for (name, start), end in zip(clauses, ends, strict=False))
 
     def _items(self) -> list[_Item]:
-        found = []
+        items = []
         names = query_shape.output_names(self.tree)
         parts = self.words.parts(self.first, self.from_)
         if len(parts) != len(self.tree.expressions):
@@ -263,8 +263,8 @@ class _Reading:
             if isinstance(node, exp.Alias):
                 last -= 2 if self.tokens.word(end - 2) == "AS" else 1
             alias = f" AS {quoted(name or '')}" if last < end else ""
-            found.append(_Item(start, last, name or "", alias))
-        return found
+            items.append(_Item(start, last, name or "", alias))
+        return items
 
     def _groups(self) -> list[tuple[int, int]]:
         """Grouping expressions, in the order of the text."""
@@ -303,30 +303,30 @@ class _Reading:
         item = self.items[int(number) - 1]
         return item.start, item.end
 
-    def _is_column(self, index: int, its: tuple[int, int]) -> bool:
+    def _is_column(self, index: int, output: tuple[int, int]) -> bool:
         """Whether a name in GROUP BY is a column, which takes precedence over an output."""
         if not self.tables.scope.known:
-            return self.words.names(*its) == self.words.names(index, index + 1)
+            return self.words.names(*output) == self.words.names(index, index + 1)
         name = self.words.columns.get(index)
         return name is not None and name.meaning is not None
 
     def _keys(self, groups: Sequence[tuple[int, int]]) -> dict[int, str]:
-        found: dict[int, str] = {}
+        keys: dict[int, str] = {}
         for number, group in enumerate(groups):
-            its = self.words.names(*group)
-            same = (i.name for i in self.items if self.words.names(*self.words.inside(i.start, i.end)) == its)
+            names = self.words.names(*group)
+            same = (i.name for i in self.items if self.words.names(*self.words.inside(i.start, i.end)) == names)
             name = next(same, None)
-            if name is not None and name not in found.values():
-                found[number] = name
-        return found
+            if name is not None and name not in keys.values():
+                keys[number] = name
+        return keys
 
     # --- functions ---------------------------------------------------------------------------------------------------
 
     def _others(self) -> list[str]:
         """Aggregate functions that row deltas cannot maintain, in words."""
         places = [(self.first, self.from_), *([self.clauses["having"]] if "having" in self.clauses else [])]
-        found = {self.tokens.word(i).lower(): None for place in places for i in self._aggregates(*place)}
-        return sorted({*found} - {*PARTIAL}) + list(dict.fromkeys(self.odd.values()))
+        functions = {self.tokens.word(i).lower(): None for place in places for i in self._aggregates(*place)}
+        return sorted({*functions} - {*PARTIAL}) + list(dict.fromkeys(self.odd.values()))
 
     def _aggregates(self, start: int, end: int) -> list[int]:
         """Calls of known aggregate functions."""
@@ -335,7 +335,7 @@ class _Reading:
 
     def _calls(self) -> list[tuple[Call, Span]]:
         """Calls of the functions of ``PARTIAL``, with their tokens; equal calls share a number."""
-        found: list[tuple[Call, Span]] = []
+        calls: list[tuple[Call, Span]] = []
         numbers: dict[tuple[str, ...], int] = {}
         places = [(self.first, self.from_), *([self.clauses["having"]] if "having" in self.clauses else [])]
         for start, end in places:
@@ -344,8 +344,8 @@ class _Reading:
                     call, last = self._call(index)
                     meant = (call.function, *self.words.names(index + 1, last + 1))
                     number = numbers.setdefault(meant, len(numbers))
-                    found.append((replace(call, number=number), Span(index, last, "")))
-        return found
+                    calls.append((replace(call, number=number), Span(index, last, "")))
+        return calls
 
     def _call(self, index: int, *, qualified: bool = False) -> tuple[Call, int]:
         """Parse the call at a token; also returns its last token."""
@@ -364,17 +364,17 @@ class _Reading:
 
     @property
     def _plain_calls(self) -> list[tuple[Call, Span]]:
-        return [one for number, one in enumerate(self.calls) if number not in self.odd]
+        return [call for number, call in enumerate(self.calls) if number not in self.odd]
 
     def _odd_calls(self) -> dict[int, str]:
         """Calls of ``PARTIAL`` functions that row deltas cannot maintain (DISTINCT …), in words, by index."""
-        found = {}
+        odd_calls = {}
         for number, (call, span) in enumerate(self.calls):
             behind = self.tokens.word(span.last + 1)
             if self.tokens.word(span.first + 2) in ("DISTINCT", "ALL"):
-                found[number] = f"{call.function}({self.tokens.word(span.first + 2)} …)"
+                odd_calls[number] = f"{call.function}({self.tokens.word(span.first + 2)} …)"
             elif behind in ("WITHIN", "IGNORE", "RESPECT", "OVER"):
-                found[number] = f"{call.function}(…) {behind}"
+                odd_calls[number] = f"{call.function}(…) {behind}"
             elif (call.function != "count" and len(call.arguments) != 1) or "*" in call.arguments:
-                found[number] = f"{call.function}({', '.join(call.arguments)})"
-        return found
+                odd_calls[number] = f"{call.function}({', '.join(call.arguments)})"
+        return odd_calls
