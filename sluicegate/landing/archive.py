@@ -52,9 +52,9 @@ def facts_of(row: Mapping[str, Any]) -> Facts:
     return row["path"], row["size"], row["modification_time"]
 
 
-def table(at: layout.Lake, name: str, ledger: DeltaTable) -> pa.Table:
+def table(lake: layout.Lake, name: str, ledger: DeltaTable) -> pa.Table:
     """Archived files of bronze table ``name`` (schema ``ARCHIVE``)."""
-    log = tables.delta_table(at.archive(name))
+    log = tables.delta_table(lake.archive(name))
     if log is None:
         return ARCHIVE.empty_table()
     # After the ledger is deleted and re-created, rows of the former ledger do not count.
@@ -62,46 +62,46 @@ def table(at: layout.Lake, name: str, ledger: DeltaTable) -> pa.Table:
     return pa.concat_tables([tables.where(tables.dataset(log), mine), _unrecorded(log, ledger)])
 
 
-def among(at: layout.Lake, name: str, ledger: DeltaTable, files: pa.Table) -> pa.Table:
+def among(lake: layout.Lake, name: str, ledger: DeltaTable, files: pa.Table) -> pa.Table:
     """Archive rows of ``files`` (columns of ``FILES``), matched by path, size and modification time.
 
     The range of modification times is pushed down, so that few of a million archived rows are read.
     """
-    log = tables.delta_table(at.archive(name))
+    log = tables.delta_table(lake.archive(name))
     if log is None or not files.num_rows:
         return ARCHIVE.empty_table()
     span = pc.min_max(files["modification_time"]).as_py()
     mine = pc.field("ledger_id") == tables.table_id(ledger)
     mine &= pc.field("modification_time") >= pa.scalar(span["min"], TIME)
     mine &= pc.field("modification_time") <= pa.scalar(span["max"], TIME)
-    wanted = pa.array(files["path"].to_pylist(), pa.string())
-    found = tables.where(tables.dataset(log), mine & pc.field("path").isin(wanted))
-    found = pa.concat_tables([found, _unrecorded(log, ledger, {*wanted.to_pylist()})])
-    return found.join(files.select(KEYS), keys=KEYS, join_type="left semi")
+    paths = pa.array(files["path"].to_pylist(), pa.string())
+    moves = tables.where(tables.dataset(log), mine & pc.field("path").isin(paths))
+    moves = pa.concat_tables([moves, _unrecorded(log, ledger, {*paths.to_pylist()})])
+    return moves.join(files.select(KEYS), keys=KEYS, join_type="left semi")
 
 
-def of(at: layout.Lake, name: str, entries: list[Facts]) -> dict[Facts, dict[str, Any]]:
+def of(lake: layout.Lake, name: str, entries: list[Facts]) -> dict[Facts, dict[str, Any]]:
     """Archive rows of those of ``entries`` that were archived, by identity."""
-    ledger = tables.delta_table(at.ledger(name))
+    ledger = tables.delta_table(lake.ledger(name))
     if ledger is None:
         return {}
     files = pa.Table.from_pylist([dict(zip(KEYS, facts, strict=True)) for facts in entries], ARCHIVE_KEYS)
-    return {facts_of(row): row for row in among(at, name, ledger, files).to_pylist()}
+    return {facts_of(row): row for row in among(lake, name, ledger, files).to_pylist()}
 
 
-def by_facts(at: layout.Lake, name: str) -> dict[Facts, dict[str, Any]]:
+def by_facts(lake: layout.Lake, name: str) -> dict[Facts, dict[str, Any]]:
     """Archived files of a bronze table, by identity."""
-    ledger = tables.delta_table(at.ledger(name))
-    return {} if ledger is None else {facts_of(row): row for row in table(at, name, ledger).to_pylist()}
+    ledger = tables.delta_table(lake.ledger(name))
+    return {} if ledger is None else {facts_of(row): row for row in table(lake, name, ledger).to_pylist()}
 
 
-def landed_at(at: layout.Lake, name: str, ledger: DeltaTable, places: Iterable[str]) -> dict[str, Facts]:
+def landed_at(lake: layout.Lake, name: str, ledger: DeltaTable, places: Iterable[str]) -> dict[str, Facts]:
     """Files that were moved to some addresses, as they were in landing, by these addresses."""
-    log = tables.delta_table(at.archive(name))
-    wanted = pa.array(sorted(places), pa.string())
-    if log is None or not len(wanted):
+    log = tables.delta_table(lake.archive(name))
+    addresses = pa.array(sorted(places), pa.string())
+    if log is None or not len(addresses):
         return {}
-    mine = (pc.field("ledger_id") == tables.table_id(ledger)) & pc.field("place").isin(wanted)
+    mine = (pc.field("ledger_id") == tables.table_id(ledger)) & pc.field("place").isin(addresses)
     rows = tables.where(tables.dataset(log), mine).sort_by("archived").to_pylist()
     return {row["place"]: facts_of(row) for row in rows}
 
@@ -122,30 +122,30 @@ def arrivals_of(entries: pa.Table, away: pa.Table) -> dict[int, tuple[str, int]]
         begun[entry["path"]] = begun.get(entry["path"], -1) + (entry["action"] == "read")
         arrivals[facts_of(entry)] = max(begun[entry["path"]], 0)
     by_row = {row: entries["path"][row].as_py() for row in rows}
-    wanted = {row: landed[place] for row, place in by_row.items() if place not in copied}
-    return {row: (facts[0], arrivals[facts]) for row, facts in wanted.items() if facts in arrivals}
+    copies = {row: landed[place] for row, place in by_row.items() if place not in copied}
+    return {row: (facts[0], arrivals[facts]) for row, facts in copies.items() if facts in arrivals}
 
 
 class Places:
     """Set of archive addresses in use; each lookup is a filtered read, so a million of them are never loaded."""
 
-    def __init__(self, at: layout.Lake, name: str) -> None:
-        self._log, self._new = tables.delta_table(at.archive(name)), set[str]()
+    def __init__(self, lake: layout.Lake, name: str) -> None:
+        self._log, self._new = tables.delta_table(lake.archive(name)), set[str]()
 
     def __contains__(self, place: object) -> bool:
         if place in self._new or self._log is None:
             return place in self._new
-        found = tables.dataset(self._log).head(1, columns=["place"], filter=pc.field("place") == place)
-        return bool(found.num_rows)
+        row = tables.dataset(self._log).head(1, columns=["place"], filter=pc.field("place") == place)
+        return bool(row.num_rows)
 
     def add(self, place: str | None) -> None:
         """Add an address; ``None`` is ignored."""
         self._new |= {place} if place else set()
 
 
-def done(at: layout.Lake, name: str, ledger: DeltaTable, folder: str, opened: Tables | None = None) -> int:
+def done(lake: layout.Lake, name: str, ledger: DeltaTable, folder: str, opened: Tables | None = None) -> int:
     """Ledger batch up to which a landing folder is cleaned, from the archive log's ``txnVersion``; -1 before any."""
-    upto = tables.txn_version((opened or Tables())[at.archive(name)].delta, _app_id(ledger, folder))
+    upto = tables.txn_version((opened or Tables())[lake.archive(name)].delta, _app_id(ledger, folder))
     return -1 if upto is None else upto
 
 
@@ -161,24 +161,24 @@ def _recorded_id(ledger: DeltaTable) -> str:
     return f"sluicegate.clean.recorded@{tables.table_id(ledger)}"
 
 
-def announce(at: layout.Lake, name: str, removals: list[dict[str, Any]]) -> None:
+def announce(lake: layout.Lake, name: str, removals: list[dict[str, Any]]) -> None:
     """Record files that are about to be moved or deleted, with ``mode`` and ``place``.
 
     Args:
-        at: the lake.
+        lake: the lake.
         name: the bronze table.
         removals: rows of the archive log, as ``note`` is given them.
 
     Raises:
         CommitFailedError: another run announces removals at the same time.
     """
-    ledger = tables.delta_table(at.ledger(name))
+    ledger = tables.delta_table(lake.ledger(name))
     if not removals or ledger is None:
         return
-    log = tables.delta_table(at.archive(name))
+    log = tables.delta_table(lake.archive(name))
     if log is None:
-        tables.write(at.archive(name), ARCHIVE.empty_table(), mode="append")
-        log = tables.table_at(at.archive(name))
+        tables.write(lake.archive(name), ARCHIVE.empty_table(), mode="append")
+        log = tables.table_at(lake.archive(name))
     rows = [{**row, "modification_time": _microseconds(row["modification_time"])} for row in removals]
     facts = {"userMetadata": json.dumps({lake_log.METADATA: {REMOVALS: rows}})}
     number = (tables.txn_version(log, _announced_id(ledger)) or 0) + 1
@@ -204,9 +204,9 @@ def announced(log: DeltaTable | None, ledger: DeltaTable) -> list[dict[str, Any]
         rows = (commit.ours or {}).get(REMOVALS)
         if rows:
             when = datetime.fromtimestamp(commit.timestamp / 1000, UTC)
-            known = {"archived": when, "ledger_id": tables.table_id(ledger)}
+            facts = {"archived": when, "ledger_id": tables.table_id(ledger)}
             return [
-                {**row, **known, "modification_time": EPOCH + timedelta(microseconds=row["modification_time"])}
+                {**row, **facts, "modification_time": EPOCH + timedelta(microseconds=row["modification_time"])}
                 for row in rows
             ]
     return []
@@ -236,11 +236,11 @@ def _unrecorded(log: DeltaTable, ledger: DeltaTable, paths: Iterable[str] | None
     return pa.Table.from_pylist([row for row in rows if is_removed(row)], schema=ARCHIVE)
 
 
-def note(at: layout.Lake, name: str, moved: list[dict[str, Any]], upto: tuple[str, int] | None = None) -> bool:
+def note(lake: layout.Lake, name: str, moved: list[dict[str, Any]], upto: tuple[str, int] | None = None) -> bool:
     """Append moved or deleted files, with ``mode`` and ``place``, to the archive log; nothing stays announced.
 
     Args:
-        at: the lake.
+        lake: the lake.
         name: the bronze table.
         moved: the files.
         upto: landing folder and the ledger batch up to which it is cleaned, if known.
@@ -249,13 +249,13 @@ def note(at: layout.Lake, name: str, moved: list[dict[str, Any]], upto: tuple[st
         False if another run committed meanwhile. The files stay announced then, and until a run has recorded them no
         other may be: a new announcement takes the place of the one before.
     """
-    ledger = tables.delta_table(at.ledger(name))
+    ledger = tables.delta_table(lake.ledger(name))
     if ledger is None:
         return True
-    now, ledger_id = datetime.now(UTC), tables.table_id(ledger)
-    rows = [{**row, "archived": now, "ledger_id": ledger_id} for row in moved]
+    time, ledger_id = datetime.now(UTC), tables.table_id(ledger)
+    rows = [{**row, "archived": time, "ledger_id": ledger_id} for row in moved]
     try:
-        _record(at.archive(name), ledger, rows, upto)
+        _record(lake.archive(name), ledger, rows, upto)
     except CommitFailedError:
         return False
     _faults.point("clean.after_note")

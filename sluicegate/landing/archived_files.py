@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 NUMBER = re.compile(r"^([^.]*)\.\d+(?=\.|$)")
 
 
-def unknown(name: str, table: BronzeTable, at: layout.Lake) -> pa.Table:
+def unknown(name: str, table: BronzeTable, lake: layout.Lake) -> pa.Table:
     """Files in the archive of a bronze table that its ledger does not know (schema ``FILES``), by path.
 
     A file is known if a run has recorded that it was moved there, if the ledger has its address, or if it has the name,
@@ -32,7 +32,7 @@ def unknown(name: str, table: BronzeTable, at: layout.Lake) -> pa.Table:
     Args:
         name: the bronze table.
         table: its definition.
-        at: the lake.
+        lake: the lake.
 
     Raises:
         OSError: the archive cannot be listed.
@@ -41,46 +41,46 @@ def unknown(name: str, table: BronzeTable, at: layout.Lake) -> pa.Table:
         return FILES.empty_table()
     archived, _ = folders.folder_of(table.cleanSourceMoveDestination)
     try:
-        found = discovery.admitted(listings.files(archived), table, archived)
+        archived_files = discovery.admitted(listings.files(archived), table, archived)
     except FileNotFoundError:  # nothing was moved yet
         return FILES.empty_table()
-    return _unknown_to(found.sort_by("path"), name, table, at)
+    return _unknown_to(archived_files.sort_by("path"), name, table, lake)
 
 
-def unknown_to_all(pipeline: Pipeline, name: str, at: layout.Lake) -> pa.Table:
+def unknown_to_all(pipeline: Pipeline, name: str, lake: layout.Lake) -> pa.Table:
     """Files in the archive of a bronze table that no table knows that moves its files there (schema ``FILES``)."""
-    found = unknown(name, pipeline.bronze[name], at)
-    for other in readers.sharing_archive(pipeline, name) if found.num_rows else ():
+    files = unknown(name, pipeline.bronze[name], lake)
+    for other in readers.sharing_archive(pipeline, name) if files.num_rows else ():
         if other.table is not None:
-            found = _unknown_to(found, other.name, other.table, other.at)
-    return found
+            files = _unknown_to(files, other.name, other.table, other.at)
+    return files
 
 
-def _unknown_to(found: pa.Table, name: str, table: BronzeTable, at: layout.Lake) -> pa.Table:
-    ledger = tables.delta_table(at.ledger(name))
-    if ledger is None or not found.num_rows:
-        return found
+def _unknown_to(files: pa.Table, name: str, table: BronzeTable, lake: layout.Lake) -> pa.Table:
+    ledger = tables.delta_table(lake.ledger(name))
+    if ledger is None or not files.num_rows:
+        return files
     destination = str(table.cleanSourceMoveDestination).rstrip("/")
     archived = folders.folder_of(destination)[0].rstrip("/")
-    places = [place for place in archive.table(at, name, ledger)["place"].to_pylist() if place]
+    places = [place for place in archive.table(lake, name, ledger)["place"].to_pylist() if place]
     entries = {archive.facts_of(entry) for entry in tables.dataset(ledger).to_table(FILES.names).to_pylist()}
-    known = {path for path, _, _ in entries}
+    recorded = {path for path, _, _ in entries}
     paths: dict[tuple[Any, ...], list[str]] = {}
     for path, *facts in entries:
         paths.setdefault(tuple(facts), []).append(path)
-    known |= {re.sub(f"^{re.escape(destination)}(?=/)", lambda _: archived, place) for place in places}
-    left = [file for file in found.to_pylist() if file["path"] not in known]
-    landing = folders.home(at, name, table.path).folder
-    copies = each(partial(_is_copy, archived=archived, landing=landing, paths=paths), left)
-    return pa.Table.from_pylist([file for file, is_copy in zip(left, copies, strict=True) if not is_copy], FILES)
+    recorded |= {re.sub(f"^{re.escape(destination)}(?=/)", lambda _: archived, place) for place in places}
+    unrecorded = [file for file in files.to_pylist() if file["path"] not in recorded]
+    landing = folders.home(lake, name, table.path).folder
+    copies = each(partial(_is_copy, archived=archived, landing=landing, paths=paths), unrecorded)
+    return pa.Table.from_pylist([file for file, is_copy in zip(unrecorded, copies, strict=True) if not is_copy], FILES)
 
 
 def _is_copy(file: dict[str, Any], archived: str, landing: str, paths: Mapping[tuple[Any, ...], Sequence[str]]) -> bool:
     """Whether a file of the archive is one that the ledger has, or that lies in landing."""
     below = file["path"][len(archived) :].lstrip("/")
-    folder, slash, own = below.rpartition("/")
+    folder, slash, file_name = below.rpartition("/")
     facts = (file["size"], file["modification_time"])
-    for name in {own, NUMBER.sub(r"\1", own)}:
+    for name in {file_name, NUMBER.sub(r"\1", file_name)}:
         relative = f"/{folder}{slash}{name}"
         if any(path.endswith(relative) for path in paths.get(facts, ())):
             return True
@@ -98,10 +98,10 @@ def demand_own(pipeline: Pipeline, name: str) -> None:
     destination = pipeline.bronze[name].cleanSourceMoveDestination
     if destination is None:
         raise UserError(f"{name} has no archive: its files are not moved", where=Where(table=name))
-    others = readers.sharing_archive(pipeline, name)
-    if others:
+    sharing = readers.sharing_archive(pipeline, name)
+    if sharing:
         raise UserError(
-            f"files in {destination} may be of {', '.join(map(str, others))} as well",
+            f"files in {destination} may be of {', '.join(map(str, sharing))} as well",
             where=Where(table=name),
             cause="several tables move their files there, so one that no ledger knows may be of any of them",
             hint="name those of this table with --files",

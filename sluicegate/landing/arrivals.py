@@ -48,18 +48,18 @@ def _facts(entry: Mapping[str, Any]) -> tuple[int, datetime]:
 
 def of_entries(entries: Iterable[Mapping[str, Any]]) -> list[Arrival]:
     """Arrivals of one path, oldest first, by its entries in the order of their ledger batches."""
-    found: list[Arrival] = []
+    arrivals: list[Arrival] = []
     for entry in entries:
         read = entry["action"] not in landing_ledger.UNREAD
-        if found and entry["action"] != landing_ledger.READ:
-            last = found.pop()
-            batches, known = last.batches, (*last.entries, entry)
+        if arrivals and entry["action"] != landing_ledger.READ:
+            last = arrivals.pop()
+            batches, entries_so_far = last.batches, (*last.entries, entry)
         else:
-            if found:
-                found[-1] = replace(found[-1], batches=(found[-1].batches[0], entry["chunk"] - 1))
-            batches, known = (entry["chunk"], sys.maxsize), (entry,)
-        found.append(Arrival(_facts(entry), batches, read, known))
-    return found
+            if arrivals:
+                arrivals[-1] = replace(arrivals[-1], batches=(arrivals[-1].batches[0], entry["chunk"] - 1))
+            batches, entries_so_far = (entry["chunk"], sys.maxsize), (entry,)
+        arrivals.append(Arrival(_facts(entry), batches, read, entries_so_far))
+    return arrivals
 
 
 def of_paths(ledger: DeltaTable, paths: Collection[str], before: int = sys.maxsize) -> dict[str, list[Arrival]]:
@@ -88,18 +88,20 @@ def replaced(
         chunk: the ledger batch that reads them again; those before it count.
         files: the files that are read, with size and time, as far as they are known.
     """
-    wanted = pa.array(sorted(paths), pa.string())
-    reading = (pc.field("action") == landing_ledger.READ) & (pc.field("chunk") < chunk) & pc.field("path").isin(wanted)
+    addresses = pa.array(sorted(paths), pa.string())
+    reading = (
+        (pc.field("action") == landing_ledger.READ) & (pc.field("chunk") < chunk) & pc.field("path").isin(addresses)
+    )
     readings = tables.dataset(ledger).to_table(["path"], filter=reading)
     counted = readings.group_by("path").aggregate([([], "count_all")])
     several = counted.filter(pc.field("count_all") > 1)["path"].to_pylist()
-    found = {}
-    for path, known in of_paths(ledger, several, chunk).items():
-        begun, *former = reversed(known)
+    replacements = {}
+    for path, entries_of_path in of_paths(ledger, several, chunk).items():
+        begun, *former = reversed(entries_of_path)
         if path in files and _facts(files[path]) != begun.facts:
             for earlier in former:
                 if earlier.facts != begun.facts:
                     break
                 begun = earlier
-        found[path] = (begun.batches[0], chunk - 1)
-    return found
+        replacements[path] = (begun.batches[0], chunk - 1)
+    return replacements

@@ -72,98 +72,101 @@ class Cleaned:
             f"         {files(count)} of {name} not taken away until {condition}"
             for condition, count in self.unread.items()
         ]
-        return lines + [f"         {path} could not be taken away: {why}" for path, why in list(self.left.items())[:5]]
+        return lines + [
+            f"         {path} could not be taken away: {reason}" for path, reason in list(self.left.items())[:5]
+        ]
 
 
 def clean(
-    name: str, table: BronzeTable, at: layout.Lake, now: datetime | None = None, others: Readers = nobody
+    name: str, table: BronzeTable, lake: layout.Lake, now: datetime | None = None, others: Readers = nobody
 ) -> Cleaned:
     """Takes away the files of a bronze table whose time has come. For the holder of the pipeline's lock. No Spark.
 
     Args:
         name: the bronze table.
         table: its definition.
-        at: the lake.
+        lake: the lake.
         now: the time (UTC; the clock's by default).
         others: tables that read the same files; what one of them has not read stays.
     """
-    done = Cleaned()
+    report = Cleaned()
     # Opened anew on purpose, not by the handles of a step: since it looked, a RESTORE may have undone rows whose files
     # are the only ones that have them.
     opened = Tables()
-    if not _record_announced(name, table, at, opened):
-        return done  # another run takes away the same files
-    found = due(name, table, at, now, opened)
-    if not found.num_rows:
-        return done
-    folder = folders.home(at, name, table.path, opened).folder
+    if not _record_announced(name, table, lake, opened):
+        return report  # another run takes away the same files
+    due_files = due(name, table, lake, now, opened)
+    if not due_files.num_rows:
+        return report
+    folder = folders.home(lake, name, table.path, opened).folder
     readers = others(name)
-    held = _unread_by_others(found, folder, readers, done)
-    read = found.filter(pc.invert(pc.is_in(found["path"], value_set=pa.array(sorted(held), pa.string()))))
+    unread = _unread_by_others(due_files, folder, readers, report)
+    read = due_files.filter(pc.invert(pc.is_in(due_files["path"], value_set=pa.array(sorted(unread), pa.string()))))
     waiting = read.select(FILES.names).to_pylist()
-    taken = archive.Places(at, name)
+    taken = archive.Places(lake, name)
     for start in range(0, len(waiting), BATCH):
-        removals = _planned(table, folder, waiting[start : start + BATCH], taken, done)
+        removals = _planned(table, folder, waiting[start : start + BATCH], taken, report)
         try:
-            archive.announce(at, name, removals)
+            archive.announce(lake, name, removals)
         except CommitFailedError:
-            return done  # another run takes away the same files
+            return report  # another run takes away the same files
         _faults.point("clean.after_announcement")
         try:
-            _sync(name, at, folder, readers)
+            _sync(name, lake, folder, readers)
         except OSError as error:
-            done.unsynced = str(error)
-            return done
-        moved = [row for removal in removals if (row := _carry_out(removal, done))]
+            report.unsynced = str(error)
+            return report
+        moved = [row for removal in removals if (row := _carry_out(removal, report))]
         cleaned = None
         if start + BATCH >= len(waiting):
-            cleaned = (folder, min(_before(found, {*done.left, *held}), _before_the_young(name, table, at, now)))
-        if not archive.note(at, name, moved, cleaned):
-            return done
-    return done
+            before = _before(due_files, {*report.left, *unread})
+            cleaned = (folder, min(before, _before_the_young(name, table, lake, now)))
+        if not archive.note(lake, name, moved, cleaned):
+            return report
+    return report
 
 
-def _before(found: pa.Table, stays: Collection[str]) -> int:
+def _before(due_files: pa.Table, stays: Collection[str]) -> int:
     """Last ledger batch before the first one of which a file stays; the last one of the files if none does."""
-    left = found.filter(pc.is_in(found["path"], value_set=pa.array(sorted(stays), pa.string())))["chunk"]
-    if not len(left):
-        return int(pc.max(found["chunk"]).as_py())
-    return int(pc.min(left).as_py()) - 1
+    staying = due_files.filter(pc.is_in(due_files["path"], value_set=pa.array(sorted(stays), pa.string())))["chunk"]
+    if not len(staying):
+        return int(pc.max(due_files["chunk"]).as_py())
+    return int(pc.min(staying).as_py()) - 1
 
 
-def _unread_by_others(found: pa.Table, folder: str, readers: Sequence[Reader], done: Cleaned) -> set[str]:
-    """Paths of files that another table is still to read; ``done`` gets their number by table."""
-    held: set[str] = set()
+def _unread_by_others(due_files: pa.Table, folder: str, readers: Sequence[Reader], report: Cleaned) -> set[str]:
+    """Paths of files that another table is still to read; ``report`` gets their number by table."""
+    still_unread: set[str] = set()
     for reader in readers:
-        if unread := reader.unread(found, folder):
-            done.unread[reader.condition] = len(unread)
-            held |= unread
-    return held
+        if unread := reader.unread(due_files, folder):
+            report.unread[reader.condition] = len(unread)
+            still_unread |= unread
+    return still_unread
 
 
-def _record_announced(name: str, table: BronzeTable, at: layout.Lake, opened: Tables) -> bool:
+def _record_announced(name: str, table: BronzeTable, lake: layout.Lake, opened: Tables) -> bool:
     """Record the removals that a killed run had carried out; the others are due as before.
 
     Returns:
         whether no removal stays announced.
     """
-    removals = _announced(name, table, at, opened)
+    removals = _announced(name, table, lake, opened)
     if not removals:
         return True
-    is_recorded = archive.note(at, name, [removal for removal in removals if archive.is_removed(removal)])
-    opened.refresh(at.archive(name))
+    is_recorded = archive.note(lake, name, [removal for removal in removals if archive.is_removed(removal)])
+    opened.refresh(lake.archive(name))
     return is_recorded
 
 
-def _announced(name: str, table: BronzeTable, at: layout.Lake, opened: Tables) -> list[dict[str, Any]]:
-    ledger = opened[at.ledger(name)].delta if table.cleanSource != "OFF" else None
+def _announced(name: str, table: BronzeTable, lake: layout.Lake, opened: Tables) -> list[dict[str, Any]]:
+    ledger = opened[lake.ledger(name)].delta if table.cleanSource != "OFF" else None
     if ledger is None:
         return []
-    rows = archive.announced(opened[at.archive(name)].delta, ledger)
+    rows = archive.announced(opened[lake.archive(name)].delta, ledger)
     return [{key: row[key] for key in (*FILES.names, "mode", "place")} for row in rows]
 
 
-def _sync(name: str, at: layout.Lake, folder: str, readers: Sequence[Reader]) -> None:
+def _sync(name: str, lake: layout.Lake, folder: str, readers: Sequence[Reader]) -> None:
     """Bring to disk what is all that is left of a removed file: its rows, and what the ledgers know of it.
 
     Rows of other tables that read the file may be in lakes on other disks. With MOVE, files are renamed on their own
@@ -173,10 +176,16 @@ def _sync(name: str, at: layout.Lake, folder: str, readers: Sequence[Reader]) ->
         OSError: a file system does not say that everything is on its disk.
     """
     of_readers = [(reader.at.table("bronze", reader.name), reader.at.ledger(reader.name)) for reader in readers]
-    tables = (at.table("bronze", name), at.ledger(name), at.outcome(name), at.archive(name), *chain(*of_readers))
+    tables = (
+        lake.table("bronze", name),
+        lake.ledger(name),
+        lake.outcome(name),
+        lake.archive(name),
+        *chain(*of_readers),
+    )
     # A log or a table may be a link to another disk.
     places = (layout.address(place) for table in tables for place in (table, f"{table}/_delta_log"))
-    durable.sync_file_systems([*places, layout.address(at.root), folder])
+    durable.sync_file_systems([*places, layout.address(lake.root), folder])
 
 
 def _until(table: BronzeTable, now: datetime | None) -> pa.Scalar:
@@ -184,27 +193,27 @@ def _until(table: BronzeTable, now: datetime | None) -> pa.Scalar:
     return pa.scalar((now or datetime.now(UTC)) - table.cleanSourceRetentionDuration, archive.TIME)
 
 
-def _before_the_young(name: str, table: BronzeTable, at: layout.Lake, now: datetime | None) -> int:
+def _before_the_young(name: str, table: BronzeTable, lake: layout.Lake, now: datetime | None) -> int:
     """Last ledger batch before the first one with files still under retention."""
-    young = file_status.read(at, name, ["chunk"], pc.field("ingested") > _until(table, now))["chunk"]
+    young = file_status.read(lake, name, ["chunk"], pc.field("ingested") > _until(table, now))["chunk"]
     return pc.min(young).as_py() - 1 if len(young) else 2**62
 
 
 def due(
-    name: str, table: BronzeTable, at: layout.Lake, now: datetime | None = None, opened: Tables | None = None
+    name: str, table: BronzeTable, lake: layout.Lake, now: datetime | None = None, opened: Tables | None = None
 ) -> pa.Table:
     """The files whose rows were committed long enough ago, and that were not taken away yet (``FILES`` and chunk).
 
     Batches that are cleaned already are not read again: see ``landing.archive.done``.
     """
     opened = opened or Tables()
-    ledger = opened[at.ledger(name)].delta if table.cleanSource != "OFF" else None
+    ledger = opened[lake.ledger(name)].delta if table.cleanSource != "OFF" else None
     if ledger is None:
         return DUE.empty_table()
-    folder = folders.home(at, name, table.path, opened).folder
-    since = archive.done(at, name, ledger, folder, opened)
+    folder = folders.home(lake, name, table.path, opened).folder
+    since = archive.done(lake, name, ledger, folder, opened)
     whole = pc.field("error").is_null() & (pc.field("ingested") <= _until(table, now)) & (pc.field("chunk") > since)
-    read = file_status.read(at, name, ["path", "chunk"], whole, opened)
+    read = file_status.read(lake, name, ["path", "chunk"], whole, opened)
     if not read.num_rows:
         return DUE.empty_table()
     entries = ledger_index.entries(ledger, *ledger_index.below(folder), after=since)
@@ -214,14 +223,14 @@ def due(
     last = last.filter(
         pc.is_in(last["action"], pa.array([landing_ledger.READ, landing_ledger.REPLACE, landing_ledger.RESET]))
     )
-    found = last.join(read, keys=["path", "chunk"], join_type="left semi").select(DUE.names)
-    gone = archive.among(at, name, ledger, found)
-    found = found.join(gone, keys=FILES.names, join_type="left anti") if gone.num_rows else found
-    return landing_ledger.in_order(found.select(DUE.names).cast(DUE))
+    due_files = last.join(read, keys=["path", "chunk"], join_type="left semi").select(DUE.names)
+    moved = archive.among(lake, name, ledger, due_files)
+    due_files = due_files.join(moved, keys=FILES.names, join_type="left anti") if moved.num_rows else due_files
+    return landing_ledger.in_order(due_files.select(DUE.names).cast(DUE))
 
 
 def _planned(
-    table: BronzeTable, folder: str, files: Sequence[dict[str, Any]], taken: archive.Places, done: Cleaned
+    table: BronzeTable, folder: str, files: Sequence[dict[str, Any]], taken: archive.Places, cleaned: Cleaned
 ) -> list[dict[str, Any]]:
     """Archive rows of files that are to be moved or deleted, with their destinations; without those that stay."""
     removals = []
@@ -229,7 +238,7 @@ def _planned(
         try:
             removal = _removal(table, folder, file, taken)
         except Exception as error:  # each store has errors of its own, and the rows are safe
-            done.left[file["path"]] = str(error)
+            cleaned.left[file["path"]] = str(error)
             continue
         if removal is not None:
             taken.add(removal["place"])
@@ -238,8 +247,8 @@ def _planned(
 
 
 def _removal(table: BronzeTable, folder: str, file: dict[str, Any], taken: Container[str]) -> dict[str, Any] | None:
-    found = filesystems.file(file["path"])
-    if found is not None and found != (file["size"], file["modification_time"]):
+    file_now = filesystems.file(file["path"])
+    if file_now is not None and file_now != (file["size"], file["modification_time"]):
         return None  # another file by now; the next discovery decides about it
     if table.cleanSource == "DELETE":
         return {**file, "mode": "DELETE", "place": None}
@@ -248,31 +257,31 @@ def _removal(table: BronzeTable, folder: str, file: dict[str, Any], taken: Conta
     return {**file, "mode": "MOVE" if place else archive.GONE, "place": place}
 
 
-def _carry_out(removal: dict[str, Any], done: Cleaned) -> dict[str, Any] | None:
+def _carry_out(removal: dict[str, Any], cleaned: Cleaned) -> dict[str, Any] | None:
     """Move or delete a file and return its archive row; None if it stays."""
     path = removal["path"]
     try:
-        found = filesystems.file(path)
-        if found is not None and found != (removal["size"], removal["modification_time"]):
+        file_now = filesystems.file(path)
+        if file_now is not None and file_now != (removal["size"], removal["modification_time"]):
             return None  # it was written again since it was announced
         if removal["mode"] == "MOVE":
             removal = file_moves.move(removal)
-        elif found is not None:
+        elif file_now is not None:
             fs, root = filesystems.opened(path)
             fs.rm_file(root)
     except file_moves.Changed:
         return None
     except Exception as error:  # each store has errors of its own, and the rows are safe
-        done.left[path] = str(error)
+        cleaned.left[path] = str(error)
         return None
     _faults.point("clean.after_removal")
-    done.removed += found is not None
+    cleaned.removed += file_now is not None
     return removal
 
 
 def sweep(
     tables: Mapping[str, BronzeTable],
-    at: layout.Lake,
+    lake: layout.Lake,
     holding: Callable[[], Any],
     tell: Callable[[str], None],
     others: Readers = nobody,
@@ -281,19 +290,19 @@ def sweep(
 
     Args:
         tables: the bronze tables.
-        at: the lake.
+        lake: the lake.
         holding: makes the lock, a context manager.
         tell: receives each report line.
         others: tables that read the same files.
     """
-    waiting = {name: table for name, table in tables.items() if _has_work(name, table, at)}
+    waiting = {name: table for name, table in tables.items() if _has_work(name, table, lake)}
     if waiting:
         with holding():
             for name, table in waiting.items():
-                for line in clean(name, table, at, others=others).remarks(name, table):
+                for line in clean(name, table, lake, others=others).remarks(name, table):
                     tell(line)
 
 
-def _has_work(name: str, table: BronzeTable, at: layout.Lake) -> bool:
+def _has_work(name: str, table: BronzeTable, lake: layout.Lake) -> bool:
     opened = Tables()
-    return bool(_announced(name, table, at, opened)) or due(name, table, at, opened=opened).num_rows > 0
+    return bool(_announced(name, table, lake, opened)) or due(name, table, lake, opened=opened).num_rows > 0

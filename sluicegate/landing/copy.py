@@ -51,7 +51,7 @@ class Copy:
     modified_before: datetime | None = None
     how: CopyOptions = field(default_factory=CopyOptions)
 
-    def discover(self, name: str, table: BronzeTable, at: layout.Lake) -> discovery.Discovery:
+    def discover(self, name: str, table: BronzeTable, lake: layout.Lake) -> discovery.Discovery:
         """Find the files to enter into the ledger (a ``landing.discovery.FileFinder``).
 
         Raises:
@@ -60,44 +60,46 @@ class Copy:
         """
         effective = self.how.table(name, table)
         refused: dict[str, str] = {}
-        chosen, how = self.chosen(name, effective, refused), self.how.settled(effective).facts
+        chosen, copy_options = self.chosen(name, effective, refused), self.how.settled(effective).facts
         nothing = chosen.slice(0, 0)
         if self.force:
-            return replace(self._forced(name, chosen, at, how), refused=refused)
-        ledger = tables.delta_table(at.ledger(name))
+            return replace(self._forced(name, chosen, lake, copy_options), refused=refused)
+        ledger = tables.delta_table(lake.ledger(name))
         read = pc.field("action") != landing_ledger.SKIP
-        known = [] if ledger is None else tables.dataset(ledger).to_table(["path"], filter=read)["path"]
-        seen = pc.is_in(chosen["path"], value_set=pa.array(known, pa.string()))
-        bad = sorted(file_status.failed(at, name, table.fingerprint))
+        read_paths = [] if ledger is None else tables.dataset(ledger).to_table(["path"], filter=read)["path"]
+        is_read = pc.is_in(chosen["path"], value_set=pa.array(read_paths, pa.string()))
+        bad = sorted(file_status.failed(lake, name, table.fingerprint))
         failed = pc.is_in(chosen["path"], value_set=pa.array(bad, pa.string()))
-        new, retried = chosen.filter(pc.invert(seen)), chosen.filter(failed)
+        new, retried = chosen.filter(pc.invert(is_read)), chosen.filter(failed)
         entered = pa.concat_tables(
             [landing_ledger.to(landing_ledger.READ, new), landing_ledger.to(landing_ledger.REPLACE, retried)]
         )
-        return discovery.Discovery(landing_ledger.in_order(entered), nothing, nothing, how, refused=refused)
+        return discovery.Discovery(landing_ledger.in_order(entered), nothing, nothing, copy_options, refused=refused)
 
-    def _forced(self, name: str, chosen: pa.Table, at: layout.Lake, how: Mapping[str, Any]) -> discovery.Discovery:
+    def _forced(
+        self, name: str, chosen: pa.Table, lake: layout.Lake, copy_options: Mapping[str, Any]
+    ) -> discovery.Discovery:
         """All files in one ledger batch, all or nothing, without those that an unfinished attempt entered.
 
         The ledger alone does not show which copy entered a file, so the batch records the command.
         """
-        command = idempotent_commands.begun(at, name, self.name)
+        command = idempotent_commands.begun(lake, name, self.name)
         new = landing_ledger.in_order(
-            landing_ledger.to(landing_ledger.READ, idempotent_commands.without_entered(chosen, command, at, name))
+            landing_ledger.to(landing_ledger.READ, idempotent_commands.without_entered(chosen, command, lake, name))
         )
         nothing = chosen.slice(0, 0)
-        return discovery.Discovery(new, nothing, nothing, how, whole=True, command=command)
+        return discovery.Discovery(new, nothing, nothing, copy_options, whole=True, command=command)
 
     @property
     def name(self) -> str:
         """Identity of the command: a hash of its arguments."""
-        said = [[key, value] for key, value in vars(self).items() if key != "how"]
-        return idempotent_commands.name_of({"copy": said, "how": replace(self.how, fields=None).facts})
+        parts = [[key, value] for key, value in vars(self).items() if key != "how"]
+        return idempotent_commands.name_of({"copy": parts, "how": replace(self.how, fields=None).facts})
 
-    def unfinished(self, name: str, at: layout.Lake) -> bool:
+    def unfinished(self, name: str, lake: layout.Lake) -> bool:
         """Whether there is work without new files: entered files wait, or a forced attempt did not finish."""
-        return idempotent_commands.waits(at, name) or (
-            self.force and bool(idempotent_commands.begun(at, name, self.name).chunks)
+        return idempotent_commands.waits(lake, name) or (
+            self.force and bool(idempotent_commands.begun(lake, name, self.name).chunks)
         )
 
     def arguments(self, table: str, validate: int | None) -> list[str]:
@@ -125,18 +127,18 @@ class Copy:
             SourceError: a named file is hidden to Spark.
         """
         folder, only = folders.folder_of(self.source)
-        wanted = only or self.files
-        admits = (lambda own: own in wanted) if wanted else naming.admitting(table.pathGlobFilter)
-        every = discovery.below(name, folder, admits=admits, left=refused)
-        names = naming.relative(every, folder)
-        missing = sorted(set(wanted) - set(names.to_pylist()))
+        chosen_names = only or self.files
+        admits = (lambda own: own in chosen_names) if chosen_names else naming.admitting(table.pathGlobFilter)
+        files_below = discovery.below(name, folder, admits=admits, left=refused)
+        names = naming.relative(files_below, folder)
+        missing = sorted(set(chosen_names) - set(names.to_pylist()))
         if missing:
             raise LandingMissing(
                 f"there is no {missing[0]} in {folder}",
                 where=Where(table=name, file=folder),
                 cause=f"{files(len(missing))} of those named are not there" if len(missing) > 1 else "",
             )
-        hidden = sorted(name for name in wanted if HIDDEN.search(name))
+        hidden = sorted(name for name in chosen_names if HIDDEN.search(name))
         if hidden:
             raise SourceError(
                 f"{hidden[0]} cannot be copied under this name",
@@ -146,22 +148,24 @@ class Copy:
             )
         # A file that is named explicitly is taken even if its name looks temporary.
         keep = (
-            pc.is_in(names, value_set=pa.array(wanted, pa.string()))
-            if wanted
+            pc.is_in(names, value_set=pa.array(chosen_names, pa.string()))
+            if chosen_names
             else pc.and_(naming.finished(names), naming.matching(names, table.pathGlobFilter))
         )
         if self.pattern is not None:
             matches = [fnmatch.fnmatchcase(own, self.pattern) for own in names.to_pylist()]
             keep = pc.and_(keep, pa.chunked_array([matches], pa.bool_()))
-        if not wanted:
-            no_data = every.filter(pc.and_(keep, naming.companions(names)))["path"].to_pylist()
+        if not chosen_names:
+            no_data = files_below.filter(pc.and_(keep, naming.companions(names)))["path"].to_pylist()
             keep = pc.and_(keep, pc.invert(naming.companions(names)))
             if refused is not None:
                 refused |= dict.fromkeys(no_data, naming.NO_DATA)
-        every = every.filter(keep)
+        files_below = files_below.filter(keep)
         if self.modified_after:
-            every = every.filter(pc.field("modification_time") > self.modified_after)
-        return every.filter(pc.field("modification_time") < self.modified_before) if self.modified_before else every
+            files_below = files_below.filter(pc.field("modification_time") > self.modified_after)
+        if self.modified_before:
+            files_below = files_below.filter(pc.field("modification_time") < self.modified_before)
+        return files_below
 
 
 def names(text: str | None) -> tuple[str, ...]:
@@ -175,15 +179,15 @@ def options(texts: Sequence[str]) -> dict[str, str]:
     Raises:
         UserError: one is not, or is given twice.
     """
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not (name and equals):
             raise UserError(f"{text} is not an option", hint="write it as name=value, header=true for instance")
-        if name.lower() in {known.lower() for known in found}:
+        if name.lower() in {option.lower() for option in values}:
             raise UserError(f"the option {name} is given twice")
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 def moment(text: str) -> datetime:

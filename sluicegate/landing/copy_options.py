@@ -189,9 +189,9 @@ class CopyOptions:
 
 def of_chunks(ledger: DeltaTable | None, chunks: Iterable[int]) -> dict[int, CopyOptions]:
     """COPY INTO options recorded per ledger batch; batches without options are left out."""
-    wanted = set(chunks)
-    if ledger is None or not wanted:
+    batches = set(chunks)
+    if ledger is None or not batches:
         return {}
-    behind = ledger.version() - min(wanted) + 1
-    found = {commit.version: (commit.ours or {}).get(KEY) for commit in log.commits(ledger, behind)}
-    return {chunk: CopyOptions.of(facts) for chunk in wanted if (facts := found.get(chunk))}
+    behind = ledger.version() - min(batches) + 1
+    facts_of_commits = {commit.version: (commit.ours or {}).get(KEY) for commit in log.commits(ledger, behind)}
+    return {chunk: CopyOptions.of(facts) for chunk in batches if (facts := facts_of_commits.get(chunk))}

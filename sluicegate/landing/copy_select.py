@@ -90,8 +90,8 @@ class Select:
         tried = sql_casts.tried(casts)
         outputs = []
         for (start, stop), (name, node) in zip(_pieces(tokens, first, end), query_shape.outputs(tree), strict=True):
-            own = [cast for cast in casts if start <= cast.index < stop]
-            failures = [sql_casts.failure(tokens, cast, tried, first, end) for cast in own]
+            casts_of_output = [cast for cast in casts if start <= cast.index < stop]
+            failures = [sql_casts.failure(tokens, cast, tried, first, end) for cast in casts_of_output]
             whole = tokens.compose(tried, start, stop, compact=True)
             outputs.append(Output("*" if name is None else name, whole, _fields(node, alias), tuple(failures)))
         return cls(alias, tuple(outputs))
@@ -106,13 +106,13 @@ class Select:
         Raises:
             QuerySyntax: a column has no name, two have the same, or ``columns`` has another number of names.
         """
-        own = [name for o in self.outputs for name in (fields if o.star else [o.name])]
-        if columns and len(columns) != len(own):
-            raise QuerySyntax(f"it makes {len(own)} columns, and --columns names {len(columns)}", 1)
-        made = list(columns) or own
-        if fault := names_fault(made):
+        of_outputs = [name for o in self.outputs for name in (fields if o.star else [o.name])]
+        if columns and len(columns) != len(of_outputs):
+            raise QuerySyntax(f"it makes {len(of_outputs)} columns, and --columns names {len(columns)}", 1)
+        column_names = list(columns) or of_outputs
+        if fault := names_fault(column_names):
             raise QuerySyntax(fault, 1)
-        return made
+        return column_names
 
 
 def names_fault(names: Sequence[str]) -> str:
@@ -136,13 +136,13 @@ def _alias(query: Query, tree: exp.Select) -> str:
     Raises:
         QuerySyntax: it is more than ``SELECT … FROM source``.
     """
-    others = [part for part, value in tree.args.items() if value and part not in ("expressions", "from_")]
-    if others:
-        what = others[0].strip("_").upper()
-        raise QuerySyntax(f"a copy is SELECT expressions FROM {SOURCE}, and here is {what}: that is for silver", 1)
+    clauses = [part for part, value in tree.args.items() if value and part not in ("expressions", "from_")]
+    if clauses:
+        clause = clauses[0].strip("_").upper()
+        raise QuerySyntax(f"a copy is SELECT expressions FROM {SOURCE}, and here is {clause}: that is for silver", 1)
     table = tree.args["from_"].this if tree.args.get("from_") else None
-    rest = set(table.args) - {"this", "alias"} if isinstance(table, exp.Table) else {"this"}
-    if table is None or any(table.args[part] for part in rest) or query.stream or query.tables != [SOURCE]:
+    parts = set(table.args) - {"this", "alias"} if isinstance(table, exp.Table) else {"this"}
+    if table is None or any(table.args[part] for part in parts) or query.stream or query.tables != [SOURCE]:
         raise QuerySyntax(f"a copy reads the files: write FROM {SOURCE}", 1)
     alias = table.args.get("alias")
     if alias and alias.columns:
@@ -152,7 +152,7 @@ def _alias(query: Query, tree: exp.Select) -> str:
 
 def _objections(tree: exp.Select) -> list[QuerySyntax]:
     faults = [_fault(node) for node in tree.walk() if node is not tree]
-    return [QuerySyntax(what, 1) for what in faults if what]
+    return [QuerySyntax(fault, 1) for fault in faults if fault]
 
 
 def _fault(node: exp.Expr) -> str:
@@ -182,7 +182,7 @@ def _fields(node: exp.Expr, alias: str) -> tuple[str, ...]:
     Raises:
         QuerySyntax: it refers to a field that ``_metadata`` does not have.
     """
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for column in node.find_all(exp.Column, bfs=False):
         parts = [part.name for part in column.parts if not isinstance(part, exp.Star)]
         if len(parts) > 1 and parts[0].lower() == alias.lower():
@@ -191,5 +191,5 @@ def _fields(node: exp.Expr, alias: str) -> tuple[str, ...]:
             if len(parts) != 2 or parts[1] not in ABOUT:
                 raise QuerySyntax(f"_metadata has only {', '.join(sorted(ABOUT))}", 1)
         elif not column.is_star:
-            found[parts[0]] = None
-    return tuple(found)
+            names[parts[0]] = None
+    return tuple(names)

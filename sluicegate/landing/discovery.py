@@ -140,7 +140,7 @@ def below(
 
 
 def discover(
-    name: str, table: BronzeTable, at: layout.Lake, now: datetime | None = None, opened: Tables | None = None
+    name: str, table: BronzeTable, lake: layout.Lake, now: datetime | None = None, opened: Tables | None = None
 ) -> Discovery:
     """Looks at the landing folder and takes away what the ledger knows; writes nothing.
 
@@ -150,7 +150,7 @@ def discover(
     Args:
         name: the bronze table's name, for messages.
         table: its definition.
-        at: the lake that has its ledger, if there is one yet.
+        lake: the lake that has its ledger, if there is one yet.
         now: the time that files must be ``settleSeconds`` older than (UTC; the clock's by default). A file whose time
             is further ahead than that has it from another clock, and counts as settled: it would wait for ever.
         opened: the handles of the step that this is a part of.
@@ -159,8 +159,8 @@ def discover(
         LandingMissing: the folder does not exist, or cannot be listed.
     """
     opened = opened or Tables()
-    ledger = opened[at.ledger(name)].delta
-    place = landing_folders.home(at, name, table.path, opened)
+    ledger = opened[lake.ledger(name)].delta
+    place = landing_folders.home(lake, name, table.path, opened)
     folder = place.folder
     landed, refused = _landed(name, table, place, lambda: ledger is not None and _has_of(ledger, folder))
     admits = partial(admitted, table=table, folder=folder)
@@ -189,41 +189,41 @@ def discover(
     new, changed = admits(new), admits(changed)
     # A file that lands under the name of an archived one is a new arrival, not a changed file.
     if not table.allowOverwrites and changed.num_rows:
-        others = archive.among(at, name, ledger, former)
-        new = pa.concat_tables([new, _among(changed, others["path"].to_pylist())])
-        changed = _without(changed, others)
-    failed = file_status.failed(at, name, table.fingerprint, opened)
+        archived = archive.among(lake, name, ledger, former)
+        new = pa.concat_tables([new, _among(changed, archived["path"].to_pylist())])
+        changed = _without(changed, archived)
+    failed = file_status.failed(lake, name, table.fingerprint, opened)
     unknown = pa.concat_tables([new, changed]) if table.allowOverwrites else new
-    moved = moved_files.adopted(at, name, ledger, place, unknown, failed)
+    moved = moved_files.adopted(lake, name, ledger, place, unknown, failed)
     if table.allowOverwrites and place.former:
         unknown = _without(unknown, moved)
-        renewed = moved_files.overwritten(at, name, ledger, place, unknown, moved)
+        renewed = moved_files.overwritten(lake, name, ledger, place, unknown, moved)
         changed = _among(unknown, [*_without(changed, moved)["path"].to_pylist(), *renewed["path"].to_pylist()])
         new, moved = _without(new, renewed), pa.concat_tables([moved, renewed])
     new = _without(new, moved) if moved.num_rows else new
-    within = moved_files.moved_within(at, name, ledger, new, table.partitionColumns, failed)
+    within = moved_files.moved_within(lake, name, ledger, new, table.partitionColumns, failed)
     new, moved = _without(new, within), pa.concat_tables([moved, within])
     # A failed file is read again when it has changed, or when the cause may be gone. So is one that changed before it
     # was read: which of the two its ledger batch finds depends on when that is read.
-    unread = file_status.unread(at, name, ledger, opened) if changed.num_rows else []
+    unread = file_status.unread(lake, name, ledger, opened) if changed.num_rows else []
     reread = changed if table.allowOverwrites else _among(changed, [*failed, *unread])
-    left = _without(changed, reread)
+    remaining = _without(changed, reread)
     retried = _without(admits(_among(settled, [path for path, retry in failed.items() if retry])), reread)
     entered = [
         landing_ledger.to(landing_ledger.READ, new),
         landing_ledger.to(landing_ledger.REPLACE, reread),
         landing_ledger.to(landing_ledger.REPLACE, retried),
     ]
-    return Discovery(landing_ledger.in_order(pa.concat_tables(entered)), settling, left, moved=moved, **details)
+    return Discovery(landing_ledger.in_order(pa.concat_tables(entered)), settling, remaining, moved=moved, **details)
 
 
-def listing(name: str, table: BronzeTable, at: layout.Lake) -> pa.Table:
+def listing(name: str, table: BronzeTable, lake: layout.Lake) -> pa.Table:
     """All files of the landing folder that the definition admits (schema ``FILES``).
 
     Raises:
         LandingMissing: the folder does not exist, or cannot be listed.
     """
-    place = landing_folders.home(at, name, table.path)
+    place = landing_folders.home(lake, name, table.path)
     return admitted(_landed(name, table, place, lambda: True)[0], table, place.folder)
 
 
@@ -231,13 +231,13 @@ def _landed(
     name: str, table: BronzeTable, place: landing_folders.Home, emptied: Callable[[], bool]
 ) -> tuple[pa.Table, dict[str, str]]:
     """Files of a landing folder, and the unreadable paths in it that the table might have taken."""
-    left: dict[str, str] = {}
+    refused: dict[str, str] = {}
     admits = admitting(table.pathGlobFilter, place.only)
-    files = below(name, place.folder, emptied, admits, left)
+    files = below(name, place.folder, emptied, admits, refused)
     if place.only:
-        wanted = pa.array([f"{place.folder}/{one}" for one in place.only], pa.string())
-        files = files.filter(pc.is_in(files["path"], value_set=wanted))
-    return files, {path: why for path, why in left.items() if _concerns(path, place, admits)}
+        paths = pa.array([f"{place.folder}/{only_name}" for only_name in place.only], pa.string())
+        files = files.filter(pc.is_in(files["path"], value_set=paths))
+    return files, {path: reason for path, reason in refused.items() if _concerns(path, place, admits)}
 
 
 def _concerns(path: str, place: landing_folders.Home, admits: Admits) -> bool:

@@ -27,12 +27,12 @@ def destination(file: Mapping[str, Any], wanted: str, taken: Container[str]) -> 
     the original is gone, by its size and, on local disk, its modification time.
     """
     number = 0
-    gone = filesystems.file(file["path"]) is None  # checked first: if another run has moved it, the target exists
+    is_gone = filesystems.file(file["path"]) is None  # checked first: if another run has moved it, the target exists
     while True:
         place = _numbered(wanted, number)
         number += 1
         size = _size(place)
-        if size is None and gone:
+        if size is None and is_gone:
             return None
         if place in taken:  # also by a file that is about to be moved there
             continue
@@ -43,9 +43,9 @@ def destination(file: Mapping[str, Any], wanted: str, taken: Container[str]) -> 
 def move(removal: dict[str, Any]) -> dict[str, Any]:
     """Move a file to its destination, never over another one; return its archive row, ``GONE`` if it is nowhere."""
     path, place = removal["path"], removal["place"]
-    gone = filesystems.file(path) is None
+    is_gone = filesystems.file(path) is None
     size = _size(place)
-    if size is None and gone:
+    if size is None and is_gone:
         return {**removal, "mode": archive.GONE, "place": None}
     if size is None:
         _copy(path, place)
@@ -68,8 +68,8 @@ def _numbered(wanted: str, number: int) -> str:
 
 
 def _size(path: str) -> int | None:
-    found = filesystems.file(path)
-    return None if found is None else found[0]
+    facts = filesystems.file(path)
+    return None if facts is None else facts[0]
 
 
 def _remove(file: Mapping[str, Any]) -> None:
@@ -82,7 +82,7 @@ def _copy(path: str, place: str) -> None:
     """Copy a file atomically to another address; a local copy keeps its modification time."""
     if layout.is_local(path) and layout.is_local(place):
         target = Path(layout.local_path(place))
-        made = [folder for folder in target.parents if not folder.exists()]
+        missing = [folder for folder in target.parents if not folder.exists()]
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
             if os.path.islink(path):
@@ -97,15 +97,15 @@ def _copy(path: str, place: str) -> None:
             shutil.copy2(path, half)
             durable.sync(half)
             _name(half, target)
-        for folder in {target.parent, *(one.parent for one in made)}:
+        for folder in {target.parent, *(folder_made.parent for folder_made in missing)}:
             durable.sync(folder)
         return
-    (here, source), (away, root) = filesystems.opened(path), filesystems.opened(place)
+    (source_store, source), (away, root) = filesystems.opened(path), filesystems.opened(place)
     away.makedirs(away._parent(root), exist_ok=True)
-    if type(here) is type(away) and here == away:
-        here.cp_file(source, root)
+    if type(source_store) is type(away) and source_store == away:
+        source_store.cp_file(source, root)
     else:
-        with here.open(source, "rb") as read, away.open(root, "wb") as write:
+        with source_store.open(source, "rb") as read, away.open(root, "wb") as write:
             shutil.copyfileobj(read, write, 1 << 20)
         if layout.is_local(place):
             durable.sync(Path(layout.local_path(place)))

@@ -60,8 +60,8 @@ def matching(names: pa.ChunkedArray, glob: str | None) -> pa.ChunkedArray:
     if glob is None:
         return pc.is_valid(names)
     matches = re.compile(fnmatch.translate(glob)).match
-    found = [[matches(name.rpartition("/")[2]) is not None for name in part.to_pylist()] for part in names.chunks]
-    return pa.chunked_array(found, pa.bool_())
+    masks = [[matches(name.rpartition("/")[2]) is not None for name in part.to_pylist()] for part in names.chunks]
+    return pa.chunked_array(masks, pa.bool_())
 
 
 def admitting(glob: str | None, only: Sequence[str] = ()) -> Admits:

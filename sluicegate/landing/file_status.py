@@ -60,33 +60,33 @@ class Taken:
     empty: int = 0
 
 
-def copy(at: layout.Lake, name: str, opened: Tables | None = None) -> Taken:
+def copy(lake: layout.Lake, name: str, opened: Tables | None = None) -> Taken:
     """Appends to ``_ledger/{name}_outcome`` what became of the files of chunks that bronze committed since.
 
     The counts are taken from the committed rows themselves, so they cannot differ from what is in the table.
 
     Args:
-        at: the lake.
+        lake: the lake.
         name: the bronze table.
         opened: the handles of the step that this is a part of.
     """
     opened = opened or Tables()
-    bronze, ledger = opened[at.table("bronze", name)].delta, opened[at.ledger(name)].delta
+    bronze, ledger = opened[lake.table("bronze", name)].delta, opened[lake.ledger(name)].delta
     if bronze is None or ledger is None:
         return Taken(0, 0, 0, {})
-    commits = on_record.chunk_commits(bronze, ledger, name, on_record.last_version(at, name, bronze, opened))
+    commits = on_record.chunk_commits(bronze, ledger, name, on_record.last_version(lake, name, bronze, opened))
     sums = dict(NOTHING)
     failed: dict[str, str] = {}
     empty = 0
-    for some in _some_at_a_time(commits):
-        rows = _rows(bronze, ledger, {chunk: commits[chunk] for chunk in some})
-        tables.write(at.outcome(name), pa.Table.from_pylist(rows, schema=OUTCOME), mode="append")
+    for some_commits in _some_at_a_time(commits):
+        rows = _rows(bronze, ledger, {chunk: commits[chunk] for chunk in some_commits})
+        tables.write(lake.outcome(name), pa.Table.from_pylist(rows, schema=OUTCOME), mode="append")
         sums = {key: sums[key] + sum(row[key] for row in rows) for key in NOTHING}
         failed |= {row["path"]: row["error"] for row in rows if row["error"]}
         empty += sum(row["action"] in OPENED and not row["rows"] and not row["error"] for row in rows)
     if commits:
-        _compact(at.outcome(name))
-        opened.refresh(at.outcome(name))
+        _compact(lake.outcome(name))
+        opened.refresh(lake.outcome(name))
     return Taken(**sums, failed=failed, empty=empty)
 
 
@@ -132,20 +132,20 @@ def _compact(uri: str) -> None:
 
 
 def read(
-    at: layout.Lake, name: str, columns: list[str] | None = None, where: Any = None, opened: Tables | None = None
+    lake: layout.Lake, name: str, columns: list[str] | None = None, where: Any = None, opened: Tables | None = None
 ) -> pa.Table:
     """What became of the files that bronze table ``name`` has taken in (schema ``OUTCOME``), in no order.
 
     Args:
-        at: the lake.
+        lake: the lake.
         name: the bronze table.
         columns: these columns alone. A million files have a million paths: ask for what is needed.
         where: these rows alone (an expression of pyarrow), by which files of the log may be left unopened.
         opened: the handles of the step that this is a part of.
     """
     opened = opened or Tables()
-    bronze, log = opened[at.table("bronze", name)].delta, opened[at.outcome(name)].delta
-    ledger = opened[at.ledger(name)].delta
+    bronze, log = opened[lake.table("bronze", name)].delta, opened[lake.outcome(name)].delta
+    ledger = opened[lake.ledger(name)].delta
     if bronze is None or log is None or ledger is None:
         return OUTCOME.empty_table().select(columns or OUTCOME.names)
     # After bronze is deleted and re-created, rows of the former table do not count.
@@ -153,59 +153,59 @@ def read(
     past = offsets.lineage(bronze)
     if not past.restores:
         return tables.where(
-            opened[at.outcome(name)].dataset, mine if where is None else mine & where, columns or OUTCOME.names
+            opened[lake.outcome(name)].dataset, mine if where is None else mine & where, columns or OUTCOME.names
         )
     offset = offsets.committed_offset(bronze, offsets.app_id("bronze", name, ledger), past).offset
-    rows = offsets.standing(tables.where(opened[at.outcome(name)].dataset, mine).to_pylist(), past, offset)
+    rows = offsets.standing(tables.where(opened[lake.outcome(name)].dataset, mine).to_pylist(), past, offset)
     standing = pa.Table.from_pylist(list(rows), schema=OUTCOME)
     return (standing if where is None else standing.filter(where)).select(columns or OUTCOME.names)
 
 
 def _trouble(commit: lake_log.Commit, path: str) -> dict[str, Any]:
     """Error of a file as bronze's commit has it, whether to retry the unchanged file, and the definition it had."""
-    ours = commit.ours or {}
-    error, retry = (ours.get("failed") or {}).get(path, (None, None))
-    return {"error": error, "retry": retry, "definition": ours.get("definition")}
+    info = commit.ours or {}
+    error, retry = (info.get("failed") or {}).get(path, (None, None))
+    return {"error": error, "retry": retry, "definition": info.get("definition")}
 
 
-def failed(at: layout.Lake, name: str, definition: str, opened: Tables | None = None) -> dict[str, bool]:
+def failed(lake: layout.Lake, name: str, definition: str, opened: Tables | None = None) -> dict[str, bool]:
     """Paths of the files whose last reading failed, and whether to try them again though they have not changed.
 
     They are retried if the cause may be gone, or if the definition has changed since.
 
     Args:
-        at: the lake.
+        lake: the lake.
         name: the bronze table.
         definition: the fingerprint of its definition now.
         opened: the handles of the step that this is a part of.
     """
     opened = opened or Tables()
-    log = opened[at.outcome(name)].delta
+    log = opened[lake.outcome(name)].delta
     if log is None:
         return {}
     if on_record.none_failed(log):
         return {}
     columns = ["path", "chunk", "error", "retry", "definition"]
-    wrong = read(at, name, columns, pc.field("error").is_valid(), opened)
+    wrong = read(lake, name, columns, pc.field("error").is_valid(), opened)
     if not wrong.num_rows:
         return {}
     since = (pc.field("chunk") >= pc.min(wrong["chunk"])) & pc.field("path").isin(wrong["path"].unique().to_pylist())
-    last = {row["path"]: row for row in read(at, name, columns, since, opened).sort_by("chunk").to_pylist()}
+    last = {row["path"]: row for row in read(lake, name, columns, since, opened).sort_by("chunk").to_pylist()}
     return {path: bool(row["retry"]) or row["definition"] != definition for path, row in last.items() if row["error"]}
 
 
-def unread(at: layout.Lake, name: str, ledger: DeltaTable, opened: Tables) -> list[str]:
+def unread(lake: layout.Lake, name: str, ledger: DeltaTable, opened: Tables) -> list[str]:
     """Paths of the files in ledger batches that the bronze table does not have, as one that a rule refused."""
-    last = opened[at.table("bronze", name)].last_commit_of_ours
-    said = (last.ours if last is not None else None) or {}
-    newest = int(said.get("until", said.get("chunk", -1)))
+    last = opened[lake.table("bronze", name)].last_commit_of_ours
+    info = (last.ours if last is not None else None) or {}
+    newest = int(info.get("until", info.get("chunk", -1)))
     if newest >= ledger.version():
         return []
     waiting: list[str] = tables.above(ledger, "chunk", newest).to_table(["path"])["path"].to_pylist()
     return waiting
 
 
-def statuses(at: layout.Lake, name: str) -> pa.Table:
+def statuses(lake: layout.Lake, name: str) -> pa.Table:
     """All ledger entries of a bronze table with their file status, in the order of reading.
 
     Column ``state`` is ``waiting``; ``ingested``; ``failed`` (see ``error``); ``skipped`` (there before the table, and
@@ -213,28 +213,28 @@ def statuses(at: layout.Lake, name: str) -> pa.Table:
     (by a reset, as the file was gone); ``archived`` (its rows are in the table; the file was removed at ``archived``,
     to ``place``); or ``moved`` (read from a former landing folder: its rows are under that path).
     """
-    ledger = tables.delta_table(at.ledger(name))
+    ledger = tables.delta_table(lake.ledger(name))
     if ledger is None:
         return STATUSES.empty_table()
-    away = archive.table(at, name, ledger)
-    return _statuses(tables.dataset(ledger).to_table(), read(at, name, ["path", "chunk", *BECAME]), away)
+    away = archive.table(lake, name, ledger)
+    return _statuses(tables.dataset(ledger).to_table(), read(lake, name, ["path", "chunk", *BECAME]), away)
 
 
-def of_entries(at: layout.Lake, name: str, entries: pa.Table, since: int, opened: Tables) -> pa.Table:
+def of_entries(lake: layout.Lake, name: str, entries: pa.Table, since: int, opened: Tables) -> pa.Table:
     """Some entries of a ledger with their file status, as ``statuses`` has it, in the order of reading.
 
     Args:
-        at: the lake.
+        lake: the lake.
         name: the bronze table.
         entries: rows of its ledger: with any of a file, those after it by which its rows may have been replaced.
         since: ledger batch before which none of the entries is, so that no status before it need be read.
         opened: the handles of the step that this is a part of.
     """
-    ledger = opened[at.ledger(name)].delta
+    ledger = opened[lake.ledger(name)].delta
     if ledger is None:
         return STATUSES.empty_table()
-    became = read(at, name, ["path", "chunk", *BECAME], pc.field("chunk") >= since, opened)
-    away = archive.among(at, name, ledger, entries) if opened[at.archive(name)].delta is not None else None
+    became = read(lake, name, ["path", "chunk", *BECAME], pc.field("chunk") >= since, opened)
+    away = archive.among(lake, name, ledger, entries) if opened[lake.archive(name)].delta is not None else None
     return _statuses(entries, became, archive.ARCHIVE.empty_table() if away is None else away)
 
 
@@ -268,8 +268,8 @@ def _renamed(entries: pa.Table) -> pa.Table:
     names = moved_files.aliases(entries, set(moved.to_pylist()) & set(reread.to_pylist())) if len(moved) else {}
     if not names:
         return entries
-    known = pc.index_in(entries["path"], value_set=pa.array(list(names), pa.string()))
-    paths = pc.coalesce(pc.take(pa.array(list(names.values()), pa.string()), known), entries["path"])
+    indexes = pc.index_in(entries["path"], value_set=pa.array(list(names), pa.string()))
+    paths = pc.coalesce(pc.take(pa.array(list(names.values()), pa.string()), indexes), entries["path"])
     return entries.set_column(entries.schema.get_field_index("path"), "path", paths)
 
 
@@ -300,8 +300,8 @@ def _as_landed(entries: pa.Table, archived: Mapping[int, tuple[str, int]]) -> pa
         return entries
     place = pc.index_in(pa.array(range(entries.num_rows), pa.int64()), value_set=pa.array(list(archived), pa.int64()))
     for column, values in zip(("path", "arrival"), zip(*archived.values(), strict=True), strict=True):
-        own = entries[column].combine_chunks()
-        changed = pc.coalesce(pc.take(pa.array(values, own.type), place), own)
+        recorded = entries[column].combine_chunks()
+        changed = pc.coalesce(pc.take(pa.array(values, recorded.type), place), recorded)
         entries = entries.set_column(entries.schema.get_field_index(column), column, changed)
     return entries
 
@@ -320,8 +320,8 @@ def _arrivals(entries: pa.Table, ends: pa.ChunkedArray) -> pa.Array:
     counted = [0] * entries.num_rows
     former: dict[str, list[tuple[int, archive.Facts]]] = {}
     rows = pc.indices_nonzero(pc.is_in(entries["path"], value_set=several))
-    known = entries.select([*archive.KEYS, "action"]).take(rows).to_pylist()
-    for row, is_end, entry in zip(rows.to_pylist(), ends.take(rows).to_pylist(), known, strict=True):
+    entries_of_rows = entries.select([*archive.KEYS, "action"]).take(rows).to_pylist()
+    for row, is_end, entry in zip(rows.to_pylist(), ends.take(rows).to_pylist(), entries_of_rows, strict=True):
         before, facts = former.setdefault(entry["path"], []), archive.facts_of(entry)
         last = counted[before[-1][0]] if before else -1
         counted[row] = last + (entry["action"] == "read")
@@ -339,9 +339,9 @@ def _with_archive(entries: pa.Table, away: pa.Table) -> pa.Table:
     away = away.sort_by([("archived", "descending")])
     facts = ("size", "modification_time")
     row = pc.index_in(_identity(entries, *facts), value_set=_identity(away, *facts))
-    gone = pc.and_(pc.equal(entries["state"], "ingested"), pc.is_valid(row))
-    row = pc.if_else(gone, row, None)
-    states = pc.if_else(gone, "archived", entries["state"])
+    is_archived = pc.and_(pc.equal(entries["state"], "ingested"), pc.is_valid(row))
+    row = pc.if_else(is_archived, row, None)
+    states = pc.if_else(is_archived, "archived", entries["state"])
     entries = entries.set_column(entries.schema.get_field_index("state"), "state", states)
     for column in ("archived", "place"):
         entries = entries.append_column(column, pc.take(away[column], row))
@@ -350,11 +350,11 @@ def _with_archive(entries: pa.Table, away: pa.Table) -> pa.Table:
 
 def manifests(bronze: DeltaTable, ledger: DeltaTable, name: str) -> dict[tuple[int, str], int]:
     """Manifests: record counts by ledger batch and path, as far as bronze's log goes back."""
-    found: dict[tuple[int, str], int] = {}
+    counts: dict[tuple[int, str], int] = {}
     for chunk, commit in on_record.chunk_commits(bronze, ledger, name, -1).items():
-        said = (commit.ours or {}).get("manifest") or {}
-        found |= {(chunk, path): int(records) for path, records in said.items()}
-    return found
+        manifest = (commit.ours or {}).get("manifest") or {}
+        counts |= {(chunk, path): int(records) for path, records in manifest.items()}
+    return counts
 
 
 def rows_of(bronze: DeltaTable, chunk: int) -> dict[str, int]:

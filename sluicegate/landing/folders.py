@@ -45,8 +45,8 @@ class Home:
 
 def folder_of(address: str) -> tuple[str, tuple[str, ...]]:
     """Split an address into the folder, spelled as a prefix of its files' paths, and the file if it is a single one."""
-    if (known := filesystems.local(address)) is not None:
-        return _parted(known) if os.path.isfile(known) else (known, ())
+    if (path := filesystems.local(address)) is not None:
+        return _parted(path) if os.path.isfile(path) else (path, ())
     try:
         fs, root = filesystems.opened(address)
     except (OSError, ValueError, ImportError):
@@ -62,13 +62,13 @@ def _parted(path: str) -> tuple[str, tuple[str, ...]]:
     return above, (file,)
 
 
-def home(at: layout.Lake, name: str, address: str, opened: Tables | None = None) -> Home:
+def home(lake: layout.Lake, name: str, address: str, opened: Tables | None = None) -> Home:
     """The landing folder of a bronze table with this address, as the table's ledger knows it."""
     folder, only = folder_of(address)
-    ledger = (opened or Tables())[at.ledger(name)].delta
+    ledger = (opened or Tables())[lake.ledger(name)].delta
     folders = () if ledger is None else recorded_folders(ledger) or tuple(_spelled(ledger, folder))
-    folder = next((known for known in folders if filesystems.is_same(known, folder)), folder)
-    return Home(folder, only, tuple(one for one in folders if one != folder))
+    folder = next((known_folder for known_folder in folders if filesystems.is_same(known_folder, folder)), folder)
+    return Home(folder, only, tuple(other for other in folders if other != folder))
 
 
 def recorded_folders(ledger: DeltaTable) -> tuple[str, ...]:
@@ -92,10 +92,10 @@ def _spelled(ledger: DeltaTable, folder: str) -> Iterator[str]:
     if pc.any(pc.starts_with(paths, start)).as_py():
         yield folder
         return
-    seen: set[str] = set()
+    spelled: set[str] = set()
     for path in pc.replace_substring_regex(paths, r"/[^/]*\z", "").unique().to_pylist():
-        while path not in seen:
-            seen.add(path)
+        while path not in spelled:
+            spelled.add(path)
             if filesystems.is_same(path, folder):
                 yield path
                 return

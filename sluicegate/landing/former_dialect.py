@@ -39,8 +39,8 @@ def remark(pipeline: str, name: str, table: BronzeTable, stored: Table) -> str:
     )
 
 
-def remarks(pipeline: Pipeline, at: Lake, opened: Tables) -> list[str]:
+def remarks(pipeline: Pipeline, lake: Lake, opened: Tables) -> list[str]:
     """What to tell of the tables of a pipeline, before a run."""
     each = ((name, table) for name, table in pipeline.bronze.items() if table.format == "csv")
-    sentences = (remark(pipeline.name, name, table, opened[at.table("bronze", name)]) for name, table in each)
+    sentences = (remark(pipeline.name, name, table, opened[lake.table("bronze", name)]) for name, table in each)
     return [sentence for sentence in sentences if sentence]

@@ -32,22 +32,22 @@ COLUMNS = ["path", "size", "modification_time", "action", "chunk"]
 
 
 def nothing_new(
-    name: str, table: BronzeTable, at: layout.Lake, opened: Tables | None = None, now: datetime | None = None
+    name: str, table: BronzeTable, lake: layout.Lake, opened: Tables | None = None, now: datetime | None = None
 ) -> bool:
     """Whether it is sure that ``discover`` finds nothing: nothing new, changed, settling, refused, moved or failed.
 
     Args:
         name: the bronze table.
         table: its definition.
-        at: the lake that has its ledger.
+        lake: the lake that has its ledger.
         opened: the handles of the step that this is a part of.
         now: the time by which files have settled (UTC; the clock's by default).
     """
     opened = opened or Tables()
-    ledger, statuses = opened[at.ledger(name)].delta, opened[at.outcome(name)].delta
+    ledger, statuses = opened[lake.ledger(name)].delta, opened[lake.outcome(name)].delta
     if ledger is None or tables.rows(ledger) > MOST or not (statuses is None or on_record.none_failed(statuses)):
         return False
-    place = folders.home(at, name, table.path, opened)
+    place = folders.home(lake, name, table.path, opened)
     root = filesystems.local(place.folder)
     if root is None or place.only:
         return False
@@ -62,18 +62,18 @@ def _landed(root: str, admits: Admits) -> list[Entry] | None:
     """Files of a folder; None if they are too many, or something in it is passed over or cannot be read."""
     passed: dict[str, str] = {}
     try:
-        found = list(islice(Walk(root, admits, passed).files(), MOST + 1))
+        files = list(islice(Walk(root, admits, passed).files(), MOST + 1))
     except OSError:
         return None
-    return None if passed or len(found) > MOST else found
+    return None if passed or len(files) > MOST else files
 
 
 def _doubtful(landed: Iterable[Entry], ledger: DeltaTable, settle: float, now: datetime | None) -> Iterable[str]:
     """Paths of files that the ledger does not have as they are, or that may still be being written."""
-    known, clock = _known(ledger), (now or datetime.now(UTC)).timestamp()
+    entries, clock = _known(ledger), (now or datetime.now(UTC)).timestamp()
     for path, size, microseconds in landed:
         time = filesystems.sayable(microseconds)
-        if known.get(path) != (size, time) or abs(time / 1e6 - clock) <= settle:
+        if entries.get(path) != (size, time) or abs(time / 1e6 - clock) <= settle:
             yield path
 
 

@@ -46,15 +46,15 @@ class Command:
         return Transaction(_app_id(self.name, ledger), chunk)
 
 
-def name_of(said: Mapping[str, Any]) -> str:
+def name_of(arguments: Mapping[str, Any]) -> str:
     """Name of a command: a hash of its arguments."""
-    text = json.dumps(said, sort_keys=True, default=str)
+    text = json.dumps(arguments, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def begun(at: layout.Lake, table: str, name: str) -> Command:
+def begun(lake: layout.Lake, table: str, name: str) -> Command:
     """The command with the ledger batches of its unfinished attempts."""
-    ledger, outcome = tables.delta_table(at.ledger(table)), tables.delta_table(at.outcome(table))
+    ledger, outcome = tables.delta_table(lake.ledger(table)), tables.delta_table(lake.outcome(table))
     if ledger is None:
         return Command(name)
     app = _app_id(name, ledger)
@@ -64,30 +64,30 @@ def begun(at: layout.Lake, table: str, name: str) -> Command:
     return Command(name, (*_earlier(ledger, last), last))
 
 
-def ended(at: layout.Lake, table: str, name: str) -> None:
+def ended(lake: layout.Lake, table: str, name: str) -> None:
     """Record that a command has ended: a repetition is a new command."""
-    ledger, outcome = tables.delta_table(at.ledger(table)), tables.delta_table(at.outcome(table))
+    ledger, outcome = tables.delta_table(lake.ledger(table)), tables.delta_table(lake.outcome(table))
     if ledger is None or outcome is None or (last := tables.txn_version(ledger, _app_id(name, ledger))) is None:
         return
     note = CommitProperties(app_transactions=[Transaction(_app_id(name, ledger), last)])
     outcome.create_write_transaction([], mode="append", schema=outcome.schema(), commit_properties=note)
 
 
-def without_entered(files: pa.Table, command: Command, at: layout.Lake, table: str) -> pa.Table:
+def without_entered(files: pa.Table, command: Command, lake: layout.Lake, table: str) -> pa.Table:
     """Files without those that the command has entered, if they are unchanged or still wait to be read."""
-    ledger = tables.delta_table(at.ledger(table))
+    ledger = tables.delta_table(lake.ledger(table))
     if ledger is None or not command.chunks:
         return files
     entered = tables.dataset(ledger).to_table([*FILES.names, "chunk"], filter=pc.field("chunk").isin(command.chunks))
-    waiting = entered.filter(pc.greater(entered["chunk"], _taken_in(at, table, ledger)))
+    waiting = entered.filter(pc.greater(entered["chunk"], _taken_in(lake, table, ledger)))
     files = files.filter(pc.invert(pc.is_in(files["path"], value_set=waiting["path"])))
     return files.join(entered.select(FILES.names), keys=FILES.names, join_type="left anti").cast(FILES)
 
 
-def waits(at: layout.Lake, table: str) -> bool:
+def waits(lake: layout.Lake, table: str) -> bool:
     """Whether ledger batches wait to be read: a command was killed before it read them."""
-    ledger = tables.delta_table(at.ledger(table))
-    return ledger is not None and ledger.version() > max(_taken_in(at, table, ledger), 0)
+    ledger = tables.delta_table(lake.ledger(table))
+    return ledger is not None and ledger.version() > max(_taken_in(lake, table, ledger), 0)
 
 
 def _app_id(name: str, ledger: DeltaTable) -> str:
@@ -97,14 +97,14 @@ def _app_id(name: str, ledger: DeltaTable) -> str:
 def _earlier(ledger: DeltaTable, chunk: int) -> list[int]:
     """Ledger batches of earlier attempts, as recorded in the commit of a batch."""
     for action in log.actions(ledger.table_uri, chunk, added=False):
-        if said := action.get("commitInfo", {}).get("userMetadata"):
-            return [int(number) for number in json.loads(said)[log.METADATA][KEY]["chunks"]]
+        if metadata := action.get("commitInfo", {}).get("userMetadata"):
+            return [int(number) for number in json.loads(metadata)[log.METADATA][KEY]["chunks"]]
     return []
 
 
-def _taken_in(at: layout.Lake, table: str, ledger: DeltaTable) -> int:
+def _taken_in(lake: layout.Lake, table: str, ledger: DeltaTable) -> int:
     """Offset of bronze in the ledger: its last committed batch; -1 before the first."""
-    bronze = tables.delta_table(at.table("bronze", table))
+    bronze = tables.delta_table(lake.table("bronze", table))
     if bronze is None:
         return -1
     offset = offsets.committed_offset(bronze, offsets.app_id("bronze", table, ledger), offsets.lineage(bronze)).offset

@@ -27,14 +27,14 @@ ATTEMPTS = 20
 
 
 def enter(
-    name: str, table: BronzeTable, at: layout.Lake, finder: FileFinder | None = None, opened: Tables | None = None
+    name: str, table: BronzeTable, lake: layout.Lake, finder: FileFinder | None = None, opened: Tables | None = None
 ) -> Discovery:
     """Enters all newly landed files into the ledger, a commit a chunk, and returns what was found.
 
     Args:
         name: the bronze table's name.
         table: its definition.
-        at: the lake that has its ledger.
+        lake: the lake that has its ledger.
         finder: how to find the files; by default ``discover``.
         opened: the handles of the step that this is a part of; that of the ledger then has what was entered.
 
@@ -46,59 +46,61 @@ def enter(
         LandingMissing: the folder does not exist.
         CommitFailedError: other runs won the compare-and-set ``ATTEMPTS`` times in a row.
     """
-    uri = at.ledger(name)
+    uri = lake.ledger(name)
     opened = opened or Tables()
     finder = finder or partial(discover, opened=opened)
     for attempt in range(ATTEMPTS):
         if attempt:  # on purpose: another run has committed, and what it did is what the next look has to go by
             opened.refresh()
         ledger = opened[uri].delta  # before the look: of what it does not have yet, the commit would fail
-        found = finder(name, table, at)
+        discovered = finder(name, table, lake)
         first = ledger is None and not table.includeExistingFiles
-        if not (found.new.num_rows or found.copied or found.moved.num_rows or first):
-            return found
+        if not (discovered.new.num_rows or discovered.copied or discovered.moved.num_rows or first):
+            return discovered
         try:
             if ledger is None:
-                baseline = _baseline(name, table, at)
-                ledger = landing_ledger._create(uri, baseline, found.folders)
+                baseline = _baseline(name, table, lake)
+                ledger = landing_ledger._create(uri, baseline, discovered.folders)
                 opened.refresh(uri)  # on purpose: it is there now, and what it has from the start is not new
-                found = found if table.includeExistingFiles else _after(baseline, finder(name, table, at))
-            _append(ledger, table, found)
+                discovered = discovered if table.includeExistingFiles else _after(baseline, finder(name, table, lake))
+            _append(ledger, table, discovered)
             opened.refresh(uri)  # on purpose: the next reader of the handle is to see what was entered
-            return found
+            return discovered
         except CommitFailedError:
             if attempt == ATTEMPTS - 1:
                 raise
     raise AssertionError("unreachable")
 
 
-def _after(baseline: pa.Table, found: Discovery) -> Discovery:
+def _after(baseline: pa.Table, discovered: Discovery) -> Discovery:
     """What was found, with a remark on the files that were there before."""
     if not baseline.num_rows:
-        return found
+        return discovered
     skipped = f"{files(baseline.num_rows)} skipped that were there before the table: includeExistingFiles is false"
-    return replace(found, remarks=(*found.remarks, skipped))
+    return replace(discovered, remarks=(*discovered.remarks, skipped))
 
 
-def _append(ledger: DeltaTable, table: BronzeTable, found: Discovery) -> None:
+def _append(ledger: DeltaTable, table: BronzeTable, discovered: Discovery) -> None:
     """Enter the files of a discovery, a commit for each ledger batch."""
-    folders = found.folders or landing_folders.recorded_folders(ledger)
+    folders = discovered.folders or landing_folders.recorded_folders(ledger)
     compaction.put_together(ledger, "chunk", facts={landing_folders.KEY: folders} if folders else {})
-    if found.moved.num_rows:
-        landing_ledger._append(ledger, found.moved, {}, None, folders)
+    if discovered.moved.num_rows:
+        landing_ledger._append(ledger, discovered.moved, {}, None, folders)
     sizes = (table.maxFilesPerTrigger, table.maxBytesPerTrigger)
-    for chunk in landing_ledger.chunks(found.new, *((found.new.num_rows, None) if found.whole else sizes)):
-        landing_ledger._append(ledger, chunk, found.how, found.command, folders)
-    for how, those in found.copied:
+    for chunk in landing_ledger.chunks(
+        discovered.new, *((discovered.new.num_rows, None) if discovered.whole else sizes)
+    ):
+        landing_ledger._append(ledger, chunk, discovered.how, discovered.command, folders)
+    for options, those in discovered.copied:
         for chunk in landing_ledger.chunks(those, *sizes):
-            landing_ledger._append(ledger, chunk, how, None, folders)
+            landing_ledger._append(ledger, chunk, options, None, folders)
 
 
-def _baseline(name: str, table: BronzeTable, at: layout.Lake) -> pa.Table:
+def _baseline(name: str, table: BronzeTable, lake: layout.Lake) -> pa.Table:
     """SKIP entries of a new ledger: the files there before it, unless ``includeExistingFiles`` reads them."""
-    found = (
+    entries = (
         landing_ledger.to(landing_ledger.SKIP, FILES.empty_table())
         if table.includeExistingFiles
-        else discover(name, table, at).new
+        else discover(name, table, lake).new
     )
-    return landing_ledger.stamped(found, 0)
+    return landing_ledger.stamped(entries, 0)

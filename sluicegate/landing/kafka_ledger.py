@@ -100,50 +100,50 @@ class Arrivals:
     lost: list[Range] = field(default_factory=list)
 
 
-def compare(name: str, source: KafkaSource, there: TopicOffsets, known: LedgerOffsets) -> Arrivals:
+def compare(name: str, source: KafkaSource, topic_offsets: TopicOffsets, ledger_offsets: LedgerOffsets) -> Arrivals:
     """Compares what the brokers have with the ledger.
 
     Raises:
         RecordsLost: records are gone that were not read, or a topic is not the one that it was.
     """
-    found = Arrivals()
-    demand_same(name, known.ids, there)
-    for partition, end in sorted(there.ends.items()):
-        begin = there.begins[partition]
-        if known.first and source.starting_offsets == "latest":
-            found.skipped.append(Range(partition, begin, end))
+    arrivals = Arrivals()
+    demand_same(name, ledger_offsets.ids, topic_offsets)
+    for partition, end in sorted(topic_offsets.ends.items()):
+        begin = topic_offsets.begins[partition]
+        if ledger_offsets.first and source.starting_offsets == "latest":
+            arrivals.skipped.append(Range(partition, begin, end))
             continue
-        start = known.next_of(partition, begin)
-        if (top := there.tops.get(partition, end)) < start:
+        start = ledger_offsets.next_of(partition, begin)
+        if (top := topic_offsets.tops.get(partition, end)) < start:
             raise behind(name, partition, start, top)
         if begin > start:
-            gone = Range(partition, start, begin)
+            lost = Range(partition, start, begin)
             if source.data_loss == "fail":
-                raise gone_records(name, gone)
-            found.lost.append(gone)
-            found.skipped.append(gone)
+                raise gone_records(name, lost)
+            arrivals.lost.append(lost)
+            arrivals.skipped.append(lost)
             start = begin
         if start < end:
-            found.new.append(Range(partition, start, end))
-        elif partition not in known.ends:
-            found.skipped.append(Range(partition, start, start))
-    return found
+            arrivals.new.append(Range(partition, start, end))
+        elif partition not in ledger_offsets.ends:
+            arrivals.skipped.append(Range(partition, start, start))
+    return arrivals
 
 
-def demand_same(name: str, ids: Mapping[str, str], there: TopicOffsets, during: str = "") -> None:
+def demand_same(name: str, ids: Mapping[str, str], topic_offsets: TopicOffsets, during: str = "") -> None:
     """Checks that no topic was deleted and created again.
 
     Args:
         name: the bronze table.
         ids: id that each topic had.
-        there: what the brokers have by now.
+        topic_offsets: what the brokers have by now.
         during: what was read meanwhile, for the message.
 
     Raises:
         RecordsLost: one was.
     """
     for topic, former in ids.items():
-        if there.ids.get(topic, former) != former:
+        if topic_offsets.ids.get(topic, former) != former:
             raise recreated(name, topic, during)
 
 
@@ -169,16 +169,16 @@ class LedgerOffsets:
         """
         if ledger is None:
             return cls()
-        said = _said(ledger)
-        if said is None:
+        metadata = _said(ledger)
+        if metadata is None:
             ranges = (Range.of(path) for path in tables.dataset(ledger).to_table(["path"])["path"].to_pylist())
             return cls({}, _ends(ranges), first=False)
         ends = {
             Partition(topic, int(number)): int(end)
-            for topic, its in said.get("ends", {}).items()
-            for number, end in its.items()
+            for topic, ends_of_topic in metadata.get("ends", {}).items()
+            for number, end in ends_of_topic.items()
         }
-        return cls(said.get("ids", {}), ends, first=False)
+        return cls(metadata.get("ids", {}), ends, first=False)
 
     def next_of(self, partition: Partition, begin: int) -> int:
         """Offset that a partition goes on at; of one that is not in the ledger, its beginning."""
@@ -196,7 +196,7 @@ class LedgerOffsets:
 
     def after(self, ranges: Iterable[Range]) -> LedgerOffsets:
         """The same after an entry of some ranges."""
-        return replace(self, ends={**self.ends, **{one.partition: one.end for one in ranges}})
+        return replace(self, ends={**self.ends, **{range_.partition: range_.end for range_ in ranges}})
 
 
 def _said(ledger: DeltaTable) -> dict[str, Any] | None:
@@ -210,8 +210,8 @@ def _said(ledger: DeltaTable) -> dict[str, Any] | None:
 
 def _ends(ranges: Iterable[Range]) -> dict[Partition, int]:
     ends: dict[Partition, int] = {}
-    for one in ranges:
-        ends[one.partition] = max(one.end, ends.get(one.partition, 0))
+    for range_ in ranges:
+        ends[range_.partition] = max(range_.end, ends.get(range_.partition, 0))
     return ends
 
 
@@ -220,11 +220,11 @@ def batches(ranges: Sequence[Range], most: int) -> Iterator[list[Range]]:
 
     So the partitions of a topic go on together, and records of one time come in one batch.
     """
-    left = sum(one.size for one in ranges)
-    if left == 0:
+    records = sum(range_.size for range_ in ranges)
+    if records == 0:
         return
-    count = -(-left // most)
-    starts = {one.partition: one.start for one in ranges}
+    count = -(-records // most)
+    starts = {range_.partition: range_.start for range_ in ranges}
     for number in range(1, count + 1):
         batch, room = [], most
         for one in ranges:
@@ -235,18 +235,18 @@ def batches(ranges: Sequence[Range], most: int) -> Iterator[list[Range]]:
                 room -= end - start
                 starts[one.partition] = end
         yield batch
-    rest = [Range(one.partition, starts[one.partition], one.end) for one in ranges]
-    yield from batches([one for one in rest if one.size], most)
+    remaining = [Range(range_.partition, starts[range_.partition], range_.end) for range_ in ranges]
+    yield from batches([one for one in remaining if one.size], most)
 
 
-def enter(name: str, source: KafkaSource, uri: str, there: TopicOffsets) -> Arrivals:
+def enter(name: str, source: KafkaSource, uri: str, topic_offsets: TopicOffsets) -> Arrivals:
     """Enters what is new into a ledger, a commit a batch, by compare-and-set, and returns what it was.
 
     Args:
         name: the bronze table.
         source: its topics.
         uri: the ledger.
-        there: what the brokers have.
+        topic_offsets: what the brokers have.
 
     Raises:
         RecordsLost: records are gone that were not read, or a topic is not the one that it was.
@@ -254,47 +254,53 @@ def enter(name: str, source: KafkaSource, uri: str, there: TopicOffsets) -> Arri
     """
     for attempt in range(ATTEMPTS):
         ledger = tables.delta_table(uri)
-        known = LedgerOffsets.of(ledger)
-        found = compare(name, source, there, known)
+        ledger_offsets = LedgerOffsets.of(ledger)
+        arrivals = compare(name, source, topic_offsets, ledger_offsets)
         try:
-            _enter(ledger, uri, found, source.maxRecordsPerBatch, replace(known, ids={**known.ids, **there.ids}))
+            _enter(
+                ledger,
+                uri,
+                arrivals,
+                source.maxRecordsPerBatch,
+                replace(ledger_offsets, ids={**ledger_offsets.ids, **topic_offsets.ids}),
+            )
         except CommitFailedError:
             if attempt == ATTEMPTS - 1:
                 raise
             continue
-        return found
+        return arrivals
     raise AssertionError("unreachable")
 
 
-def _enter(ledger: DeltaTable | None, uri: str, found: Arrivals, most: int, known: LedgerOffsets) -> None:
-    skipped = found.skipped
+def _enter(ledger: DeltaTable | None, uri: str, arrivals: Arrivals, most: int, ledger_offsets: LedgerOffsets) -> None:
+    skipped = arrivals.skipped
     if ledger is None:
-        known = known.after(skipped)
+        ledger_offsets = ledger_offsets.after(skipped)
         entries = landing_ledger.stamped(_entries(landing_ledger.SKIP, skipped), 0)
-        ledger, skipped = landing_ledger.create(uri, entries, known.facts()), []
-    elif not found.new and not skipped:
+        ledger, skipped = landing_ledger.create(uri, entries, ledger_offsets.facts()), []
+    elif not arrivals.new and not skipped:
         return
-    compaction.put_together(ledger, "chunk", facts=known.facts())
-    for batch in [*batches(found.new, most)] or ([[]] if skipped else []):
-        known = known.after([*skipped, *batch])
+    compaction.put_together(ledger, "chunk", facts=ledger_offsets.facts())
+    for batch in [*batches(arrivals.new, most)] or ([[]] if skipped else []):
+        ledger_offsets = ledger_offsets.after([*skipped, *batch])
         entries = [_entries(landing_ledger.SKIP, skipped), _entries(landing_ledger.READ, batch)]
-        landing_ledger.append(ledger, pa.concat_tables(entries), known.facts())
+        landing_ledger.append(ledger, pa.concat_tables(entries), ledger_offsets.facts())
         skipped = []
 
 
 def _entries(action: str, ranges: Iterable[Range]) -> pa.Table:
-    now = datetime.now(UTC)
-    rows = [{"path": one.path, "size": one.size, "modification_time": now} for one in ranges]
+    time = datetime.now(UTC)
+    rows = [{"path": range_.path, "size": range_.size, "modification_time": time} for range_ in ranges]
     return landing_ledger.to(action, pa.Table.from_pylist(rows, schema=FILES))
 
 
-def gone_records(name: str, gone: Range) -> RecordsLost:
+def gone_records(name: str, lost: Range) -> RecordsLost:
     """Error for records that the brokers deleted before they were read."""
-    topic, number = gone.partition
+    topic, number = lost.partition
     return RecordsLost(
-        f"{gone.size:,} offsets of the topic {topic} are gone that {name} has not read",
-        where=Where(table=name, file=gone.path),
-        cause=f"the next offset of partition {number} is {gone.start}, and its first record by now has {gone.end}:"
+        f"{lost.size:,} offsets of the topic {topic} are gone that {name} has not read",
+        where=Where(table=name, file=lost.path),
+        cause=f"the next offset of partition {number} is {lost.start}, and its first record by now has {lost.end}:"
         " the topic's retention has passed, or somebody deleted records",
         hint="lengthen the retention or run more often; `data_loss: skip` continues after them, and the ledger then"
         " says which offsets were skipped",

@@ -119,8 +119,8 @@ def append(
 
 def _said(facts: Mapping[str, Any]) -> dict[str, str] | None:
     """Our commit metadata for the ledger, without empty facts."""
-    there = {key: said for key, said in facts.items() if said}
-    return {"userMetadata": json.dumps({log.METADATA: there})} if there else None
+    present = {key: value for key, value in facts.items() if value}
+    return {"userMetadata": json.dumps({log.METADATA: present})} if present else None
 
 
 def stamped(files: pa.Table, chunk: int) -> pa.Table:

@@ -71,9 +71,9 @@ def entries(ledger: DeltaTable, first: str | None, last: str | None, after: int 
     return _in_order(tables.where(tables.above(ledger, "chunk", after), span, COLUMNS))
 
 
-def _in_order(found: pa.Table) -> pa.Table:
+def _in_order(rows: pa.Table) -> pa.Table:
     """Sort entries newest first, unless they are already: sorting a million paths doubles their memory."""
-    chunk = found["chunk"].combine_chunks()
+    chunk = rows["chunk"].combine_chunks()
     if pc.all(pc.less_equal(chunk[1:], chunk[:-1]), min_count=0).as_py():
-        return found
-    return found.sort_by([("chunk", "descending")])
+        return rows
+    return rows.sort_by([("chunk", "descending")])

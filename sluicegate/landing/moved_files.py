@@ -7,7 +7,7 @@ exports of one job, of two regions say, may agree in name, size and time.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
@@ -93,14 +93,14 @@ def _facts(ledger: DeltaTable | pa.Table, where: pc.Expression) -> pa.Table:
     return entries.select([*FILES.names, "chunk"])
 
 
-def _common(one: str, other: str) -> int:
+def _common(first: str, second: str) -> int:
     """Number of equal trailing components of two paths."""
-    pairs = zip(reversed(one.split("/")), reversed(other.split("/")), strict=False)
+    pairs = zip(reversed(first.split("/")), reversed(second.split("/")), strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def adopted(
-    at: layout.Lake, name: str, ledger: DeltaTable, place: Home, files: pa.Table, failed: Collection[str]
+    lake: layout.Lake, name: str, ledger: DeltaTable, place: Home, files: pa.Table, failed: Collection[str]
 ) -> pa.Table:
     """Entries for new files that the ledger has below a former landing folder (schema ``ENTERED``).
 
@@ -109,7 +109,7 @@ def adopted(
     a copy its rows are duplicated, but if it was another file they would otherwise be lost.
 
     Args:
-        at: the lake.
+        lake: the lake.
         name: the bronze table.
         ledger: its ledger.
         place: the landing folder.
@@ -120,23 +120,23 @@ def adopted(
         LandingMissing: a former folder cannot be looked into.
         StoreUnreachable: its store does not answer.
     """
-    found = [ENTERED.empty_table()]
+    parts = [ENTERED.empty_table()]
     for former in place.former:
         if files.num_rows and not _nested(former, place.folder):
-            entries = _known_at(at, name, ledger, former, place, files, failed)
-            found.append(entries)
+            entries = _known_at(lake, name, ledger, former, place, files, failed)
+            parts.append(entries)
             files = files.filter(pc.invert(pc.is_in(files["path"], value_set=entries["path"])))
-    return pa.concat_tables(found)
+    return pa.concat_tables(parts)
 
 
-def _nested(one: str, other: str) -> bool:
+def _nested(first: str, second: str) -> bool:
     """Whether one folder lies in the other, so that the ledger has their files under their own paths."""
-    one, other = f"{one.rstrip('/')}/", f"{other.rstrip('/')}/"
-    return one.startswith(other) or other.startswith(one)
+    first, second = f"{first.rstrip('/')}/", f"{second.rstrip('/')}/"
+    return first.startswith(second) or second.startswith(first)
 
 
 def _known_at(
-    at: layout.Lake, name: str, ledger: DeltaTable, former: str, place: Home, files: pa.Table, failed: Collection[str]
+    lake: layout.Lake, name: str, ledger: DeltaTable, former: str, place: Home, files: pa.Table, failed: Collection[str]
 ) -> pa.Table:
     was = _last_entries(ledger, former, place, files)
     paths = was["path"]
@@ -147,15 +147,17 @@ def _known_at(
     candidates = pa.array(paths.filter(alike).to_pylist(), pa.string())
     if not len(candidates):
         return ENTERED.empty_table()
-    read = _read_before(at, name, was, candidates, failed)
-    there = _at_former(candidates.to_pylist(), former)
+    read = _read_before(lake, name, was, candidates, failed)
+    at_former = _at_former(candidates.to_pylist(), former)
     # A waiting file is read from the former folder if it is still there, else from here.
-    waits = pc.is_in(paths, value_set=pa.array([p for p, now in there.items() if now and p not in failed], pa.string()))
+    waits = pc.is_in(
+        paths, value_set=pa.array([p for p, now in at_former.items() if now and p not in failed], pa.string())
+    )
     selected = pc.and_(alike, pc.or_(read, waits))
-    known = was.append_column("now", files["path"]).filter(selected)
-    archived = {archive.facts_of(row): row for row in archive.among(at, name, ledger, known).to_pylist()}
+    recorded = was.append_column("now", files["path"]).filter(selected)
+    archived = {archive.facts_of(row): row for row in archive.among(lake, name, ledger, recorded).to_pylist()}
     try:
-        same = _same_files(known, archived, there)
+        same = _same_files(recorded, archived, at_former)
     except (OSError, ValueError, ImportError) as error:
         raise _unreadable(error, former) from error
     selected = pc.and_(selected, pc.is_in(paths, value_set=pa.array(same, pa.string())))
@@ -165,13 +167,13 @@ def _known_at(
 
 
 def _read_before(
-    at: layout.Lake, name: str, was: pa.Table, candidates: pa.Array, failed: Collection[str]
+    lake: layout.Lake, name: str, was: pa.Table, candidates: pa.Array, failed: Collection[str]
 ) -> pa.ChunkedArray:
     """Whether each of some former files has been read, or is left out for good.
 
     A file that failed without giving a row counts as neither: it can be read here, and nothing would be duplicated.
     """
-    statuses = file_status.read(at, name, ["path", "rows"], pc.field("path").isin(candidates))
+    statuses = file_status.read(lake, name, ["path", "rows"], pc.field("path").isin(candidates))
     empty = pa.array(sorted({*failed} - {*statuses.filter(pc.field("rows") > 0)["path"].to_pylist()}), pa.string())
     read = pc.is_in(was["path"], value_set=statuses["path"].combine_chunks())
     read = pc.or_(read, pc.is_in(was["action"], value_set=pa.array(["skip", MOVED])))
@@ -179,7 +181,7 @@ def _read_before(
 
 
 def moved_within(
-    at: layout.Lake,
+    lake: layout.Lake,
     name: str,
     ledger: DeltaTable,
     files: pa.Table,
@@ -193,7 +195,7 @@ def moved_within(
     programs set whole ones, in which exports of several days or regions agree.
 
     Args:
-        at: the lake.
+        lake: the lake.
         name: the bronze table.
         ledger: its ledger.
         files: files that are not in the ledger.
@@ -210,8 +212,8 @@ def moved_within(
     was = pa.table({"path": paths, "action": pc.take(last["action"], entry)})
     same = [pc.equal(files[fact], pc.take(last[fact], entry)) for fact in ("size", "modification_time")]
     selected = pc.and_(pc.and_(*same), pc.not_equal(was["action"], "drop"))
-    selected = pc.and_(selected, _read_before(at, name, was, paths.combine_chunks(), failed))
-    taken = archive.among(at, name, ledger, files.set_column(0, "path", paths))["path"]
+    selected = pc.and_(selected, _read_before(lake, name, was, paths.combine_chunks(), failed))
+    taken = archive.among(lake, name, ledger, files.set_column(0, "path", paths))["path"]
     selected = pc.and_(selected, pc.invert(pc.is_in(paths, value_set=taken.combine_chunks())))
     action = pc.if_else(pc.equal(was["action"], "skip"), "skip", MOVED)
     return files.append_column("action", action).filter(selected).cast(ENTERED)
@@ -225,8 +227,8 @@ def _origins(ledger: DeltaTable, files: pa.Table, partitions: Collection[str]) -
     alike = (pc.field("modification_time") >= span["min"]) & (pc.field("modification_time") <= span["max"])
     alike &= pc.field("modification_time").isin(times.unique()) & pc.field("size").isin(files["size"].unique())
     former: dict[_Named, dict[str, str]] = {}
-    for known in tables.where(tables.dataset(ledger), alike, [*FILES.names, "action"]).to_pylist():
-        former.setdefault(_named(known), {}).setdefault(known["path"], known["action"])
+    for entry in tables.where(tables.dataset(ledger), alike, [*FILES.names, "action"]).to_pylist():
+        former.setdefault(_named(entry), {}).setdefault(entry["path"], entry["action"])
     arrived = Counter(map(_named, files.to_pylist())) if former else Counter[_Named]()
     origins = {}
     for file in files.to_pylist() if former else ():
@@ -266,8 +268,8 @@ def _last_entries(ledger: DeltaTable, former: str, place: Home, files: pa.Table)
     """
     paths = pc.binary_join_element_wise(pa.scalar(former.rstrip("/")), relative(files, place.folder), "/")
     last, entry = _newest(ledger, paths)
-    own, own_entry = _newest(ledger, files["path"])
-    older = pc.fill_null(pc.less(pc.take(own["chunk"], own_entry), pc.take(last["chunk"], entry)), True)
+    newest, newest_entry = _newest(ledger, files["path"])
+    older = pc.fill_null(pc.less(pc.take(newest["chunk"], newest_entry), pc.take(last["chunk"], entry)), True)
     entry = pc.if_else(older, entry, None)
     return pa.table({"path": paths, **{c: pc.take(last[c], entry) for c in ("size", "modification_time", "action")}})
 
@@ -280,26 +282,26 @@ def _newest(ledger: DeltaTable, paths: pa.ChunkedArray) -> tuple[pa.Table, pa.Ch
 
 
 def _same_files(
-    known: pa.Table, archived: Mapping[archive.Facts, Mapping[str, Any]], there: Mapping[str, Facts | None]
+    recorded: pa.Table, archived: Mapping[archive.Facts, Mapping[str, Any]], at_former: Mapping[str, Facts | None]
 ) -> list[str]:
     """Former paths of those files that are the former ones.
 
     Args:
-        known: entries of files below a former folder, and where each would be now.
+        recorded: entries of files below a former folder, and where each would be now.
         archived: archive rows of those that were taken away.
-        there: size and time of what lies at the former paths; None where nothing does.
+        at_former: size and time of what lies at the former paths; None where nothing does.
 
     Raises:
         OSError: a file cannot be read.
     """
     same, doubtful = [], []
-    for row in known.to_pylist():
+    for row in recorded.to_pylist():
         path, facts, removal = row["path"], (row["size"], row["modification_time"]), archived.get(archive.facts_of(row))
-        if there[path] == facts:
+        if at_former[path] == facts:
             doubtful.append((path, path, row["now"]))
-        elif there[path] is None and removal is not None and removal["place"]:
+        elif at_former[path] is None and removal is not None and removal["place"]:
             doubtful.append((path, removal["place"], row["now"]))
-        elif there[path] is None and (removal is None or removal["mode"] != "DELETE"):
+        elif at_former[path] is None and (removal is None or removal["mode"] != "DELETE"):
             same.append(path)  # not what cleanSource deleted: nothing tells that this is a copy of it
     equal = each(lambda files: _have_one_content(*files[1:]), doubtful)
     return [*same, *(files[0] for files, is_equal in zip(doubtful, equal, strict=True) if is_equal)]
@@ -337,7 +339,7 @@ def _unreadable(error: Exception, folder: str) -> LandingMissing | StoreUnreacha
 
 
 def overwritten(
-    at: layout.Lake, name: str, ledger: DeltaTable, place: Home, files: pa.Table, moved: pa.Table
+    lake: layout.Lake, name: str, ledger: DeltaTable, place: Home, files: pa.Table, moved: pa.Table
 ) -> pa.Table:
     """Entries for files that were overwritten since their folder was moved (schema ``ENTERED``).
 
@@ -346,14 +348,14 @@ def overwritten(
     record prove nothing. Else files of the same name are others, and no row is replaced.
 
     Args:
-        at: the lake.
+        lake: the lake.
         name: the bronze table.
         ledger: its ledger.
         place: the landing folder.
         files: files below it that the ledger does not have as they are.
         moved: entries for those that are known to have moved.
     """
-    found = [ENTERED.empty_table()]
+    parts = [ENTERED.empty_table()]
     for former in place.former:
         if not files.num_rows or _nested(former, place.folder):
             continue
@@ -361,29 +363,40 @@ def overwritten(
         read = pc.fill_null(pc.invert(pc.is_in(was["action"], value_set=pa.array(["drop", "skip"]))), False)
         read = pc.and_(read, pc.is_valid(was["action"]))
         candidates = files.filter(read)
-        if candidates.num_rows and _is_moved(at, name, ledger, former, place, candidates, moved):
+        if candidates.num_rows and _is_moved(lake, name, ledger, former, place, candidates, moved):
             facts = was.filter(read).set_column(0, "path", candidates["path"])
-            found.append(facts.set_column(3, "action", pa.repeat(pa.scalar(MOVED), facts.num_rows)).cast(ENTERED))
+            parts.append(facts.set_column(3, "action", pa.repeat(pa.scalar(MOVED), facts.num_rows)).cast(ENTERED))
             files = files.filter(pc.invert(read))
-    return pa.concat_tables(found)
+    return pa.concat_tables(parts)
 
 
 def _is_moved(
-    at: layout.Lake, name: str, ledger: DeltaTable, former: str, place: Home, candidates: pa.Table, moved: pa.Table
+    lake: layout.Lake, name: str, ledger: DeltaTable, former: str, place: Home, candidates: pa.Table, moved: pa.Table
 ) -> bool:
     """Whether most names that the landing folder has in common with a former one are of files that were moved."""
-    then = _names(ledger_index.entries(ledger, *ledger_index.below(former)), former)
-    now = _names(ledger_index.entries(ledger, *ledger_index.below(place.folder)), place.folder)
-    common = (then.keys() & now.keys()) | {*relative(candidates, place.folder).to_pylist()}
-    proved = {one for one in common if MOVED in then.get(one, ()) or MOVED in now.get(one, ())}
-    proved |= {*relative(moved, place.folder).to_pylist()} & then.keys()
-    spelled = {one: [f"{folder.rstrip('/')}/{one}" for folder in (former, place.folder)] for one in proved}
-    origins = aliases(ledger, [path for paths in spelled.values() for path in paths])
-    spelled = {one: [*paths, *(origins[p] for p in paths if p in origins)] for one, paths in spelled.items()}
-    mine = pc.field("path").isin(pa.array(sorted({path for paths in spelled.values() for path in paths}), pa.string()))
-    gave = {*file_status.read(at, name, ["path"], mine & (pc.field("rows") > 0))["path"].to_pylist()}
-    proved = {one for one in proved if gave & {*spelled[one]}}
+    former_names = _names(ledger_index.entries(ledger, *ledger_index.below(former)), former)
+    present_names = _names(ledger_index.entries(ledger, *ledger_index.below(place.folder)), place.folder)
+    common = (former_names.keys() & present_names.keys()) | {*relative(candidates, place.folder).to_pylist()}
+    moved_names = _moved(former_names) | _moved(present_names)
+    proved = (common & moved_names) | ({*relative(moved, place.folder).to_pylist()} & former_names.keys())
+    paths_of = _paths(ledger, proved, [former, place.folder])
+    mine = pc.field("path").isin(pa.array(sorted({path for paths in paths_of.values() for path in paths}), pa.string()))
+    gave = {*file_status.read(lake, name, ["path"], mine & (pc.field("rows") > 0))["path"].to_pylist()}
+    proved = {base_name for base_name in proved if gave & {*paths_of[base_name]}}
     return len(proved) > len(common - proved)
+
+
+def _moved(names: Mapping[str, set[str]]) -> set[str]:
+    """Names under which the ledger has a file as moved."""
+    return {name for name, actions in names.items() if MOVED in actions}
+
+
+def _paths(ledger: DeltaTable, names: Iterable[str], folders: Sequence[str]) -> dict[str, list[str]]:
+    """Paths of names in some folders, and those that the ledger has for the same files."""
+    roots = [folder.rstrip("/") for folder in folders]
+    paths_of = {name: [f"{root}/{name}" for root in roots] for name in names}
+    origins = aliases(ledger, [path for paths in paths_of.values() for path in paths])
+    return {name: [*paths, *(origins[path] for path in paths if path in origins)] for name, paths in paths_of.items()}
 
 
 def _names(entries: pa.Table, folder: str) -> dict[str, set[str]]:

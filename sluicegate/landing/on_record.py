@@ -29,9 +29,9 @@ def skipped(ledger: DeltaTable | None) -> int:
     return sum(action == SKIP for action in ledger.scan(["action"]).read_all()["action"].to_pylist())
 
 
-def last_version(at: layout.Lake, name: str, bronze: DeltaTable, opened: Tables) -> int:
+def last_version(lake: layout.Lake, name: str, bronze: DeltaTable, opened: Tables) -> int:
     """The last version of bronze whose files' outcome is on record; -1 if there is none."""
-    status_log = opened[at.outcome(name)].delta
+    status_log = opened[lake.outcome(name)].delta
     if status_log is None:
         return -1
     files = tables.statistics_rows(status_log, "min.table_id", "max.table_id", "max.version")
@@ -43,22 +43,22 @@ def last_version(at: layout.Lake, name: str, bronze: DeltaTable, opened: Tables)
 
     from sluicegate.landing import file_status
 
-    newest = pc.max(file_status.read(at, name, ["version"], opened=opened)["version"]).as_py()
+    newest = pc.max(file_status.read(lake, name, ["version"], opened=opened)["version"]).as_py()
     return -1 if newest is None else int(newest)
 
 
-def behind(at: layout.Lake, name: str, opened: Tables | None = None) -> bool:
+def behind(lake: layout.Lake, name: str, opened: Tables | None = None) -> bool:
     """Whether bronze has committed chunks that the outcome does not tell of: a run was killed between the two."""
-    return bool(untold(at, name, opened))
+    return bool(untold(lake, name, opened))
 
 
-def untold(at: layout.Lake, name: str, opened: Tables | None = None) -> set[int]:
+def untold(lake: layout.Lake, name: str, opened: Tables | None = None) -> set[int]:
     """The chunks that bronze has committed and the outcome does not tell of yet; the next run makes up for it."""
     opened = opened or Tables()
-    bronze, ledger = opened[at.table("bronze", name)].delta, opened[at.ledger(name)].delta
+    bronze, ledger = opened[lake.table("bronze", name)].delta, opened[lake.ledger(name)].delta
     if bronze is None or ledger is None:
         return set()
-    return {*chunk_commits(bronze, ledger, name, last_version(at, name, bronze, opened))}
+    return {*chunk_commits(bronze, ledger, name, last_version(lake, name, bronze, opened))}
 
 
 def chunk_commits(bronze: DeltaTable, ledger: DeltaTable, name: str, recorded: int) -> dict[int, log.Commit]:
@@ -68,10 +68,10 @@ def chunk_commits(bronze: DeltaTable, ledger: DeltaTable, name: str, recorded: i
         return {}
     past = offsets.lineage(bronze)
     offset = offsets.committed_offset(bronze, offsets.app_id("bronze", name, ledger), past).offset or 0
-    found: dict[int, log.Commit] = {}
+    commits: dict[int, log.Commit] = {}
     for commit in log.commits(bronze, behind):
         chunk = (commit.ours or {}).get("chunk")
         undone = past.restores and not (past.stands(commit.version) and int(chunk or 0) <= offset)
         if chunk is not None and not undone:
-            found.setdefault(int(chunk), commit)
-    return found
+            commits.setdefault(int(chunk), commit)
+    return commits

@@ -58,22 +58,22 @@ class Reader:
         if self.table is None:
             return {*files["path"].to_pylist()}
         place = folders.home(self.at, self.name, self.table.path)
-        here, there = _resolved(folder), _resolved(place.folder)
-        own = {}
+        own_folder, other_folder = _resolved(folder), _resolved(place.folder)
+        own_paths = {}
         for path in files["path"].to_pylist():
-            resolved = f"{here}/{path[len(folder) :].lstrip('/')}"
-            if resolved.startswith(f"{there}/"):
-                own[f"{place.folder.rstrip('/')}/{resolved[len(there) + 1 :]}"] = path
-        mine = pc.is_in(files["path"], value_set=pa.array([*own.values()], pa.string()))
-        wanted = files.select(FILES.names).filter(mine)
-        names = {path: name for name, path in own.items()}
-        renamed = pa.array([names[path] for path in wanted["path"].to_pylist()], pa.string())
-        wanted = wanted.set_column(0, "path", renamed)
+            resolved = f"{own_folder}/{path[len(folder) :].lstrip('/')}"
+            if resolved.startswith(f"{other_folder}/"):
+                own_paths[f"{place.folder.rstrip('/')}/{resolved[len(other_folder) + 1 :]}"] = path
+        mine = pc.is_in(files["path"], value_set=pa.array([*own_paths.values()], pa.string()))
+        candidates = files.select(FILES.names).filter(mine)
+        names = {path: name for name, path in own_paths.items()}
+        renamed = pa.array([names[path] for path in candidates["path"].to_pylist()], pa.string())
+        candidates = candidates.set_column(0, "path", renamed)
         if place.only:
-            only = pa.array([f"{place.folder}/{one}" for one in place.only], pa.string())
-            wanted = wanted.filter(pc.is_in(wanted["path"], value_set=only))
-        admitted = discovery.admitted(wanted, self.table, place.folder)
-        return {own[path] for path in {*admitted["path"].to_pylist()} - self._read(admitted)}
+            only = pa.array([f"{place.folder}/{only_name}" for only_name in place.only], pa.string())
+            candidates = candidates.filter(pc.is_in(candidates["path"], value_set=only))
+        admitted = discovery.admitted(candidates, self.table, place.folder)
+        return {own_paths[path] for path in {*admitted["path"].to_pylist()} - self._read(admitted)}
 
     def _read(self, files: pa.Table) -> set[str]:
         """Those of some files whose rows it has, or that it leaves out for good."""
@@ -84,12 +84,12 @@ class Reader:
         last = ledger_index.entries(ledger, span["min"], span["max"])
         entry = pc.index_in(files["path"], value_set=last["path"])  # the first of equal ones is the newest
         same = [pc.equal(files[column], pc.take(last[column], entry)) for column in ("size", "modification_time")]
-        known = last.take(entry.filter(pc.fill_null(pc.and_(*same), False)))
-        left_out = pc.is_in(known["action"], value_set=pa.array([landing_ledger.SKIP, MOVED]))
+        recorded = last.take(entry.filter(pc.fill_null(pc.and_(*same), False)))
+        left_out = pc.is_in(recorded["action"], value_set=pa.array([landing_ledger.SKIP, MOVED]))
         mine = pc.field("error").is_null() & pc.field("path").isin(files["path"].combine_chunks())
         became = file_status.read(self.at, self.name, ["path", "chunk"], mine)
-        ingested = known.join(became, keys=["path", "chunk"], join_type="left semi")
-        return {*known.filter(left_out)["path"].to_pylist(), *ingested["path"].to_pylist()}
+        ingested = recorded.join(became, keys=["path", "chunk"], join_type="left semi")
+        return {*recorded.filter(left_out)["path"].to_pylist(), *ingested["path"].to_pylist()}
 
 
 Readers = Callable[[str], Sequence[Reader]]
@@ -113,11 +113,11 @@ def of(pipeline: Pipeline, name: str) -> list[Reader]:
     return _reading(pipeline, name, _every(pipeline))
 
 
-def _reading(pipeline: Pipeline, name: str, every: Iterable[Reader]) -> list[Reader]:
+def _reading(pipeline: Pipeline, name: str, readers: Iterable[Reader]) -> list[Reader]:
     folder = _resolved(folders.folder_of(pipeline.bronze[name].path)[0])
     return [
         reader
-        for reader in every
+        for reader in readers
         if (reader.pipeline, reader.name) != (pipeline.name, name)
         and (reader.table is None or _overlap(folder, _resolved(folders.folder_of(reader.table.path)[0])))
     ]
@@ -125,14 +125,14 @@ def _reading(pipeline: Pipeline, name: str, every: Iterable[Reader]) -> list[Rea
 
 def sharing_archive(pipeline: Pipeline, name: str) -> list[Reader]:
     """Other bronze tables, of all definitions, that move their files to the archive of a table."""
-    own = pipeline.bronze[name].cleanSourceMoveDestination
-    if own is None:
+    destination = pipeline.bronze[name].cleanSourceMoveDestination
+    if destination is None:
         return []
     return [
         reader
         for reader in _every(pipeline)
         if (reader.pipeline, reader.name) != (pipeline.name, name)
-        and (reader.table is None or _moves_to(own, reader.table.cleanSourceMoveDestination))
+        and (reader.table is None or _moves_to(destination, reader.table.cleanSourceMoveDestination))
     ]
 
 
@@ -143,11 +143,11 @@ def _moves_to(own: str, other: str | None) -> bool:
 def remarks(pipeline: Pipeline) -> list[str]:
     """What to tell of tables whose files are taken away, and read by others as well, before a run."""
     cleaned = [name for name, table in pipeline.bronze.items() if table.of_files and table.cleanSource != "OFF"]
-    every = [*_every(pipeline)] if cleaned else []
+    all_readers = [*_every(pipeline)] if cleaned else []
     return [
         f"files of {name} are taken away once {reader.condition}"
         for name in cleaned
-        for reader in _reading(pipeline, name, every)
+        for reader in _reading(pipeline, name, all_readers)
     ]
 
 
@@ -157,12 +157,14 @@ def _every(pipeline: Pipeline) -> Iterator[Reader]:
         settings = replace(settings, given=settings.given - {"lake", "landing"})
     for other in definition.names(settings.pipelines):
         try:
-            known = pipeline if other == pipeline.name else definition.load(other, settings, of_many=True)
+            definition_of_other = pipeline if other == pipeline.name else definition.load(other, settings, of_many=True)
         except SluicegateError:
             yield Reader(other, "", None, layout.Lake(settings.lake, other))
             continue
-        at = layout.Lake(known.settings.lake, other)
-        yield from (Reader(other, name, table, at) for name, table in known.bronze.items() if table.of_files)
+        lake = layout.Lake(definition_of_other.settings.lake, other)
+        yield from (
+            Reader(other, name, table, lake) for name, table in definition_of_other.bronze.items() if table.of_files
+        )
 
 
 def _resolved(address: str) -> str:
@@ -171,5 +173,5 @@ def _resolved(address: str) -> str:
     return address.replace("s3://", "s3a://", 1).rstrip("/")
 
 
-def _overlap(one: str, other: str) -> bool:
-    return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
+def _overlap(first: str, second: str) -> bool:
+    return f"{first}/".startswith(f"{second}/") or f"{second}/".startswith(f"{first}/")

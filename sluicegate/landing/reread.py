@@ -37,48 +37,50 @@ class Reload:
     files: tuple[str, ...] = ()
     pattern: str | None = None
 
-    def discover(self, name: str, table: BronzeTable, at: layout.Lake) -> discovery.Discovery:
+    def discover(self, name: str, table: BronzeTable, lake: layout.Lake) -> discovery.Discovery:
         """Find the files to enter into the ledger (a ``landing.discovery.FileFinder``).
 
         Raises:
             LandingMissing: the folder does not exist, or one of the files is neither there nor archived.
             UserError: a file is still settling.
         """
-        known, chosen = self._chosen(name, table, at)
-        gone = sorted(path for path, file in chosen.items() if file is None and self._names(path, known))
-        if gone:
+        table_files, chosen = self._chosen(name, table, lake)
+        missing = sorted(path for path, file in chosen.items() if file is None and self._names(path, table_files))
+        if missing:
             raise LandingMissing(
-                f"{gone[0]} cannot be read again",
-                where=Where(table=name, file=gone[0]),
-                cause=f"it is neither in landing nor archived ({files(len(gone))} of those named)",
+                f"{missing[0]} cannot be read again",
+                where=Where(table=name, file=missing[0]),
+                cause=f"it is neither in landing nor archived ({files(len(missing))} of those named)",
                 hint="land it again under this name, or leave it out: its rows stay in the table",
             )
-        found = [file for file in chosen.values() if file is not None]
-        known.demand_settled([file for file in found if file["path"] not in known.places])
-        as_defined, copied = known.by_options(found)
+        chosen_files = [file for file in chosen.values() if file is not None]
+        table_files.demand_settled([file for file in chosen_files if file["path"] not in table_files.places])
+        as_defined, copied = table_files.by_options(chosen_files)
         actions = {
-            action: [f for f in as_defined if known.action(f) == action]
+            action: [f for f in as_defined if table_files.action(f) == action]
             for action in (landing_ledger.READ, landing_ledger.REPLACE)
         }
         entered = [landing_ledger.to(action, to_table(those)) for action, those in actions.items()]
         return _discovery(entered, copied=copied)
 
-    def missing(self, name: str, table: BronzeTable, at: layout.Lake) -> list[str]:
+    def missing(self, name: str, table: BronzeTable, lake: layout.Lake) -> list[str]:
         """Files of the ledger that match, but cannot be read again; their rows stay."""
-        return [path for path, file in self._chosen(name, table, at)[1].items() if file is None]
+        return [path for path, file in self._chosen(name, table, lake)[1].items() if file is None]
 
-    def _chosen(self, name: str, table: BronzeTable, at: layout.Lake) -> tuple[TableFiles, dict[str, Entry | None]]:
-        known = TableFiles.of(name, table, at)
-        chosen = known.all_now([path for path in known.every_path if self._wants(path, known.relative(path))])
-        _demand_named(self.files, {*chosen, *map(known.relative, chosen)}, name, table)
-        return known, chosen
+    def _chosen(self, name: str, table: BronzeTable, lake: layout.Lake) -> tuple[TableFiles, dict[str, Entry | None]]:
+        table_files = TableFiles.of(name, table, lake)
+        chosen = table_files.all_now(
+            [path for path in table_files.every_path if self._wants(path, table_files.relative(path))]
+        )
+        _demand_named(self.files, {*chosen, *map(table_files.relative, chosen)}, name, table)
+        return table_files, chosen
 
     def _wants(self, path: str, relative: str) -> bool:
         named = not self.files or path in self.files or relative in self.files
         return named and (self.pattern is None or fnmatch.fnmatchcase(relative, self.pattern))
 
-    def _names(self, path: str, known: TableFiles) -> bool:
-        return bool({path, known.relative(path)} & set(self.files))
+    def _names(self, path: str, table_files: TableFiles) -> bool:
+        return bool({path, table_files.relative(path)} & set(self.files))
 
     def arguments(self, table: str) -> list[str]:
         """The reload as arguments of ``spark_jobs/tools/reload.py``."""
@@ -96,13 +98,13 @@ class FromArchive:
 
     files: tuple[str, ...] = ()
 
-    def discover(self, name: str, table: BronzeTable, at: layout.Lake) -> discovery.Discovery:
+    def discover(self, name: str, table: BronzeTable, lake: layout.Lake) -> discovery.Discovery:
         """Find the files to enter into the ledger (a ``landing.discovery.FileFinder``).
 
         Raises:
             LandingMissing: one of the files is not in the archive, or the ledger knows it.
         """
-        unknown = archived_files.unknown(name, table, at)
+        unknown = archived_files.unknown(name, table, lake)
         missing = sorted({*self.files} - {*unknown["path"].to_pylist()})
         if missing:
             raise LandingMissing(
@@ -110,8 +112,8 @@ class FromArchive:
                 where=Where(table=name, file=missing[0]),
                 hint="`sluicegate status PIPELINE --verify` names the files that no ledger knows",
             )
-        wanted = unknown if not self.files else unknown.filter(pc.field("path").isin(list(self.files)))
-        return _discovery([landing_ledger.to(landing_ledger.READ, wanted)])
+        selected = unknown if not self.files else unknown.filter(pc.field("path").isin(list(self.files)))
+        return _discovery([landing_ledger.to(landing_ledger.READ, selected)])
 
     def missing(self, *_: object) -> list[str]:
         """None: what is not there cannot be in the archive."""
@@ -132,20 +134,20 @@ class Reset:
 
     drop_missing: bool = False
 
-    def discover(self, name: str, table: BronzeTable, at: layout.Lake) -> discovery.Discovery:
+    def discover(self, name: str, table: BronzeTable, lake: layout.Lake) -> discovery.Discovery:
         """Find the files to enter into the ledger, as one ledger batch (a ``landing.discovery.FileFinder``).
 
         Raises:
             LandingMissing: the folder does not exist.
             UserError: a file is still settling.
         """
-        known = TableFiles.of(name, table, at)
-        selected = known.sorted_out()
-        as_defined, copied = known.by_options(selected.there)
+        table_files = TableFiles.of(name, table, lake)
+        selected = table_files.sorted_out()
+        as_defined, copied = table_files.by_options(selected.there)
         entered = [landing_ledger.to(landing_ledger.RESET, to_table([*as_defined, *selected.archived]))]
         if self.drop_missing:
             entered.append(landing_ledger.to(landing_ledger.DROP, to_table(selected.missing)))
-        remarks = _preview(known, selected, copied, at).staying(self.drop_missing)
+        remarks = _preview(table_files, selected, copied, lake).staying(self.drop_missing)
         return _discovery(entered, whole=True, copied=copied, remarks=remarks)
 
     def arguments(self, table: str) -> list[str]:
@@ -200,10 +202,9 @@ class Preview:
         """Lines on files that are not read again."""
         lines = []
         if self.missing:
-            what = "are LOST" if drop_missing else "stay as they are (--drop-missing gives them up)"
-            lines.append(
-                f"{files(len(self.missing))} cannot be read again, and the {self.missing_rows:,} rows of them {what}"
-            )
+            consequence = "are LOST" if drop_missing else "stay as they are (--drop-missing gives them up)"
+            rows = f"the {self.missing_rows:,} rows of them {consequence}"
+            lines.append(f"{files(len(self.missing))} cannot be read again, and {rows}")
             lines += [f"  {path}" for path in self.missing[:5]]
         if self.former:
             lines.append(
@@ -213,29 +214,33 @@ class Preview:
         return lines
 
 
-def preview(name: str, table: BronzeTable, at: layout.Lake) -> Preview:
+def preview(name: str, table: BronzeTable, lake: layout.Lake) -> Preview:
     """What a reset would do; writes nothing.
 
     Raises:
         LandingMissing: the folder does not exist.
         UserError: there is nothing to reset yet, or a file is still settling.
     """
-    known = TableFiles.of(name, table, at)
-    selected = known.sorted_out()
-    return _preview(known, selected, known.by_options(selected.there)[1], at)
+    table_files = TableFiles.of(name, table, lake)
+    selected = table_files.sorted_out()
+    return _preview(table_files, selected, table_files.by_options(selected.there)[1], lake)
 
 
-def _preview(known: TableFiles, selected: Selected, copied: Sequence[discovery.Copied], at: layout.Lake) -> Preview:
-    lost = {file["path"]: known.last_batches(file["path"]) for file in selected.missing}
+def _preview(
+    table_files: TableFiles, selected: Selected, copied: Sequence[discovery.Copied], lake: layout.Lake
+) -> Preview:
+    lost = {file["path"]: table_files.last_batches(file["path"]) for file in selected.missing}
     former = [(path, arrival.batches) for path, arrival in selected.former]
-    statuses = file_status.statuses(at, known.name) if lost or former else file_status.STATUSES.empty_table()
+    statuses = file_status.statuses(lake, table_files.name) if lost or former else file_status.STATUSES.empty_table()
     statuses = statuses.filter(pc.field("state").isin(["ingested", "archived", "failed"]))
-    there = [*selected.there, *selected.archived]
-    from_archive = sum(file["path"] not in known.landed for file in selected.there if known.is_below(file["path"]))
+    present = [*selected.there, *selected.archived]
+    from_archive = sum(
+        file["path"] not in table_files.landed for file in selected.there if table_files.is_below(file["path"])
+    )
     return Preview(
-        rows=tables.rows(tables.delta_table(at.table("bronze", known.name))),
-        files=len(there),
-        bytes=sum(file["size"] for file in there),
+        rows=tables.rows(tables.delta_table(lake.table("bronze", table_files.name))),
+        files=len(present),
+        bytes=sum(file["size"] for file in present),
         archived=from_archive + len(selected.archived),
         missing=sorted(lost),
         missing_rows=_rows(statuses, [*lost.items()]),
@@ -258,9 +263,9 @@ def _rows(statuses: pa.Table, staying: Sequence[tuple[str, arrivals.Batches]]) -
     )
 
 
-def _demand_named(wanted: Sequence[str], found: set[str], name: str, table: BronzeTable) -> None:
-    for file in wanted:
-        if file not in found:
+def _demand_named(names_of_command: Sequence[str], paths: set[str], name: str, table: BronzeTable) -> None:
+    for file in names_of_command:
+        if file not in paths:
             raise LandingMissing(
                 f"there is no {file} in {table.path}, nor in the ledger",
                 where=Where(table=name, file=table.path),
@@ -277,7 +282,10 @@ def _discovery(
 ) -> discovery.Discovery:
     nothing = FILES.empty_table()
     new = landing_ledger.in_order(pa.concat_tables([landing_ledger.to(landing_ledger.READ, nothing), *entered]))
-    copied = [(how, landing_ledger.in_order(landing_ledger.to(landing_ledger.REPLACE, those))) for how, those in copied]
+    copied = [
+        (options, landing_ledger.in_order(landing_ledger.to(landing_ledger.REPLACE, those)))
+        for options, those in copied
+    ]
     return discovery.Discovery(new, nothing, nothing, whole=whole, copied=copied, remarks=tuple(remarks))
 
 

@@ -58,32 +58,34 @@ class TableFiles:
     options: Callable[[set[int]], Mapping[int, CopyOptions]]  # of copies, by ledger batch
 
     @classmethod
-    def of(cls, name: str, table: BronzeTable, at: layout.Lake) -> TableFiles:
+    def of(cls, name: str, table: BronzeTable, lake: layout.Lake) -> TableFiles:
         if not table.of_files:
             raise UserError(f"{name} is not made of files, so none can be read again", where=Where(table=name))
-        ledger = tables.delta_table(at.ledger(name))
+        ledger = tables.delta_table(lake.ledger(name))
         if ledger is None:
             raise UserError(f"{name} has not read any file yet", hint="sluicegate run reads what has landed")
         entries = tables.dataset(ledger).to_table([*FILES.names, "action", "chunk"]).sort_by("chunk").to_pylist()
-        landed = {file["path"]: file for file in discovery.listing(name, table, at).to_pylist()}
+        landed = {file["path"]: file for file in discovery.listing(name, table, lake).to_pylist()}
         of_path: dict[str, list[Entry]] = {}
         for entry in entries:
             of_path.setdefault(entry["path"], []).append(entry)
-        known = cls(
+        table_files = cls(
             name,
             table,
-            folders.home(at, name, table.path).folder,
+            folders.home(lake, name, table.path).folder,
             landed,
             {entry["path"]: entry for entry in entries},
-            archive.by_facts(at, name),
+            archive.by_facts(lake, name),
             of_path,
             partial(copy_options.of_chunks, ledger),
         )
         # A moved file counts under its current path, also once it was replaced there.
-        moved = {path for path, entry in known.ledger.items() if entry["action"] == moved_files.MOVED}
-        former = {path for path in (*moved_files.former_paths(ledger), *moved) if not known.is_below(path)}
+        moved = {path for path, entry in table_files.ledger.items() if entry["action"] == moved_files.MOVED}
+        former = {path for path in (*moved_files.former_paths(ledger), *moved) if not table_files.is_below(path)}
         former |= moved_files.superseded(ledger, landed.keys())
-        return replace(known, ledger={path: entry for path, entry in known.ledger.items() if path not in former})
+        return replace(
+            table_files, ledger={path: entry for path, entry in table_files.ledger.items() if path not in former}
+        )
 
     @property
     def paths(self) -> list[str]:
@@ -111,17 +113,17 @@ class TableFiles:
         """Arrivals of names that were used again, without those that have an entry of their own by now."""
         return [
             (path, arrival)
-            for path, known in self.several.items()
+            for path, arrivals_of_path in self.several.items()
             if path in self.ledger
-            for arrival in known[:-1]
+            for arrival in arrivals_of_path[:-1]
             if arrival.read and not self._has_entry(self._place(path, arrival))
         ]
 
     @cached_property
     def places(self) -> dict[str, arrivals.Arrival]:
         """Former arrivals by their addresses in the archive, if no entry has these yet."""
-        found = {self._place(path, arrival): arrival for path, arrival in self.former_arrivals}
-        return {place: arrival for place, arrival in found.items() if place and place not in self.entries}
+        places_of_arrivals = {self._place(path, arrival): arrival for path, arrival in self.former_arrivals}
+        return {place: arrival for place, arrival in places_of_arrivals.items() if place and place not in self.entries}
 
     def _place(self, path: str, arrival: arrivals.Arrival) -> str | None:
         row = self.archived.get((path, *arrival.facts))
@@ -140,11 +142,11 @@ class TableFiles:
         """The file as it can be read now: in landing, where it was copied from, or in the archive."""
         if path in self.landed:
             return self.landed[path]
-        found = None if self.is_below(path) else filesystems.file(path)
-        if path in self.places and found is not None and found[0] != self.places[path].facts[0]:
+        facts = None if self.is_below(path) else filesystems.file(path)
+        if path in self.places and facts is not None and facts[0] != self.places[path].facts[0]:
             return None  # it is not the file that was moved there
-        if found is not None:
-            return {"path": path, "size": found[0], "modification_time": found[1]}
+        if facts is not None:
+            return {"path": path, "size": facts[0], "modification_time": facts[1]}
         last = self.ledger.get(path)
         row = self.archived.get(archive.facts_of(last)) if last else None
         return last if row and row["place"] and filesystems.file(row["place"]) else None
@@ -152,8 +154,8 @@ class TableFiles:
     def all_now(self, paths: Sequence[str]) -> dict[str, Entry | None]:
         """``now`` for many paths; files that are not in landing are looked up concurrently."""
         away = [path for path in paths if path not in self.landed]
-        found = dict(zip(away, each(self.now, away), strict=True))
-        return {path: found[path] if path in found else self.landed[path] for path in paths}
+        away_now = dict(zip(away, each(self.now, away), strict=True))
+        return {path: away_now[path] if path in away_now else self.landed[path] for path in paths}
 
     def action(self, file: Entry) -> str:
         """Ledger action: READ if it gives new rows, REPLACE if it replaces those that it gave."""
@@ -188,13 +190,13 @@ class TableFiles:
                 missing.append(self.ledger[path])
         return present, missing
 
-    def by_options(self, found: Sequence[Entry]) -> tuple[list[Entry], list[discovery.Copied]]:
+    def by_options(self, entries: Sequence[Entry]) -> tuple[list[Entry], list[discovery.Copied]]:
         """Files that are read as the definition says, and those that copies brought with options of their own."""
-        brought = {file["path"]: self._brought(file["path"]) for file in found}
+        brought = {file["path"]: self._brought(file["path"]) for file in entries}
         options = self.options({chunk for chunk in brought.values() if chunk is not None})
         as_defined: list[Entry] = []
         by_facts: dict[str, list[Entry]] = {}
-        for file in found:
+        for file in entries:
             chunk = brought[file["path"]]
             if chunk is None or chunk not in options:
                 as_defined.append(file)
@@ -208,8 +210,8 @@ class TableFiles:
         batches = [entry["chunk"] for entry in self.entries.get(path, []) if entry["action"] in reading]
         return batches[-1] if batches else None
 
-    def demand_settled(self, found: Sequence[Entry]) -> None:
-        _, young = discovery.by_age(to_table(found), self.table)
+    def demand_settled(self, entries: Sequence[Entry]) -> None:
+        _, young = discovery.by_age(to_table(entries), self.table)
         if young.num_rows:
             raise UserError(
                 f"{files(young.num_rows)} may still be being written",
@@ -218,6 +220,6 @@ class TableFiles:
             )
 
 
-def to_table(found: Sequence[Entry]) -> pa.Table:
+def to_table(entries: Sequence[Entry]) -> pa.Table:
     """Files of some entries (schema ``FILES``)."""
-    return pa.Table.from_pylist([{key: file[key] for key in FILES.names} for file in found], FILES)
+    return pa.Table.from_pylist([{key: file[key] for key in FILES.names} for file in entries], FILES)
