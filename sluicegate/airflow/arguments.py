@@ -68,12 +68,12 @@ class Arguments:
         of_ours = {name: defaults[name] for name in (*RETRIES, "pool", "execution_timeout") if name in defaults}
         return cls({**of_ours, **(tasks or {})}, dict(dags or {}))
 
-    def of_reader(self, said: AirflowSettings | None) -> dict[str, Any]:
+    def of_reader(self, definition: AirflowSettings | None) -> dict[str, Any]:
         """Arguments of a task that starts no Spark.
 
         Without a time limit: of a task that waits for a person or for files it would count the wait.
         """
-        return READ_RETRIES | self._of_all() | _weight(said)
+        return READ_RETRIES | self._of_all() | _weight(definition)
 
     def of_mistakes(self) -> dict[str, Any]:
         """Arguments of a task that takes the place of any other, and fails: in its queue, with the retries of a job."""
@@ -84,66 +84,72 @@ class Arguments:
         of_all = _taken(BaseOperator)
         return {name: it for name, it in self.tasks.items() if name in of_all} | {"execution_timeout": None}
 
-    def of_job(self, name: str, said: AirflowSettings | None, settings: Settings, layers: int = 1) -> dict[str, Any]:
+    def of_job(
+        self, name: str, definition: AirflowSettings | None, settings: Settings, layers: int = 1
+    ) -> dict[str, Any]:
         """Arguments of a task that starts Spark.
 
         Args:
             name: name of the pipeline.
-            said: what its definition says.
+            definition: what its definition says.
             settings: where things are.
             layers: number of layers that the task runs, for each of which it has its time.
 
         Raises:
             DefinitionError: the executor's configuration cannot be used.
         """
-        own = said or AirflowSettings()
-        of_definition = {field: getattr(own, field) for field in _OF_JOBS if getattr(own, field) is not None}
-        if own.executor_config:
-            of_definition["executor_config"] = _executor_config(name, own.executor_config, settings)
-        limit = self.limit(said)
-        given = {**pool_of_jobs(), **self.tasks, **of_definition, **_weight(said)}
-        return _delays(given) | given | {"execution_timeout": limit * layers if limit else None}
+        of_pipeline = definition or AirflowSettings()
+        of_definition = {
+            field: getattr(of_pipeline, field) for field in _OF_JOBS if getattr(of_pipeline, field) is not None
+        }
+        if of_pipeline.executor_config:
+            of_definition["executor_config"] = _executor_config(name, of_pipeline.executor_config, settings)
+        limit = self.limit(definition)
+        arguments = {**pool_of_jobs(), **self.tasks, **of_definition, **_weight(definition)}
+        return _delays(arguments) | arguments | {"execution_timeout": limit * layers if limit else None}
 
     def alerted(self, arguments: Mapping[str, Any], alerts: Sequence[Any]) -> dict[str, Any]:
         """Arguments of a task with alerts of its failure beside those that the DAG file gives."""
         if not alerts:
             return dict(arguments)
         of_all = (self.dags.get("default_args") or {}).get("on_failure_callback")
-        given = _listed(arguments.get("on_failure_callback", of_all))
-        return {**arguments, "on_failure_callback": [*given, *alerts]}
+        callbacks = _listed(arguments.get("on_failure_callback", of_all))
+        return {**arguments, "on_failure_callback": [*callbacks, *alerts]}
 
-    def limit(self, said: AirflowSettings | None) -> timedelta | None:
+    def limit(self, definition: AirflowSettings | None) -> timedelta | None:
         """Time limit of a job; None where the DAG file says so."""
-        if said is not None and said.execution_timeout is not None:
-            return said.execution_timeout
-        given: timedelta | None = self.tasks.get("execution_timeout", ENDS_WITHIN)
-        return given
+        if definition is not None and definition.execution_timeout is not None:
+            return definition.execution_timeout
+        ends_within: timedelta | None = self.tasks.get("execution_timeout", ENDS_WITHIN)
+        return ends_within
 
-    def of_dag(self, own: Mapping[str, Any]) -> dict[str, Any]:
+    def of_dag(self, of_pipeline: Mapping[str, Any]) -> dict[str, Any]:
         """Arguments of a DAG: its own come before those given; tags, callbacks and ``default_args`` of both count.
 
         Args:
-            own: what its definition makes of it.
+            of_pipeline: what its definition makes of it.
         """
-        both = {**self.dags, **own}
+        both = {**self.dags, **of_pipeline}
         for name in ("on_failure_callback", "on_success_callback"):
-            if of_both := [*_listed(self.dags.get(name)), *_listed(own.get(name))]:
+            if of_both := [*_listed(self.dags.get(name)), *_listed(of_pipeline.get(name))]:
                 both[name] = of_both
-        if tags := [*(self.dags.get("tags") or ()), *(own.get("tags") or ())]:
+        if tags := [*(self.dags.get("tags") or ()), *(of_pipeline.get("tags") or ())]:
             both["tags"] = tags
-        return both | {"default_args": {**(self.dags.get("default_args") or {}), **(own.get("default_args") or {})}}
+        return both | {
+            "default_args": {**(self.dags.get("default_args") or {}), **(of_pipeline.get("default_args") or {})}
+        }
 
 
 def _taken(kind: type) -> set[str]:
     return set(signature(kind.__init__).parameters) - {"self", "kwargs", "args"}  # type: ignore[misc]
 
 
-def _check(where: str, given: Mapping[str, Any], known: set[str], ours: set[str]) -> None:
-    for name in given:
-        if name in ours:
+def _check(where: str, arguments: Mapping[str, Any], accepted: set[str], reserved: set[str]) -> None:
+    for name in arguments:
+        if name in reserved:
             raise UserError(f"{where} has {name}, which each pipeline says itself", hint="take it away")
-        if name not in known:
-            hint = nearest(name, known - ours) or "they are those that Airflow's own classes take"
+        if name not in accepted:
+            hint = nearest(name, accepted - reserved) or "they are those that Airflow's own classes take"
             raise UserError(f"{where} has {name}, which Airflow does not know", hint=hint)
 
 
@@ -156,15 +162,19 @@ def pool_of_jobs() -> dict[str, str]:
     return {"pool": POOL} if plugin_is_loaded() else {}
 
 
-def _delays(given: Mapping[str, Any]) -> dict[str, Any]:
+def _delays(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Our retries of a job, their delays no shorter than the first one that is given."""
-    first = given.get("retry_delay", RETRIES["retry_delay"])
+    first = arguments.get("retry_delay", RETRIES["retry_delay"])
     first = first if isinstance(first, timedelta) else timedelta(seconds=first)
     return RETRIES | {"max_retry_delay": max(first, RETRIES["max_retry_delay"])}
 
 
-def _weight(said: AirflowSettings | None) -> dict[str, Any]:
-    return {} if said is None or said.priority_weight is None else {"priority_weight": said.priority_weight}
+def _weight(definition: AirflowSettings | None) -> dict[str, Any]:
+    return (
+        {}
+        if definition is None or definition.priority_weight is None
+        else {"priority_weight": definition.priority_weight}
+    )
 
 
 def _executor_config(name: str, config: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
@@ -182,6 +192,6 @@ def _executor_config(name: str, config: Mapping[str, Any], settings: Settings) -
     except (ImportError, ValueError, TypeError, AttributeError) as error:
         file = str(settings.pipelines / name / loader.FILE)
         hint = "install apache-airflow-providers-cncf-kubernetes where DAGs are parsed and tasks run"
-        said = f"pod_override cannot be used: {error}"
-        mistake = Mistake("executor-config", "airflow.executor_config", said, file, None, hint)
+        sentence = f"pod_override cannot be used: {error}"
+        mistake = Mistake("executor-config", "airflow.executor_config", sentence, file, None, hint)
         raise DefinitionError(name, [mistake]) from error

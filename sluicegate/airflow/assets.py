@@ -38,8 +38,8 @@ def described(pipeline: Pipeline, table: str) -> Asset:
     if table in pipeline.deidentified_tables:
         return asset(pipeline.name, table)
     _, about = pipeline.table(table)
-    said = {"comment": about.comment, "column_comments": about.column_comments, "tags": about.tags}
-    return asset(pipeline.name, table, {name: value for name, value in said.items() if value})
+    descriptions = {"comment": about.comment, "column_comments": about.column_comments, "tags": about.tags}
+    return asset(pipeline.name, table, {name: value for name, value in descriptions.items() if value})
 
 
 def of_job(pipeline: Pipeline, layers: Sequence[Layer]) -> dict[str, list[Asset]]:
@@ -75,7 +75,7 @@ def watched(pipeline: str, queue: str | None, settings: Settings) -> Asset:
 
 
 def news(
-    at: Lake, layer: str, tables: Iterable[str], published: Callable[[Asset], dict[str, Any]]
+    lake: Lake, layer: str, tables: Iterable[str], published: Callable[[Asset], dict[str, Any]]
 ) -> Iterator[tuple[Asset, dict[str, Any]]]:
     """Tables with a version of ours that no asset event has reported yet, each with the extra of its event.
 
@@ -83,7 +83,7 @@ def news(
     reported, nor one of gold of which only the offset is new.
 
     Args:
-        at: the lake.
+        lake: the lake.
         layer: bronze, silver or gold.
         tables: its tables.
         published: extra of the asset's last event; empty if there was none.
@@ -94,17 +94,21 @@ def news(
     from sluicegate.lake import tables as lake_tables
 
     for name in tables:
-        uri = at.table(layer, name)
+        uri = lake.table(layer, name)
         table = lake_tables.delta_table(uri)
         last = log.last_commit_of_ours(table)
         if last is None:
             continue
-        about = asset(at.pipeline, name)
+        about = asset(lake.pipeline, name)
         before = published(about)
-        known = int(before.get("version", -1)) if before.get("table") == uri else -1
-        if known == last.version:
+        known_version = int(before.get("version", -1)) if before.get("table") == uri else -1
+        if known_version == last.version:
             continue
-        if layer == "gold" and 0 <= known < last.version and source_changes.same_rows(uri, known, last.version):
+        if (
+            layer == "gold"
+            and 0 <= known_version < last.version
+            and source_changes.same_rows(uri, known_version, last.version)
+        ):
             continue
-        said = {key: last.ours[key] for key in _FACTS if last.ours and key in last.ours}
-        yield about, {"table": uri, "version": last.version, "rows": lake_tables.rows(table), **said}
+        facts = {key: last.ours[key] for key in _FACTS if last.ours and key in last.ours}
+        yield about, {"table": uri, "version": last.version, "rows": lake_tables.rows(table), **facts}

@@ -31,14 +31,14 @@ class ColumnFacets:
         dataset: gives OpenLineage's namespace and name of an address.
     """
 
-    def __init__(self, pipeline: Pipeline, at: Lake, dataset: Callable[[str], tuple[str, str]]) -> None:
-        self.pipeline, self.at, self.dataset = pipeline, at, dataset
+    def __init__(self, pipeline: Pipeline, lake: Lake, dataset: Callable[[str], tuple[str, str]]) -> None:
+        self.pipeline, self.at, self.dataset = pipeline, lake, dataset
 
     def of(self, name: str) -> dict[str, DatasetFacet]:
         """Facet of a table, under its key; none if nothing is known of its columns."""
         table = self._tables[name]
-        made = self._landed if table.layer == "bronze" else self._made
-        fields = {column: facets.Fields(made(name, column)) for column in table.columns}
+        facet = self._landed if table.layer == "bronze" else self._made
+        fields = {column: facets.Fields(facet(name, column)) for column in table.columns}
         fields = {column: field for column, field in fields.items() if field.inputFields}
         rows = self._inputs(table.rows)
         if not fields and not rows:
@@ -62,11 +62,13 @@ class ColumnFacets:
     def _inputs(self, origins: Origins) -> list[facets.InputField]:
         uses: dict[Source, set[Use]] = {}
         for source, use in origins:
-            for one in self._spelled(source):
-                uses.setdefault(one, set()).add(use)
+            for column in self._spelled(source):
+                uses.setdefault(column, set()).add(use)
         return [
-            facets.InputField(*self._address(one.table), one.column, [*map(_transformation, sorted(uses[one]))])
-            for one in sorted(uses)
+            facets.InputField(
+                *self._address(column.table), column.column, [*map(_transformation, sorted(uses[column]))]
+            )
+            for column in sorted(uses)
         ]
 
     def _address(self, name: str) -> tuple[str, str]:

@@ -63,7 +63,7 @@ class ConnectServer:
         except ValueError as error:
             raise UserError(f"connection {conn_id} does not have the address of a server", cause=str(error)) from None
         place, _, parameters = said.partition("/;")
-        named = [one.partition("=") for one in parameters.split(";") if one]
+        named = [part.partition("=") for part in parameters.split(";") if part]
         others = [f"{name}={value}" for name, _, value in named if name not in OWN]
         # The provider's form says that there is no TLS where nobody has thought of it.
         extra = connection.extra_dejson

@@ -129,13 +129,13 @@ def variables(connection: Any, extra: Mapping[str, Any]) -> dict[str, str]:
             hint="give Airflow's processes the role or the profile itself (AWS_PROFILE, or the machine's role)",
         )
     service = (extra.get("service_config") or {}).get("s3") or {}
-    said: dict[str, str] = {}
+    values: dict[str, str] = {}
     if endpoint := service.get("endpoint_url") or extra.get("endpoint_url"):
-        said |= {"AWS_ENDPOINT_URL_S3": endpoint, "AWS_ENDPOINT_URL": endpoint}  # Spark reads the latter
+        values |= {"AWS_ENDPOINT_URL_S3": endpoint, "AWS_ENDPOINT_URL": endpoint}  # Spark reads the latter
     if region := extra.get("region_name"):
-        said["AWS_REGION"] = region
+        values["AWS_REGION"] = region
     if connection.login:
-        said |= {"AWS_ACCESS_KEY_ID": connection.login, "AWS_SECRET_ACCESS_KEY": connection.password or ""}
+        values |= {"AWS_ACCESS_KEY_ID": connection.login, "AWS_SECRET_ACCESS_KEY": connection.password or ""}
         # Empty rather than unset: a token of the environment belongs to other keys.
-        said["AWS_SESSION_TOKEN"] = extra.get("aws_session_token") or ""
-    return said
+        values["AWS_SESSION_TOKEN"] = extra.get("aws_session_token") or ""
+    return values

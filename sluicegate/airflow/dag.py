@@ -112,9 +112,9 @@ def medallion_dags(
         except UserError as error:  # mistakes; or the folder is gone, since it was named or since the look at all
             dags |= _mistaken(name, error, settings, arguments)
         except Exception as error:  # whatever Airflow or a notifier has against one of them, the others have their DAGs
-            said = f"Airflow cannot make its DAGs: {type(error).__name__}: {error}"
+            sentence = f"Airflow cannot make its DAGs: {type(error).__name__}: {error}"
             log.exception("the DAGs of %s cannot be made", name)
-            mistake = Mistake("dag", name, said, str(settings.pipelines / name / loader.FILE), None)
+            mistake = Mistake("dag", name, sentence, str(settings.pipelines / name / loader.FILE), None)
             dags |= _mistaken(name, DefinitionError(name, [mistake]), settings, arguments)
     return {name: shown(dag) for name, dag in dags.items()}
 
@@ -126,5 +126,5 @@ def _mistaken(name: str, error: UserError, settings: Settings, arguments: Argume
 
 def _is_wanted(name: str) -> bool:
     """Whether a pipeline has the DAG for which Airflow parses the file: all of them, or that of a task that starts."""
-    wanted = get_parsing_context().dag_id
-    return wanted is None or wanted in dag_ids(name)
+    parsed_dag = get_parsing_context().dag_id
+    return parsed_dag is None or parsed_dag in dag_ids(name)

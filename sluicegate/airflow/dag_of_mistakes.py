@@ -76,11 +76,11 @@ def dags_of_mistakes(name: str, error: UserError, settings: Settings, arguments:
     tasks = arguments.alerted(arguments.of_mistakes(), alerts)
 
     def made(id_: str, of: Any, names: list[str], landed: Asset | None = None, **about: Any) -> DAG:
-        own = arguments.of_dag({**_about(error), **about})
-        with new_dag(id_, _schedule(of, settings), landed, **own) as dag:
-            first, *others = names
+        dag_arguments = arguments.of_dag({**_about(error), **about})
+        with new_dag(id_, _schedule(of, settings), landed, **dag_arguments) as dag:
+            first, *more = names
             first_task = DefinitionMistakes(task_id=first, mistakes=error, final=True, **{**tasks, "retries": 0})
-            chain(first_task, *(DefinitionMistakes(task_id=task, mistakes=error, **tasks) for task in others))
+            chain(first_task, *(DefinitionMistakes(task_id=task, mistakes=error, **tasks) for task in more))
         return dag
 
     yield made(dag_id(name), fields, _tasks(fields), _landed(name, fields, settings), **of_runs)
@@ -90,8 +90,8 @@ def dags_of_mistakes(name: str, error: UserError, settings: Settings, arguments:
 
 
 def _about(error: UserError) -> dict[str, Any]:
-    said = f"This pipeline does not run, because its definition cannot be used:\n\n```\n{error.for_people()}\n```"
-    about = {"description": f"Does not run: {error.message}", "doc_md": said}
+    sentence = f"This pipeline does not run, because its definition cannot be used:\n\n```\n{error.for_people()}\n```"
+    about = {"description": f"Does not run: {error.message}", "doc_md": sentence}
     # An error of anybody's code may name an object by its address, which would make a version of the DAG at each parse.
     return {**{name: re.sub(r" at 0x[0-9a-f]+", "", text) for name, text in about.items()}, "tags": ["mistakes"]}
 

@@ -53,21 +53,21 @@ def of_dag(pipeline: Pipeline) -> str:
 
 def of_layer(pipeline: Pipeline, layer: Layer) -> str:
     """``doc_md`` of the task of a layer."""
-    what = {
+    purposes = {
         "bronze": "Reads landed files, each exactly once, and keeps every record as it came.",
         "silver": "Evaluates each record by the rules of its table, joins lookups, and keeps one row for each key.",
         "gold": "Refreshes tables by the changes of the tables that they read.",
     }[layer]
     tried = "Starts Spark only if there is work. A retry continues after the last commit."
-    return "\n".join([what, "", *_tables(pipeline, layer), "", tried])
+    return "\n".join([purposes, "", *_tables(pipeline, layer), "", tried])
 
 
 def of_run(pipeline: Pipeline) -> str:
     """``doc_md`` of the task that runs all layers."""
     layers = [layer for layer in LAYERS if getattr(pipeline, layer)]
-    said = f"Runs {', '.join(layers)}, one after another in one Spark. If one fails, the next ones are not run."
+    sentence = f"Runs {', '.join(layers)}, one after another in one Spark. If one fails, the next ones are not run."
     parts = [f"**{layer.capitalize()}.** {of_layer(pipeline, layer)}" for layer in layers]
-    return "\n\n".join([said, *parts])
+    return "\n\n".join([sentence, *parts])
 
 
 def _tables(pipeline: Pipeline, layer: Layer) -> Iterator[str]:
@@ -86,8 +86,8 @@ def _table(pipeline: Pipeline, layer: Layer, name: str) -> str:
     if of := pipeline.deidentified_tables.get(name):
         return f"the rows of `{of}`, de-identified"
     table = pipeline.silver[name]
-    others = table.joined
-    text = f"from {_names(table.streams)}" + (f", joined with {_names(others)}" if others else "")
+    lookups = table.joined
+    text = f"from {_names(table.streams)}" + (f", joined with {_names(lookups)}" if lookups else "")
     keys = table.changes.keys if table.changes else table.keys
     text += f"; one row for each {_names(keys)}" if keys and not (table.changes and table.changes.history) else ""
     text += "; many rows of one record" if table.many else ""

@@ -20,32 +20,32 @@ if TYPE_CHECKING:
 OF_RUNS = ("failure", "success")
 
 
-def callbacks(name: str, wanted: Sequence[Notify], settings: Settings) -> dict[str, list[BaseNotifier]]:
+def callbacks(name: str, notify: Sequence[Notify], settings: Settings) -> dict[str, list[BaseNotifier]]:
     """DAG arguments ``on_failure_callback`` and ``on_success_callback``, where the definition asks for them.
 
     Args:
         name: name of the pipeline.
-        wanted: what its definition says under ``notify``.
+        notify: what its definition says under ``notify``.
         settings: where things are.
 
     Raises:
         DefinitionError: a class is missing, is no notifier, or does not take its arguments.
     """
-    found: dict[str, list[BaseNotifier]] = {}
-    for when, notifier in _made(name, wanted, settings):
+    notifiers: dict[str, list[BaseNotifier]] = {}
+    for when, notifier in _made(name, notify, settings):
         if when in OF_RUNS:
-            found.setdefault(f"on_{when}_callback", []).append(notifier)
-    return found
+            notifiers.setdefault(f"on_{when}_callback", []).append(notifier)
+    return notifiers
 
 
-def task_alerts(name: str, wanted: Sequence[Notify], settings: Settings) -> list[TaskAlert]:
+def task_alerts(name: str, notify: Sequence[Notify], settings: Settings) -> list[TaskAlert]:
     """Callbacks of tasks that have failed for good; see ``callbacks``."""
-    return [TaskAlert(notifier) for when, notifier in _made(name, wanted, settings) if when == "task_failure"]
+    return [TaskAlert(notifier) for when, notifier in _made(name, notify, settings) if when == "task_failure"]
 
 
-def warnings(name: str, wanted: Sequence[Notify], settings: Settings) -> list[BaseNotifier]:
+def warnings(name: str, notify: Sequence[Notify], settings: Settings) -> list[BaseNotifier]:
     """Notifiers of alerts that warn; see ``callbacks``."""
-    return [notifier for when, notifier in _made(name, wanted, settings) if when == "warning"]
+    return [notifier for when, notifier in _made(name, notify, settings) if when == "warning"]
 
 
 def readable_callbacks(
@@ -62,27 +62,27 @@ def readable_callbacks(
         those of its DAG, and those of its tasks.
     """
     try:
-        wanted = [Notify.model_validate(one) for one in fields["notify"]]
-        return callbacks(name, wanted, settings), task_alerts(name, wanted, settings)
+        notify = [Notify.model_validate(entry) for entry in fields["notify"]]
+        return callbacks(name, notify, settings), task_alerts(name, notify, settings)
     except (ValueError, TypeError, KeyError, DefinitionError):
         return {}, []
 
 
-def _made(name: str, wanted: Sequence[Notify], settings: Settings) -> Iterator[tuple[str, BaseNotifier]]:
-    for index, one in enumerate(wanted):
+def _made(name: str, notify: Sequence[Notify], settings: Settings) -> Iterator[tuple[str, BaseNotifier]]:
+    for index, entry in enumerate(notify):
         try:
-            yield one.when, _notifier(one)
+            yield entry.when, _notifier(entry)
         except Exception as error:  # of anybody's code
             file = str(settings.pipelines / name / loader.FILE)
-            said = f"{one.notifier} cannot be used: {error}"
+            sentence = f"{entry.notifier} cannot be used: {error}"
             hint = "is its provider installed, and do its arguments have these names?"
-            mistake = Mistake("notifier", f"notify.{index}.notifier", said, file, None, hint)
+            mistake = Mistake("notifier", f"notify.{index}.notifier", sentence, file, None, hint)
             raise DefinitionError(name, [mistake]) from error
 
 
-def _notifier(one: Notify) -> BaseNotifier:
-    module, _, name = one.notifier.rpartition(".")
+def _notifier(notify: Notify) -> BaseNotifier:
+    module, _, name = notify.notifier.rpartition(".")
     kind: Any = getattr(import_module(module), name)
     if not (isinstance(kind, type) and issubclass(kind, BaseNotifier)):
         raise TypeError("it is not a notifier of Airflow")
-    return kind(**one.arguments)
+    return kind(**notify.arguments)

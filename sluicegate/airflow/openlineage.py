@@ -101,14 +101,14 @@ def _commits(uri: str, run_id: str, attempt: int) -> Iterator[Commit]:
         return
     # Only one try works at a time, so below another try's commit there is none of this one.
     of_tries = [commit for commit in log.commits(table, NEWEST) if commit.ours]
-    ours = [commit for commit in of_tries if commit.ours and _of(commit.ours, run_id, attempt)]
-    if ours and ours[-1] is of_tries[-1]:
-        ours = [commit for commit in log.commits(table) if commit.ours and _of(commit.ours, run_id, attempt)]
-    yield from ours
+    of_run = [commit for commit in of_tries if commit.ours and _of(commit.ours, run_id, attempt)]
+    if of_run and of_run[-1] is of_tries[-1]:
+        of_run = [commit for commit in log.commits(table) if commit.ours and _of(commit.ours, run_id, attempt)]
+    yield from of_run
 
 
-def _of(said: Mapping[str, Any], run_id: str, attempt: int) -> bool:
-    return bool(said.get("run_id") == run_id and said.get("try") == attempt)
+def _of(info: Mapping[str, Any], run_id: str, attempt: int) -> bool:
+    return bool(info.get("run_id") == run_id and info.get("try") == attempt)
 
 
 def _written(commit: Commit) -> int:

@@ -63,13 +63,16 @@ class PipelineDags:
         A check of the request, a sensor for landed files, a job for each layer that has tables (or, as the definition
         says, one for all of them), and the reconciliation.
         """
-        own: dict[str, Any] = {"doc_md": doc_md.of_dag(self.pipeline), "params": form(self.pipeline)}
+        dag_arguments: dict[str, Any] = {"doc_md": doc_md.of_dag(self.pipeline), "params": form(self.pipeline)}
         for name in ("max_active_runs", "max_backfill_runs"):
-            if (said := getattr(self.pipeline.airflow, name, None)) is not None:
-                own[name] = said
+            if (value := getattr(self.pipeline.airflow, name, None)) is not None:
+                dag_arguments[name] = value
         landed = watched(self.pipeline.name, self.pipeline.queueUrl, self.settings) if self.pipeline.trigger else None
         with new_dag(
-            dag_id(self.pipeline.name), self.pipeline.schedule, landed, **self._dag(self.pipeline.description, own)
+            dag_id(self.pipeline.name),
+            self.pipeline.schedule,
+            landed,
+            **self._dag(self.pipeline.description, dag_arguments),
         ) as dag:
             chain(*self._tasks())
         return dag
@@ -81,8 +84,8 @@ class PipelineDags:
         return dag
 
     def _verification(self, schedule: str | None, percent: float) -> DAG:
-        own = {"doc_md": doc_md.VERIFY, "params": form_of_verification()}
-        about = self._dag(f"Verifies the tables of {self.pipeline.name}.", own)
+        dag_arguments = {"doc_md": doc_md.VERIFY, "params": form_of_verification()}
+        about = self._dag(f"Verifies the tables of {self.pipeline.name}.", dag_arguments)
         with new_dag(dag_id(self.pipeline.name, "verify"), schedule, **about) as dag:
             Verification(
                 task_id="verify", doc_md=doc_md.VERIFY, percent=percent, **self._subject, **self._of_job()
@@ -99,15 +102,15 @@ class PipelineDags:
             CheckAlerts(task_id="alerts", doc_md=doc_md.ALERTS, warned=warned, **self._subject, **reader)
         return dag
 
-    def _dag(self, description: str, own: dict[str, Any]) -> dict[str, Any]:
+    def _dag(self, description: str, dag_arguments: dict[str, Any]) -> dict[str, Any]:
         """Arguments of a DAG, with what is common to all DAGs of the pipeline."""
         common = {"tags": self.pipeline.tags, "default_args": {"owner": self.pipeline.owner}}
         notified = callbacks(self.pipeline.name, self.pipeline.notify, self.settings)
-        return self.arguments.of_dag({"description": description, **own, **common, **notified})
+        return self.arguments.of_dag({"description": description, **dag_arguments, **common, **notified})
 
     def _of_job(self, layers: int = 1) -> dict[str, Any]:
-        own = self.arguments.of_job(self.pipeline.name, self.pipeline.airflow, self.settings, layers)
-        return self.arguments.alerted(own, self._alerts)
+        job_arguments = self.arguments.of_job(self.pipeline.name, self.pipeline.airflow, self.settings, layers)
+        return self.arguments.alerted(job_arguments, self._alerts)
 
     def _tasks(self) -> Iterator[BaseOperator]:
         """Tasks of the DAG in context, in their order."""

@@ -51,28 +51,29 @@ def on_dag_run_running(dag_run: DagRun, msg: str) -> None:
         return
     if POOL in {task.pool for task in tasks}:
         make(session)
-    said = _waits(tasks, _known(session))
-    if said and (not dag_run.note or dag_run.note.startswith(BEGINS)):  # a person's note stays
-        dag_run.note = f"{BEGINS}began** without what its tasks wait for: {said}"
+    sentence = _waits(tasks, _known(session))
+    if sentence and (not dag_run.note or dag_run.note.startswith(BEGINS)):  # a person's note stays
+        dag_run.note = f"{BEGINS}began** without what its tasks wait for: {sentence}"
 
 
-def _waits(tasks: Sequence[Any], known: Mapping[str | None, int]) -> str:
+def _waits(tasks: Sequence[Any], slots_of_pools: Mapping[str | None, int]) -> str:
     """What tasks would wait for without an end, and what to do about it; empty if for nothing."""
-    absent = sorted({task.pool for task in tasks} - set(known))
+    absent = sorted({task.pool for task in tasks} - set(slots_of_pools))
     if absent:
         waiting = [task.task_id for task in tasks if task.pool in absent]
         return (
             f"the pool {', '.join(absent)}, in which {', '.join(waiting)} would start. Make it (Admin, Pools), or name"
             " another in the definition."
         )
-    small = [task for task in tasks if 0 <= known[task.pool] < task.pool_slots]
+    small = [task for task in tasks if 0 <= slots_of_pools[task.pool] < task.pool_slots]
     if not small:
         return ""
     pool, slots = small[0].pool, small[0].pool_slots
     many = "slot" if slots == 1 else "slots"
     waiting = [task.task_id for task in small if task.pool == pool]
     return (
-        f"{slots} {many} in the pool {pool}, which has {known[pool]}, and each of {', '.join(waiting)} takes so many."
+        f"{slots} {many} in the pool {pool}, which has {slots_of_pools[pool]},"
+        f" and each of {', '.join(waiting)} takes so many."
         " Give it more (Admin, Pools), or say fewer pool_slots in the definition."
     )
 
@@ -107,5 +108,5 @@ def _known(session: Session) -> dict[str | None, int]:
 
 def slots() -> int:
     """Slots that the pool is made with; what is no number from 1 is as if it were not set."""
-    said = os.environ.get("SLUICEGATE_SPARK_SLOTS", "")
-    return int(said) if said.isdecimal() and int(said) else DEFAULT_SLOTS
+    value = os.environ.get("SLUICEGATE_SPARK_SLOTS", "")
+    return int(value) if value.isdecimal() and int(value) else DEFAULT_SLOTS

@@ -84,11 +84,11 @@ def continued(text: str, before: str) -> str:
         text: note of what the run did now.
         before: its note until now.
     """
-    now = text.splitlines()
-    former = [line for line in before.splitlines() if line not in now and line != BEFORE]
+    current = text.splitlines()
+    former = [line for line in before.splitlines() if line not in current and line != BEFORE]
     while former and not former[0]:
         former.pop(0)
-    return _short([*now, "", BEFORE, *former]) if former else text
+    return _short([*current, "", BEFORE, *former]) if former else text
 
 
 def _results(run: DagRun) -> Iterator[tuple[str, Any]]:
@@ -100,9 +100,9 @@ def _results(run: DagRun) -> Iterator[tuple[str, Any]]:
     session = object_session(run)
     if session is None:
         return
-    ours = (XComModel.dag_id == run.dag_id, XComModel.run_id == run.run_id, XComModel.key == XCOM_RETURN_KEY)
-    for found in session.scalars(select(XComModel).where(*ours)):
-        yield found.task_id, XComModel.deserialize_value(found)
+    of_run = (XComModel.dag_id == run.dag_id, XComModel.run_id == run.run_id, XComModel.key == XCOM_RETURN_KEY)
+    for result in session.scalars(select(XComModel).where(*of_run)):
+        yield result.task_id, XComModel.deserialize_value(result)
 
 
 def note(results: Mapping[str, Any], kinds: Mapping[str, str]) -> str:
@@ -141,7 +141,7 @@ def _of_jobs(result: Any) -> list[str]:
     return [line for report in reports for line in _did(RunReport.from_dict(report))]
 
 
-def _of_account(tables: Any) -> list[str]:
+def _of_reconciliation(tables: Any) -> list[str]:
     sentence = accounted(sum(table.get("failed files", 0) for table in tables))
     return [*_stands(tables), "", f"{sentence[0].upper()}{sentence[1:]}."]
 
@@ -151,7 +151,7 @@ _LINES: Mapping[str, Callable[[Any], list[str]]] = {
     "CheckRequest": _of_request,
     "LandedFilesSensor": _of_sensor,
     "SluicegateJob": _of_jobs,
-    "Account": _of_account,
+    "Account": _of_reconciliation,
 }
 
 

@@ -92,30 +92,32 @@ def _discard(form: Mapping[str, Any], mode: str, end: str | None) -> Discard:
     from sluicegate.run.discard import Discard, one_line  # not above: as Request
 
     undo = mode == UNDO_DISCARD
-    said = {name: str(form.get(name) or "") for name in _OF_DISCARDS}
-    if undo and (said["note"] or said["quarantine"]):
+    fields = {name: str(form.get(name) or "") for name in _OF_DISCARDS}
+    if undo and (fields["note"] or fields["quarantine"]):
         raise UserError("discards are taken back without a note", hint="leave note and quarantine empty")
     return Discard(
-        _one_table("discard", form, end), tuple(form.get("rules") or ()), one_line(said["note"]), undo,
-        said["discard"], said["quarantine"],
+        _one_table("discard", form, end), tuple(form.get("rules") or ()), one_line(fields["note"]), undo,
+        fields["discard"], fields["quarantine"],
     )  # fmt: skip
 
 
-def _one_table(what: str, form: Mapping[str, Any], end: str | None) -> str:
+def _one_table(action: str, form: Mapping[str, Any], end: str | None) -> str:
     tables: list[str] = list(form.get("tables") or ())
     if len(tables) != 1:
-        raise UserError(f"a {what} is of one table, and the form has {len(tables)}", hint="choose one silver table")
+        raise UserError(f"a {action} is of one table, and the form has {len(tables)}", hint="choose one silver table")
     if end or form.get("max_files") is not None:
-        raise UserError(f"a {what} has neither an interval nor a number of files", hint="leave from, to and max_files")
+        raise UserError(
+            f"a {action} has neither an interval nor a number of files", hint="leave from, to and max_files"
+        )
     return tables[0]
 
 
 def _backfill(run: Any, mode: str, end: str | None) -> tuple[str, str, str]:
     """Mode and interval of a backfill run; half of an interval, or another mode, is a misunderstanding."""
     if mode not in (AUTO, "interval") or end:
-        said = f"the mode {mode}" if mode not in (AUTO, "interval") else "an interval of its own"
+        sentence = f"the mode {mode}" if mode not in (AUTO, "interval") else "an interval of its own"
         raise UserError(
-            f"a backfill run reprocesses its data interval, and the form asks for {said}",
+            f"a backfill run reprocesses its data interval, and the form asks for {sentence}",
             hint="leave mode, from and to as they are; or trigger one run by hand with them",
         )
     if run.data_interval_start is None or run.data_interval_end is None:
@@ -137,9 +139,9 @@ def raisable(text: str, facts: Mapping[str, Any], *, final: bool) -> AirflowExce
         facts: its facts.
         final: whether the task fails at once, without its retries.
     """
-    made = (AirflowFailException if final else AirflowException)(text)
-    setattr(made, FACTS, facts)
-    return made
+    exception = (AirflowFailException if final else AirflowException)(text)
+    setattr(exception, FACTS, facts)
+    return exception
 
 
 def who(context: Mapping[str, Any]) -> str:

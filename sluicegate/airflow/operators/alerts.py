@@ -63,31 +63,31 @@ class CheckAlerts(BaseOperator):
         """
         from sluicegate.monitor import alerts
 
-        now = datetime.now(UTC)
+        time = datetime.now(UTC)
         try:
             pipeline = load(self.pipeline, self.settings)
-            found = alerts.evaluate(pipeline, pipeline.settings, now)
+            current = alerts.evaluate(pipeline, pipeline.settings, time)
         except SluicegateError as error:
             raise failure(error) from None
         remind_after = (pipeline.alerts.remind_after if pipeline.alerts else None) or alerts.DAY
-        new, notified = news(found, self._notified(context), now, remind_after)
+        new, notified = news(current, self._notified(context), time, remind_after)
         context["ti"].xcom_push(STATE, notified)
-        for one in found:
-            self.log.info("%s: %s", one.level, escaped(one.sentence))
-        for one in new:
-            if one.level == "warn":
-                self._warn(one, context)
-        beyond = alerts.failed(found)
-        if beyond is not None and any(one.level == "fail" for one in new):
+        for alert in current:
+            self.log.info("%s: %s", alert.level, escaped(alert.sentence))
+        for alert in new:
+            if alert.level == "warn":
+                self._warn(alert, context)
+        beyond = alerts.failed(current)
+        if beyond is not None and any(alert.level == "fail" for alert in new):
             raise failure(beyond)
         if beyond is not None:
             raise AirflowSkipException(f"reported before: {beyond.message}")
-        return [asdict(one) for one in found]
+        return [asdict(alert) for alert in current]
 
     def _notified(self, context: Context) -> Notified:
         """What the run before has told, by its own clock: that of a run by hand is not known."""
-        found = context["ti"].xcom_pull(task_ids=self.task_id, key=STATE, include_prior_dates=True, map_indexes=-1)
-        return found if isinstance(found, Mapping) else {}
+        states = context["ti"].xcom_pull(task_ids=self.task_id, key=STATE, include_prior_dates=True, map_indexes=-1)
+        return states if isinstance(states, Mapping) else {}
 
     def _warn(self, alert: Alert, context: Context) -> None:
         sentence = escaped(alert.sentence)
@@ -97,25 +97,25 @@ class CheckAlerts(BaseOperator):
 
 
 def news(
-    found: Sequence[Alert], notified: Notified, now: datetime, remind_after: timedelta
+    current: Sequence[Alert], notified: Notified, time: datetime, remind_after: timedelta
 ) -> tuple[list[Alert], dict[str, dict[str, str]]]:
     """Alerts to tell, and what will have been told then.
 
     Args:
-        found: all alerts.
+        current: all alerts.
         notified: what was told before.
-        now: the time.
+        time: the time.
         remind_after: time span after which one that stays is told once more.
     """
     new: list[Alert] = []
     state: dict[str, dict[str, str]] = {}
-    for one in found:
-        if one.level == "ok":
+    for alert in current:
+        if alert.level == "ok":
             continue
-        before = notified.get(one.about, {})
-        if before.get("level") == one.level and now - datetime.fromisoformat(before["at"]) < remind_after:
-            state[one.about] = dict(before)
+        before = notified.get(alert.about, {})
+        if before.get("level") == alert.level and time - datetime.fromisoformat(before["at"]) < remind_after:
+            state[alert.about] = dict(before)
         else:
-            new.append(one)
-            state[one.about] = {"level": one.level, "at": now.isoformat()}
+            new.append(alert)
+            state[alert.about] = {"level": alert.level, "at": time.isoformat()}
     return new, state

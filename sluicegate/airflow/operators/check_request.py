@@ -73,17 +73,17 @@ class CheckRequest(ApprovalOperator):
         from sluicegate.lake import layout, tables
         from sluicegate.landing import reread  # not above: parsing a DAG file needs neither pyarrow nor deltalake
 
-        at = layout.Lake(self.settings.lake, pipeline.name)
+        lake = layout.Lake(self.settings.lake, pipeline.name)
         lines = []
         for layer in LAYERS:
             for name in request.names(pipeline, layer):
                 bronze = pipeline.bronze.get(name)
-                if bronze is not None and bronze.of_files and tables.delta_table(at.ledger(name)) is not None:
-                    lines += [f"{name}: {line}" for line in reread.preview(name, bronze, at).sentences(False)]
+                if bronze is not None and bronze.of_files and tables.delta_table(lake.ledger(name)) is not None:
+                    lines += [f"{name}: {line}" for line in reread.preview(name, bronze, lake).sentences(False)]
                 elif bronze is not None and bronze.kafka is not None:
                     lines.append(f"{name}: it stays as it is, as Kafka's records cannot be read again for certain")
                 else:
-                    rows = tables.rows(tables.delta_table(at.table(layer, name)))
+                    rows = tables.rows(tables.delta_table(lake.table(layer, name)))
                     lines.append(f"{name}: its {rows:,} rows are replaced by the rows of today's definition")
         if not lines:
             raise UserError("there is no table to refresh")

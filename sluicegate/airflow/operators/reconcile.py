@@ -72,8 +72,8 @@ class Account(BaseOperator):
         run = context["dag_run"]
         try:
             pipeline = load(self.pipeline, self.settings)
-            at = Lake(self.settings.lake, self.pipeline)
-            with alone(self.pipeline, self.settings, context), pipeline_lock(at, f"account of {who(context)}"):
+            lake = Lake(self.settings.lake, self.pipeline)
+            with alone(self.pipeline, self.settings, context), pipeline_lock(lake, f"account of {who(context)}"):
                 problems = verify.findings(pipeline, self.settings, RECORDS)
                 waiting = backlog.waiting(pipeline, self.settings)
                 tables = _tables(pipeline, self.settings, run.run_id, waiting)
@@ -82,7 +82,7 @@ class Account(BaseOperator):
             raise failure(error) from None
         for line in _lines(tables):
             self.log.info(escaped(line))
-        metrics.send_tables(self.pipeline, tables, {table["table"]: _changed(at, table) for table in tables})
+        metrics.send_tables(self.pipeline, tables, {table["table"]: _changed(lake, table) for table in tables})
         if any(problem.kind != "behind" for problem in problems):
             lines = [f"  {escaped(line)}" for problem in problems for line in problem.lines()]
             raise AirflowFailException("\n".join(["reconciliation failed:", *lines]))
@@ -101,7 +101,7 @@ class Account(BaseOperator):
         That is: the status of files that a job read, and then was killed; and backlog, unless the run is over some of
         the tables.
         """
-        late = [f"  {escaped(str(one))}" for one in behind] + self._backlog(pipeline, context, waiting)
+        late = [f"  {escaped(str(problem))}" for problem in behind] + self._backlog(pipeline, context, waiting)
         rerun = f"  trigger {pipeline.name} again, or run: sluicegate run {pipeline.name}"
         return [*late, rerun] if late else []
 
@@ -116,11 +116,11 @@ class Account(BaseOperator):
         def own(_table: str, commit: Commit) -> bool:
             return (commit.ours or {}).get("run_id") == run.run_id
 
-        late = [f"  {one.table}: {escaped(one.what)}" for one in backlog.overdue(waiting, run.start_date, own)]
+        late = [f"  {wait.table}: {escaped(wait.what)}" for wait in backlog.overdue(waiting, run.start_date, own)]
         unread = backlog.unread(pipeline, self.settings, run.start_date)
         # Files that came later may look old. These count if this run was begun for files, and none has been entered.
         if unread and (context["ti"].xcom_pull(task_ids=self.sensor) or {}).get("files"):
-            late += [f"  {table}: {what}" for table, what in unread.items()]
+            late += [f"  {table}: {text}" for table, text in unread.items()]
         return late
 
 
@@ -130,46 +130,46 @@ def _tables(pipeline: Pipeline, settings: Settings, run_id: str, waiting: list[W
     from sluicegate.lake.table import Tables
     from sluicegate.monitor import status
 
-    waits = {one.table: one.what for one in waiting}
-    at = layout.Lake(settings.lake, pipeline.name)
-    found = []
+    waits = {wait.table: wait.what for wait in waiting}
+    lake = layout.Lake(settings.lake, pipeline.name)
+    facts_of_tables = []
     for layer in LAYERS:
         for name in pipeline.names(layer):
-            table = lake_tables.delta_table(at.table(layer, name))
+            table = lake_tables.delta_table(lake.table(layer, name))
             last = log.last_commit_of_ours(table)
-            said = last.ours if last is not None and last.ours and last.ours.get("run_id") == run_id else {}
+            info = last.ours if last is not None and last.ours and last.ours.get("run_id") == run_id else {}
             side_tables = (
-                {"quarantined": at.quarantine(name), "set aside": at.set_aside(name)} if layer == "silver" else {}
+                {"quarantined": lake.quarantine(name), "set aside": lake.set_aside(name)} if layer == "silver" else {}
             )
-            side_tables["rejected"] = layout.rejected(at.table(layer, name))
-            counts = {what: lake_tables.rows(lake_tables.delta_table(uri)) for what, uri in side_tables.items()}
-            if counts.get("quarantined") and (done := status.discarded_rows(at, name, Tables())):
-                counts |= {"quarantined": counts["quarantined"] - done, "discarded": done}
+            side_tables["rejected"] = layout.rejected(lake.table(layer, name))
+            counts = {side: lake_tables.rows(lake_tables.delta_table(uri)) for side, uri in side_tables.items()}
+            if counts.get("quarantined") and (discarded := status.discarded_rows(lake, name, Tables())):
+                counts |= {"quarantined": counts["quarantined"] - discarded, "discarded": discarded}
             if not counts["rejected"]:
                 del counts["rejected"]
-            counts |= _files(pipeline, at, name) if layer == "bronze" else {}
+            counts |= _files(pipeline, lake, name) if layer == "bronze" else {}
             facts = {"layer": layer, "table": name, "rows": lake_tables.rows(table), **counts}
             facts |= {"waits": waits[name]} if name in waits else {}
-            found.append({**facts, "expectations": said.get("expectations") or {}})
-    return found
+            facts_of_tables.append({**facts, "expectations": info.get("expectations") or {}})
+    return facts_of_tables
 
 
-def _files(pipeline: Pipeline, at: Lake, name: str) -> dict[str, int]:
+def _files(pipeline: Pipeline, lake: Lake, name: str) -> dict[str, int]:
     """Numbers of the files of a bronze table that are not in it: those that cannot be read, and those that it skips."""
     from sluicegate.lake import tables as lake_tables
     from sluicegate.landing import file_status, on_record
 
-    ledger = lake_tables.delta_table(at.ledger(name)) if pipeline.bronze[name].of_files else None
+    ledger = lake_tables.delta_table(lake.ledger(name)) if pipeline.bronze[name].of_files else None
     if ledger is None:
         return {}
-    counts = {"failed files": len(file_status.failed(at, name, "")), "skipped files": on_record.skipped(ledger)}
-    return {what: count for what, count in counts.items() if count}
+    counts = {"failed files": len(file_status.failed(lake, name, "")), "skipped files": on_record.skipped(ledger)}
+    return {state: count for state, count in counts.items() if count}
 
 
-def _changed(at: Lake, table: dict[str, Any]) -> datetime | None:
+def _changed(lake: Lake, table: dict[str, Any]) -> datetime | None:
     from sluicegate.monitor import arrivals
 
-    return arrivals.changed(table["layer"], table["table"], at)
+    return arrivals.changed(table["layer"], table["table"], lake)
 
 
 def _lines(tables: list[dict[str, Any]]) -> list[str]:
@@ -177,8 +177,8 @@ def _lines(tables: list[dict[str, Any]]) -> list[str]:
     lines = []
     for table in tables:
         names = ("quarantined", "discarded", "set aside", "rejected", "failed files", "skipped files")
-        sides = [what for what in names if what in table]
-        side_counts = "".join(f", {table[what]:,} {what}" for what in sides)
+        sides = [name for name in names if name in table]
+        side_counts = "".join(f", {table[side]:,} {side}" for side in sides)
         lines.append(f"{table['layer']:<6} {table['table']:<28} {table['rows']:>9,} rows{side_counts}")
         lines += [f"         behind: {table['waits']}"] if "waits" in table else []
         for rule, counts in table["expectations"].items():

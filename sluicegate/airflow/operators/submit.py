@@ -120,8 +120,8 @@ class SluicegateJob(SparkSubmitOperator):
         try:
             pipeline = load(self.pipeline, self.settings)
             request = self._requested(pipeline, context)
-            if why := self._idle(pipeline, request):
-                self.log.info("%s %s; Spark was not started", self.name, escaped(why))
+            if reason := self._idle(pipeline, request):
+                self.log.info("%s %s; Spark was not started", self.name, escaped(reason))
                 self._publish(pipeline, context)
                 return None
             if request is not None and request.discard is not None:
@@ -133,12 +133,12 @@ class SluicegateJob(SparkSubmitOperator):
                     self._submit(context)
                 finally:
                     self._trace(pipeline, context)
-            done = self._report()
+            reports = self._report()
         except SluicegateError as error:
             raise failure(error) from None
-        metrics.send_reports(done)
+        metrics.send_reports(reports)
         self._publish(pipeline, context)
-        return done
+        return reports
 
     def _discard(self, pipeline: Pipeline, discard: Discard, context: Context) -> None:
         """Discards records, or takes discards back, as whoever triggered the run. A retry finds what is done."""
@@ -148,8 +148,8 @@ class SluicegateJob(SparkSubmitOperator):
         chosen = find(pipeline, discard)
         for line in chosen.sentences():
             self.log.info(escaped(line))
-        done = chosen.carry_out(run.triggering_user_name or "", run.run_id)
-        self.log.info("%s rows %s", f"{done:,}", "wait again" if discard.undo else "discarded")
+        written = chosen.carry_out(run.triggering_user_name or "", run.run_id)
+        self.log.info("%s rows %s", f"{written:,}", "wait again" if discard.undo else "discarded")
 
     def _requested(self, pipeline: Pipeline, context: Context) -> Request | None:
         """Request of the run; None for jobs that it does not concern."""
@@ -196,7 +196,7 @@ class SluicegateJob(SparkSubmitOperator):
     def _run_on(self, server: ConnectServer, context: Context) -> None:
         """Runs the job on a server, and passes its output on as the provider's hook does."""
         settings = replace(self.settings, master=server.url)
-        command = [sys.executable, str(self.application), *(str(one) for one in self.application_args or ())]
+        command = [sys.executable, str(self.application), *(str(argument) for argument in self.application_args or ())]
         with server.environment() as token:
             env = submit.job_env(self.layer, self.pipeline, settings)
             if token:
@@ -221,9 +221,9 @@ class SluicegateJob(SparkSubmitOperator):
 
         if not openlineage.enabled():
             return
-        at, run = Lake(self.settings.lake, pipeline.name), context["dag_run"].run_id
+        lake, run = Lake(self.settings.lake, pipeline.name), context["dag_run"].run_id
         try:
-            self._lineage = openlineage.of_try(pipeline, at, self.layers, run, context["ti"].try_number)
+            self._lineage = openlineage.of_try(pipeline, lake, self.layers, run, context["ti"].try_number)
         except Exception:
             # The job's result stands, or its own error is the one to show.
             self.log.warning("the tables are not reported to OpenLineage", exc_info=True)
@@ -242,11 +242,11 @@ class SluicegateJob(SparkSubmitOperator):
             events = list(context["inlet_events"][about].ascending(False).limit(1))
             return dict(events[0].extra or {}) if events else {}
 
-        at = Lake(self.settings.lake, pipeline.name)
+        lake = Lake(self.settings.lake, pipeline.name)
         # Airflow makes events for the outlets that a task has at its end.
         self.outlets = []
         for layer in self.layers:
-            for about, extra in news(at, layer, pipeline.names(layer), last):
+            for about, extra in news(lake, layer, pipeline.names(layer), last):
                 context["outlet_events"][about].extra = extra
                 self.outlets.append(about)
                 self.log.info("%s has a new version, %s", about.name, extra["version"])
@@ -354,8 +354,8 @@ class SluicegateJob(SparkSubmitOperator):
         ended = f"the {self.layer} job of {self.pipeline} ended with exit code {code}"
         if error is not None:  # and was then killed: a retry need not end the same way
             return AirflowException(f"{ended}, after this:\n{error.for_people()}")
-        said = "".join(f"\n    {line}" for line in self._tail)
-        return AirflowException(f"{ended}; its last output:{said}")
+        output = "".join(f"\n    {line}" for line in self._tail)
+        return AirflowException(f"{ended}; its last output:{output}")
 
     def on_kill(self) -> None:
         """Kills the JVM and the Python that it started; the hook would leave the latter at work, holding the lock."""
@@ -392,7 +392,7 @@ def alone(pipeline: str, settings: Settings, context: Context) -> Iterator[None]
 
     with turn(Lake(settings.lake, pipeline), who(context)) as holder:
         if holder is not None:
-            said = "%s is working on pipeline %s; this task is rescheduled until it has ended"
-            context["task"].log.info(said, holder, pipeline)
+            sentence = "%s is working on pipeline %s; this task is rescheduled until it has ended"
+            context["task"].log.info(sentence, holder, pipeline)
             raise AirflowRescheduleException(datetime.now(UTC) + RESCHEDULE_AFTER)  # type: ignore[no-untyped-call]
         yield

@@ -18,8 +18,8 @@ class Addresses:
 
     def _to(self, *parts: str, **query: str | int | None) -> str:
         path = self.root + "/".join(quote(part, safe="") for part in parts)
-        said = urlencode({name: value for name, value in query.items() if value not in (None, "")})
-        return (path or "./") + (f"?{said}" if said else "")
+        parameters = urlencode({name: value for name, value in query.items() if value not in (None, "")})
+        return (path or "./") + (f"?{parameters}" if parameters else "")
 
     @property
     def home(self) -> str:

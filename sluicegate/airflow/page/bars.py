@@ -36,7 +36,7 @@ def stacked(
     highest = max((batch.balance.ends for batch in history), default=0) or 1
     each = min(width / max(len(history), 1), WIDEST)
     start = width - each * len(history)  # the newest is at the right edge, however few there are
-    found = []
+    rectangles = []
     for number, batch in enumerate(history):
         y, parts = height, list[Shape]()
         for part in PARTS:
@@ -46,28 +46,30 @@ def stacked(
             y -= tall
             if tall:
                 parts.append(Shape(start + number * each + 1, max(y, 0.0), max(each - 2, 1.0), tall, part))
-        found.append((batch, tuple(parts)))
-    return tuple(found)
+        rectangles.append((batch, tuple(parts)))
+    return tuple(rectangles)
 
 
 def small(values: Sequence[int], width: float = 64, height: float = 20) -> tuple[Shape, ...]:
     """A row of small bars."""
     highest, each = max(values, default=0) or 1, min(width / max(len(values), 1), WIDEST / 2)
-    found = []
+    rectangles = []
     for number, value in enumerate(values):
         tall = max(2.0, height * value / highest)
-        found.append(Shape(number * each + 1, height - tall, max(each - 2, 1.0), tall, "some" if value else "none"))
-    return tuple(found)
+        rectangles.append(
+            Shape(number * each + 1, height - tall, max(each - 2, 1.0), tall, "some" if value else "none")
+        )
+    return tuple(rectangles)
 
 
 def line(points: Sequence[float | None], width: float = 220, height: float = 28) -> str:
     """Points of a polyline of shares, from the least of them at the bottom to 1 at the top."""
-    known = [(n, value) for n, value in enumerate(points) if value is not None]
-    if not known:
+    values = [(n, value) for n, value in enumerate(points) if value is not None]
+    if not values:
         return ""
-    least = min(value for _, value in known)
+    least = min(value for _, value in values)
     span, each = (1 - least) or 1.0, width / max(len(points) - 1, 1)
-    return " ".join(f"{n * each:.1f},{2 + (height - 4) * (1 - value) / span:.1f}" for n, value in known)
+    return " ".join(f"{n * each:.1f},{2 + (height - 4) * (1 - value) / span:.1f}" for n, value in values)
 
 
 @dataclass(frozen=True)

@@ -33,19 +33,19 @@ def start(request: Request, viewer: ViewerDep, fields: forms.Sent, pipeline: str
     definition = demanded(request, viewer, pipeline)
     with forms.whole():
         records = int(fields["records"])
-        said = Replayed(pipeline, table, fields["rule"], records, fields["version"], fields["run_id"])
-    forms.demand_seal(request, fields, *said.subject())
-    view = _found(request, definition, table, said.rule)
-    if view.version != said.version:
+        replay = Replayed(pipeline, table, fields["rule"], records, fields["version"], fields["run_id"])
+    forms.demand_seal(request, fields, *replay.subject())
+    view = _found(request, definition, table, replay.rule)
+    if view.version != replay.version:
         return _confirmation(request, view, 409)
-    return started(request, viewer, said)
+    return started(request, viewer, replay)
 
 
 def demanded(request: Request, viewer: Viewer, name: str) -> Pipeline:
     """The pipeline, for who may start its runs."""
-    found = routes.pipeline_of_viewer(request, viewer, name)
+    definition = routes.pipeline_of_viewer(request, viewer, name)
     viewer.demand_start(name)
-    return found
+    return definition
 
 
 def _found(request: Request, pipeline: Pipeline, table: str, rule: str) -> quarantined.QuarantineView:
@@ -81,31 +81,31 @@ def counted(view: quarantined.QuarantineView) -> int:
 
 def rules_of(view: quarantined.QuarantineView) -> list[quarantined.Reason]:
     """The rules that these records broke."""
-    return [one for one in view.reasons or () if view.rule in ("", one.rule)]
+    return [reason for reason in view.reasons or () if view.rule in ("", reason.rule)]
 
 
 def _confirmation(request: Request, view: quarantined.QuarantineView, status: int = 200) -> Response:
-    said = Replayed(view.pipeline, view.table, view.rule, counted(view), view.version, replays.new_run_id(view.table))
-    return page(request, "replay", view, said, status, changed=status == 409, rules=rules_of(view))
+    replay = Replayed(view.pipeline, view.table, view.rule, counted(view), view.version, replays.new_run_id(view.table))
+    return page(request, "replay", view, replay, status, changed=status == 409, rules=rules_of(view))
 
 
 def page(
     request: Request,
     template: str,
     view: quarantined.QuarantineView,
-    said: Confirmed,
+    confirmed: Confirmed,
     status: int,
     **more: Any,
 ) -> Response:
     """The page that asks a person to confirm something, with its sealed form."""
     facts: dict[str, Any] = {
-        "view": view, "said": said, "seal": forms.seal(request, *said.subject()), "pipeline": view.pipeline,
+        "view": view, "said": confirmed, "seal": forms.seal(request, *confirmed.subject()), "pipeline": view.pipeline,
         "paused": replays.is_paused(view.pipeline), "table": view.table, "tab": "quarantine", **more,
     }  # fmt: skip
     return HTMLResponse(html.page(template, routes.addresses(request), **facts), status)
 
 
-def started(request: Request, viewer: Viewer, said: Confirmed) -> Response:
+def started(request: Request, viewer: Viewer, confirmed: Confirmed) -> Response:
     """Starts what was confirmed, and leads to its run."""
-    replays.start(said, *viewer.who)
-    return RedirectResponse(routes.addresses(request).run(said.pipeline, said.run_id), 303)
+    replays.start(confirmed, *viewer.who)
+    return RedirectResponse(routes.addresses(request).run(confirmed.pipeline, confirmed.run_id), 303)

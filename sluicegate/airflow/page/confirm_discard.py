@@ -37,17 +37,17 @@ def start(request: Request, viewer: ViewerDep, fields: forms.Sent, pipeline: str
     note = one_line(fields.get("note", ""))
     with forms.whole():
         records = int(fields["records"])
-        said = Discarding(pipeline, table, fields["rule"], records, fields["version"], fields["run_id"], note)
-    forms.demand_seal(request, fields, *said.subject())
-    view = confirm.shown(request, definition, table, said.rule)
-    if view.version != said.version:
+        discarding = Discarding(pipeline, table, fields["rule"], records, fields["version"], fields["run_id"], note)
+    forms.demand_seal(request, fields, *discarding.subject())
+    view = confirm.shown(request, definition, table, discarding.rule)
+    if view.version != discarding.version:
         return _question(request, view, note, changed=True)
-    rules = (said.rule,) if said.rule else ()
+    rules = (discarding.rule,) if discarding.rule else ()
     try:
-        RunRequest.of_discard(definition, Discard(table, rules, note, shown=said.version))
+        RunRequest.of_discard(definition, Discard(table, rules, note, shown=discarding.version))
     except UserError as error:
         return _question(request, view, note, f"{error.message}: {error.hint}")
-    return confirm.started(request, viewer, said)
+    return confirm.started(request, viewer, discarding)
 
 
 @router.get(_UNDO, response_model=None)
@@ -55,10 +55,10 @@ def ask_undo(request: Request, viewer: ViewerDep, pipeline: str, table: str, dis
     """Asks whether to take a discard back. It starts nothing."""
     definition = confirm.demanded(request, viewer, pipeline)
     view = confirm.shown(request, definition, table)
-    made = None if _is_counting(view) else _made(view, discard)
-    records = made.records if made is not None else 0
-    said = TakingBack(pipeline, table, discard, records, replays.new_run_id(table, "undo-discard"))
-    return confirm.page(request, "undo_discard", view, said, 200, made=made)
+    discarded = None if _is_counting(view) else _made(view, discard)
+    records = discarded.records if discarded is not None else 0
+    taking_back = TakingBack(pipeline, table, discard, records, replays.new_run_id(table, "undo-discard"))
+    return confirm.page(request, "undo_discard", view, taking_back, 200, made=discarded)
 
 
 @router.post(_UNDO, response_model=None)
@@ -66,12 +66,12 @@ def start_undo(request: Request, viewer: ViewerDep, fields: forms.Sent, pipeline
     """Takes back the discard that was confirmed; one that was taken back meanwhile is not found any more."""
     definition = confirm.demanded(request, viewer, pipeline)
     with forms.whole():
-        said = TakingBack(pipeline, table, fields["discard"], int(fields["records"]), fields["run_id"])
-    forms.demand_seal(request, fields, *said.subject())
+        taking_back = TakingBack(pipeline, table, fields["discard"], int(fields["records"]), fields["run_id"])
+    forms.demand_seal(request, fields, *taking_back.subject())
     view = confirm.shown(request, definition, table)
     if not _is_counting(view):  # else the run looks for it, and says so if it is gone
-        _made(view, said.discard)
-    return confirm.started(request, viewer, said)
+        _made(view, taking_back.discard)
+    return confirm.started(request, viewer, taking_back)
 
 
 def _is_counting(view: quarantined.QuarantineView) -> bool:
@@ -85,9 +85,9 @@ def _made(view: quarantined.QuarantineView, discard: str) -> Discarded:
     Raises:
         PipelineMissing: there is none of that id.
     """
-    for one in view.discards:
-        if one.id == discard:
-            return one
+    for entry in view.discards:
+        if entry.id == discard:
+            return entry
     raise PipelineMissing("there is no such discard")
 
 
@@ -95,7 +95,7 @@ def _question(
     request: Request, view: quarantined.QuarantineView, note: str = "", wrong: str = "", *, changed: bool = False
 ) -> Response:
     run_id = replays.new_run_id(view.table, "discard")
-    said = Discarding(view.pipeline, view.table, view.rule, confirm.counted(view), view.version, run_id, note)
+    discarding = Discarding(view.pipeline, view.table, view.rule, confirm.counted(view), view.version, run_id, note)
     status = 409 if changed else 400 if wrong else 200
     more = {"changed": changed, "wrong": wrong, "longest": LONGEST_NOTE, "rules": confirm.rules_of(view)}
-    return confirm.page(request, "discard", view, said, status, **more)
+    return confirm.page(request, "discard", view, discarding, status, **more)

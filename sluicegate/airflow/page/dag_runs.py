@@ -24,12 +24,12 @@ def newest(dags: Sequence[str], count: int) -> dict[str, list[DagRun]]:
     """The last runs of some DAGs, newest first, without their tasks."""
     place = func.row_number().over(partition_by=Stored.dag_id, order_by=Stored.run_after.desc()).label("place")
     numbered = select(Stored.id, place).where(Stored.dag_id.in_(dags)).subquery()
-    wanted = select(Stored).join(numbered, Stored.id == numbered.c.id).where(numbered.c.place <= count)
-    found: dict[str, list[DagRun]] = {}
+    query = select(Stored).join(numbered, Stored.id == numbered.c.id).where(numbered.c.place <= count)
+    runs: dict[str, list[DagRun]] = {}
     with create_session(scoped=False) as session:
-        for run in session.scalars(wanted.order_by(Stored.run_after.desc())):
-            found.setdefault(run.dag_id, []).append(_of(run))
-    return found
+        for run in session.scalars(query.order_by(Stored.run_after.desc())):
+            runs.setdefault(run.dag_id, []).append(_of(run))
+    return runs
 
 
 def one(dag: str, run_id: str) -> DagRun | None:
@@ -55,23 +55,23 @@ def _of(
 
 def _steps(session: Session, run: Stored) -> Iterator[Step]:
     of_run = (TaskInstance.dag_id == run.dag_id, TaskInstance.run_id == run.run_id)
-    found = session.scalars(select(TaskInstance).where(*of_run)).all()
+    instances = session.scalars(select(TaskInstance).where(*of_run)).all()
     place = {name: number for number, name in enumerate(TASKS)}
-    for task in sorted(found, key=lambda one: (place.get(one.task_id, len(place)), one.task_id)):
+    for task in sorted(instances, key=lambda instance: (place.get(instance.task_id, len(place)), instance.task_id)):
         yield Step(task.task_id, str(task.state or "not started"), task.start_date, task.end_date, task.try_number)
 
 
 def _seconds(session: Session, run: Stored) -> Iterable[tuple[str, float]]:
     """Seconds of each table, from the reports that the jobs returned."""
-    ours = (XComModel.dag_id == run.dag_id, XComModel.run_id == run.run_id, XComModel.key == XCOM_RETURN_KEY)
-    for stored in session.scalars(select(XComModel).where(*ours)):
+    of_run = (XComModel.dag_id == run.dag_id, XComModel.run_id == run.run_id, XComModel.key == XCOM_RETURN_KEY)
+    for stored in session.scalars(select(XComModel).where(*of_run)):
         for report in _reports(XComModel.deserialize_value(stored)):
             yield from ((str(table["table"]), float(table["seconds"])) for table in report["tables"])
 
 
 def _reports(result: Any) -> Iterator[Mapping[str, Any]]:
     """Reports among what a task returned; other tasks return other things."""
-    for found in result if isinstance(result, list) else [result]:
-        listed = found.get("tables") if isinstance(found, dict) else None
+    for report in result if isinstance(result, list) else [result]:
+        listed = report.get("tables") if isinstance(report, dict) else None
         if isinstance(listed, list) and all(isinstance(t, dict) and {"table", "seconds"} <= t.keys() for t in listed):
-            yield found
+            yield report

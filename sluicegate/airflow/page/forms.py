@@ -64,8 +64,8 @@ def demand_seal(request: Request, fields: Mapping[str, str], *subject: str) -> N
     Raises:
         Forbidden: it was not.
     """
-    wanted = seal(request, *subject)
-    if not hmac.compare_digest(wanted.encode(), fields.get(SEAL, "").encode()):
+    expected = seal(request, *subject)
+    if not hmac.compare_digest(expected.encode(), fields.get(SEAL, "").encode()):
         raise Forbidden("This form was not made for this login.", "Open the quarantine again, and confirm there.")
 
 

@@ -186,8 +186,8 @@ def _ordered(columns: list[list[Node]], edges: Sequence[tuple[str, str]]) -> Non
         for nodes in columns if sweep % 2 == 0 else reversed(columns):
 
             def middle(node: Node, place: dict[str, float] = place) -> float:
-                others = [place[name] for name in near.get(node.key, ()) if name in place]
-                return sum(others) / len(others) if others else place[node.key]
+                neighbours = [place[name] for name in near.get(node.key, ()) if name in place]
+                return sum(neighbours) / len(neighbours) if neighbours else place[node.key]
 
             nodes.sort(key=middle)
             place |= {node.key: (number + 0.5) / len(nodes) for number, node in enumerate(nodes)}

@@ -63,9 +63,9 @@ def seconds(value: float | None) -> str:
         return f"{value:.1f} s"
     for unit, name in _SPANS:
         if value >= unit:
-            rest = value % unit
+            remainder = value % unit
             smaller = {"d": (3_600, "h"), "h": (60, "min"), "min": (1, "s")}[name]
-            return f"{value // unit:.0f} {name} {rest // smaller[0]:.0f} {smaller[1]}"
+            return f"{value // unit:.0f} {name} {remainder // smaller[0]:.0f} {smaller[1]}"
     raise AssertionError("unreachable")
 
 
@@ -77,11 +77,11 @@ def percent(value: float | None) -> str:
     return "> 99.99%" if shown == "100.00%" else shown
 
 
-def ago(value: datetime | None, now: datetime) -> str:
+def ago(value: datetime | None, time: datetime) -> str:
     """How long ago a time was."""
     if value is None:
         return "never"
-    past = (now - value).total_seconds()
+    past = (time - value).total_seconds()
     if past < 60:
         return "just now"
     return next(f"{past // unit:.0f} {name} ago" for unit, name in _SPANS if past >= unit)
@@ -100,16 +100,16 @@ def _shown(value: Any) -> Any:
 
 
 def _environment() -> Environment:
-    found = Environment(
+    environment = Environment(
         loader=FileSystemLoader(FOLDER / "templates"), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True, finalize=_shown,
     )  # fmt: skip
     shown: dict[str, Callable[..., str]] = {"number": number, "size": size, "moment": moment, "seconds": seconds,
                                             "percent": percent, "ago": ago, "shell": shlex.quote,
                                             "word": techniques.word}  # fmt: skip
-    found.filters.update(shown)
-    found.globals.update(shape=shape, bars=bars, placed=graph_layout.placed, differs=techniques.differs)
-    return found
+    environment.filters.update(shown)
+    environment.globals.update(shape=shape, bars=bars, placed=graph_layout.placed, differs=techniques.differs)
+    return environment
 
 
 ENVIRONMENT = _environment()

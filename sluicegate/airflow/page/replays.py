@@ -99,16 +99,16 @@ class Replayed(Quarantined):
         return {"mode": REPLAY, "tables": [self.table], "rules": self.rules}
 
 
-def new_run_id(table: str, what: str = "replay") -> str:
+def new_run_id(table: str, prefix: str = "replay") -> str:
     """Id of a run that nobody has yet."""
-    return f"{what}__{table}_{datetime.now(UTC):%Y%m%dT%H%M%S}_{token_hex(4)}"
+    return f"{prefix}__{table}_{datetime.now(UTC):%Y%m%dT%H%M%S}_{token_hex(4)}"
 
 
 def is_paused(pipeline: str) -> bool:
     """Whether the DAG is paused, so that a run of it would wait."""
     with create_session(scoped=False) as session:
-        found = session.get(DagModel, pipeline)
-        return bool(found is not None and found.is_paused)
+        dag = session.get(DagModel, pipeline)
+        return bool(dag is not None and dag.is_paused)
 
 
 def start(confirmed: Confirmed, user: str, name: str) -> None:
@@ -159,8 +159,8 @@ def _demand_a_run_would_do_it(pipeline: str) -> None:
             hint="turn that on, or use the command line",
         )
     with create_session(scoped=False) as session:
-        found = session.get(DagModel, pipeline)
-        if found is None or found.is_stale or found.has_import_errors:
+        dag = session.get(DagModel, pipeline)
+        if dag is None or dag.is_stale or dag.has_import_errors:
             raise UserError(
                 f"Airflow cannot start a run of {pipeline}: its DAG is gone or has import errors",
                 hint="look for its import errors in Airflow",

@@ -58,6 +58,8 @@ def as_html(report: Report) -> str:
     """A report as one HTML file."""
     css = Markup(html.static("page.css"))  # noqa: S704 (a file of this package)
     name = report.graph.pipeline
-    columns = frozenset(Anchors.column_id(table.name, one.name) for table in report.tables for one in table.columns)
+    columns = frozenset(
+        Anchors.column_id(table.name, column.name) for table in report.tables for column in table.columns
+    )
     at = Anchors(pipeline=name, columns=columns)
     return html.page("report", at, report=report, css=css, pipeline=name, no_rows="Rows are left out.")

@@ -64,7 +64,7 @@ def _shown(request: Request, template: str, view: Any, *, live: bool = False, **
     tag = as_json.tag(view) if live else ""
     if path_of(request).endswith(".json"):
         headers = {"ETag": tag} if tag else {}
-        if tag and tag in [one.strip() for one in request.headers.get("if-none-match", "").split(",")]:
+        if tag and tag in [part.strip() for part in request.headers.get("if-none-match", "").split(",")]:
             return Response(status_code=304, headers=headers)
         return Response(as_json.text(view), media_type="application/json", headers=headers)
     twin = _twin(request) if live else ""
@@ -162,18 +162,18 @@ def of_dag_run(request: Request, viewer: ViewerDep, dag_id: str, run_id: str) ->
 
 def _name_of(request: Request, viewer: Viewer, dag_id: str) -> str:
     names = source_of(request).names()
-    found = pipeline_of(dag_id, names)
-    if found is None:
+    name_of_pipeline = pipeline_of(dag_id, names)
+    if name_of_pipeline is None:
         raise HTTPException(404, "This DAG is not made of a pipeline.yaml: there is nothing to show here.")
-    viewer.demand(found, names)
-    return found
+    viewer.demand(name_of_pipeline, names)
+    return name_of_pipeline
 
 
 @_both("/p/{pipeline}")
 def graph(request: Request, viewer: ViewerDep, pipeline: str, run: Key = None) -> Response:
     """Graph of a pipeline as of a run."""
-    found = pipeline_of_viewer(request, viewer, pipeline)
-    view = flow_graph.graph(source_of(request), found, _with_newest(viewer, pipeline, run), run)
+    definition = pipeline_of_viewer(request, viewer, pipeline)
+    view = flow_graph.graph(source_of(request), definition, _with_newest(viewer, pipeline, run), run)
     waits = view.backlog.since is None and not view.backlog.error
     live = waits or (view.run is not None and view.run.is_running)
     return _shown(request, "graph", view, pipeline=pipeline, tab="graph", live=live, key=run)
@@ -191,33 +191,33 @@ def _with_newest(viewer: Viewer, name: str, key: str | None) -> Sequence[DagRun]
 @_both("/p/{pipeline}/runs")
 def all_runs(request: Request, viewer: ViewerDep, pipeline: str) -> Response:
     """Runs of a pipeline."""
-    found, source = pipeline_of_viewer(request, viewer, pipeline), source_of(request)
-    view = runs.of_batches(newest(source, found), _runs(viewer, pipeline))
+    definition, source = pipeline_of_viewer(request, viewer, pipeline), source_of(request)
+    view = runs.of_batches(newest(source, definition), _runs(viewer, pipeline))
     return _shown(request, "runs", view, pipeline=pipeline, tab="runs")
 
 
 @_both("/p/{pipeline}/run")
 def one_run(request: Request, viewer: ViewerDep, pipeline: str, key: Key = None) -> Response:
     """One run."""
-    found = pipeline_of_viewer(request, viewer, pipeline)
-    view = run_view.run_view(source_of(request), found, _runs(viewer, pipeline, key), key or "")
+    definition = pipeline_of_viewer(request, viewer, pipeline)
+    view = run_view.run_view(source_of(request), definition, _runs(viewer, pipeline, key), key or "")
     return _shown(request, "run", view, pipeline=pipeline, tab="runs", live=view.run.is_running)
 
 
 @_both("/p/{pipeline}/days")
 def calendar(request: Request, viewer: ViewerDep, pipeline: str, table: Key = None) -> Response:
     """Calendar of days of a silver table."""
-    found = pipeline_of_viewer(request, viewer, pipeline)
-    view = days.days_view(source_of(request), found, table)
+    definition = pipeline_of_viewer(request, viewer, pipeline)
+    view = days.days_view(source_of(request), definition, table)
     return _shown(request, "days", view, pipeline=pipeline, tab="days", live=view.days is None)
 
 
 @_both("/p/{pipeline}/t/{table}")
 def table_page(request: Request, viewer: ViewerDep, pipeline: str, table: str) -> Response:
     """A table."""
-    found = pipeline_of_viewer(request, viewer, pipeline)
+    definition = pipeline_of_viewer(request, viewer, pipeline)
     rows, source = viewer.may_read_rows(pipeline), source_of(request)
-    view = one_table.table_view(source, found, table, rows=rows, readable=viewer.readable(source.names()))
+    view = one_table.table_view(source, definition, table, rows=rows, readable=viewer.readable(source.names()))
     return _shown(request, "table", view, pipeline=pipeline, tab="table", table=table, live=view.searching)
 
 
@@ -227,8 +227,8 @@ def files(
     before: Annotated[int | None, Query(ge=0, le=LONGEST)] = None,
 ) -> Response:  # fmt: skip
     """Files of a bronze table."""
-    found = pipeline_of_viewer(request, viewer, pipeline)
-    view = landed.files_view(source_of(request), found, table, state, before)
+    definition = pipeline_of_viewer(request, viewer, pipeline)
+    view = landed.files_view(source_of(request), definition, table, state, before)
     live = view.searching or (view.of_files and view.listed is None and not view.error)
     return _shown(request, "files", view, pipeline=pipeline, tab="files", table=table, live=live)
 
@@ -236,9 +236,9 @@ def files(
 @_both("/p/{pipeline}/t/{table}/quarantine")
 def quarantine(request: Request, viewer: ViewerDep, pipeline: str, table: str, rule: Word = "") -> Response:
     """Quarantine of a silver table."""
-    found = pipeline_of_viewer(request, viewer, pipeline)
+    definition = pipeline_of_viewer(request, viewer, pipeline)
     rows = viewer.may_read_rows(pipeline)
-    view = quarantined.quarantine_view(source_of(request), found, table, rule, rows=rows)
+    view = quarantined.quarantine_view(source_of(request), definition, table, rule, rows=rows)
     starts = viewer.may_start_runs(pipeline)
     return _shown(
         request,

@@ -74,9 +74,9 @@ class LandedFilesSensor(BaseOperator):
         """
         from sluicegate.airflow.sensors.trigger import LandedFilesTrigger
 
-        request, found = self._find(context)
-        if request.mode != "incremental" or found is not None:
-            return found
+        request, landed = self._find(context)
+        if request.mode != "incremental" or landed is not None:
+            return landed
         if not self.timeout:
             self._expect_files(request)
             raise AirflowSkipException("the run has nothing to do")
@@ -103,11 +103,11 @@ class LandedFilesSensor(BaseOperator):
             if request.mode != "incremental":
                 self.log.info("this run does not wait for files: it %s", request)
                 return request, None
-            found = find_landed(pipeline, request.tables)
+            landed = find_landed(pipeline, request.tables)
         except SluicegateError as error:
             raise failure(error) from None
-        self.log.info(escaped(found.sentence))
-        return request, found.waiting
+        self.log.info(escaped(landed.sentence))
+        return request, landed.waiting
 
     def resume(self, context: Context, event: Mapping[str, Any]) -> dict[str, int]:
         """Ends with the trigger's event.
@@ -148,14 +148,16 @@ class LandedFilesSensor(BaseOperator):
 
     @with_store
     def _at_timeout(self, context: Context) -> dict[str, int]:
-        request, found = self._find(context)
+        request, landed = self._find(context)
         waited = timedelta(seconds=self.timeout)
-        if found is None:
+        if landed is None:
             self._expect_files(request)
             raise AirflowSkipException(f"nothing arrived within {waited}: the run has nothing to do")
-        said = "the triggerer reported nothing within %s, and files wait all the same: is it running, and does it see"
-        self.log.warning(f"{said} the landing folder? The run goes on with them", waited)
-        return {**found, UNREPORTED: found["files"]}
+        sentence = (
+            "the triggerer reported nothing within %s, and files wait all the same: is it running, and does it see"
+        )
+        self.log.warning(f"{sentence} the landing folder? The run goes on with them", waited)
+        return {**landed, UNREPORTED: landed["files"]}
 
 
 def _seconds(span: timedelta | float) -> float:

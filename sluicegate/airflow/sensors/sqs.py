@@ -37,16 +37,16 @@ class Queue:
         UserError: boto3 is not installed.
     """
 
-    def __init__(self, url: str, said: Mapping[str, str]) -> None:
-        known = {**os.environ, **said}
+    def __init__(self, url: str, variables: Mapping[str, str]) -> None:
+        environment = {**os.environ, **variables}
         self.url = url
         try:
             with _MAKES:
                 self._sqs: Any = _session().client(
                     "sqs",
-                    endpoint_url=known.get("AWS_ENDPOINT_URL_SQS") or known.get("AWS_ENDPOINT_URL") or None,
-                    region_name=known.get("AWS_REGION") or known.get("AWS_DEFAULT_REGION") or None,
-                    **{option: said.get(name) or None for option, name in KEYS.items()},
+                    endpoint_url=environment.get("AWS_ENDPOINT_URL_SQS") or environment.get("AWS_ENDPOINT_URL") or None,
+                    region_name=environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or None,
+                    **{option: variables.get(name) or None for option, name in KEYS.items()},
                 )
         except ImportError:
             raise UserError(

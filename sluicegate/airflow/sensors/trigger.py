@@ -86,21 +86,21 @@ class LandedFilesTrigger(BaseTrigger):
             while True:
                 began = time.monotonic()
                 try:
-                    found = await asyncio.to_thread(self._find, await connections.said_in_triggerer())
+                    landed = await asyncio.to_thread(self._find, await connections.said_in_triggerer())
                 except UserError as error:
                     facts = {"error": error.for_people(), "facts": error.as_dict()}
                     yield TriggerEvent(facts)  # type: ignore[no-untyped-call]
                     return
-                if found.sentence != before:
-                    self.log.info(escaped(found.sentence))
-                    before = found.sentence
-                if found.waiting is not None:
-                    yield TriggerEvent({"found": found.waiting})  # type: ignore[no-untyped-call]
+                if landed.sentence != before:
+                    self.log.info(escaped(landed.sentence))
+                    before = landed.sentence
+                if landed.waiting is not None:
+                    yield TriggerEvent({"found": landed.waiting})  # type: ignore[no-untyped-call]
                     return
-                await asyncio.sleep(until_next(self.every, found.settle_in, time.monotonic() - began))
+                await asyncio.sleep(until_next(self.every, landed.settle_in, time.monotonic() - began))
 
-    def _find(self, said: dict[str, str]) -> Found:
-        with aws.given(said):
+    def _find(self, variables: dict[str, str]) -> Found:
+        with aws.given(variables):
             return find_landed(self._definition.load(self._places.settings()), self.tables)
 
 
@@ -171,7 +171,7 @@ class FileArrivalTrigger(BaseEventTrigger):
                 self.log.warning("could not list the files of %s", self.pipeline, exc_info=True)
                 answer = before
             # A table that no longer waits is no news: a run is taking in one after the other.
-            if any(before.get(about) != said for about, said in answer.items()):
+            if any(before.get(about) != state for about, state in answer.items()):
                 yield TriggerEvent(answer)  # type: ignore[no-untyped-call]
             before = answer
             await self._rest(
@@ -184,11 +184,11 @@ class FileArrivalTrigger(BaseEventTrigger):
         Messages are deleted once received. The files they announced are polled for until they have settled; if this
         process ends meanwhile, the next one begins with a check.
         """
-        now = time.monotonic()
-        if self.queue is None or settling or now < self._poll_until:
+        time_now = time.monotonic()
+        if self.queue is None or settling or time_now < self._poll_until:
             await asyncio.sleep(seconds)
             return
-        while time.monotonic() < now + AT_LEAST_EVERY:
+        while time.monotonic() < time_now + AT_LEAST_EVERY:
             try:
                 if await self._polled():
                     settled = await asyncio.to_thread(self._settles)
@@ -206,26 +206,26 @@ class FileArrivalTrigger(BaseEventTrigger):
         In a thread of its own, which waits most of the time: the process has few for all of its triggers, and those
         are for checks.
         """
-        said = await connections.said_in_triggerer()
+        variables = await connections.said_in_triggerer()
         self._polls = self._polls or ThreadPoolExecutor(1, "sluicegate-queue")
-        return await asyncio.get_running_loop().run_in_executor(self._polls, self._messages, said)
+        return await asyncio.get_running_loop().run_in_executor(self._polls, self._messages, variables)
 
     def _settles(self) -> float:
         return settles(self._definition.load(self._places.settings()))
 
-    def _messages(self, said: dict[str, str]) -> bool:
+    def _messages(self, variables: dict[str, str]) -> bool:
         """Whether the queue had messages; deletes all of them, so that one check is for many."""
         from sluicegate.airflow.sensors.sqs import Queue
 
-        if self._listening is None or self._listening[0] != said:
-            self._listening = (said, Queue(self.queue or "", said))
+        if self._listening is None or self._listening[0] != variables:
+            self._listening = (variables, Queue(self.queue or "", variables))
         queue = self._listening[1]
-        first = found = queue.receive()
-        while found:
-            queue.delete(found)
-            found = queue.receive(0)
+        first = messages = queue.receive()
+        while messages:
+            queue.delete(messages)
+            messages = queue.receive(0)
         return bool(first)
 
-    def _find(self, said: dict[str, str]) -> Arrived:
-        with aws.given(said):
+    def _find(self, variables: dict[str, str]) -> Arrived:
+        with aws.given(variables):
             return arrived(self._definition.load(self._places.settings()))
