@@ -245,29 +245,29 @@ def verify(
     proofs = verification.proofs_of(pipeline, sample, tell, since_last=since_last)
     if damaged := verify_damage.findings(pipeline, settings):
         return damaged
-    found = verification.without_spark(pipeline, tell, sample, proofs)
+    findings = verification.without_spark(pipeline, tell, sample, proofs)
 
     def in_order() -> list[Finding]:
-        verification.forget_wrong(pipeline, found, proofs)
-        return verification.in_order(found)
+        verification.forget_wrong(pipeline, findings, proofs)
+        return verification.in_order(findings)
 
-    at = Lake(settings.lake, pipeline.name)
-    names, evaluated = gold_verify.provable(pipeline, at), flows.stored_silver(pipeline, at)
+    lake = Lake(settings.lake, pipeline.name)
+    names, evaluated = gold_verify.provable(pipeline, lake), flows.stored_silver(pipeline, lake)
     if not spark:
-        found += [Finding("unseen", one, "its values", reason="without-spark") for one in evaluated]
-        found += [Finding("unproved", name, "its query was not run again", reason="without-spark") for name in names]
+        findings += [Finding("unseen", table_name, "its values", reason="without-spark") for table_name in evaluated]
+        findings += [Finding("unproved", name, "its query was not run again", reason="without-spark") for name in names]
         return in_order()
     if not (names or evaluated):
-        found += gold_verify.unprovable(pipeline)
+        findings += gold_verify.unprovable(pipeline)
         return in_order()
 
     def take(message: str) -> None:
         if (facts := facts_of(FINDING, message)) is not None:
-            found.append(Finding(**facts))
+            findings.append(Finding(**facts))
 
     arguments = ["--queries", f"--sample={percent:g}", *(["--since-last"] if since_last else [])]
-    done = submit.submit("verify", pipeline.name, settings, submit.run_info(), tell, arguments, take)
-    if done.unreported:  # a finding may be missing
+    reports = submit.submit("verify", pipeline.name, settings, submit.run_info(), tell, arguments, take)
+    if reports.unreported:  # a finding may be missing
         raise JobFailed("the verification of silver and gold has not reported what it found", hint="verify it again")
     return in_order()
 
@@ -332,9 +332,9 @@ def sql(query: str, settings: Settings | None = None) -> pa.Table:
     from sluicegate.tools.sqlshell import shell
 
     settings = settings or Settings.of()
-    known, wrong = readable_definitions(settings)
+    definitions, wrong = readable_definitions(settings)
     try:
-        return shell.query(query, known, settings)
+        return shell.query(query, definitions, settings)
     except QueryError as error:
         for name, mistakes in wrong.items():
             error.add_note(f"the tables of {name} are not known here: {mistakes.message}")
@@ -346,13 +346,13 @@ def readable_definitions(settings: Settings) -> tuple[dict[str, Pipeline], dict[
     from sluicegate import definition
     from sluicegate.errors import DefinitionError
 
-    known, wrong = {}, {}
+    definitions, wrong = {}, {}
     for name in definition.names(settings.pipelines):
         try:
-            known[name] = definition.load(name, settings, of_many=True)
+            definitions[name] = definition.load(name, settings, of_many=True)
         except DefinitionError as error:
             wrong[name] = error
-    return known, wrong
+    return definitions, wrong
 
 
 def spark_session(name: str = "notebook") -> SparkSession:

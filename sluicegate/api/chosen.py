@@ -99,11 +99,11 @@ def copy_into(
     from sluicegate.run import submit
 
     folder = str(source) if "://" in str(source) else str(Path(source).absolute())
-    how = CopyOptions(select, tuple(columns), format, dict(options or {}), merge_schema, dialect=dialect)
-    copy = Copy(folder, tuple(files), pattern, force, _utc(modified_after), _utc(modified_before), how)
-    at = Lake(pipeline.settings.lake, pipeline.name)
-    new = copy.discover(table, bronze_table(pipeline, table), at).new.num_rows
-    if not (new or (validate is None and copy.unfinished(table, at))):
+    copy_options = CopyOptions(select, tuple(columns), format, dict(options or {}), merge_schema, dialect=dialect)
+    copy = Copy(folder, tuple(files), pattern, force, _utc(modified_after), _utc(modified_before), copy_options)
+    lake = Lake(pipeline.settings.lake, pipeline.name)
+    new = copy.discover(table, bronze_table(pipeline, table), lake).new.num_rows
+    if not (new or (validate is None and copy.unfinished(table, lake))):
         return []
     arguments = copy.arguments(table, validate)
     return [submit.submit("copy_into", pipeline.name, pipeline.settings, submit.run_info(), tell, arguments)]
@@ -146,17 +146,17 @@ def reload(
     from sluicegate.landing import reread
     from sluicegate.run import submit
 
-    known = bronze_table(pipeline, table)
+    bronze = bronze_table(pipeline, table)
     chosen = reread.chosen(files, pattern, pipeline, table, archived=archived)
-    subject = (table, known, Lake(pipeline.settings.lake, pipeline.name))
+    subject = (table, bronze, Lake(pipeline.settings.lake, pipeline.name))
     preview = ReloadPreview(chosen.discover(*subject).paths, chosen.missing(*subject))
     agreed = confirm is None or confirm(preview)
     if not (agreed and preview.files):
         return []
     arguments = chosen.arguments(table)
-    done = submit.submit("reload", pipeline.name, pipeline.settings, submit.run_info(), tell, arguments)
-    done.notes += preview.sentences()
-    return [done]
+    reports = submit.submit("reload", pipeline.name, pipeline.settings, submit.run_info(), tell, arguments)
+    reports.notes += preview.sentences()
+    return [reports]
 
 
 @translated()
@@ -191,8 +191,8 @@ def reset(
     from sluicegate.landing import reread
     from sluicegate.run import submit
 
-    at = Lake(pipeline.settings.lake, pipeline.name)
-    preview = reread.preview(table, bronze_table(pipeline, table), at)
+    lake = Lake(pipeline.settings.lake, pipeline.name)
+    preview = reread.preview(table, bronze_table(pipeline, table), lake)
     if confirm is not None and not confirm(preview):
         return []
     arguments = reread.Reset(drop_missing).arguments(table)
@@ -277,9 +277,9 @@ def discard(
     if (confirm is not None and not confirm(chosen)) or not (chosen.records or chosen.discards):
         return 0
     identity = secrets.token_hex(4)
-    done = chosen.carry_out(user(), identity)
-    tell(f"{done:,} taken back: they wait again" if undo else f"{done:,} discarded, as the discard {identity}")
-    return done
+    written = chosen.carry_out(user(), identity)
+    tell(f"{written:,} taken back: they wait again" if undo else f"{written:,} discarded, as the discard {identity}")
+    return written
 
 
 def _utc(time: datetime | None) -> datetime | None:

@@ -21,15 +21,20 @@ def alerts(pipeline: PipelineName, *, settings: Settings, as_json: JsonOption = 
     from sluicegate.monitor.alerts import failed
 
     definition = api.load(pipeline, settings)
-    found = api.alerts(definition)
+    exceeded = api.alerts(definition)
     if as_json:
-        show_json({"pipeline": definition.name, "alerts": [{**asdict(one), "sentence": one.sentence} for one in found]})
-    elif not found:
+        show_json(
+            {
+                "pipeline": definition.name,
+                "alerts": [{**asdict(alert), "sentence": alert.sentence} for alert in exceeded],
+            }
+        )
+    elif not exceeded:
         say(f"{definition.name} has no alerts in its definition")
     else:
-        rows = [[one.level, one.kind, one.table, one.rule, one.found, one.limit] for one in found]
+        rows = [[alert.level, alert.kind, alert.table, alert.rule, alert.found, alert.limit] for alert in exceeded]
         show_table(["level", "kind", "table", "rule", "found", "limit"], rows)
-    if (error := failed(found)) is not None:
+    if (error := failed(exceeded)) is not None:
         if as_json:
             raise SystemExit(error.exit_code)
         say("")

@@ -16,6 +16,6 @@ def catalog(pipeline: PipelineName, *, settings: Settings, as_json: JsonOption =
     from sluicegate.run import submit
 
     definition = api.load(pipeline, settings)
-    done = submit.submit("catalog", pipeline, definition.settings, submit.run_info(), printer(as_json))
+    reports = submit.submit("catalog", pipeline, definition.settings, submit.run_info(), printer(as_json))
     if as_json:
-        show_json({"entered": done.notes})
+        show_json({"entered": reports.notes})

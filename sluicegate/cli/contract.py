@@ -51,8 +51,8 @@ def _export(pipeline: str, settings: Settings, version: str, only: list[str], as
     made = of(api.load(pipeline, settings), version, only)
     for one in made["schema"]:
         if "properties" not in one:
-            said = f"the types of the columns of {one['name']} are not known before its first run"
-            warn(f"warning: {said}, so the contract has none of them")
+            sentence = f"the types of the columns of {one['name']} are not known before its first run"
+            warn(f"warning: {sentence}, so the contract has none of them")
     if as_json:
         show_json(made)
     else:
@@ -62,13 +62,13 @@ def _export(pipeline: str, settings: Settings, version: str, only: list[str], as
 def _import(file: Path, settings: Settings, name: str | None, as_json: bool) -> None:
     from sluicegate.tools.contract.create import create
 
-    made = create(file, name, settings)
+    imported = create(file, name, settings)
     if as_json:
-        show_json(made.facts())
+        show_json(imported.facts())
     else:
-        say(f"wrote {made.folder}, with {', '.join(made.tables)}")
-        for one in made.left:
-            say(f"  left: {one}")
-        say("next:", f"  {program()} plan {made.name}")
-    if made.left:
+        say(f"wrote {imported.folder}, with {', '.join(imported.tables)}")
+        for remark in imported.left:
+            say(f"  left: {remark}")
+        say("next:", f"  {program()} plan {imported.name}")
+    if imported.left:
         raise typer.Exit(PARTIAL)

@@ -324,10 +324,10 @@ EXPLANATIONS = {
 
 def in_text(code: str, name: str, exit_code: int) -> str:
     """Explanation of a code as lines for a terminal."""
-    found = EXPLANATIONS[code]
-    lines = [f"{code} {name}, exit code {exit_code}", "", found.means, "", "Usual causes"]
-    lines += [f"  - {cause}" for cause in found.causes]
-    lines += ["", "What to do", *(f"  - {remedy}" for remedy in found.remedies)]
-    if found.page:
-        lines += ["", f"More: docs/{found.page}"]
+    explanation = EXPLANATIONS[code]
+    lines = [f"{code} {name}, exit code {exit_code}", "", explanation.means, "", "Usual causes"]
+    lines += [f"  - {cause}" for cause in explanation.causes]
+    lines += ["", "What to do", *(f"  - {remedy}" for remedy in explanation.remedies)]
+    if explanation.page:
+        lines += ["", f"More: docs/{explanation.page}"]
     return "\n".join(lines)

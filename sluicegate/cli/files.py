@@ -108,8 +108,8 @@ def _sum_of_files(source: BronzeTable, entries: Sequence[dict[str, Any]]) -> str
 
 def _of_versions(entry: dict[str, Any]) -> dict[str, Any]:
     """What there is to say of a run's versions of a Delta table, and of those that wait: they are no files."""
-    known = ["chunk", "state"] if entry["state"] == "waiting" else ["chunk", "rows", "version", "ingested", "state"]
-    return {column: entry[column] for column in ["path", *known]}
+    fields = ["chunk", "state"] if entry["state"] == "waiting" else ["chunk", "rows", "version", "ingested", "state"]
+    return {column: entry[column] for column in ["path", *fields]}
 
 
 @with_settings("lake", "landing", "pipelines", "target")
@@ -130,10 +130,10 @@ def schema(
 
     definition = loaded(pipeline, settings)
     bronze_table(definition, table)
-    found = history.versions(Lake(definition.settings.lake, definition.name), table)
+    versions = history.versions(Lake(definition.settings.lake, definition.name), table)
     if as_json:
-        show_json(found)
+        show_json(versions)
         return
-    show_table(["version", "since", "changes"], [[row["version"], row["since"], row["changes"]] for row in found])
-    for name, kind in (found[-1]["columns"] if found else {}).items():
+    show_table(["version", "since", "changes"], [[row["version"], row["since"], row["changes"]] for row in versions])
+    for name, kind in (versions[-1]["columns"] if versions else {}).items():
         say(f"  {name} {kind}")

@@ -58,5 +58,5 @@ def _explained(code: str, as_json: bool) -> None:
 
 
 def _facts(code: str) -> dict[str, Any]:
-    found = error_help.EXPLANATIONS[code]
-    return {"code": code, "error": of_code(code).__name__, "exit_code": of_code(code).exit_code, **vars(found)}
+    facts = error_help.EXPLANATIONS[code]
+    return {"code": code, "error": of_code(code).__name__, "exit_code": of_code(code).exit_code, **vars(facts)}

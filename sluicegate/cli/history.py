@@ -37,16 +37,16 @@ def history(
     Example: sluicegate history heart_rate daily_patient_avg
     """
     rows = api.history(loaded(pipeline, settings), table, newest=newest).to_pylist()
-    found = [event | {"details": json.loads(event["details"])} for event in rows]
+    events = [event | {"details": json.loads(event["details"])} for event in rows]
     if as_json:
-        show_json(found)
+        show_json(events)
         return
-    of_gold = [*_OF_GOLD, "by", *_SECONDS] if any(event["layer"] == "gold" for event in found) else []
-    of_many = _OF_MANY if any("no_rows" in event["details"] for event in found) else []
+    of_gold = [*_OF_GOLD, "by", *_SECONDS] if any(event["layer"] == "gold" for event in events) else []
+    of_many = _OF_MANY if any("no_rows" in event["details"] for event in events) else []
     columns = ["time", "layer", "table", *_NUMBERS[:2], *of_many, *_NUMBERS[2:], *of_gold, "mode", "why"]
-    show_table(columns, [_row(event, columns) for event in found], right=[*_NUMBERS, *_OF_MANY, *_OF_GOLD, *_SECONDS])
-    say("", f"{len(found):,} {'commit' if len(found) == 1 else 'commits'}")
-    if trends := _trends(found):
+    show_table(columns, [_row(event, columns) for event in events], right=[*_NUMBERS, *_OF_MANY, *_OF_GOLD, *_SECONDS])
+    say("", f"{len(events):,} {'commit' if len(events) == 1 else 'commits'}")
+    if trends := _trends(events):
         say("", "rows written, the latest commit last:", *(f"  {line}" for line in trends))
 
 
@@ -55,9 +55,12 @@ def _trends(events: list[dict[str, Any]]) -> list[str]:
     counts: dict[str, list[int]] = {}
     for event in events:
         counts.setdefault(event["table"], []).append(event["written"] or 0)
-    several = {table: its for table, its in counts.items() if len(its) > 1}
+    several = {table: counts_of_table for table, counts_of_table in counts.items() if len(counts_of_table) > 1}
     wide = max(map(len, several), default=0)
-    return [f"{table:<{wide}}  {sparkline(its)}  {min(its):,} to {max(its):,}" for table, its in several.items()]
+    return [
+        f"{table:<{wide}}  {sparkline(counts_of_table)}  {min(counts_of_table):,} to {max(counts_of_table):,}"
+        for table, counts_of_table in several.items()
+    ]
 
 
 def _row(event: dict[str, Any], columns: list[str]) -> list[Any]:

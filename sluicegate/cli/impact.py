@@ -21,21 +21,27 @@ def show_impact(definition: Pipeline, column: str, *, as_json: bool) -> None:
         column: the column, as ``table.column``.
         as_json: whether for programs.
     """
-    found = api.impact(definition, column)
+    impact = api.impact(definition, column)
     if as_json:
-        show_json({"pipeline": definition.name, **asdict(found)})
+        show_json({"pipeline": definition.name, **asdict(impact)})
         return
-    name = f"{found.table}.{found.column}"
-    if not found.affected:
+    name = f"{impact.table}.{impact.column}"
+    if not impact.affected:
         say(f"{definition.name}: nothing depends on {name}")
     else:
         say(f"{definition.name}: what depends on {name}", "")
         rows = [
-            [one.layer, one.table, one.column, ", ".join(one.how).lower().replace("_", " "), ", ".join(one.of)]
-            for one in found.affected
+            [
+                column_use.layer,
+                column_use.table,
+                column_use.column,
+                ", ".join(column_use.how).lower().replace("_", " "),
+                ", ".join(column_use.of),
+            ]
+            for column_use in impact.affected
         ]
         show_table(["layer", "table", "column", "how", "of"], rows)
-    if found.named_by:
-        say("", "named in the definition by:", *(f"  {one}" for one in found.named_by))
-    for table, why in found.unsure.items():
-        say("", f"{table}: {why}, so all that it reads may be in it")
+    if impact.named_by:
+        say("", "named in the definition by:", *(f"  {column_use}" for column_use in impact.named_by))
+    for table, reason in impact.unsure.items():
+        say("", f"{table}: {reason}, so all that it reads may be in it")

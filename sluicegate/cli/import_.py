@@ -49,13 +49,13 @@ def import_(
     """
     from sluicegate.tools.migrate.create import create
 
-    made = create(source, name, settings, _given(values or []))
+    imported = create(source, name, settings, _given(values or []))
     if as_json:
-        show_json(made.facts())
-        _exit(made, strict)
+        show_json(imported.facts())
+        _exit(imported, strict)
         return
-    _show(made, source.name)
-    _exit(made, strict)
+    _show(imported, source.name)
+    _exit(imported, strict)
 
 
 def _given(values: Sequence[str]) -> dict[str, str]:
@@ -67,35 +67,35 @@ def _given(values: Sequence[str]) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
-def _show(made: Imported, source: str) -> None:
+def _show(imported: Imported, source: str) -> None:
     """Prints what was made, and what was not imported.
 
     Raises:
         DefinitionError: the definition has mistakes.
     """
-    say(f"wrote {made.folder}")
+    say(f"wrote {imported.folder}")
     for layer in ("bronze", "silver", "gold"):
-        if tables := getattr(made.made, layer):
+        if tables := getattr(imported.made, layer):
             say(f"  {layer}: {', '.join(tables)}")
-    if made.made.missing:
+    if imported.made.missing:
         say("not imported:")
-        for table, line in made.made.missing.items():
+        for table, line in imported.made.missing.items():
             say(f"  line {line}: {table}")
-    if made.left:
+    if imported.left:
         say(f"not imported from {source}, by line:")
-        for one in made.left:
-            say(f"  {one}")
-    say(made.summary())
-    if made.error:
-        raise made.error
-    if made.whole:
+        for remark in imported.left:
+            say(f"  {remark}")
+    say(imported.summary())
+    if imported.error:
+        raise imported.error
+    if imported.whole:
         say("pipeline.yaml is valid")
-    say("next:", f"  {program()} plan {made.name}")
+    say("next:", f"  {program()} plan {imported.name}")
 
 
-def _exit(made: Imported, strict: bool) -> None:
+def _exit(imported: Imported, strict: bool) -> None:
     """Ends with the code that says how much of the source is there."""
-    if made.error:
-        raise typer.Exit(made.error.exit_code)
-    if not made.whole or (strict and made.left):
+    if imported.error:
+        raise typer.Exit(imported.error.exit_code)
+    if not imported.whole or (strict and imported.left):
         raise typer.Exit(PARTIAL)

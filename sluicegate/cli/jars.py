@@ -41,14 +41,14 @@ def jars(
     program = java.java()
     java.java_version(program)
     more = [lock for lock, on in ((of.S3_LOCK, s3), (of.KAFKA_LOCK, kafka), (of.CATALOG_LOCK, catalog)) if on]
-    wanted = [jar for lock in (of.LOCK, *more) for jar in of.read(lock)]
-    fetched = of.fetch(wanted, of.folder(), program, java.spark_home())
+    required = [jar for lock in (of.LOCK, *more) for jar in of.read(lock)]
+    fetched = of.fetch(required, of.folder(), program, java.spark_home())
     for jar in fetched:
         say(f"fetched {jar.file}")
-    there = of.found(s3=s3)
-    say(f"the {len(wanted)} pinned jars are in {of.folder()}")
-    if others := sorted({file.name for file in there} - {jar.file for jar in of.pinned()}):
-        say(f"Spark is given the other jars in that folder, too: {', '.join(others)}")
+    present = of.found(s3=s3)
+    say(f"the {len(required)} pinned jars are in {of.folder()}")
+    if foreign := sorted({file.name for file in present} - {jar.file for jar in of.pinned()}):
+        say(f"Spark is given the other jars in that folder, too: {', '.join(foreign)}")
     if archive:
         _make_archive()
     if of.folder() != Path(os.path.abspath(usual)):

@@ -19,12 +19,12 @@ def maintain(pipeline: PipelineName, *, settings: Settings, as_json: JsonOption 
     from sluicegate.run import submit
 
     definition = api.load(pipeline, settings)
-    at = Lake(definition.settings.lake, definition.name)
-    before = of.maintainable(definition, at)
+    lake = Lake(definition.settings.lake, definition.name)
+    before = of.maintainable(definition, lake)
     due = [table for table in before if table.due]
     if due:  # also where Spark has nothing to do: it is rare, and one way
         submit.submit("maintain", pipeline, definition.settings, submit.run_info(), printer(as_json))
-    facts = of.compared(before, of.maintainable(definition, at))
+    facts = of.compared(before, of.maintainable(definition, lake))
     if as_json:
         show_json(facts)
         return

@@ -37,29 +37,29 @@ def new(
     """
     from sluicegate.tools.scaffold.create import create
 
-    made = create(name, [*sources, *(more or ())], settings, land, header)
+    created = create(name, [*sources, *(more or ())], settings, land, header)
     if as_json:
-        show_json(made.facts())
+        show_json(created.facts())
     else:
-        _show(made)
+        _show(created)
 
 
-def _show(made: NewPipeline) -> None:
-    for table in made.tables:
+def _show(created: NewPipeline) -> None:
+    for table in created.tables:
         files = f"{len(table.files):,} {table.samples[0].format} file{'' if len(table.files) == 1 else 's'}"
         say(f"{table.name}: {files}, {table.rows:,} {'row' if table.rows == 1 else 'rows'} looked at")
         rows = [[column.field, column.name, column.found.kind.lower(), column.found.remark] for column in table.columns]
         show_table(["  field", "column", "type", "remark"], [[f"  {row[0]}", *row[1:]] for row in rows])
-        for text in dict.fromkeys(text for one in table.samples for text in one.guessed):
+        for text in dict.fromkeys(text for sample in table.samples for text in sample.guessed):
             say(f"  {text} (a guess)")
         _show_guesses(table)
         if table.left:
             say(f"  left out: {len(table.left):,} fields whose names cannot be written in SQL, or stand twice and more")
-    say("", f"wrote {made.folder}: look at it, change what is wrong")
-    if made.landed:
-        say(f"landed {len(made.landed):,} {'file' if len(made.landed) == 1 else 'files'}")
+    say("", f"wrote {created.folder}: look at it, change what is wrong")
+    if created.landed:
+        say(f"landed {len(created.landed):,} {'file' if len(created.landed) == 1 else 'files'}")
     say("next:")
-    for command in made.commands(program()):
+    for command in created.commands(program()):
         say(f"  {command}")
 
 
@@ -73,12 +73,12 @@ def _show_guesses(table: NewTable) -> None:
         "event_time": guess.event_time,
         "pii": ", ".join(guess.pii),
     }
-    for what, value in guesses.items():
+    for subject, value in guesses.items():
         if value:
-            say(f"  {what}: {value}{'' if what == 'keys' and not guess.keys else ' (a guess)'}")
+            say(f"  {subject}: {value}{'' if subject == 'keys' and not guess.keys else ' (a guess)'}")
     missed = tuple(guess.missed.keys) if guess.missed else ()
-    for names, why in guess.no_keys.items():
+    for names, reason in guess.no_keys.items():
         if names != missed:
-            say(f"  no keys: {', '.join(names)}: {why}")
+            say(f"  no keys: {', '.join(names)}: {reason}")
     for sentence in sentences(table, examples=True):
         say(f"  near miss: {sentence}")

@@ -73,21 +73,23 @@ def with_settings(*places: Place) -> Callable[[Callable[..., None]], Callable[..
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
         def with_options(**values: Any) -> None:
-            said = {place: values.pop(place) for place in places}
+            values_of_places = {place: values.pop(place) for place in places}
             if "master" in places:
-                said["master"] = _master(said["master"], values.pop("remote"))
-            command(settings=Settings.of(**said), **values)
+                values_of_places["master"] = _master(values_of_places["master"], values.pop("remote"))
+            command(settings=Settings.of(**values_of_places), **values)
 
         # Typer reads types from the signature, and could not resolve their names in this module.
         parameters = _expanded(inspect.signature(command, eval_str=True).parameters, places)
         with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        with_options.__annotations__ = {one.name: one.annotation for one in parameters} | {"return": None}
+        with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters} | {
+            "return": None
+        }
         return with_options
 
     return decorate
 
 
-def _expanded(own: Mapping[str, inspect.Parameter], places: Sequence[Place]) -> list[inspect.Parameter]:
+def _expanded(parameters: Mapping[str, inspect.Parameter], places: Sequence[Place]) -> list[inspect.Parameter]:
     """The parameters of a command, with those of the places instead of ``settings``."""
     options = [
         inspect.Parameter(place, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_annotation(place))
@@ -96,7 +98,11 @@ def _expanded(own: Mapping[str, inspect.Parameter], places: Sequence[Place]) -> 
     if "master" in places:
         remote = Annotated[str | None, REMOTE]
         options.append(inspect.Parameter("remote", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=remote))
-    return [one for name, parameter in own.items() for one in (options if name == "settings" else [parameter])]
+    return [
+        expanded
+        for name, parameter in parameters.items()
+        for expanded in (options if name == "settings" else [parameter])
+    ]
 
 
 def _master(master: str | None, remote: str | None) -> str | None:
@@ -138,9 +144,9 @@ def loaded(name: str, settings: Settings) -> Pipeline:
 @translated()
 def warn_of_owner(definition: Pipeline) -> None:
     """Warns on stderr if the tables of a pipeline are those of another target."""
-    own = definition.settings
-    if said := target_owner.warning(Lake(own.lake, definition.name), own.target, definition.targets):
-        warn(f"warning: {said}")
+    in_use = definition.settings
+    if warning := target_owner.warning(Lake(in_use.lake, definition.name), in_use.target, definition.targets):
+        warn(f"warning: {warning}")
 
 
 def printer(as_json: bool, *, quiet: bool = False) -> Callable[[str], None]:

@@ -132,16 +132,16 @@ def _planned(
         would = f"not known: it follows {unknown[work.table]}"
     deleted = waiting.deleted.get(work.table, {})
     would += "".join(f"; delete the {count:,} rows of the flow {flow}" for flow, count in deleted.items())
-    reads, how = _described(definition, work.layer, work.table, work.flow.refresh_strategy)
+    reads, manner = _described(definition, work.layer, work.table, work.flow.refresh_strategy)
     if work.described is not None:
         would = f"set {work.described}" if would == "do nothing" else f"{would}; set {work.described}"
     rules = _rules(definition, work.table)
-    how += f"; held to {', '.join(rules)}" if rules else ""
+    manner += f"; held to {', '.join(rules)}" if rules else ""
     remote = bool(definition.settings.remote)
     no_stream = work.flow.without_stream(remote=remote)
-    how += f"; read by a query: {no_stream}" if no_stream and not remote else ""
+    manner += f"; read by a query: {no_stream}" if no_stream and not remote else ""
     planned: dict[str, Any] = {
-        "layer": work.layer, "table": work.table, "reads": reads, "how": how, "rules": rules,
+        "layer": work.layer, "table": work.table, "reads": reads, "how": manner, "rules": rules,
         "trigger": query_because(no_stream) if no_stream else AVAILABLE_NOW, "a run would": would,
     }  # fmt: skip
     if stale := waiting.outdated.get(work.table):
@@ -225,7 +225,10 @@ def _described(definition: Pipeline, layer: str, name: str, strategy: RefreshStr
     original = definition.deidentified_tables.get(name)
     if original:
         treatments = (definition.silver[original].deidentified or {}).items()
-        return original, f"its rows, de-identified: {', '.join(f'{column} by {how}' for column, how in treatments)}"
+        return (
+            original,
+            f"its rows, de-identified: {', '.join(f'{column} by {treatment}' for column, treatment in treatments)}",
+        )
     table = definition.silver[name]
     if table.changes:
         reads = f"new rows of {', '.join(table.streams)}" if table.several else str(table.from_)
@@ -287,20 +290,20 @@ def _of_deletes(table: SilverTable) -> list[str]:
     changes = table.apply_changes
     if changes is None or changes.apply_as_deletes is None:
         return []
-    others = [name for name, rule in table.expectations.items() if not changes.binds_deletes(rule.columns)]
-    return [f"deletes are not held to {', '.join(others)}, on more than keys and sequence"] if others else []
+    rules = [name for name, rule in table.expectations.items() if not changes.binds_deletes(rule.columns)]
+    return [f"deletes are not held to {', '.join(rules)}, on more than keys and sequence"] if rules else []
 
 
-def _of_flows(now: Progress) -> str:
+def _of_flows(state: Progress) -> str:
     """What each of several flows takes in."""
-    its = [
-        f"{name}: all of it" if one.whole else f"{name}: versions {one.since + 1} to {one.until}"
-        for name, one in now.streams.items() if one.work
+    texts = [
+        f"{name}: all of it" if stream.whole else f"{name}: versions {stream.since + 1} to {stream.until}"
+        for name, stream in state.streams.items() if stream.work
     ]  # fmt: skip
-    return f"take {', '.join(its)}" if its else ""
+    return f"take {', '.join(texts)}" if texts else ""
 
 
-def _strategy_text(found: RefreshStrategy) -> str:
+def _strategy_text(strategy: RefreshStrategy) -> str:
     """How a gold table is kept up to date, why, and what would make it cheaper."""
     kind = {
         "partial": "incremental",
@@ -308,23 +311,27 @@ def _strategy_text(found: RefreshStrategy) -> str:
         "keys": "the affected rows are recomputed",
         "whole": "fully recomputed whenever a table that it reads changes, in one commit",
         "stream": "a streaming aggregation with a checkpoint",
-    }[found.kind]
-    proviso = "by its text: the first run checks it with Spark" if found.expected else ""
-    return "; ".join(filter(None, [f"{kind}: {found.why}", proviso, found.cheaper and f"cheaper: {found.cheaper}"]))
+    }[strategy.kind]
+    proviso = "by its text: the first run checks it with Spark" if strategy.expected else ""
+    return "; ".join(
+        filter(None, [f"{kind}: {strategy.why}", proviso, strategy.cheaper and f"cheaper: {strategy.cheaper}"])
+    )
 
 
 def _joined(table: SilverTable) -> list[str]:
     """What a change of each lookup does."""
-    found = []
+    texts = []
     for name in [read for read in table.joined if table.several or read != table.stream]:
-        its = [maker.query.join_keys.get(name, []) for maker in table.makers.values() if maker.query]
+        join_keys_of_flows = [maker.query.join_keys.get(name, []) for maker in table.makers.values() if maker.query]
         if table.lookup_mode(name) == "as_of_run":
-            found.append(f"joins {name} as of the run")
+            texts.append(f"joins {name} as of the run")
         elif table.can_follow(name):
-            keys = " and ".join(dict.fromkeys(", ".join(one.columns) for join_keys in its for one in join_keys))
-            found.append(f"joins {name}: a changed row there re-evaluates its records, by {keys}")
+            keys = " and ".join(
+                dict.fromkeys(", ".join(join_key.columns) for join_keys in join_keys_of_flows for join_key in join_keys)
+            )
+            texts.append(f"joins {name}: a changed row there re-evaluates its records, by {keys}")
         else:
             python = any(maker.is_python for maker in table.makers.values())
-            why = "Python says not which" if python else "no equality with a column of the stream says which"
-            found.append(f"joins {name}: when it changes, all records are re-evaluated ({why} it affects)")
-    return found
+            reason = "Python says not which" if python else "no equality with a column of the stream says which"
+            texts.append(f"joins {name}: when it changes, all records are re-evaluated ({reason} it affects)")
+    return texts

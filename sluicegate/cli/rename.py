@@ -31,11 +31,11 @@ def rename(
     """
     from sluicegate.maintenance import rename as of
 
-    done = of.rename(pipeline, name, settings, tables_only=tables_only)
+    renamed = of.rename(pipeline, name, settings, tables_only=tables_only)
     if as_json:
-        show_json({"former": pipeline, "name": name, **asdict(done)})
+        show_json({"former": pipeline, "name": name, **asdict(renamed)})
         return
-    moved = [what for what, yes in (("tables", done.lake), ("definition", done.definition)) if yes]
+    moved = [noun for noun, yes in (("tables", renamed.lake), ("definition", renamed.definition)) if yes]
     say(f"{pipeline} is {name} now: renamed {' and '.join(moved) or 'nothing that was left'}")
-    for remark in done.remarks:
+    for remark in renamed.remarks:
         say(f"  {remark}")

@@ -31,13 +31,13 @@ def report(
     from sluicegate.airflow.page import report as page_report
     from sluicegate.monitor.views import as_json as views_json
 
-    found = page_report.report_of(api.load(pipeline, settings), run, rows=rows)
+    page = page_report.report_of(api.load(pipeline, settings), run, rows=rows)
     if as_json:
-        say(views_json.text(found))
+        say(views_json.text(page))
         return
     file = Path(out or f"{pipeline}-report.html")
     try:
-        file.write_text(page_report.as_html(found), encoding="utf-8")
+        file.write_text(page_report.as_html(page), encoding="utf-8")
     except OSError as error:
         raise UserError(
             f"the report cannot be written to {file}", cause=str(error), hint="give another --out"

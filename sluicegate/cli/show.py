@@ -55,9 +55,9 @@ def show(
     """
     from sluicegate.monitor.views import as_json as views_json
 
-    given = {"--run": run is not None, "--runs": runs, "--days": days, "--quarantine": quarantine,
+    options = {"--run": run is not None, "--runs": runs, "--days": days, "--quarantine": quarantine,
              "--search": search is not None}  # fmt: skip
-    chosen = [name for name, is_given in given.items() if is_given]
+    chosen = [name for name, is_given in options.items() if is_given]
     kind = _demanded(chosen, pipeline, table, rule=rule, rows=rows)
     view = _view(kind, pipeline, table, settings, {"run": run, "rule": rule, "rows": rows, "search": search})
     if as_json:
@@ -126,15 +126,15 @@ def _of_pipeline(kind: str, source: Source, definition: Pipeline, table: str | N
 
 def _home(lines: Sequence[Line]) -> None:
     shown = [
-        [one.name, one.state, one.sentence, one.fresh, one.backlog.files or None, one.quarantined or None]
-        for one in lines
+        [line.name, line.state, line.sentence, line.fresh, line.backlog.files or None, line.quarantined or None]
+        for line in lines
     ]
     show_table(
         ["pipeline", "state", "", "fresh (UTC)", "files wait", "quarantined"], shown, ["files wait", "quarantined"]
     )
-    for one in lines:
-        for mistake in one.mistakes:
-            say(f"{one.name}: {mistake}")
+    for entry in lines:
+        for mistake in entry.mistakes:
+            say(f"{entry.name}: {mistake}")
     _counted(lines, "pipeline")
 
 
@@ -159,27 +159,30 @@ def _table(view: TableView) -> None:
     say(view.problem or (size if view.exists else "no run has made it yet"))
     show_table(
         ["column", "type", "computed from", "comment"],
-        [[one.name, one.kind, ", ".join(f"{link.table}.{link.column}" for link in one.reads), one.comment]
-         for one in view.columns],
+        [[column.name, column.kind, ", ".join(f"{link.table}.{link.column}" for link in column.reads), column.comment]
+         for column in view.columns],
     )  # fmt: skip
     if view.rules:
-        rules = [[one.name, one.text, one.action, one.passed, one.failed] for one in view.rules]
+        rules = [[rule.name, rule.text, rule.action, rule.passed, rule.failed] for rule in view.rules]
         show_table(["rule", "condition", "action", "passed", "failed"], rules, ["passed", "failed"])
-    last = [[one.time, one.version, one.mode, *_balance(one.balance), one.run_id] for one in view.history[-10:]]
+    last = [
+        [batch.time, batch.version, batch.mode, *_balance(batch.balance), batch.run_id] for batch in view.history[-10:]
+    ]
     show_table(["time (UTC)", "version", "mode", "read", *_ENDS, "run"], last, ["version", "read", *_ENDS])
     if view.sample is not None:
         show_table(view.sample.columns, view.sample.rows)
 
 
 def _quarantine(view: QuarantineView) -> None:
-    shown = [[one.rule, one.text, one.records, one.first, one.last] for one in view.reasons or ()]
+    shown = [[reason.rule, reason.text, reason.records, reason.first, reason.last] for reason in view.reasons or ()]
     show_table(["rule", "condition", "records", "first (UTC)", "last (UTC)"], shown, ["records"])
-    for one in view.examples or ():
-        discarded = f"  discarded by {one.by}: {one.note}" if one.discarded is not None else ""
-        say("", f"{', '.join(one.rules)}  {one.file}{discarded}", f"  {one.record}")
+    for example in view.examples or ():
+        discarded = f"  discarded by {example.by}: {example.note}" if example.discarded is not None else ""
+        say("", f"{', '.join(example.rules)}  {example.file}{discarded}", f"  {example.record}")
     say("", f"{view.records:,} records in quarantine, {view.discarded:,} discarded")
-    for made in view.discards:
-        say(f"  discarded by {made.by}, {made.time:%Y-%m-%d %H:%M:%S} UTC, {made.records:,} records: {made.note}")
+    for discard in view.discards:
+        records = f"{discard.records:,} records: {discard.note}"
+        say(f"  discarded by {discard.by}, {discard.time:%Y-%m-%d %H:%M:%S} UTC, {records}")
 
 
 def _runs(found: Sequence[Run]) -> None:
@@ -193,15 +196,15 @@ def _run(view: RunView) -> None:
     say(f"{view.run.key}: {view.run.kind}, {view.run.state}")
     shown = [
         [
-            one.layer,
-            one.table,
-            *_balance(one.balance),
-            one.usual,
-            one.batches[-1].technique,
-            _s(one.seconds),
-            one.differs,
+            table.layer,
+            table.table,
+            *_balance(table.balance),
+            table.usual,
+            table.batches[-1].technique,
+            _s(table.seconds),
+            table.differs,
         ]
-        for one in view.tables
+        for table in view.tables
     ]
     columns = ["layer", "table", "read", *_ENDS, "usually written", "how", "seconds", "why"]
     show_table(columns, shown, ["read", *_ENDS, "usually written", "seconds"])
@@ -211,29 +214,29 @@ def _days(view: DaysView) -> None:
     if not view.table:
         say(f"no such silver table has an event_time: {', '.join(view.tables) or 'none'} of {view.pipeline}")
         return
-    shown = [[str(one.day), one.rows, one.rebuilt, one.run] for one in view.days or ()]
+    shown = [[str(day.day), day.rows, day.rebuilt, day.run] for day in view.days or ()]
     show_table(["day (UTC)", "rows", "rebuilt (UTC)", "run"], shown, ["rows"])
     say("", f"{view.table} by {view.column}; {view.unknown:,} rows without a day")
 
 
-def _search(found: Sequence[Hit]) -> None:
-    shown = [[one.pipeline, one.layer, one.table, one.column, one.kind, one.comment] for one in found]
+def _search(hits: Sequence[Hit]) -> None:
+    shown = [[hit.pipeline, hit.layer, hit.table, hit.column, hit.kind, hit.comment] for hit in hits]
     show_table(["pipeline", "layer", "table", "column", "type", "comment"], shown)
-    _counted(found, "hit")
+    _counted(hits, "hit")
 
 
 _PRINTED: dict[str, Any] = {"home": _home, "graph": _graph, "table": _table, "quarantine": _quarantine, "runs": _runs,
                             "run": _run, "days": _days, "search": _search}  # fmt: skip
 
 
-def _balance(found: Balance | None) -> Iterable[int | None]:
+def _balance(balance: Balance | None) -> Iterable[int | None]:
     """Both sides of the equation; nothing of a table that a run left as it was."""
-    return [None] * 5 if found is None else [found.read, *(getattr(found, name) for name in _ENDS)]
+    return [None] * 5 if balance is None else [balance.read, *(getattr(balance, name) for name in _ENDS)]
 
 
 def _s(seconds: float | None) -> str | None:
     return None if seconds is None else f"{seconds:.1f}"
 
 
-def _counted(found: Sequence[Any], what: str) -> None:
-    say("", f"{len(found):,} {what}{'' if len(found) == 1 else 's'}")
+def _counted(items: Sequence[Any], noun: str) -> None:
+    say("", f"{len(items):,} {noun}{'' if len(items) == 1 else 's'}")

@@ -33,10 +33,10 @@ def sql(
     from sluicegate.tools import arrow_values
     from sluicegate.tools.sqlshell import shell
 
-    known, wrong = api.readable_definitions(settings)
+    definitions, wrong = api.readable_definitions(settings)
     for name, error in wrong.items():
         warn(f"warning: the tables of {name} are not known here: {error.message}")
-    result = shell.query(query, known, settings)
+    result = shell.query(query, definitions, settings)
     if not engine_columns:
         result = shell.without_engine_columns(result, query)
     if as_json:

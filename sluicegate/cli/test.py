@@ -55,13 +55,13 @@ def run_cases(
     extra = ["--folder", str(folder)]
     extra += [f"--matching={word}"] if word else []
     extra += [f"--case={name}" for name in case or ()]
-    own = Settings.of(
+    in_folder = Settings.of(
         str(folder / "lake"), str(folder / "landing"), settings.pipelines, _local(), definition.settings.target
     )
     ended: SluicegateError | None = None
     try:
-        done = _submit(pipeline, own, _to_stderr, extra, results.take)
-        if done.unreported:
+        reports = _submit(pipeline, in_folder, _to_stderr, extra, results.take)
+        if reports.unreported:
             raise JobFailed("the job has not reported on all cases", hint="run it again")
     except SluicegateError as error:
         if error.code not in (CasesFailed.code, CaseError.code):  # those say what each case has said already
@@ -134,6 +134,6 @@ class _Results:
             show_json({**facts, "cases": [result.as_dict() for result in self.done]})
             return
         words = {"passed": "passed", "failed": "failed", "mistakes": "with a mistake"}
-        said = ", ".join(f"{count} {words[kind]}" for kind, count in counts.items() if count)
+        sentence = ", ".join(f"{count} {words[kind]}" for kind, count in counts.items() if count)
         each = f"; {whole - cases:.1f} s to start and end Spark, {cases / max(len(self.done), 1):.1f} s a case"
-        say("", f"{said} in {whole:.1f} s{each}")
+        say("", f"{sentence} in {whole:.1f} s{each}")

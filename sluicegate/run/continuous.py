@@ -77,14 +77,14 @@ def start(
     interval(every)
     if layer is not None and layer not in layout.LAYERS:
         raise PipelineMissing(f"there is no layer {layer}", hint=f"the layers are {', '.join(layout.LAYERS)}")
-    at, identity = layout.Lake(settings.lake, pipeline.name), streams.new_id()
+    lake, identity = layout.Lake(settings.lake, pipeline.name), streams.new_id()
     signals: list[int] = []
 
     def on_signal(number: int, _frame: FrameType | None) -> None:
         if signals:
             raise KeyboardInterrupt
         signals.append(number)
-        streams.ask_to_stop(at, identity)
+        streams.ask_to_stop(lake, identity)
         tell("stopping after the current batch; once more stops at once, and loses nothing either")
 
     former = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -95,4 +95,4 @@ def start(
         for number, handler in former.items():
             signal.signal(number, handler)
         with suppress(OSError):  # a killed job could not do it
-            streams.forget(at, identity)
+            streams.forget(lake, identity)

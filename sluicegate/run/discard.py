@@ -126,22 +126,26 @@ class Chosen:
 
     def sentences(self) -> list[str]:
         """What it is about, in lines for people."""
-        one, broke = self.records == 1, [f"  {rule}: {count:,}" for rule, count in self.rules.items()]
-        rows = f"{self.records:,} {'row' if one else 'rows'}" if self.records else "no rows"
+        single, broke = self.records == 1, [f"  {rule}: {count:,}" for rule, count in self.rules.items()]
+        rows = f"{self.records:,} {'row' if single else 'rows'}" if self.records else "no rows"
         rows = f"{rows} of the quarantine of {self.request.table}"
         if not self.request.undo:
-            return [f"{rows} {'waits' if one else 'wait'}", *broke]
-        made = [
+            return [f"{rows} {'waits' if single else 'wait'}", *broke]
+        lines_of_discards = [
             f"  {it.id}: {it.time:%Y-%m-%d %H:%M} UTC by {it.by or '?'}, {it.records:,} of the rows: {it.note}"
             for it in self.discards
         ]
-        return [f"{rows} {'is' if one else 'are'} discarded", *made, *broke] if made else ["no discard"]
+        return (
+            [f"{rows} {'is' if single else 'are'} discarded", *lines_of_discards, *broke]
+            if lines_of_discards
+            else ["no discard"]
+        )
 
     def facts(self) -> dict[str, Any]:
         """The same for programs."""
         return {
             "table": self.request.table, "undo": self.request.undo, "records": self.records, "rules": self.rules,
-            "discards": [asdict(one) for one in self.discards],
+            "discards": [asdict(discard) for discard in self.discards],
         }  # fmt: skip
 
     def carry_out(self, by: str, discard: str) -> int:
@@ -164,13 +168,13 @@ class Chosen:
             return discards.take_back(self.uri, self._shown, by)
         return discards.add(self.uri, self.rows, discard, by, self.request.note)
 
-    def _shown(self, found: pa.Table) -> Any:
+    def _shown(self, rows: pa.Table) -> Any:
         """Whether each of some discards is to be taken back: one that came after a person was asked is not."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        those = pa.array([one.id for one in self.discards], pa.string())
-        return pc.and_(_chosen(found, self.request), pc.is_in(found["discard"], value_set=those))
+        those = pa.array([discard.id for discard in self.discards], pa.string())
+        return pc.and_(_chosen(rows, self.request), pc.is_in(rows["discard"], value_set=those))
 
 
 def find(pipeline: Pipeline, request: Discard) -> Chosen:
@@ -189,36 +193,40 @@ def find(pipeline: Pipeline, request: Discard) -> Chosen:
     from sluicegate.lake import claim, discards, renamed, tables
     from sluicegate.lake.layout import Lake
 
-    at = Lake(pipeline.settings.lake, pipeline.name)
-    renamed.demand_current(at)
-    claim.demand_ours(at, pipeline.settings.target)
-    quarantine, there = (tables.delta_table(uri) for uri in (at.quarantine(request.table), at.discarded(request.table)))
-    every, made = discards.quarantined_at(quarantine), discards.on_record(there)
+    lake = Lake(pipeline.settings.lake, pipeline.name)
+    renamed.demand_current(lake)
+    claim.demand_ours(lake, pipeline.settings.target)
+    quarantine, log = (
+        tables.delta_table(uri) for uri in (lake.quarantine(request.table), lake.discarded(request.table))
+    )
+    quarantined, recorded = discards.quarantined_at(quarantine), discards.on_record(log)
     if request.undo:
-        mask = _chosen(made, request)
-        taken, rest = made.filter(mask), made.filter(pc.invert(mask))
+        mask = _chosen(recorded, request)
+        taken, unmatched = recorded.filter(mask), recorded.filter(pc.invert(mask))
         if request.only and not taken.num_rows:
             hint = "it was taken back already; `--undo --dry-run` shows those on record"
             raise UserError(f"there is no discard {request.only}", where=Where(table=request.table), hint=hint)
-        rows = discards.waiting(every.take(discards.counting(every, made)[0]), rest)
-        return Chosen(request, at.discarded(request.table), rows, discards.listed(every, taken), discards.by_rule(rows))
-    rows = discards.broke(every, request.rules)
+        rows = discards.waiting(quarantined.take(discards.counting(quarantined, recorded)[0]), unmatched)
+        return Chosen(
+            request, lake.discarded(request.table), rows, discards.listed(quarantined, taken), discards.by_rule(rows)
+        )
+    rows = discards.broke(quarantined, request.rules)
     _demand_rules(pipeline, request, discards.by_rule(rows))
     if request.shown and quarantine is not None:
         rows = _as_shown(request, quarantine, rows)
-    rows = discards.waiting(rows, made)
-    return Chosen(request, at.discarded(request.table), rows, [], discards.by_rule(rows))
+    rows = discards.waiting(rows, recorded)
+    return Chosen(request, lake.discarded(request.table), rows, [], discards.by_rule(rows))
 
 
-def _chosen(found: pa.Table, request: Discard) -> Any:
+def _chosen(rows: pa.Table, request: Discard) -> Any:
     """Whether each of some discards is one that a request takes back."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     from sluicegate.lake import discards
 
-    is_it = pc.equal(found["discard"], request.only) if request.only else pa.repeat(pa.scalar(True), found.num_rows)
-    return pc.and_(discards.breaks(found, request.rules), is_it)
+    is_it = pc.equal(rows["discard"], request.only) if request.only else pa.repeat(pa.scalar(True), rows.num_rows)
+    return pc.and_(discards.breaks(rows, request.rules), is_it)
 
 
 def _demand_rules(pipeline: Pipeline, request: Discard, broken: dict[str, int]) -> None:
@@ -227,10 +235,10 @@ def _demand_rules(pipeline: Pipeline, request: Discard, broken: dict[str, int]) 
     Raises:
         UserError: one is not.
     """
-    known = pipeline.silver[request.table].expectations
+    expectations = pipeline.silver[request.table].expectations
     for rule in request.rules:
-        if rule not in known and rule not in broken:
-            hint = nearest(rule, [*known, *broken]) or f"its rules are {', '.join(known) or 'none'}"
+        if rule not in expectations and rule not in broken:
+            hint = nearest(rule, [*expectations, *broken]) or f"its rules are {', '.join(expectations) or 'none'}"
             where = Where(table=request.table)
             raise UserError(f"{request.table} has no rule {rule}, and no record broke one", where=where, hint=hint)
 
@@ -253,8 +261,8 @@ def _as_shown(request: Discard, quarantine: DeltaTable, rows: pa.Table) -> pa.Ta
         is_number = version.isascii() and version.isdecimal() and len(version) <= len(str(quarantine.version()))
         if identity != tables.table_id(quarantine) or not is_number or int(version) > quarantine.version():
             raise LookupError(request.shown)
-        then = tables.delta_table(quarantine.table_uri, int(version))
-        return discards.also_in(rows, discards.quarantined_at(then))
+        shown_version = tables.delta_table(quarantine.table_uri, int(version))
+        return discards.also_in(rows, discards.quarantined_at(shown_version))
     except (DeltaError, LookupError, OSError) as error:
         raise UserError(
             f"the quarantine of {request.table} is no longer as it was shown, and that state is gone",

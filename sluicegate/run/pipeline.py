@@ -59,12 +59,12 @@ def run(
         raise PipelineMissing(f"there is no layer {layer}", hint=f"the layers are {', '.join(layout.LAYERS)}")
     renamed.demand_current(layout.Lake(settings.lake, pipeline.name))  # a job asks again, but not where nothing waits
     waiting = _settled(pipeline, settings, tell)
-    layers = [one for one in waiting.layers if layer in (None, one)]
+    layers = [name for name in waiting.layers if layer in (None, name)]
     if interval is not None:
         return _rebuild(pipeline, settings, layer, tell, waiting, interval)
     tell(waiting.sentence())
     if not layers:
-        blocked = any(one.progress.kind == "blocked" for one in waiting.tables)
+        blocked = any(table.progress.kind == "blocked" for table in waiting.tables)
         tell(f"{'there is nothing to do' if blocked else f'{pipeline.name} is up to date'}; Spark was not started")
         if layer in (None, "bronze"):  # the job does it otherwise
             _clean(pipeline, settings, tell)
@@ -87,9 +87,11 @@ def _clean(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) 
     from sluicegate.lake.claim import claimed
     from sluicegate.landing import clean_source, readers
 
-    at = layout.Lake(settings.lake, pipeline.name)
-    others = partial(readers.of, pipeline)
-    clean_source.sweep(pipeline.bronze, at, lambda: claimed(at, "command line", settings.target), tell, others)
+    lake = layout.Lake(settings.lake, pipeline.name)
+    other_readers = partial(readers.of, pipeline)
+    clean_source.sweep(
+        pipeline.bronze, lake, lambda: claimed(lake, "command line", settings.target), tell, other_readers
+    )
 
 
 def _set_aside(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) -> None:
@@ -97,9 +99,9 @@ def _set_aside(pipeline: Pipeline, settings: Settings, tell: Callable[[str], Non
     from sluicegate.lake.claim import claimed
     from sluicegate.lake.damage.set_aside import set_aside_damaged
 
-    at = layout.Lake(settings.lake, pipeline.name)
-    with claimed(at, "command line", settings.target):
-        set_aside_damaged(at, tell)
+    lake = layout.Lake(settings.lake, pipeline.name)
+    with claimed(lake, "command line", settings.target):
+        set_aside_damaged(lake, tell)
 
 
 def _demand_up_to_date(
@@ -112,22 +114,22 @@ def _demand_up_to_date(
     """
     from sluicegate.monitor import backlog
 
-    made = {table.table: table.version for report in reports for table in report.tables}
+    versions = {table.table: table.version for report in reports for table in report.tables}
 
     def own(table: str, commit: log.Commit) -> bool:
-        version = made.get(table)
+        version = versions.get(table)
         return version is not None and commit.version <= version
 
     waiting = backlog.waiting(pipeline, settings)
     late = backlog.overdue(waiting, began, own)
     if late:
         raise AccountingError(
-            f"the run has ended, and {', '.join(one.table for one in late)} did not take in what was there",
-            cause="\n    ".join(f"{one.table}: {one.what}" for one in late),
+            f"the run has ended, and {', '.join(wait.table for wait in late)} did not take in what was there",
+            cause="\n    ".join(f"{wait.table}: {wait.what}" for wait in late),
             hint=f"run it again; if it stays so, sluicegate status {pipeline.name} --verify tells more",
         )
-    for one in waiting:
-        tell(f"{one.table}: {one.what}")
+    for wait in waiting:
+        tell(f"{wait.table}: {wait.what}")
 
 
 def refresh(
@@ -175,7 +177,7 @@ def _rebuild(
     if layer == "gold" and not any(table.layer == "gold" and table.work for table in waiting.tables):
         tell("gold is up to date: no row of silver changed")
         return []
-    layers = [one for one in layout.LAYERS if layer in (None, one) and (one != "bronze" or one in waiting.layers)]
+    layers = [name for name in layout.LAYERS if layer in (None, name) and (name != "bronze" or name in waiting.layers)]
     return _submitted(pipeline, settings, tell, layers, interval.arguments()) if layers else []
 
 

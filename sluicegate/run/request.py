@@ -153,16 +153,16 @@ class Request:
         return self._arguments() if layer == "run" else self.of_layer(layer)._arguments()
 
     def _arguments(self) -> list[str]:
-        given = []
+        options = []
         if self.mode == "full-refresh":
-            given.append("--mode=full-refresh")
+            options.append("--mode=full-refresh")
         if self.interval is not None:
-            given += self.interval.arguments()
+            options += self.interval.arguments()
         if self.tables:
-            given.append(f"--tables={','.join(self.tables)}")
+            options.append(f"--tables={','.join(self.tables)}")
         if self.max_files is not None:
-            given.append(f"--max-files={self.max_files}")
-        return given
+            options.append(f"--max-files={self.max_files}")
+        return options
 
     def replays(self, layer: str) -> bool:
         """Whether ``spark_jobs/tools/replay.py`` runs in the place of the job of a layer, or of the job ``run``."""
@@ -199,22 +199,22 @@ class Request:
         return text if self.max_files is None else f"{text}; at most {self.max_files:,} files for each bronze table"
 
 
-def _at_most(limit: int, name: str, table: BronzeTable, at: layout.Lake) -> discovery.Discovery:
+def _at_most(limit: int, name: str, table: BronzeTable, lake: layout.Lake) -> discovery.Discovery:
     """The oldest files that have landed. When a task is retried, files that its first try entered count as well."""
     from sluicegate.landing import discovery
 
-    found = discovery.discover(name, table, at)
-    return replace(found, new=found.new.slice(0, max(0, limit - _entered(name, at))))
+    discovered = discovery.discover(name, table, lake)
+    return replace(discovered, new=discovered.new.slice(0, max(0, limit - _entered(name, lake))))
 
 
-def _entered(name: str, at: layout.Lake) -> int:
+def _entered(name: str, lake: layout.Lake) -> int:
     """Number of files in a table's ledger above its offset."""
     import pyarrow.compute as pc
 
     from sluicegate.landing import ledger as landing_ledger
     from sluicegate.landing import moved_files
 
-    ledger, bronze = lake_tables.delta_table(at.ledger(name)), lake_tables.delta_table(at.table("bronze", name))
+    ledger, bronze = lake_tables.delta_table(lake.ledger(name)), lake_tables.delta_table(lake.table("bronze", name))
     if ledger is None:
         return 0
     app_id = offsets.app_id("bronze", name, ledger)
@@ -225,11 +225,11 @@ def _entered(name: str, at: layout.Lake) -> int:
     return int(lake_tables.dataset(ledger).to_table(["chunk", "action"]).filter(waits).num_rows)
 
 
-def _reset_all(name: str, table: BronzeTable, at: layout.Lake) -> discovery.Discovery:
+def _reset_all(name: str, table: BronzeTable, lake: layout.Lake) -> discovery.Discovery:
     """All files, for a full refresh; the rows of files that are gone stay."""
     from sluicegate.landing import discovery
     from sluicegate.landing.reread import Reset
 
-    if lake_tables.delta_table(at.ledger(name)) is None:
-        return discovery.discover(name, table, at)
-    return Reset().discover(name, table, at)
+    if lake_tables.delta_table(lake.ledger(name)) is None:
+        return discovery.discover(name, table, lake)
+    return Reset().discover(name, table, lake)

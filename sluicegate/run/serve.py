@@ -47,8 +47,8 @@ def make_token(file: Path) -> bool:
         # Under its name only once it is whole: a stop in between would leave an empty token.
         handle, name = tempfile.mkstemp(dir=file.parent, prefix=".connect-token-")  # which this user alone can read
         try:
-            with os.fdopen(handle, "w", encoding="utf-8") as made:
-                made.write(secrets.token_urlsafe(32) + "\n")
+            with os.fdopen(handle, "w", encoding="utf-8") as token_file:
+                token_file.write(secrets.token_urlsafe(32) + "\n")
             os.link(name, file)
         finally:
             os.unlink(name)
@@ -119,7 +119,7 @@ def _serve(command: list[str], channel: Channel, file: Path, tell: Callable[[str
     former = {number: signal.signal(number, on_signal) for number in heeded}
     try:
         with processes.ended_with_us(server):
-            said, tail = _listen(server, channel, file, tell)
+            lines, tail = _listen(server, channel, file, tell)
             code = server.wait()
             processes.wait_for_group(server.pid)
     finally:
@@ -128,7 +128,7 @@ def _serve(command: list[str], channel: Channel, file: Path, tell: Callable[[str
     if signals:
         tell("stopped")
         return
-    raise said.error or JobFailed(
+    raise lines.error or JobFailed(
         f"the Spark Connect server ended with exit code {code}", cause="\n    ".join(tail), hint="start it again"
     )
 
@@ -159,7 +159,7 @@ def _listen(
     server: subprocess.Popen[str], channel: Channel, file: Path, tell: Callable[[str], None]
 ) -> tuple[ReportLines, list[str]]:
     """Passes on what is for people until the server has ended; its error, if it said one, and its last lines."""
-    said = ReportLines()
+    lines = ReportLines()
     tail: list[str] = []
 
     def take(message: str) -> None:
@@ -170,10 +170,10 @@ def _listen(
             for line in _usage(url, file):
                 tell(line)
         else:
-            said.take(message)
+            lines.take(message)
 
     for line in channel.lines(server.stdout or (), take):
         if ERROR in line:
             tell(line)
         tail = [*tail, line][-LAST_LINES:]
-    return said, tail
+    return lines, tail

@@ -71,12 +71,12 @@ def submit_all(
         Stopped: this process was told to end, and the job has ended.
     """
     command = spark_submit.submit_command(layer, pipeline, settings, ["--run-info", json.dumps(dict(facts)), *extra])
-    said = ReportLines()
+    lines = ReportLines()
     error: list[str] = []  # the job's own error for people; the command prints it again, so it is not passed on
     tail: list[str] = []
 
     def message(sent: str) -> None:
-        if not said.take(sent):
+        if not lines.take(sent):
             take(sent)
 
     with Channel() as channel, _started(command, layer, pipeline, settings, channel) as job:
@@ -87,16 +87,16 @@ def submit_all(
                 tail = [*tail, line][-20:]
                 tell(line)
         code = job.wait()
-    if code or said.error is not None:
-        raise _error_of(said, code, layer, tail + error)
+    if code or lines.error is not None:
+        raise _error_of(lines, code, layer, tail + error)
     for line in error:  # of a user's function, say, that prints what looks like an error
         tell(line)
-    done = [RunReport.from_dict(one) for one in said.reports()]
-    if said.unread or not done:
+    reports = [RunReport.from_dict(report) for report in lines.reports()]
+    if lines.unread or not reports:
         # Its tables are committed: to call that a failure would have it run again.
         tell(f"warning: {UNREPORTED}")
-        done.append(RunReport(pipeline, layer, notes=[UNREPORTED]))
-    return done
+        reports.append(RunReport(pipeline, layer, notes=[UNREPORTED]))
+    return reports
 
 
 @contextmanager
@@ -119,9 +119,9 @@ def _started(
         yield job
 
 
-def _error_of(said: ReportLines, code: int, layer: str, tail: list[str]) -> SluicegateError:
-    before = [RunReport.from_dict(one) for one in said.reports()]
-    error = said.error
+def _error_of(lines: ReportLines, code: int, layer: str, tail: list[str]) -> SluicegateError:
+    before = [RunReport.from_dict(report) for report in lines.reports()]
+    error = lines.error
     if error is None:
         until = f"after the report of {before[-1].layer}" if before else "and without a report"
         error = JobFailed(

@@ -37,11 +37,11 @@ def without_spark(
         proofs: what former verifications have proved; None where that is neither asked for nor recorded.
     """
     settings = pipeline.settings
-    found = list(statistics.findings(pipeline, Lake(settings.lake, pipeline.name)))
-    found += by_identity.findings(pipeline, settings)
-    found += landed_files.findings(pipeline, settings, tell, sample=sample, proofs=proofs)
-    found += _behind(pipeline)
-    return [*found, *_in_one_place(pipeline)]
+    findings = list(statistics.findings(pipeline, Lake(settings.lake, pipeline.name)))
+    findings += by_identity.findings(pipeline, settings)
+    findings += landed_files.findings(pipeline, settings, tell, sample=sample, proofs=proofs)
+    findings += _behind(pipeline)
+    return [*findings, *_in_one_place(pipeline)]
 
 
 def _behind(pipeline: Pipeline) -> list[Finding]:
@@ -63,12 +63,12 @@ def _in_one_place(pipeline: Pipeline) -> Iterator[Finding]:
             yield Finding("unseen", name, NO_SOURCE)
 
 
-def in_order(found: Iterable[Finding]) -> list[Finding]:
+def in_order(findings: Iterable[Finding]) -> list[Finding]:
     """Findings in the order in which they are told; a table of which something is wrong is not said to be proved."""
-    every = list(found)
-    wrong = {one.table for one in every if one.kind == "wrong"}
-    rest = [one for one in every if one.kind != "proved" or one.table not in wrong]
-    return sorted(rest, key=lambda one: one.kind == "proved")
+    all_findings = list(findings)
+    wrong = {finding.table for finding in all_findings if finding.kind == "wrong"}
+    others_in_order = [finding for finding in all_findings if finding.kind != "proved" or finding.table not in wrong]
+    return sorted(others_in_order, key=lambda finding: finding.kind == "proved")
 
 
 def proofs_of(pipeline: Pipeline, sample: Sample, tell: Callable[[str], None] = silent, *, since_last: bool) -> Proofs:
@@ -85,13 +85,13 @@ def proofs_of(pipeline: Pipeline, sample: Sample, tell: Callable[[str], None] = 
     """
     if since_last and not sample.whole:
         raise UserError("--since-last goes without --sample", hint="leave one of them out")
-    at = Lake(pipeline.settings.lake, pipeline.name)
-    return Proofs(at, since_last=since_last, keeps=sample.whole, tell=tell)
+    lake = Lake(pipeline.settings.lake, pipeline.name)
+    return Proofs(lake, since_last=since_last, keeps=sample.whole, tell=tell)
 
 
-def forget_wrong(pipeline: Pipeline, found: Iterable[Finding], proofs: Proofs) -> None:
+def forget_wrong(pipeline: Pipeline, findings: Iterable[Finding], proofs: Proofs) -> None:
     """Removes the proofs of tables of which something is wrong, by whatever means that was found."""
-    wrong = {one.table for one in found if one.kind == "wrong"}
+    wrong = {finding.table for finding in findings if finding.kind == "wrong"}
     copies = {name: "silver" for name in pipeline.deidentified_tables}
     layers = copies | {name: layer for layer in LAYERS for name in getattr(pipeline, layer)}
     for name in wrong & layers.keys():

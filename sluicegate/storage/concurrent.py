@@ -13,11 +13,11 @@ B = TypeVar("B")
 CONCURRENT_CALLS = 32
 
 
-def each(function: Callable[[A], B], things: Iterable[A]) -> list[B]:
+def each(function: Callable[[A], B], items: Iterable[A]) -> list[B]:
     """Map a function over things in order, with concurrent calls, for remote stores.
 
     Raises:
         Exception: the error of the first call that failed.
     """
     with ThreadPoolExecutor(CONCURRENT_CALLS) as pool:
-        return list(pool.map(function, things))
+        return list(pool.map(function, items))

@@ -62,26 +62,26 @@ def opened(address: str) -> tuple[Any, str]:
 
     from sluicegate.storage import s3  # for a chained address, too: with the import it is known to fsspec
 
-    ours = s3.OURS.get(address.partition("://")[0])
-    if ours is None:
+    store = s3.OURS.get(address.partition("://")[0])
+    if store is None:
         fs, root = _named(address) if _has_colons(address) else fsspec.core.url_to_fs(address)
         # Normalised as Spark will name the files, so that ledger and `source_file` agree.
         return fs, os.path.normpath(root) if "file" in fs.protocol else root
-    return ours(**ours._get_kwargs_from_urls(address)), ours._strip_protocol(address)
+    return store(**store._get_kwargs_from_urls(address)), store._strip_protocol(address)
 
 
 def _has_colons(address: str) -> bool:
     """Whether ``::`` is part of a name, and not fsspec's URL chaining (``zip://x.json::s3://bucket/y.zip``)."""
-    scheme, _, rest = address.rpartition("://")
-    return "::" in rest and "::" not in scheme
+    scheme, _, path = address.rpartition("://")
+    return "::" in path and "::" not in scheme
 
 
 def _named(address: str) -> tuple[Any, str]:
     """File system and path of an address that is not chained, though its names have ``::``."""
     import fsspec
 
-    scheme, there, _ = address.partition("://")
-    of_store = fsspec.get_filesystem_class(scheme if there else "file")
+    scheme, separator, _ = address.partition("://")
+    of_store = fsspec.get_filesystem_class(scheme if separator else "file")
     return of_store(**of_store._get_kwargs_from_urls(address)), of_store._strip_protocol(address)
 
 
@@ -105,13 +105,13 @@ def uri(fs: Any, path: str) -> str:
     return path if "file" in fs.protocol else str(fs.unstrip_protocol(path))
 
 
-def is_same(one: str, other: str) -> bool:
+def is_same(first: str, second: str) -> bool:
     """Whether two addresses name one folder: on S3 by either scheme, on disk also through links and mounts."""
-    (_, there, one_of_s3), (_, _, other_of_s3) = one.partition("://"), other.partition("://")
-    if one == other or (aws.on_s3(one) and aws.on_s3(other) and one_of_s3 == other_of_s3):
+    (_, there, one_of_s3), (_, _, other_of_s3) = first.partition("://"), second.partition("://")
+    if first == second or (aws.on_s3(first) and aws.on_s3(second) and one_of_s3 == other_of_s3):
         return True
     try:
-        return not there and "://" not in other and os.path.samefile(one, other)
+        return not there and "://" not in second and os.path.samefile(first, second)
     except OSError:
         return False
 
@@ -149,11 +149,11 @@ def digest(address: str) -> bytes:
         OSError: it cannot be read.
     """
     fs, path = opened(address)
-    found = hashlib.sha256()
+    sha256 = hashlib.sha256()
     with fs.open(path, "rb") as file:
         for block in iter(lambda: file.read(1 << 20), b""):
-            found.update(block)
-    return found.digest()
+            sha256.update(block)
+    return sha256.digest()
 
 
 def _on_disk(path: str) -> tuple[int, datetime] | None:
@@ -167,8 +167,8 @@ def _on_disk(path: str) -> tuple[int, datetime] | None:
 def _on_s3(fs: Any, path: str) -> tuple[int, datetime] | None:
     from pyarrow.fs import FileType
 
-    found = fs.fs.get_file_info(path)
-    return (found.size, _moment(found.mtime_ns // 1000)) if found.type is FileType.File else None
+    info = fs.fs.get_file_info(path)
+    return (info.size, _moment(info.mtime_ns // 1000)) if info.type is FileType.File else None
 
 
 def sayable(microseconds: int) -> int:

@@ -57,29 +57,29 @@ def files(address: str, admits: Admits = lambda _: True, left: dict[str, str] | 
     fs, root = opened(address)
     passed: dict[str, str] = {}
     if "file" in fs.protocol:
-        found = _table(Walk(root, admits, passed).files())
+        listed = _table(Walk(root, admits, passed).files())
     elif isinstance(fs, S3):
-        found = _table(_on_s3(fs, root))
+        listed = _table(_on_s3(fs, root))
     else:
         fs.invalidate_cache(root)  # a long-lived process, such as a sensor, must not use a cached listing
         if not fs.isdir(root):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), address)
-        found = _table(_on(fs, root, passed))
+        listed = _table(_on(fs, root, passed))
     if left is not None:
-        left |= {_shown(path): why for path, why in passed.items()}
-    return found
+        left |= {_shown(path): reason for path, reason in passed.items()}
+    return listed
 
 
-def _on(fs: Any, root: str, left: dict[str, str]) -> Iterator[Entry]:
+def _on(fs: Any, root: str, refused: dict[str, str]) -> Iterator[Entry]:
     """Files of a store that fsspec opens."""
     if type(fs).find is not AbstractFileSystem.find and getattr(type(fs), "_find", None) is not AsyncFileSystem._find:
-        found = fs.find(root, detail=True).items()  # the store has a recursive listing
+        entries = fs.find(root, detail=True).items()  # the store has a recursive listing
     else:
-        found = _walked(fs, root, left)
-    return ((uri(fs, path), int(info["size"]), changed(fs, path, info)) for path, info in found)
+        entries = _walked(fs, root, refused)
+    return ((uri(fs, path), int(info["size"]), changed(fs, path, info)) for path, info in entries)
 
 
-def _walked(fs: Any, root: str, left: dict[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _walked(fs: Any, root: str, refused: dict[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Files, folder by folder: fsspec's own walk silently skips folders that it may not read."""
     folders = [root]
     while folders:
@@ -90,14 +90,14 @@ def _walked(fs: Any, root: str, left: dict[str, str]) -> Iterator[tuple[str, dic
             if folder == root:
                 raise
             if isinstance(error, PermissionError):  # else it was moved after its name was listed
-                left[f"{uri(fs, folder)}/"] = error.strerror or str(error)
+                refused[f"{uri(fs, folder)}/"] = error.strerror or str(error)
             continue
         for info in inside:
             path = info["name"].rstrip("/")
             if info["type"] == "directory":
                 folders += [path] if path != folder else []
             elif info.get("islink") or info["type"] == "link":
-                left[uri(fs, path)] = LINK
+                refused[uri(fs, path)] = LINK
             else:
                 yield path, info
 
@@ -105,8 +105,8 @@ def _walked(fs: Any, root: str, left: dict[str, str]) -> Iterator[tuple[str, dic
 def _table(entries: Iterable[Entry]) -> pa.Table:
     waiting = iter(entries)
     batches = []
-    while some := list(islice(waiting, AT_ONCE)):
-        paths, sizes, times = zip(*some, strict=True)
+    while chunk := list(islice(waiting, AT_ONCE)):
+        paths, sizes, times = zip(*chunk, strict=True)
         stamps = pa.array(map(sayable, times), pa.int64()).cast(FILES.field("modification_time").type)
         columns = [pa.array(paths, pa.string()), pa.array(sizes, pa.int64()), stamps]
         batches.append(pa.record_batch(columns, schema=FILES))

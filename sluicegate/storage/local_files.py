@@ -132,17 +132,17 @@ class Walk:
                 continue
             if stat.S_ISDIR(about.st_mode) and target not in taken:
                 taken.add(target)
-                found = [(path, seen) for path, seen in self._below(target, link)]
+                entries = [(path, entry) for path, entry in self._below(target, link)]
             else:
-                found = [(target, about)] if stat.S_ISREG(about.st_mode) else []
-            for path, seen in found:
+                entries = [(target, about)] if stat.S_ISREG(about.st_mode) else []
+            for path, entry in entries:
                 name = link + path[len(target) :]
                 if self._wanted(name, path[len(home) :]) and path not in taken:
                     taken.add(path)
-                    yield name, seen.st_size, seen.st_mtime_ns // 1000
+                    yield name, entry.st_size, entry.st_mtime_ns // 1000
 
-    def _wanted(self, name: str, own: str) -> bool:
-        return not self.admits(own.lstrip("/")) and self.admits(name[len(self.root) :].lstrip("/"))
+    def _wanted(self, name: str, relative: str) -> bool:
+        return not self.admits(relative.lstrip("/")) and self.admits(name[len(self.root) :].lstrip("/"))
 
     def _by_age(self, link: str) -> tuple[bool, int, str]:
         """Sort key: hidden links last, then the oldest first, so that a younger link does not rename a file."""

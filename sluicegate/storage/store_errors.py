@@ -80,7 +80,9 @@ def readable(error: BaseException, *, private: bool = False) -> SluicegateError 
     text = COLOURS.sub("", str(error))
     if not OF_S3.search(text):
         return None
-    refusal = next((one for one in REFUSALS if any(sign in text for sign in one.signs)), None)
+    refusal = next(
+        (refusal_kind for refusal_kind in REFUSALS if any(sign in text for sign in refusal_kind.signs)), None
+    )
     if refusal is None:
         return None
     where = Where(file=None if private else next(iter(ADDRESS.findall(text)), None))

@@ -73,8 +73,10 @@ CROSSED: dict[str, str] = {
     "monitor.views.days.SHOWN": "tests/unit/monitor/views/test_views.py::test_a_calendar_has_SHOWN_days",
     "monitor.views.find.MOST": "tests/unit/monitor/views/test_views.py::"
     "test_search_finds_tables_and_columns_best_first",
-    "monitor.views.ledger_files.FEW": "tests/unit/monitor/views/test_views.py::test_up_to_FEW_entries_all_states_are_counted",
-    "monitor.views.ledger_files.PAGE": "tests/unit/monitor/views/test_views.py::test_files_newest_first_and_a_page_at_a_time",
+    "monitor.views.ledger_files.FEW": "tests/unit/monitor/views/test_views.py::"
+    "test_up_to_FEW_entries_all_states_are_counted",
+    "monitor.views.ledger_files.PAGE": "tests/unit/monitor/views/test_views.py::"
+    "test_files_newest_first_and_a_page_at_a_time",
     "monitor.views.one_table.SAMPLE_COLUMNS": "tests/unit/monitor/views/test_views.py::"
     "test_of_many_columns_a_sample_has_some",
     "monitor.views.overview.LATE_AFTER": "tests/unit/monitor/views/test_views.py::"
