@@ -71,20 +71,20 @@ def create(file: Path, name: str | None, settings: Settings) -> Imported:
     """
     contract = _read(file)
     name = table_name(str(contract.get("name") or contract.get("id") or file.stem)) if name is None else name
-    made = Imported(name, staging_folder.demand(name, settings.pipelines))
-    data = _Draft(contract, made).definition()
-    if not made.tables:
-        causes = "\n    ".join(made.left)
+    imported = Imported(name, staging_folder.demand(name, settings.pipelines))
+    data = _Draft(contract, imported).definition()
+    if not imported.tables:
+        causes = "\n    ".join(imported.left)
         raise UserError(f"{file.name} has no table with columns", cause=causes, hint="it needs schema[].properties")
-    left = "".join(f"# left: {in_comment(one, 200)}\n" for one in made.left)
+    remarks = "".join(f"# left: {in_comment(remark, 200)}\n" for remark in imported.left)
     about = f"# From the contract {in_comment(file.name)}. Where its files land, and their format, are guesses."
-    text = f"{SCHEMA}\n{about}\n{left}"
-    with staging_folder.half_written(name, made.folder) as half:
+    text = f"{SCHEMA}\n{about}\n{remarks}"
+    with staging_folder.half_written(name, imported.folder) as half:
         body = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=120)
         (half / "pipeline.yaml").write_text(text + body, "utf-8")
         definition.load_file(half / "pipeline.yaml", settings)
-        half.rename(made.folder)
-    return made
+        half.rename(imported.folder)
+    return imported
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -97,12 +97,12 @@ def _read(file: Path) -> dict[str, Any]:
     if faults := document.faults:
         where = Where(file=str(file), line=faults[0].line)
         raise SourceError(f"{file.name} is not plain YAML: {faults[0].message}", where=where, hint=faults[0].hint)
-    found = document.data
-    of_kind = isinstance(found, dict) and found.get("kind") == "DataContract"
-    if not of_kind or not str(found.get("apiVersion")).startswith("v3."):
+    data = document.data
+    of_kind = isinstance(data, dict) and data.get("kind") == "DataContract"
+    if not of_kind or not str(data.get("apiVersion")).startswith("v3."):
         hint = "it begins with apiVersion: v3.1.0 and kind: DataContract"
         raise SourceError(f"{file.name} is no data contract of ODCS 3", where=Where(file=str(file)), hint=hint)
-    return dict(found)
+    return dict(data)
 
 
 @dataclass
@@ -123,14 +123,14 @@ class _Draft:
         head |= {"tags": tags} if (tags := _texts(contract.get("tags"))) else {}
         bronze: dict[str, Any] = {}
         silver: dict[str, Any] = {}
-        for one in _parts(contract.get("schema")):
-            name = table_name(str(one.get("name") or ""))
-            columns = [*self._columns(name, one)]
+        for schema in _parts(contract.get("schema")):
+            name = table_name(str(schema.get("name") or ""))
+            columns = [*self._columns(name, schema)]
             if not name or name in silver or not columns:
-                self.made.left.append(f"the table {one.get('name')}: it has no name of its own, or no columns")
+                self.made.left.append(f"the table {schema.get('name')}: it has no name of its own, or no columns")
                 continue
             bronze[f"{name}_raw"] = self._bronze(name, columns)
-            silver[name] = self._silver(name, one, columns)
+            silver[name] = self._silver(name, schema, columns)
             self.made.tables.append(name)
         for part in ("slaProperties", "roles", "price", "support", "context"):
             if contract.get(part):
@@ -140,30 +140,30 @@ class _Draft:
     def _owner(self) -> str:
         team = self.contract.get("team")
         members = _parts(team.get("members") if isinstance(team, dict) else team)
-        owners = [one for one in members if str(one.get("role", "")).lower() == "owner"] or members
+        owners = [member for member in members if str(member.get("role", "")).lower() == "owner"] or members
         name = owners[0].get("username") or owners[0].get("name") if owners else None
         return str(name or (team.get("name") if isinstance(team, dict) else "") or "")
 
-    def _columns(self, table: str, one: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-        known: set[str] = set()
-        for column in _parts(one.get("properties")):
+    def _columns(self, table: str, schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+        names: set[str] = set()
+        for column in _parts(schema.get("properties")):
             name = str(column.get("name") or "")
-            if not IDENTIFIER.fullmatch(name) or name.startswith("_") or name.lower() in {*known, *RESERVED}:
+            if not IDENTIFIER.fullmatch(name) or name.startswith("_") or name.lower() in {*names, *RESERVED}:
                 self.made.left.append(f"{table}.{name}: no column can be called so, or it stands twice")
                 continue
-            known.add(name.lower())
+            names.add(name.lower())
             yield column
 
     def _bronze(self, table: str, columns: list[Mapping[str, Any]]) -> dict[str, Any]:
         server = next(iter(_parts(self.contract.get("servers"))), {})
         form = str(server.get("format", "")).lower()
-        kinds = {str(one["name"]): types.spark_type(one) for one in columns}
+        kinds = {str(column["name"]): types.spark_type(column) for column in columns}
         nested = ("ARRAY", "STRUCT", "MAP")
         hints = [f"{quoted(n)} {kind if kind.startswith(nested) else 'STRING'}" for n, kind in kinds.items()]
-        made: dict[str, Any] = {"path": f"${{landing}}/{self.made.name}/{table}",
+        fields: dict[str, Any] = {"path": f"${{landing}}/{self.made.name}/{table}",
                                 "format": form if form in _FORMATS else "json"}  # fmt: skip
-        made |= {"options": {"header": "true"}} if form == "csv" else {}
-        return made | ({"schemaHints": ", ".join(hints)} if made["format"] in ("json", "csv") else {})
+        fields |= {"options": {"header": "true"}} if form == "csv" else {}
+        return fields | ({"schemaHints": ", ".join(hints)} if fields["format"] in ("json", "csv") else {})
 
     def _silver(self, name: str, contract: Mapping[str, Any], columns: list[Mapping[str, Any]]) -> dict[str, Any]:
         names = [str(column["name"]) for column in columns]
@@ -186,34 +186,34 @@ class _Draft:
             **{field: value for field, value in optional.items() if value},
         }
 
-    def _table_rules(self, table: str, one: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    def _table_rules(self, table: str, schema: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
         """Rules about the whole table as one of our own contracts has them; its queries are left."""
         tables = {table_name(str(other.get("name") or "")) for other in _parts(self.contract.get("schema"))}
-        for check in _parts(one.get("quality")):
+        for check in _parts(schema.get("quality")):
             text = _custom(check).get(TABLE_RULE)
             if text is None:
                 continue
-            name, found = str(check.get("name")), _table_rule(str(text))
-            other = "" if found is None else str(found.get("references", table)).partition("(")[0].strip()
-            if found is None or "sql" in found or other not in tables or not IDENTIFIER.fullmatch(name):
+            name, rule_fields = str(check.get("name")), _table_rule(str(text))
+            other = "" if rule_fields is None else str(rule_fields.get("references", table)).partition("(")[0].strip()
+            if rule_fields is None or "sql" in rule_fields or other not in tables or not IDENTIFIER.fullmatch(name):
                 self.made.left.append(f"{table}: the rule {name}, which is a query, or of a table not in the contract")
             else:
-                yield name, found
+                yield name, rule_fields
 
-    def _tags(self, table: str, one: Mapping[str, Any]) -> dict[str, str]:
-        found: dict[str, str] = {}
-        for tag in _texts(one.get("tags")):
+    def _tags(self, table: str, schema: Mapping[str, Any]) -> dict[str, str]:
+        tags: dict[str, str] = {}
+        for tag in _texts(schema.get("tags")):
             name, _, text = tag.partition(":")
             if IDENTIFIER.fullmatch(name):
-                found[name] = text or "true"
+                tags[name] = text or "true"
             else:
                 self.made.left.append(
                     f"{table}: the tag {tag}, whose name has other characters than letters and digits"
                 )
-        return found
+        return tags
 
     def _rules(
-        self, table: str, one: Mapping[str, Any], columns: list[Mapping[str, Any]], keys: list[str]
+        self, table: str, schema: Mapping[str, Any], columns: list[Mapping[str, Any]], keys: list[str]
     ) -> Iterator[tuple[str, dict[str, Any]]]:
         taken: set[str] = set()
         for column in columns:
@@ -224,7 +224,7 @@ class _Draft:
                 yield from self._rule(table, taken, f"{name}_unique", f"unique({quoted(name)})")
             for check in _parts(column.get("quality")):
                 yield from self._quality(table, taken, check, name)
-        for check in _parts(one.get("quality")):
+        for check in _parts(schema.get("quality")):
             if TABLE_RULE not in _custom(check):
                 yield from self._quality(table, taken, check, None)
 
@@ -307,7 +307,7 @@ def _place_in_key(column: Mapping[str, Any]) -> int:
 
 
 def _custom(check: Mapping[str, Any]) -> dict[str, Any]:
-    return {str(one.get("property")): one.get("value") for one in _parts(check.get("customProperties"))}
+    return {str(part.get("property")): part.get("value") for part in _parts(check.get("customProperties"))}
 
 
 def _threshold(text: str) -> int | str:
@@ -319,10 +319,10 @@ def _threshold(text: str) -> int | str:
 def _table_rule(text: str) -> dict[str, Any] | None:
     """Fields of a rule about a whole table; None if the text is not of one."""
     try:
-        found = json.loads(text)
+        fields = json.loads(text)
     except ValueError:
         return None
-    return dict(found) if isinstance(found, dict) else None
+    return dict(fields) if isinstance(fields, dict) else None
 
 
 def _calls_java(condition: str) -> bool:
@@ -341,9 +341,9 @@ def _is_personal(column: Mapping[str, Any]) -> bool:
     return "pii" in tags or str(column.get("classification", "")).lower() == "pii"
 
 
-def _parts(found: Any) -> list[dict[str, Any]]:
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+def _parts(values: Any) -> list[dict[str, Any]]:
+    return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
 
 
-def _texts(found: Any) -> list[str]:
-    return [str(one) for one in found if isinstance(one, (str, int, float))] if isinstance(found, list) else []
+def _texts(values: Any) -> list[str]:
+    return [str(value) for value in values if isinstance(value, (str, int, float))] if isinstance(values, list) else []

@@ -38,9 +38,9 @@ def contract(pipeline: Pipeline, version: str, only: Sequence[str] = ()) -> dict
     """
     for name in only:
         pipeline.table(name)
-    at = layout.Lake(pipeline.settings.lake, pipeline.name)
+    lake = layout.Lake(pipeline.settings.lake, pipeline.name)
     layers: tuple[Layer, ...] = ("silver", "gold")
-    made: dict[str, Any] = {
+    document: dict[str, Any] = {
         "apiVersion": API_VERSION,
         "kind": "DataContract",
         "id": pipeline.name,
@@ -49,50 +49,50 @@ def contract(pipeline: Pipeline, version: str, only: Sequence[str] = ()) -> dict
         "status": "active",
     }
     if pipeline.description:
-        made["description"] = {"purpose": pipeline.description}
+        document["description"] = {"purpose": pipeline.description}
     if pipeline.tags:
-        made["tags"] = pipeline.tags
-    made["team"] = {"members": [{"username": pipeline.owner, "role": "owner"}]}
-    made["servers"] = [_server(pipeline)]
-    made["schema"] = [
-        _table(pipeline, layer, name, at)
+        document["tags"] = pipeline.tags
+    document["team"] = {"members": [{"username": pipeline.owner, "role": "owner"}]}
+    document["servers"] = [_server(pipeline)]
+    document["schema"] = [
+        _table(pipeline, layer, name, lake)
         for layer in layers
         for name in pipeline.in_order(layer)
         if not only or name in only
     ]
-    return made
+    return document
 
 
 def _server(pipeline: Pipeline) -> dict[str, Any]:
-    lake, own = pipeline.settings.lake, {"server": pipeline.settings.target or "lake", "format": "delta"}
+    lake, server = pipeline.settings.lake, {"server": pipeline.settings.target or "lake", "format": "delta"}
     if layout.is_local(lake):
-        return {**own, "type": "local", "path": f"{lake}/{pipeline.name}"}
-    return {**own, "type": "s3" if lake.startswith("s3") else "custom", "location": f"{lake}/{pipeline.name}"}
+        return {**server, "type": "local", "path": f"{lake}/{pipeline.name}"}
+    return {**server, "type": "s3" if lake.startswith("s3") else "custom", "location": f"{lake}/{pipeline.name}"}
 
 
-def _table(pipeline: Pipeline, layer: Layer, name: str, at: layout.Lake) -> dict[str, Any]:
+def _table(pipeline: Pipeline, layer: Layer, name: str, lake: layout.Lake) -> dict[str, Any]:
     table: SilverTable | GoldTable = getattr(pipeline, layer)[name]
     keys = _keys(table)
-    made: dict[str, Any] = {"name": name, "physicalName": f"{pipeline.name}.{name}", "logicalType": "object",
+    schema: dict[str, Any] = {"name": name, "physicalName": f"{pipeline.name}.{name}", "logicalType": "object",
                             "physicalType": "table"}  # fmt: skip
     if table.comment:
-        made["description"] = table.comment
+        schema["description"] = table.comment
     if table.tags:
-        made["tags"] = [f"{tag}:{text}" for tag, text in table.tags.items()]
+        schema["tags"] = [f"{tag}:{text}" for tag, text in table.tags.items()]
     if keys:
-        made["dataGranularityDescription"] = f"one row for each {', '.join(keys)}"
-    columns = _columns(table, lake_tables.delta_table(at.table(layer, name)))
+        schema["dataGranularityDescription"] = f"one row for each {', '.join(keys)}"
+    columns = _columns(table, lake_tables.delta_table(lake.table(layer, name)))
     if columns:
-        made["properties"] = [_column(table, column, kind, keys) for column, kind in columns.items()]
+        schema["properties"] = [_column(table, column, kind, keys) for column, kind in columns.items()]
     if rules := [*_rules(table), *_table_rules(name, table)]:
-        made["quality"] = rules
-    return made
+        schema["quality"] = rules
+    return schema
 
 
-def _columns(table: SilverTable | GoldTable, there: Any) -> dict[str, dict[str, Any]]:
+def _columns(table: SilverTable | GoldTable, columns: Any) -> dict[str, dict[str, Any]]:
     """Columns with their types: of the table if it is there, else those declared; a contract has none without one."""
-    if there is not None:
-        return types.of_table(there)
+    if columns is not None:
+        return types.of_table(columns)
     return {name: types.of_ddl(text) for name, text in (getattr(table, "declared", None) or {}).items()}
 
 
@@ -104,33 +104,35 @@ def _keys(table: SilverTable | GoldTable) -> list[str]:
 
 
 def _column(table: SilverTable | GoldTable, name: str, kind: dict[str, Any], keys: list[str]) -> dict[str, Any]:
-    made: dict[str, Any] = {"name": name, **kind}
+    facts: dict[str, Any] = {"name": name, **kind}
     comments = {column.lower(): text for column, text in table.column_comments.items()}
     if comment := comments.get(name.lower()):
-        made["description"] = comment
+        facts["description"] = comment
     if name in keys:
-        made |= {"primaryKey": True, "primaryKeyPosition": keys.index(name) + 1, "required": True}
+        facts |= {"primaryKey": True, "primaryKeyPosition": keys.index(name) + 1, "required": True}
     if name.lower() in {column.lower() for column in getattr(table, "pii", ())}:
-        made |= {"classification": "restricted", "tags": ["pii"]}
-    return made
+        facts |= {"classification": "restricted", "tags": ["pii"]}
+    return facts
 
 
 def _rules(table: SilverTable | GoldTable) -> Iterator[dict[str, Any]]:
     for name, rule in getattr(table, "expectations", {}).items():
-        ours = {ACTION: rule.action, CONDITION: rule.text}
-        ours |= {of: above.text for field, of in THRESHOLDS.items() if (above := getattr(rule, field)) is not None}
-        yield {"name": name, **_check(rule), "severity": _SEVERITY[rule.action], **_custom(ours)}
+        properties = {ACTION: rule.action, CONDITION: rule.text}
+        properties |= {
+            of: above.text for field, of in THRESHOLDS.items() if (above := getattr(rule, field)) is not None
+        }
+        yield {"name": name, **_check(rule), "severity": _SEVERITY[rule.action], **_custom(properties)}
 
 
 def _table_rules(name: str, table: SilverTable | GoldTable) -> Iterator[dict[str, Any]]:
     for rule_name, rule in table.expect_table.items():
         fields = rule.model_dump(mode="json", exclude_none=True)
-        ours = {TABLE_RULE: json.dumps(fields, ensure_ascii=False)}
-        yield {"name": rule_name, **_table_check(name, rule), "severity": "error", **_custom(ours)}
+        properties = {TABLE_RULE: json.dumps(fields, ensure_ascii=False)}
+        yield {"name": rule_name, **_table_check(name, rule), "severity": "error", **_custom(properties)}
 
 
-def _custom(ours: Mapping[str, str]) -> dict[str, Any]:
-    return {"customProperties": [{"property": name, "value": value} for name, value in ours.items()]}
+def _custom(properties: Mapping[str, str]) -> dict[str, Any]:
+    return {"customProperties": [{"property": name, "value": value} for name, value in properties.items()]}
 
 
 def _table_check(name: str, rule: TableRule) -> dict[str, Any]:
@@ -138,8 +140,8 @@ def _table_check(name: str, rule: TableRule) -> dict[str, Any]:
     if rule.rows is not None:
         least, most = rule.rows.min, rule.rows.max
         both = {"mustBeBetween": [least, most]} if least is not None and most is not None else {}
-        one = {"mustBeGreaterOrEqualTo": least} if most is None else {"mustBeLessOrEqualTo": most}
-        return {"type": "library", "metric": "rowCount", **(both or one)}
+        bound = {"mustBeGreaterOrEqualTo": least} if most is None else {"mustBeLessOrEqualTo": most}
+        return {"type": "library", "metric": "rowCount", **(both or bound)}
     if rule.unique is not None:
         return {"type": "library", "metric": "duplicateValues", "arguments": {"properties": rule.unique}, "mustBe": 0}
     if rule.foreign_key is not None:
@@ -147,9 +149,9 @@ def _table_check(name: str, rule: TableRule) -> dict[str, Any]:
         same = " AND ".join(
             f"o.{quoted(key)} = t.{quoted(column)}" for key, column in zip(keys, rule.foreign_key, strict=True)
         )
-        given = " AND ".join(f"t.{quoted(column)} IS NOT NULL" for column in rule.foreign_key)
-        there = "${object}" if other == name else other
-        query = f"FROM ${{object}} AS t WHERE {given} AND NOT EXISTS (SELECT 1 FROM {there} AS o WHERE {same})"
+        condition = " AND ".join(f"t.{quoted(column)} IS NOT NULL" for column in rule.foreign_key)
+        referenced = "${object}" if other == name else other
+        query = f"FROM ${{object}} AS t WHERE {condition} AND NOT EXISTS (SELECT 1 FROM {referenced} AS o WHERE {same})"
         return {"type": "sql", "query": f"SELECT count(*) {query}", "mustBe": 0}
     text = rule.query.with_views({read: "${object}" if read == name else read for read in rule.query.tables})
     return {"type": "sql", "query": f"SELECT count(*) FROM ({text})", "mustBe": 0}

@@ -30,19 +30,19 @@ _SPARK = {
 def of_table(table: DeltaTable) -> dict[str, dict[str, Any]]:
     """Types of a table's columns, by name, as a contract has them; without those of the engine."""
     fields = json.loads(table.schema().to_json())["fields"]
-    return {one["name"]: _property(one["type"]) for one in fields if not one["name"].startswith("_")}
+    return {field["name"]: _property(field["type"]) for field in fields if not field["name"].startswith("_")}
 
 
 def _property(kind: Any) -> dict[str, Any]:
-    made: dict[str, Any] = {"physicalType": ddl(kind)}
+    facts: dict[str, Any] = {"physicalType": ddl(kind)}
     if isinstance(kind, str):
-        return {"logicalType": "number" if kind.startswith("decimal") else _LOGICAL.get(kind, "string"), **made}
+        return {"logicalType": "number" if kind.startswith("decimal") else _LOGICAL.get(kind, "string"), **facts}
     if kind["type"] == "array":
-        return {"logicalType": "array", **made, "items": _property(kind["elementType"])}
+        return {"logicalType": "array", **facts, "items": _property(kind["elementType"])}
     if kind["type"] == "map":
-        return {"logicalType": "object", **made}
+        return {"logicalType": "object", **facts}
     inner = [{"name": field["name"], **_property(field["type"])} for field in kind["fields"]]
-    return {"logicalType": "object", **made, "properties": inner}
+    return {"logicalType": "object", **facts, "properties": inner}
 
 
 def of_ddl(text: str) -> dict[str, Any]:
@@ -53,16 +53,20 @@ def of_ddl(text: str) -> dict[str, Any]:
     return {"logicalType": nested.get(word) or _LOGICAL.get(names.get(word, word), "string"), "physicalType": text}
 
 
-def spark_type(one: Mapping[str, Any]) -> str:
+def spark_type(schema: Mapping[str, Any]) -> str:
     """Spark's type of a column of a contract, as DDL: its physical type, if Spark has it, else by its logical one."""
-    physical = str(one.get("physicalType") or "").strip()
+    physical = str(schema.get("physicalType") or "").strip()
     if physical and is_type(physical):
         return physical.upper() if physical.isidentifier() else physical
-    logical = one.get("logicalType")
+    logical = schema.get("logicalType")
     if logical == "array":
-        return f"ARRAY<{spark_type(items)}>" if isinstance(items := one.get("items"), dict) else "ARRAY<STRING>"
-    inner = one.get("properties")
-    parts = [one for one in inner if isinstance(one, dict) and one.get("name")] if isinstance(inner, list) else []
+        return f"ARRAY<{spark_type(items)}>" if isinstance(items := schema.get("items"), dict) else "ARRAY<STRING>"
+    inner = schema.get("properties")
+    parts = (
+        [schema for schema in inner if isinstance(schema, dict) and schema.get("name")]
+        if isinstance(inner, list)
+        else []
+    )
     if logical == "object" and parts:
         fields = [f"{quoted(str(part['name']))}: {spark_type(part)}" for part in parts]
         return f"STRUCT<{', '.join(fields)}>"

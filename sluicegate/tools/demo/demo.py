@@ -66,10 +66,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _demo(given: str | None, *, in_airflow: bool) -> int:
-    settings = _settings(given)
+def _demo(input_folder: str | None, *, in_airflow: bool) -> int:
+    settings = _settings(input_folder)
     pipeline = load(PIPELINE, settings)
-    if given is None:
+    if input_folder is None:
         _land(Path(settings.landing))
     if in_airflow:
         _run_if_waiting(pipeline, settings)
@@ -77,7 +77,7 @@ def _demo(given: str | None, *, in_airflow: bool) -> int:
         pipeline_run.run(pipeline, settings, None, say)
         say("")
     _show(pipeline, settings)
-    _next(pipeline, settings, given, in_airflow=in_airflow)
+    _next(pipeline, settings, input_folder, in_airflow=in_airflow)
     return 0
 
 
@@ -91,11 +91,11 @@ def _run_if_waiting(pipeline: Pipeline, settings: Settings) -> None:
         _run(pipeline, settings)
 
 
-def _settings(given: str | None) -> Settings:
+def _settings(input_folder: str | None) -> Settings:
     pipelines = os.environ.get("SLUICEGATE_PIPELINES") or ROOT / "pipelines"
-    if given is None:
+    if input_folder is None:
         return Settings.of(pipelines=pipelines)
-    return Settings.of(lake=f"lake-{Path(given).absolute().name}", landing=given, pipelines=pipelines)
+    return Settings.of(lake=f"lake-{Path(input_folder).absolute().name}", landing=input_folder, pipelines=pipelines)
 
 
 def _land(landing: Path) -> None:
@@ -189,9 +189,9 @@ def _failure(airflow: LocalAirflow, dag: str, run_id: str, task: str, attempt: i
 
 
 def _show(pipeline: Pipeline, settings: Settings) -> None:
-    at = layout.Lake(settings.lake, pipeline.name)
+    lake = layout.Lake(settings.lake, pipeline.name)
     for name in pipeline.gold:
-        table = tables.delta_table(at.table("gold", name))
+        table = tables.delta_table(lake.table("gold", name))
         if table is None:
             continue
         columns = [column.name for column in table.schema().fields]
@@ -229,26 +229,26 @@ def _text(value: Any) -> str:
     return f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
-def _next(pipeline: Pipeline, settings: Settings, given: str | None, *, in_airflow: bool) -> None:
-    ours = program()
-    lake_here = f" --lake {_short(Path(settings.lake))}" if given else ""
-    landing_here = f" --landing {_short(Path(settings.landing))}" if given else ""
-    one_more = f"{ours} simulate {pipeline.name}"
-    if given:  # that is somebody's own folder: nothing is made up in it
+def _next(pipeline: Pipeline, settings: Settings, input_folder: str | None, *, in_airflow: bool) -> None:
+    command_name = program()
+    lake_here = f" --lake {_short(Path(settings.lake))}" if input_folder else ""
+    landing_here = f" --landing {_short(Path(settings.landing))}" if input_folder else ""
+    one_more = f"{command_name} simulate {pipeline.name}"
+    if input_folder:  # that is somebody's own folder: nothing is made up in it
         one_more = f"cp ANOTHER.json {_short(Path(settings.landing) / 'recordings')}/"
     suggestions = [
         ("this Airflow with its web page, where it also runs by its schedule", "make ui")
         if in_airflow
-        else ("the same in a real Airflow", f"make demo{f' INPUT={given}' if given else ''}"),
+        else ("the same in a real Airflow", f"make demo{f' INPUT={input_folder}' if input_folder else ''}"),
         ("one more file lands", one_more),
-        ("through all tables without Airflow", f"{ours} run {pipeline.name}{lake_here}{landing_here}"),
+        ("through all tables without Airflow", f"{command_name} run {pipeline.name}{lake_here}{landing_here}"),
     ]
     if days := _first_days(pipeline, settings):
         query = f"SELECT * FROM {pipeline.name}.daily_patient_avg WHERE date BETWEEN {days} ORDER BY date, mrn"
-        suggestions.append(("a query by date", f'{ours} sql "{query}"{lake_here}'))
+        suggestions.append(("a query by date", f'{command_name} sql "{query}"{lake_here}'))
     say("what to try next")
-    for what, command in suggestions:
-        say(f"  # {what}", f"  {command}")
+    for purpose, command in suggestions:
+        say(f"  # {purpose}", f"  {command}")
 
 
 def _first_days(pipeline: Pipeline, settings: Settings) -> str:
@@ -275,15 +275,15 @@ def _short(path: Path) -> str:
 # --- the web page ----------------------------------------------------------------------------------------------------
 
 
-def _ui(given: str | None, *, warm: bool) -> int:
+def _ui(input_folder: str | None, *, warm: bool) -> int:
     """Starts the demo's Airflow and prints the address of its web page; ends at Ctrl-C.
 
     Args:
-        given: folder of the user's files; None for the sample, or the last demo's.
+        input_folder: folder of the user's files; None for the sample, or the last demo's.
         warm: whether a Spark Connect server runs all jobs, in place of a spark-submit each.
     """
-    settings = _settings(given)
-    if given is None and (HOME / "demo.json").exists():
+    settings = _settings(input_folder)
+    if input_folder is None and (HOME / "demo.json").exists():
         last = json.loads((HOME / "demo.json").read_text())
         settings = Settings.of(lake=last["lake"], landing=last["landing"], pipelines=settings.pipelines)
     if warm:

@@ -124,9 +124,9 @@ class LocalAirflow:
                 family += [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
             process.terminate()
         until = time.monotonic() + patience
-        while (left := [process for process in family if _alive(process)]) and time.monotonic() < until:
+        while (running := [process for process in family if _alive(process)]) and time.monotonic() < until:
             time.sleep(0.1)
-        for process in left:
+        for process in running:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
         for child in self._processes.values():
@@ -205,8 +205,8 @@ class LocalAirflow:
 
     def _migrate(self) -> None:
         """Creates or migrates the database; three seconds, so only once for each version of Airflow."""
-        done, wanted = self.home / "migrated", version("apache-airflow")
-        if (self.home / "airflow.db").exists() and done.exists() and done.read_text() == wanted:
+        marker, airflow_version = self.home / "migrated", version("apache-airflow")
+        if (self.home / "airflow.db").exists() and marker.exists() and marker.read_text() == airflow_version:
             return
         self._start("db", "migrate")
         if self._processes.pop("db").wait():
@@ -215,7 +215,7 @@ class LocalAirflow:
                 cause=self._last_lines(),
                 hint=f"delete {self.home} and try again; the tables are not in it",
             )
-        done.write_text(wanted)
+        marker.write_text(airflow_version)
 
     # --- readiness ---------------------------------------------------------------------------------------------------
 
@@ -305,8 +305,8 @@ class LocalAirflow:
     def trigger(self, dag: str) -> str:
         """Triggers a run of a DAG and returns its id. Runs that a killed Airflow left unfinished are failed first."""
         runs = f"/api/v2/dags/{dag}/dagRuns"
-        for left in self.call("GET", f"{runs}?state=running&state=queued")["dag_runs"]:
-            self.call("PATCH", f"{runs}/{left['dag_run_id']}", {"state": "failed"})
+        for dag_run in self.call("GET", f"{runs}?state=running&state=queued")["dag_runs"]:
+            self.call("PATCH", f"{runs}/{dag_run['dag_run_id']}", {"state": "failed"})
         run_id = str(self.call("POST", runs, {"logical_date": None})["dag_run_id"])
         self.call("PATCH", f"/api/v2/dags/{dag}", {"is_paused": False})
         return run_id
@@ -317,8 +317,8 @@ class LocalAirflow:
 
     def tasks(self, dag: str, run_id: str) -> list[dict[str, Any]]:
         """Task instances of a run, as Airflow's REST API has them, by start."""
-        found = self.call("GET", f"/api/v2/dags/{dag}/dagRuns/{run_id}/taskInstances")["task_instances"]
-        return sorted(found, key=lambda task: task["start_date"] or "~")
+        instances = self.call("GET", f"/api/v2/dags/{dag}/dagRuns/{run_id}/taskInstances")["task_instances"]
+        return sorted(instances, key=lambda task: task["start_date"] or "~")
 
     def result(self, dag: str, run_id: str, task: str) -> Any:
         """Return value (XCom) of a task; None if it has none."""
@@ -367,9 +367,9 @@ def _alive(process: Any) -> bool:
         return False
 
 
-def _free_port(wanted: int) -> int:
-    """Port ``wanted`` if nobody listens there, else any free one."""
-    for port in (wanted, 0):
+def _free_port(preferred: int) -> int:
+    """Port ``preferred`` if nobody listens there, else any free one."""
+    for port in (preferred, 0):
         with socket.socket() as probe, suppress(OSError):
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(("127.0.0.1", port))

@@ -58,22 +58,22 @@ def warm_spark(home: Path, settings: Settings) -> Iterator[Settings]:
 
 def _address(server: subprocess.Popen[str], log: Path) -> str:
     """Address of a server, once it takes connections; what it says from then on goes to the log."""
-    found: list[str] = []
+    addresses: list[str] = []
     answered = threading.Event()
-    listener = threading.Thread(target=_listen, args=(server.stdout, log, found, answered), daemon=True)
+    listener = threading.Thread(target=_listen, args=(server.stdout, log, addresses, answered), daemon=True)
     listener.start()
-    if not answered.wait(STARTS_WITHIN) or not found:
-        said = log.read_text(errors="replace").splitlines()[-8:]
-        raise SluicegateError("Spark did not start", cause="\n    ".join(said), hint=f"its log is {log}")
-    return found[0]
+    if not answered.wait(STARTS_WITHIN) or not addresses:
+        last_lines = log.read_text(errors="replace").splitlines()[-8:]
+        raise SluicegateError("Spark did not start", cause="\n    ".join(last_lines), hint=f"its log is {log}")
+    return addresses[0]
 
 
-def _listen(output: IO[str] | None, log: Path, found: list[str], answered: threading.Event) -> None:
+def _listen(output: IO[str] | None, log: Path, addresses: list[str], answered: threading.Event) -> None:
     with log.open("w") as file:
         for line in output or ():
             file.write(line)
             file.flush()
             if line.startswith(connect.SERVES):
-                found.append(line.removeprefix(connect.SERVES).strip())
+                addresses.append(line.removeprefix(connect.SERVES).strip())
                 answered.set()
     answered.set()

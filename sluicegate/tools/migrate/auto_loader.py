@@ -43,24 +43,24 @@ def fields(files: Files, name: str, schema: str, source: Source) -> dict[str, An
         schema: its columns, if the source declares them.
         source: takes what is not converted.
     """
-    found: dict[str, Any] = {"path": _path(files, name, source), "format": files.format or "json"}
+    table_fields: dict[str, Any] = {"path": _path(files, name, source), "format": files.format or "json"}
     if glob := _glob(files.path):
-        found["pathGlobFilter"] = glob
+        table_fields["pathGlobFilter"] = glob
     if files.format not in get_args(Format):
         source.leave(files.line, f"format {files.format or '(none)'} of {name}", "json is a guess: say which it is")
-        found["format"] = "json"
+        table_fields["format"] = "json"
     options: dict[str, str] = {}
     for option, value in files.options.items():
-        _option(found, options, option, value, files, name, source)
-    if found["format"] == "csv" and not any(option.lower() == "escape" for option in options):
-        found["dialect"] = "spark"  # which is how the source reads it
+        _option(table_fields, options, option, value, files, name, source)
+    if table_fields["format"] == "csv" and not any(option.lower() == "escape" for option in options):
+        table_fields["dialect"] = "spark"  # which is how the source reads it
     if options:
-        found["options"] = options
+        table_fields["options"] = options
     if schema:
-        found["schema"] = schema
-    if files.infers and found["format"] in ("json", "csv", "xml") and "schema" not in found:
-        found.setdefault("inferColumnTypes", True)  # read_files infers types, Auto Loader does not
-    return found
+        table_fields["schema"] = schema
+    if files.infers and table_fields["format"] in ("json", "csv", "xml") and "schema" not in table_fields:
+        table_fields.setdefault("inferColumnTypes", True)  # read_files infers types, Auto Loader does not
+    return table_fields
 
 
 def _glob(path: str) -> str:
@@ -78,7 +78,7 @@ def _path(files: Files, name: str, source: Source) -> str:
     # Two folders of the source never become one here.
     folders = ["_".join(parts[-count:]) for count in range(1, len(parts) + 1)]
     folders += [f"{folders[-1]}_{name}", *(f"{folders[-1]}_{count}" for count in range(2, 1000))]
-    folder = next(one for one in folders if source.folders.setdefault(one, whole) == whole)
+    folder = next(candidate for candidate in folders if source.folders.setdefault(candidate, whole) == whole)
     path = f"${{landing}}/{folder}"
     source.leave(
         files.line, f"path {files.path} of {name}", f"it is {path} here: land the files there, or write another"
@@ -87,24 +87,30 @@ def _path(files: Files, name: str, source: Source) -> str:
 
 
 def _option(
-    found: dict[str, Any], options: dict[str, str], option: str, value: str, files: Files, name: str, source: Source
+    table_fields: dict[str, Any],
+    options: dict[str, str],
+    option: str,
+    value: str,
+    files: Files,
+    name: str,
+    source: Source,
 ) -> None:
     lower = option.lower().removeprefix("cloudfiles.")
-    what = f"option {option} of {name}"
+    message = f"option {option} of {name}"
     if lower in _NOT_NEEDED:
-        source.leave(files.line, what, f"not needed: {_NOT_NEEDED[lower]}")
+        source.leave(files.line, message, f"not needed: {_NOT_NEEDED[lower]}")
     elif lower == "format":
-        found["format"] = value.lower()
+        table_fields["format"] = value.lower()
     elif lower in _FIELDS:
         field = _FIELDS[lower]
         try:
-            found[field] = _typed(field, value)
-            BronzeTable.model_validate({"path": "/", "format": found["format"], field: found[field]})
+            table_fields[field] = _typed(field, value)
+            BronzeTable.model_validate({"path": "/", "format": table_fields["format"], field: table_fields[field]})
         except ValueError:
-            del found[field]
-            source.leave(files.line, what, f"{value} is no value of {field}")
-    elif wrong := reader_options.problem(found["format"], option, value):
-        source.leave(files.line, what, wrong.message)
+            del table_fields[field]
+            source.leave(files.line, message, f"{value} is no value of {field}")
+    elif wrong := reader_options.problem(table_fields["format"], option, value):
+        source.leave(files.line, message, wrong.message)
     else:
         options[option] = value
 

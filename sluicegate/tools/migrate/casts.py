@@ -31,64 +31,64 @@ def plain(text: str) -> str:
 
 def _first(tokens: Tokens) -> str | None:
     """Text with its first other spelling as a CAST; None if there is none."""
-    for at in range(len(tokens)):
-        word = tokens.word(at)
-        called = word in _FUNCTIONS and is_call(tokens, at) and tokens.word(at - 1) not in ("AS", "::")
-        if called and not _is_type(tokens, at):
-            close = tokens.closing(at + 1)
-            if any(tokens.is_type(i, TokenType.COMMA) for i in tokens.top_level(at + 2, close)):
+    for index in range(len(tokens)):
+        word = tokens.word(index)
+        called = word in _FUNCTIONS and is_call(tokens, index) and tokens.word(index - 1) not in ("AS", "::")
+        if called and not _is_type(tokens, index):
+            close = tokens.closing(index + 1)
+            if any(tokens.is_type(i, TokenType.COMMA) for i in tokens.top_level(index + 2, close)):
                 continue
-            inner = tokens.compose([], at + 2, close)
-            return tokens.compose([Span(at, close, f"CAST({inner} AS {word})")])
-        if tokens.raw(at) == "::" and at:
-            first, last = _operand(tokens, at - 1), _type_end(tokens, at + 1)
+            inner = tokens.compose([], index + 2, close)
+            return tokens.compose([Span(index, close, f"CAST({inner} AS {word})")])
+        if tokens.raw(index) == "::" and index:
+            first, last = _operand(tokens, index - 1), _type_end(tokens, index + 1)
             if first is None:
                 continue
             value, kind = (
-                tokens.compose([], first, at, compact=True),
-                tokens.compose([], at + 1, last + 1, compact=True),
+                tokens.compose([], first, index, compact=True),
+                tokens.compose([], index + 1, last + 1, compact=True),
             )
             # Verbatim: a comment within would end the line.
             return tokens.compose([Span(first, last, f"CAST({value} AS {kind})")])
     return None
 
 
-def _is_type(tokens: Tokens, at: int) -> bool:
+def _is_type(tokens: Tokens, index: int) -> bool:
     """Whether a name is in the position of a type, as in ``STRUCT<a: DECIMAL(10, 2)>``."""
-    return tokens.raw(at - 1) in ("<", ":") if at else False
+    return tokens.raw(index - 1) in ("<", ":") if index else False
 
 
 def _operand(tokens: Tokens, last: int) -> int | None:
     """First token of the operand that ends with a token; None if that is not certain."""
-    at = last
-    while tokens.raw(at) in (")", "]"):
-        at = _opening(tokens, at)
-        if tokens.raw(at) == "[":
-            at -= 1
+    index = last
+    while tokens.raw(index) in (")", "]"):
+        index = _opening(tokens, index)
+        if tokens.raw(index) == "[":
+            index -= 1
             continue
-        name = at - 1
+        name = index - 1
         called = name >= 0 and tokens.word(name) not in _NO_NAMES and _is_word(tokens, name)
-        at = name if called else at
+        index = name if called else index
         break
-    if tokens.word(at) in _NO_NAMES or tokens.raw(at) in ("END", "end"):
+    if tokens.word(index) in _NO_NAMES or tokens.raw(index) in ("END", "end"):
         return None
-    while at >= 2 and tokens.is_type(at - 1, TokenType.DOT):
-        at -= 2
-        if tokens.raw(at) in (")", "]"):
+    while index >= 2 and tokens.is_type(index - 1, TokenType.DOT):
+        index -= 2
+        if tokens.raw(index) in (")", "]"):
             return None
-    return None if at and tokens.raw(at - 1) in (":", "-", "::") else at
+    return None if index and tokens.raw(index - 1) in (":", "-", "::") else index
 
 
-def _is_word(tokens: Tokens, at: int) -> bool:
-    return tokens.raw(at)[:1].isalpha() or tokens.raw(at)[:1] in ("_", "`")
+def _is_word(tokens: Tokens, index: int) -> bool:
+    return tokens.raw(index)[:1].isalpha() or tokens.raw(index)[:1] in ("_", "`")
 
 
 def _opening(tokens: Tokens, close: int) -> int:
     depth = 0
-    for at in range(close, -1, -1):
-        depth += (tokens.raw(at) in (")", "]")) - (tokens.raw(at) in ("(", "["))
+    for index in range(close, -1, -1):
+        depth += (tokens.raw(index) in (")", "]")) - (tokens.raw(index) in ("(", "["))
         if depth == 0:
-            return at
+            return index
     raise IndexError(close)
 
 
@@ -98,8 +98,8 @@ def _type_end(tokens: Tokens, first: int) -> int:
         return tokens.closing(first + 1)
     if first + 1 < len(tokens) and tokens.raw(first + 1) == "<":
         depth = 0
-        for at in range(first + 1, len(tokens)):
-            depth += tokens.raw(at).count("<") - tokens.raw(at).count(">")
+        for index in range(first + 1, len(tokens)):
+            depth += tokens.raw(index).count("<") - tokens.raw(index).count(">")
             if depth <= 0:
-                return at
+                return index
     return first

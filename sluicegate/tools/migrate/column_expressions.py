@@ -125,9 +125,9 @@ class Expressions:
             arguments = f"DISTINCT {arguments}"
         return f"{_OTHER.get(name, name)}({arguments})"
 
-    def _argument(self, name: str, at: int, node: ast.expr) -> str:
+    def _argument(self, name: str, place: int, node: ast.expr) -> str:
         is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
-        if is_text and at not in _TEXTS.get(name, ()):
+        if is_text and place not in _TEXTS.get(name, ()):
             return self._column(str(node.value))  # type: ignore[attr-defined]
         return self.sql(node)
 
@@ -148,7 +148,7 @@ class Expressions:
             case "isNotNull" if not node.args:
                 return f"{of} IS NOT NULL"
             case "isin":
-                return f"{of} IN ({', '.join(self.sql(one) for one in node.args)})"
+                return f"{of} IN ({', '.join(self.sql(argument) for argument in node.args)})"
             case "like" | "rlike" if isinstance(value, str):
                 return f"{of} {method.attr.upper()} {literal(value)}"
             case "between" if len(node.args) == 2:

@@ -54,9 +54,9 @@ class Imported:
 
     def summary(self) -> str:
         """Summary of how much of the source was converted, in a line."""
-        there, missing = len(self.made.imported), len(self.made.missing)
+        imported, missing = len(self.made.imported), len(self.made.missing)
         flows = " and flows" if any(name.startswith("the ") for name in self.made.missing) else ""
-        text = f"imported {there:,} of {there + missing:,} declared tables{flows}"
+        text = f"imported {imported:,} of {imported + missing:,} declared tables{flows}"
         text += f" ({missing:,} not imported, see above)" if missing else ""
         rules = len(self.made.rules_left)
         return text + (f", {rules:,} rule{'' if rules == 1 else 's'} not imported" if rules else "")
@@ -75,7 +75,7 @@ class Imported:
             "imported": self.made.imported,
             "rules_not_imported": self.made.rules_left,
             "not_imported": [{"table": name, "line": line} for name, line in self.made.missing.items()],
-            "left": [vars(one) for one in self.left],
+            "left": [vars(remark) for remark in self.left],
             "loads": self.error is None,
             "mistakes": self.error.as_dict()["mistakes"] if self.error else [],
         }
@@ -103,22 +103,22 @@ def create(
     source = _read(file, values)
     if unread := values.unread():
         raise UserError(f"{file.name} reads no setting {unread[0]}", hint="look at the name in --set")
-    made = draft(source)
-    if not made.known:
-        causes = "\n    ".join(str(one) for one in sorted(source.left))
+    tables = draft(source)
+    if not tables.known:
+        causes = "\n    ".join(str(remark) for remark in sorted(source.left))
         hint = "tables are declared by CREATE STREAMING TABLE …, or @dlt.table"
         raise UserError(f"{file.name} declares no table that can be imported", cause=causes, hint=hint)
-    left = sorted(set(source.left))
+    remarks = sorted(set(source.left))
     with staging_folder.half_written(name, folder) as half:
-        (half / "pipeline.yaml").write_text(_definition(name, file.name, made, left), "utf-8")
-        for table, query in made.queries.items():
-            (half / f"{table}.sql").write_text(_query(table, query, made), "utf-8")
+        (half / "pipeline.yaml").write_text(_definition(name, file.name, tables, remarks), "utf-8")
+        for table, query in tables.queries.items():
+            (half / f"{table}.sql").write_text(_query(table, query, tables), "utf-8")
         half.rename(folder)
     try:
         definition.load(name, settings)
     except DefinitionError as error:
-        return Imported(name, folder, made, left, error)
-    return Imported(name, folder, made, left, None)
+        return Imported(name, folder, tables, remarks, error)
+    return Imported(name, folder, tables, remarks, None)
 
 
 def _read(file: Path, settings: SourceSettings) -> Source:
@@ -132,13 +132,13 @@ def _read(file: Path, settings: SourceSettings) -> Source:
     except (OSError, UnicodeDecodeError) as error:
         raise SourceError(f"{file.name} cannot be read", where=Where(file=str(file)), cause=str(error)) from error
     read = sql_source.read if file.suffix == ".sql" else python_source.read
-    found = read(text, str(file), settings)
+    source = read(text, str(file), settings)
     for number, line in enumerate(text.split("\n"), 1):
         # In an exported notebook, cells in another language than its own are comments.
         if (cell := re.match(r"(?:#|--) MAGIC (%(?!md)\S+)", line)) is not None:
-            why = "put it into a file of its own, and import that"
-            found.leave(number, f"a cell of {cell[1]}", _OF_CELLS.get(cell[1], why))
-    return found
+            reason = "put it into a file of its own, and import that"
+            source.leave(number, f"a cell of {cell[1]}", _OF_CELLS.get(cell[1], reason))
+    return source
 
 
 # --- what is written -------------------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ def _value(value: Any) -> str:
     return str(yaml.safe_dump(value)).splitlines()[0]
 
 
-def _query(table: str, query: str, made: Draft) -> str:
+def _query(table: str, query: str, tables: Draft) -> str:
     text = "\n".join(line.rstrip() for line in query.strip().split("\n"))
-    heading = [f"-- {in_comment(comment, 110)}" for comment in made.comments.get(table, [])]
+    heading = [f"-- {in_comment(comment, 110)}" for comment in tables.comments.get(table, [])]
     return "\n".join([*heading, re.sub(r";\s*$", "", text), ""])

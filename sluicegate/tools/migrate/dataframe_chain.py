@@ -138,8 +138,8 @@ class Chain:
             node = inner.value
         if not isinstance(node, ast.Name) or node.id not in {"spark", *names.pipelines}:
             raise NotTaken(f"{ast.unparse(node)[:40]} is not read: a chain begins with spark or dlt", node.lineno)
-        rest = chain._begin(calls)
-        for name, called, line in rest:
+        steps_after_head = chain._begin(calls)
+        for name, called, line in steps_after_head:
             chain.line = line
             chain._step(name, called)
         return chain
@@ -160,8 +160,8 @@ class Chain:
         text += f"\nWHERE {' AND '.join(self._where)}" if self._where else ""
         return text + (f"\nGROUP BY {', '.join(self._group)}" if self._group else "")
 
-    def _no(self, why: str) -> NotTaken:
-        return NotTaken(why, self.line)
+    def _no(self, reason: str) -> NotTaken:
+        return NotTaken(reason, self.line)
 
     def _constant(self, node: ast.expr) -> Any:
         return constant(node, self.names)
@@ -190,10 +190,10 @@ class Chain:
         if not isinstance(text, str) or len(call.args) > 1 or call.keywords:
             raise self._no("the SQL is no text that stands there whole")
         try:
-            found = rewritten(Tokens(text), 0, self.line - 1)
+            converted = rewritten(Tokens(text), 0, self.line - 1)
         except (QuerySyntax, NotTaken) as error:
             raise self._no(error.message) from None
-        self._whole, self.files, self._closed = found.query or "", found.files, True
+        self._whole, self.files, self._closed = converted.query or "", converted.files, True
         self.streams = "STREAM(" in self._whole
 
     def _read_table(self, call: ast.Call) -> None:
@@ -247,11 +247,11 @@ class Chain:
 
     def _arguments(self, name: str, call: ast.Call | None) -> tuple[list[Any], ast.Call]:
         """Constant arguments of a reader method."""
-        values = [self._constant(one) for one in call.args] if call else []
+        values = [self._constant(argument) for argument in call.args] if call else []
         if call is None or None in values:
             raise self._no(f"an argument of {name} is no text")
-        if len(values) != (wanted := _ARGUMENTS.get(name, len(values))):
-            raise self._no(f"{name} of the reader has {len(values)} arguments, and {wanted} are expected")
+        if len(values) != (expected := _ARGUMENTS.get(name, len(values))):
+            raise self._no(f"{name} of the reader has {len(values)} arguments, and {expected} are expected")
         return values, call
 
     def _one_path(self, values: list[Any], options: dict[str, str]) -> str:
@@ -276,12 +276,12 @@ class Chain:
 
     def _do_select(self, call: ast.Call) -> None:
         self._demand_star("select")
-        given = call.args[0].elts if len(call.args) == 1 and isinstance(call.args[0], ast.List) else call.args
-        self._items = [self._item(one) for one in given]
+        columns = call.args[0].elts if len(call.args) == 1 and isinstance(call.args[0], ast.List) else call.args
+        self._items = [self._item(column) for column in columns]
 
     def _do_selectExpr(self, call: ast.Call) -> None:
         self._demand_star("selectExpr")
-        texts = [self._constant(one) for one in call.args]
+        texts = [self._constant(argument) for argument in call.args]
         if not texts or not all(isinstance(text, str) for text in texts):
             raise self._no("selectExpr without texts")
         self._items = texts
@@ -319,8 +319,8 @@ class Chain:
         self._made.add(name.lower())
 
     def _except(self, name: str) -> str:
-        known = re.fullmatch(r"\* EXCEPT \((.*)\)", self._items[0])
-        return f"* EXCEPT ({known[1]}, {ident(name)})" if known else f"* EXCEPT ({ident(name)})"
+        star = re.fullmatch(r"\* EXCEPT \((.*)\)", self._items[0])
+        return f"* EXCEPT ({star[1]}, {ident(name)})" if star else f"* EXCEPT ({ident(name)})"
 
     def _do_drop(self, call: ast.Call) -> None:
         for node in call.args:
@@ -335,19 +335,21 @@ class Chain:
         other = Chain.of(call.args[0], self.names, {})
         on = self._constant(call.args[1])
         columns = [on] if isinstance(on, str) else on
-        how = str(self._constant(call.args[2])) if len(call.args) > 2 else "inner"
-        kind = {"inner": "JOIN", "left": "LEFT JOIN", "leftouter": "LEFT JOIN", "left_outer": "LEFT JOIN"}.get(how)
+        join_type = str(self._constant(call.args[2])) if len(call.args) > 2 else "inner"
+        kind = {"inner": "JOIN", "left": "LEFT JOIN", "leftouter": "LEFT JOIN", "left_outer": "LEFT JOIN"}.get(
+            join_type
+        )
         plain = other._items == ["*"] and not (other._where or other._whole or other.files or other._group)
         if kind is None or not columns or not isinstance(columns, list) or not plain:
             raise self._no("join of another kind than inner and left by columns with one name, with a table")
-        self._from += f"\n{kind} {other._from} USING ({', '.join(ident(str(one)) for one in columns)})"
+        self._from += f"\n{kind} {other._from} USING ({', '.join(ident(str(column)) for column in columns)})"
         self.streams = self.streams or other.streams
 
     def _do_groupBy(self, call: ast.Call) -> None:
         if self._items != ["*"] or self._group is not None:
             raise self._no("groupBy behind columns that are made or left out")
-        given = call.args[0].elts if len(call.args) == 1 and isinstance(call.args[0], ast.List) else call.args
-        self._items = [self._item(node) for node in given]
+        columns = call.args[0].elts if len(call.args) == 1 and isinstance(call.args[0], ast.List) else call.args
+        self._items = [self._item(node) for node in columns]
         self._group = [re.sub(r"(?i) AS [`\w]+$", "", item) for item in self._items]
         self._made = {"*"}
 
@@ -382,5 +384,5 @@ def _substituted(node: ast.expr, bound: dict[str, ast.expr]) -> ast.expr:
         def visit_Name(self, name: ast.Name) -> ast.expr:
             return bound.get(name.id, name)
 
-    found: ast.expr = _Names().visit(ast.fix_missing_locations(node)) if bound else node
-    return found
+    substituted: ast.expr = _Names().visit(ast.fix_missing_locations(node)) if bound else node
+    return substituted

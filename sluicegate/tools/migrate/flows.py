@@ -18,45 +18,45 @@ AS_OF_RUN = "Joined values are those of a row's run, as in a streaming table; wi
 
 
 def take_over(
-    source: Source, made: Draft, gold: Collection[str], silver: Callable[[Dataset, dict[str, Any]], None]
+    source: Source, tables: Draft, gold: Collection[str], silver: Callable[[Dataset, dict[str, Any]], None]
 ) -> None:
     """Makes each flow one of the flows of its table; one that cannot be is noted in the source.
 
     Args:
         source: the source, whose tables have their names here.
-        made: the tables that were made of it.
+        tables: the tables that were made of it.
         gold: names of datasets whose rows are not each made of one record.
         silver: makes a silver table of a dataset that nothing else fills.
     """
-    for dataset in [one for one in source.datasets if one.into]:
-        why = _why_not(dataset, source, made, gold)
-        if not why:
+    for dataset in [candidate for candidate in source.datasets if candidate.into]:
+        reason = _why_not(dataset, source, tables, gold)
+        if not reason:
             try:
-                fields = _fields(dataset, made)
+                fields = _fields(dataset, tables)
             except QuerySyntax as error:
-                why = error.message
-        if why:
-            source.leave(dataset.line, dataset.missing_as, why)
-            made.bronze.pop(dataset.name, None)
+                reason = error.message
+        if reason:
+            source.leave(dataset.line, dataset.missing_as, reason)
+            tables.bronze.pop(dataset.name, None)
             continue
         source.unnamed.pop(dataset.missing_as, None)
-        _add(dataset, fields, source, made, silver)
+        _add(dataset, fields, source, tables, silver)
 
 
-def _why_not(dataset: Dataset, source: Source, made: Draft, gold: Collection[str]) -> str:
+def _why_not(dataset: Dataset, source: Source, tables: Draft, gold: Collection[str]) -> str:
     """Reason why a flow is not taken over; empty if it can be."""
     if dataset.name in gold:
         return "its rows are not each made of one record, which is for gold"
-    if dataset.into in made.bronze or dataset.into in made.gold:
+    if dataset.into in tables.bronze or dataset.into in tables.gold:
         return f"{dataset.into} is no silver table here: let a silver table of flows read it and this one's source"
-    if "apply_changes" in made.silver.get(dataset.into, {}):
+    if "apply_changes" in tables.silver.get(dataset.into, {}):
         return f"changes are applied to {dataset.into}, so its flows are flows of changes"
     if source.named(dataset.into) is None:
         return f"{dataset.into} is not declared in this source"
     return ""
 
 
-def _fields(dataset: Dataset, made: Draft) -> dict[str, Any]:
+def _fields(dataset: Dataset, tables: Draft) -> dict[str, Any]:
     """Fields of the flow; its query goes into the draft."""
     if dataset.query is None:
         return {"from": dataset.name}
@@ -65,7 +65,7 @@ def _fields(dataset: Dataset, made: Draft) -> dict[str, Any]:
         text = with_stream(text) or text
     for objection in Query.parse(text).stream_objections(many=True):
         raise objection
-    made.queries[dataset.name] = text
+    tables.queries[dataset.name] = text
     many = {"rows": "many"} if Query.parse(text).stream_objections() else {}
     return {"sql": f"{dataset.name}.sql", **many, **as_of_run([Query.parse(dataset.query)])}
 
@@ -74,25 +74,25 @@ def _add(
     dataset: Dataset,
     fields: dict[str, Any],
     source: Source,
-    made: Draft,
+    tables: Draft,
     silver: Callable[[Dataset, dict[str, Any]], None],
 ) -> None:
     target, many, lookups = source.named(dataset.into), fields.pop("rows", None), fields.pop("lookups", {})
-    if target is not None and target.name not in made.silver:
+    if target is not None and target.name not in tables.silver:
         silver(target, {"flows": {}})
-        made.comments.setdefault(target.name, [target.comment] if target.comment else [])
-    table = made.silver[dataset.into]
+        tables.comments.setdefault(target.name, [target.comment] if target.comment else [])
+    table = tables.silver[dataset.into]
     if "flows" not in table:  # the flow that the table has had is called as the table is
         table["flows"] = {dataset.into: {"sql": table.pop("sql")}}
-        made.silver[dataset.into] = {"flows": table.pop("flows"), **table}
-        table = made.silver[dataset.into]
+        tables.silver[dataset.into] = {"flows": table.pop("flows"), **table}
+        table = tables.silver[dataset.into]
     table["flows"][table_name(dataset.flow)] = fields
     if many:
         table["rows"] = "many"
     if lookups:
         table["lookups"] = table.get("lookups", {}) | lookups
-        if AS_OF_RUN not in made.comments.setdefault(dataset.into, []):
-            made.comments[dataset.into].append(AS_OF_RUN)
+        if AS_OF_RUN not in tables.comments.setdefault(dataset.into, []):
+            tables.comments[dataset.into].append(AS_OF_RUN)
 
 
 def as_of_run(queries: Sequence[Query]) -> dict[str, Any]:
@@ -104,13 +104,13 @@ def as_of_run(queries: Sequence[Query]) -> dict[str, Any]:
     return {"lookups": dict.fromkeys(joined, "as_of_run")} if joined else {}
 
 
-def reads(name: str, fields: dict[str, Any], made: Draft) -> list[str]:
+def reads(name: str, fields: dict[str, Any], tables: Draft) -> list[str]:
     """Tables that a table of the draft reads."""
     parts: dict[str, Any] = fields.get("flows", {name: fields})
-    found: list[str] = []
+    names: list[str] = []
     for part in parts.values():
         stem = str(part.get("sql", "")).removesuffix(".sql")
-        text = made.queries.get(stem)
-        queries = [Query.parse(one) for one in union_all.branches(text) or [text]] if text else []
-        found += [read for query in queries for read in query.tables] or [str(part.get("from"))]
-    return list(dict.fromkeys(found))
+        text = tables.queries.get(stem)
+        queries = [Query.parse(branch) for branch in union_all.branches(text) or [text]] if text else []
+        names += [read for query in queries for read in query.tables] or [str(part.get("from"))]
+    return list(dict.fromkeys(names))

@@ -58,8 +58,8 @@ class _Mapping:
             into_same = targets.setdefault(changes.target, [])
             sources = {other.source for other in into_same}
             if into_same and (into_same[0].fields != changes.fields or changes.source in sources):
-                why = "the flows of changes into one table have the same keys, sequence and columns"
-                self.source.leave(changes.line, f"a second flow into {changes.target}", why)
+                reason = "the flows of changes into one table have the same keys, sequence and columns"
+                self.source.leave(changes.line, f"a second flow into {changes.target}", reason)
                 self.source.unnamed[f"the second flow into {changes.target}"] = changes.line
             else:
                 into_same.append(changes)
@@ -129,9 +129,9 @@ class _Mapping:
             raise Ambiguous("a table that it reads stands where it cannot be followed: name each behind FROM or JOIN")
         for read, name in names.items():
             if self.found.means[dataset.name, read] != read:
-                what = f"{read}, which {dataset.name} reads"
-                why = f"taken for {name} of this source; if it is another table, declare where that is"
-                self.source.leave(dataset.query_line, what, why)
+                message = f"{read}, which {dataset.name} reads"
+                reason = f"taken for {name} of this source; if it is another table, declare where that is"
+                self.source.leave(dataset.query_line, message, reason)
         return text
 
     def _tell_names(self, declared: dict[str, int]) -> None:
@@ -141,8 +141,8 @@ class _Mapping:
                 dataset.name = name
                 continue
             if name != dataset.name.rpartition(".")[2]:
-                why = f"it is called {name} here: so are all that read it"
-                self.source.leave(dataset.line, f"the name {dataset.name}", why)
+                reason = f"it is called {name} here: so are all that read it"
+                self.source.leave(dataset.line, f"the name {dataset.name}", reason)
             dataset.name = name
         self.declared = {self.found.names[address]: (address, line) for address, line in declared.items()}
 
@@ -232,7 +232,7 @@ class _Mapping:
 
     def _union(self, dataset: Dataset, text: str, branches: list[Query]) -> None:
         """A table with a flow for each branch of a UNION ALL over streams."""
-        objections = [one for query in branches for one in query.stream_objections(many=True)]
+        objections = [objection for query in branches for objection in query.stream_objections(many=True)]
         if dataset.name in self.gold or objections:
             self._gold(dataset, text, True, objections[0].message if objections else "it takes rows together")
             return
@@ -245,14 +245,14 @@ class _Mapping:
             self._silver(dataset, {"sql": f"{dataset.name}.sql", **many})
             self.made.queries[dataset.name] = text
             return
-        found: dict[str, dict[str, str]] = {}
+        flows_: dict[str, dict[str, str]] = {}
         for query in branches:
-            name = f"{query.stream}{'' if query.stream not in found else f'_{len(found) + 1}'}"
-            found[name] = {"sql": f"{dataset.name}__{name}.sql"}
+            name = f"{query.stream}{'' if query.stream not in flows_ else f'_{len(flows_) + 1}'}"
+            flows_[name] = {"sql": f"{dataset.name}__{name}.sql"}
             self.made.queries[f"{dataset.name}__{name}"] = query.text.strip()
-        why = "with * the columns of its flows are matched by their names here, and not by their places"
-        self.source.leave(dataset.query_line, f"UNION ALL in {dataset.name}", why)
-        self._silver(dataset, {"flows": found, **many})
+        reason = "with * the columns of its flows are matched by their names here, and not by their places"
+        self.source.leave(dataset.query_line, f"UNION ALL in {dataset.name}", reason)
+        self._silver(dataset, {"flows": flows_, **many})
 
     def _silver(self, dataset: Dataset, fields: dict[str, Any]) -> None:
         if dataset.schema and "__" in dataset.schema:
@@ -286,8 +286,8 @@ class _Mapping:
     def _gold(self, dataset: Dataset, text: str, streams: bool, because: str) -> None:
         text = without_stream(text)
         if streams:
-            why = f"it is gold here, over all rows and not those of a stream, watermarks have no effect: {because}"
-            self.source.leave(dataset.line, f"STREAM in {dataset.name}", why)
+            reason = f"it is gold here, over all rows and not those of a stream, watermarks have no effect: {because}"
+            self.source.leave(dataset.line, f"STREAM in {dataset.name}", reason)
         if dataset.schema:
             self.source.leave(dataset.line, f"the schema of {dataset.name}", "gold has the columns of its query")
         self._comment(dataset)
@@ -296,8 +296,8 @@ class _Mapping:
         if dataset.kind == "view":
             self.made.comments[dataset.name].append("It was a view: here it is a table.")
 
-    def _changes(self, some: list[Changes]) -> None:
-        changes = some[0]
+    def _changes(self, changes_of_target: list[Changes]) -> None:
+        changes = changes_of_target[0]
         dataset = self.source.named(changes.target)
         if dataset is None:
             dataset = Dataset(changes.target, changes.line, "streaming")
@@ -309,8 +309,8 @@ class _Mapping:
         fields = dict(changes.fields)
         if "apply_as_deletes" in fields:
             fields["apply_as_deletes"] = casts.plain(str(fields["apply_as_deletes"]))
-        flows_ = {one.source: {"from": one.source} for one in some}
-        source = {"from": changes.source} if len(some) == 1 else {"flows": flows_}
+        flows_ = {flow.source: {"from": flow.source} for flow in changes_of_target}
+        source = {"from": changes.source} if len(changes_of_target) == 1 else {"flows": flows_}
         self._silver(dataset, {**source, "apply_changes": fields})
 
     # --- tables that read what is no table here ----------------------------------------------------------------------
@@ -322,8 +322,8 @@ class _Mapping:
                 if read in self.made.gold:
                     dataset = self.source.named(name)
                     line = dataset.line if dataset else 1
-                    why = "it aggregates, so it is gold, which is made after silver"
-                    self.source.leave(line, f"{name} reads {read}", why)
+                    reason = "it aggregates, so it is gold, which is made after silver"
+                    self.source.leave(line, f"{name} reads {read}", reason)
 
     def _others(self) -> None:
         """Declares tables made elsewhere that are read: Delta tables whose path a person fills in."""
@@ -335,8 +335,8 @@ class _Mapping:
                     if address := self.elsewhere.get(read):
                         self._tell_elsewhere(read, address, name, line)
                 elif re.match(r"(json|csv|parquet|orc|text|avro|xml|binaryfile)\b.*/", self.elsewhere.get(read, "")):
-                    why = "declare a table that reads these files, with read_files"
-                    self.source.leave(line, f"{self.elsewhere[read]}, which {name} reads", why)
+                    reason = "declare a table that reads these files, with read_files"
+                    self.source.leave(line, f"{self.elsewhere[read]}, which {name} reads", reason)
                 elif read in self.elsewhere:
                     self.made.bronze[read] = {"path": f"${{landing}}/{read}", "format": "delta"}
                     self._tell_elsewhere(read, self.elsewhere[read], name, line)

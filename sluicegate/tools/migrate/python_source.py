@@ -75,8 +75,8 @@ def read(text: str, file: str, settings: SourceSettings) -> Source:
     for inner in ast.walk(module):
         reader.declared(inner)
     for name, (value, line) in settings.defaults.items():
-        why = f"its default {value!r} is written out; --set {name}=… gives another value"
-        reader.source.leave(line, f"spark.conf {name}", why)
+        reason = f"its default {value!r} is written out; --set {name}=… gives another value"
+        reader.source.leave(line, f"spark.conf {name}", reason)
     return reader.source
 
 
@@ -95,7 +95,7 @@ class _Reader:
                 return
             if isinstance(node, ast.Assign) and self._constant(node):
                 return
-            if isinstance(node, ast.FunctionDef) and any(self._of_dlt(one) for one in node.decorator_list):
+            if isinstance(node, ast.FunctionDef) and any(self._of_dlt(decorator) for decorator in node.decorator_list):
                 self._function(node)
             elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and self._of_dlt(node.value):
                 self._call(node.value)
@@ -179,8 +179,8 @@ class _Reader:
             return False
         value = constant(node.value, self.names)
         if value is not None and node.targets[0].id in self.changed:
-            why = "the source changes it elsewhere: write its value where it is used"
-            raise NotTaken(why, node.lineno)
+            reason = "the source changes it elsewhere: write its value where it is used"
+            raise NotTaken(reason, node.lineno)
         if value is None:
             return False
         self.names.constants[node.targets[0].id] = value
@@ -222,24 +222,24 @@ class _Reader:
         """Reads a function that adds rows to a table which is declared elsewhere."""
         if not dataset.into:
             raise NotTaken("the table that the flow adds rows to is not there as a text: write target=…", node.lineno)
-        made = Dataset.of_flow(dataset.flow or node.name.lower(), dataset.into, node.lineno, f"the flow {node.name}")
+        of_flow = Dataset.of_flow(dataset.flow or node.name.lower(), dataset.into, node.lineno, f"the flow {node.name}")
         chain = Chain.of_body(node, self.names)
-        made.query, made.files, made.query_line = chain.sql, chain.files, node.lineno
-        self.source.datasets.append(made)
+        of_flow.query, of_flow.files, of_flow.query_line = chain.sql, chain.files, node.lineno
+        self.source.datasets.append(of_flow)
 
     def _flow_arguments(self, dataset: Dataset, call: ast.Call, line: int) -> None:
-        for keyword in [*(ast.keyword("target", one) for one in call.args[:1]), *call.keywords]:
+        for keyword in [*(ast.keyword("target", argument) for argument in call.args[:1]), *call.keywords]:
             value = constant(keyword.value, self.names)
             if keyword.arg == "target" and isinstance(value, str):
                 dataset.into = address(value.replace("`", "").split("."))
             elif keyword.arg == "name" and isinstance(value, str):
                 dataset.flow = value.lower()
             elif keyword.arg == "once" and value is not False:
-                why = "it is a flow like others: with nothing new in its source it costs nothing"
-                self.source.leave(line, f"once of the flow {dataset.name}", why)
+                reason = "it is a flow like others: with nothing new in its source it costs nothing"
+                self.source.leave(line, f"once of the flow {dataset.name}", reason)
             elif keyword.arg not in ("comment", "once"):
-                what = f"{keyword.arg} of the flow {dataset.name}"
-                self.source.leave(keyword.value.lineno, what, "not imported")
+                message = f"{keyword.arg} of the flow {dataset.name}"
+                self.source.leave(keyword.value.lineno, message, "not imported")
 
     def _decorated(self, dataset: Dataset, node: ast.expr) -> str:
         """Reads a decorator; returns what it declares, if anything."""
@@ -271,11 +271,13 @@ class _Reader:
             elif keyword.arg and keyword.arg.startswith("expect_all") and keyword.arg in _RULES:
                 dataset.rules += list(_many(value, _RULES[keyword.arg], line))
             else:
-                what = f"{keyword.arg} of {dataset.name}"
-                self.source.leave(line, what, "ignored, there is no equivalent (see maintenance and database)")
+                message = f"{keyword.arg} of {dataset.name}"
+                self.source.leave(line, message, "ignored, there is no equivalent (see maintenance and database)")
 
     def _rules(self, name: str, call: ast.Call, line: int) -> Iterator[Rule]:
-        values = [constant(one, self.names) for one in [*call.args, *(keyword.value for keyword in call.keywords)]]
+        values = [
+            constant(argument, self.names) for argument in [*call.args, *(keyword.value for keyword in call.keywords)]
+        ]
         if name.startswith("expect_all"):
             yield from _many(values[0] if values else None, _RULES[name], line)
         elif len(values) == 2 and all(isinstance(value, str) for value in values):
@@ -305,9 +307,9 @@ class _Reader:
     def _changes(self, call: ast.Call) -> None:
         if len(call.args) > len(_POSITIONS):
             raise NotTaken("name the arguments: target=…, source=…, keys=…, sequence_by=…", call.lineno)
-        given = [ast.keyword(name, one) for name, one in zip(_POSITIONS, call.args, strict=False)]
+        keywords = [ast.keyword(name, argument) for name, argument in zip(_POSITIONS, call.args, strict=False)]
         fields: dict[str, object] = {}
-        for keyword in [*given, *call.keywords]:
+        for keyword in [*keywords, *call.keywords]:
             name = str(keyword.arg)
             if isinstance(keyword.value, ast.Constant) and keyword.value.value in (None, False):
                 continue  # same as absent
@@ -315,8 +317,8 @@ class _Reader:
             if name in ("sequence_by", "apply_as_deletes") and not isinstance(value, str):
                 value = Chain.expression_of(keyword.value, self.names)
             if value is None or name not in {*_FIELDS, "target", "source"}:
-                what = f"{name} of the changes of line {call.lineno}"
-                self.source.leave(keyword.value.lineno, what, "not imported")
+                message = f"{name} of the changes of line {call.lineno}"
+                self.source.leave(keyword.value.lineno, message, "not imported")
             else:
                 fields[name] = value
         target, source = str(fields.pop("target", "")), str(fields.pop("source", ""))

@@ -76,15 +76,15 @@ def rewritten(tokens: Tokens, first: int, lines_before: int, *, only_table: bool
     spans: list[Span] = []
     files: list[Files] = []
     end = first
-    at = first
-    while at < len(tokens):
-        span, found = _place(tokens, at, lines_before)
+    index = first
+    while index < len(tokens):
+        span, files_read = _place(tokens, index, lines_before)
         if span is not None:
             spans.append(span)
-            files += [found] if found else []
-        at = end = (span.last if span else at) + 1
+            files += [files_read] if files_read else []
+        index = end = (span.last if span else index) + 1
         if only_table:
-            at = end = _behind_name(tokens, at) if span is None else at
+            index = end = _behind_name(tokens, index) if span is None else index
             break
     if len(files) > 1:
         raise NotTaken("it reads files in several places: declare a table for each", tokens.line(first))
@@ -92,82 +92,82 @@ def rewritten(tokens: Tokens, first: int, lines_before: int, *, only_table: bool
     return Found(text, files[0] if files else None, end)
 
 
-def _behind_name(tokens: Tokens, at: int) -> int:
-    while tokens.is_type(at, TokenType.DOT):
-        at += 2
-    return at
+def _behind_name(tokens: Tokens, index: int) -> int:
+    while tokens.is_type(index, TokenType.DOT):
+        index += 2
+    return index
 
 
-def _place(tokens: Tokens, at: int, lines_before: int) -> tuple[Span | None, Files | None]:
+def _place(tokens: Tokens, index: int, lines_before: int) -> tuple[Span | None, Files | None]:
     """Replacement at a token, if any."""
-    word = tokens.word(at)
-    if word == "STREAM" and tokens.word(at - 1) in ("FROM", "JOIN", ","):
-        return _stream(tokens, at, lines_before)
-    if tokens.is_type(at + 1, TokenType.L_PAREN):
-        return _call(tokens, at, lines_before)
-    if not tokens.is_type(at + 1, TokenType.DOT):
+    word = tokens.word(index)
+    if word == "STREAM" and tokens.word(index - 1) in ("FROM", "JOIN", ","):
+        return _stream(tokens, index, lines_before)
+    if tokens.is_type(index + 1, TokenType.L_PAREN):
+        return _call(tokens, index, lines_before)
+    if not tokens.is_type(index + 1, TokenType.DOT):
         return None, None
-    if word in _FORMATS and "/" in tokens.name(at + 2):
-        line = lines_before + tokens.line(at)
-        return Span(at, at + 2, FILES), Files(tokens.name(at + 2), word.lower(), {}, line, infers=True)
+    if word in _FORMATS and "/" in tokens.name(index + 2):
+        line = lines_before + tokens.line(index)
+        return Span(index, index + 2, FILES), Files(tokens.name(index + 2), word.lower(), {}, line, infers=True)
     if word == "LIVE":
-        return Span(at, at + 2, tokens.raw(at + 2)), None
+        return Span(index, index + 2, tokens.raw(index + 2)), None
     if word == "_METADATA":
-        return _metadata(tokens, at), None
+        return _metadata(tokens, index), None
     return None, None
 
 
-def _call(tokens: Tokens, at: int, lines_before: int) -> tuple[Span | None, Files | None]:
+def _call(tokens: Tokens, index: int, lines_before: int) -> tuple[Span | None, Files | None]:
     """Replacement of a call of a function about files, if it is one."""
-    word = tokens.word(at)
+    word = tokens.word(index)
     if word in ("READ_FILES", "CLOUD_FILES"):
-        files = _files(tokens, at, lines_before)
+        files = _files(tokens, index, lines_before)
         source = f"STREAM({FILES})" if word == "CLOUD_FILES" else FILES
-        return Span(at, tokens.closing(at + 1), source), files
+        return Span(index, tokens.closing(index + 1), source), files
     if word == "INPUT_FILE_NAME":
-        return Span(at, at + 2, "source_file"), None
+        return Span(index, index + 2, "source_file"), None
     return None, None
 
 
-def _metadata(tokens: Tokens, at: int) -> Span:
+def _metadata(tokens: Tokens, index: int) -> Span:
     """The column for a field of ``_metadata``, by the field's name where that would be the output's."""
-    field = tokens.name(at + 2).lower()
+    field = tokens.name(index + 2).lower()
     if field not in _METADATA:
-        raise NotTaken(f"_metadata.{field} is not kept: source_file and receipt_time are", tokens.line(at))
-    named = tokens.word(at + 3) not in ("", ",", "FROM") or tokens.is_type(at + 3, TokenType.VAR)
+        raise NotTaken(f"_metadata.{field} is not kept: source_file and receipt_time are", tokens.line(index))
+    named = tokens.word(index + 3) not in ("", ",", "FROM") or tokens.is_type(index + 3, TokenType.VAR)
     if named:
-        return Span(at, at + 2, _METADATA[field])
-    return Span(at, at + 2, f"{_METADATA[field]} AS {field}")
+        return Span(index, index + 2, _METADATA[field])
+    return Span(index, index + 2, f"{_METADATA[field]} AS {field}")
 
 
-def _stream(tokens: Tokens, at: int, lines_before: int) -> tuple[Span, Files | None]:
+def _stream(tokens: Tokens, index: int, lines_before: int) -> tuple[Span, Files | None]:
     """Replacement of ``STREAM(x)``, ``STREAM x`` and ``STREAM read_files(…)``, with ``LIVE.`` or without."""
-    closed = tokens.is_type(at + 1, TokenType.L_PAREN)
-    inner = at + 2 if closed else at + 1
+    closed = tokens.is_type(index + 1, TokenType.L_PAREN)
+    inner = index + 2 if closed else index + 1
     if tokens.word(inner) in ("READ_FILES", "CLOUD_FILES"):
         last = tokens.closing(inner + 1)
-        return Span(at, last + closed, f"STREAM({FILES})"), _files(tokens, inner, lines_before)
+        return Span(index, last + closed, f"STREAM({FILES})"), _files(tokens, inner, lines_before)
     if tokens.word(inner) == "LIVE" and tokens.is_type(inner + 1, TokenType.DOT):
         inner += 2
     last = inner
     while tokens.is_type(last + 1, TokenType.DOT):
         last += 2
-    return Span(at, last + closed, f"STREAM({tokens.compose([], inner, last + 1, compact=True)})"), None
+    return Span(index, last + closed, f"STREAM({tokens.compose([], inner, last + 1, compact=True)})"), None
 
 
-def _files(tokens: Tokens, at: int, lines_before: int) -> Files:
-    close = tokens.closing(at + 1)
-    commas = [i for i in tokens.top_level(at + 2, close) if tokens.is_type(i, TokenType.COMMA)]
-    items = list(zip([at + 2, *(comma + 1 for comma in commas)], [*commas, close], strict=True))
-    line = lines_before + tokens.line(at)
+def _files(tokens: Tokens, index: int, lines_before: int) -> Files:
+    close = tokens.closing(index + 1)
+    commas = [i for i in tokens.top_level(index + 2, close) if tokens.is_type(i, TokenType.COMMA)]
+    items = list(zip([index + 2, *(comma + 1 for comma in commas)], [*commas, close], strict=True))
+    line = lines_before + tokens.line(index)
     parts = [tokens.compose([], first, end, compact=True) for first, end in items]
     if not parts or parts[0][:1] not in "'\"":
-        raise NotTaken("the path of the files is no text", tokens.line(at))
+        raise NotTaken("the path of the files is no text", tokens.line(index))
     path = unquoted(parts[0])
-    if tokens.word(at) == "CLOUD_FILES":
+    if tokens.word(index) == "CLOUD_FILES":
         options = _map(parts[2]) if len(parts) > 2 else {}
         return Files(path, unquoted(parts[1]).lower() if len(parts) > 1 else "", options, line)
-    named = dict(_named(part, tokens.line(at)) for part in parts[1:])
+    named = dict(_named(part, tokens.line(index)) for part in parts[1:])
     form = next((named.pop(name) for name in [*named] if name.lower() == "format"), "")
     return Files(path, form.lower(), named, line, infers=True)
 

@@ -25,7 +25,7 @@ def places(text: str) -> int:
 def tables_of(text: str | None) -> list[str]:
     """Names of the tables that a query reads; none if it cannot be parsed."""
     try:
-        queries = [Query.parse(one) for one in union_all.branches(str(text)) or [str(text)]]
+        queries = [Query.parse(branch) for branch in union_all.branches(str(text)) or [str(text)]]
     except QuerySyntax:
         return []
     return list(dict.fromkeys(name for query in queries for name in query.tables if name != FILES))
@@ -39,63 +39,63 @@ def with_names(text: str, other: Callable[[str], str | None]) -> str:
     used = {address for _, _, address in _qualifiers(tokens, {address for _, _, _, address in reads})}
     spans = []
     called: dict[str, str] = {}
-    for at, last, in_stream, address in reads:
+    for first, last, in_stream, address in reads:
         name = other(address)
         if name is None:
             continue
         end = last + in_stream
-        own = ident(tokens.name(last).lower())
+        plain_name = ident(tokens.name(last).lower())
         if _has_alias(tokens, end + 1):
-            spans.append(Span(at, last, name))
+            spans.append(Span(first, last, name))
             continue
         alone = lasts[address.rpartition(".")[2]] == 1 or address not in used
-        called[address] = own if alone else name
+        called[address] = plain_name if alone else name
         if called[address] == name:
-            spans.append(Span(at, last, name))
+            spans.append(Span(first, last, name))
         else:  # its columns may be qualified by its own name
-            spans.append(Span(at, end, f"{name}{')' * in_stream} AS {own}"))
-    spans += [Span(at, last, called[address]) for at, last, address in _qualifiers(tokens, called)]
+            spans.append(Span(first, end, f"{name}{')' * in_stream} AS {plain_name}"))
+    spans += [Span(first, last, called[address]) for first, last, address in _qualifiers(tokens, called)]
     return tokens.compose(spans)
 
 
 def _reads(tokens: Tokens) -> Iterator[tuple[int, int, bool, str]]:
     """Names after FROM and JOIN: first and last token, whether in ``STREAM(…)``, and the name in lower case."""
-    for at in range(1, len(tokens)):
-        in_stream = tokens.word(at - 2) == "STREAM" and tokens.is_type(at - 1, TokenType.L_PAREN)
-        if in_stream or tokens.word(at - 1) in ("FROM", "JOIN"):
-            last = _name_end(tokens, at)
-            yield at, last, in_stream, _dotted(tokens, at, last)
+    for index in range(1, len(tokens)):
+        in_stream = tokens.word(index - 2) == "STREAM" and tokens.is_type(index - 1, TokenType.L_PAREN)
+        if in_stream or tokens.word(index - 1) in ("FROM", "JOIN"):
+            last = _name_end(tokens, index)
+            yield index, last, in_stream, _dotted(tokens, index, last)
 
 
-def _name_end(tokens: Tokens, at: int) -> int:
-    while tokens.is_type(at + 1, TokenType.DOT) and at + 2 < len(tokens):
-        at += 2
-    return at
+def _name_end(tokens: Tokens, index: int) -> int:
+    while tokens.is_type(index + 1, TokenType.DOT) and index + 2 < len(tokens):
+        index += 2
+    return index
 
 
-def _dotted(tokens: Tokens, at: int, last: int) -> str:
-    return ".".join(tokens.name(part) for part in range(at, last + 1, 2)).lower()
+def _dotted(tokens: Tokens, first: int, last: int) -> str:
+    return ".".join(tokens.name(part) for part in range(first, last + 1, 2)).lower()
 
 
 def _qualifiers(tokens: Tokens, addresses: Collection[str]) -> Iterator[tuple[int, int, str]]:
     """Addresses of tables that qualify columns, as ``silver.customers`` in ``silver.customers.id``."""
-    for at in range(1, len(tokens)):
-        end = at if tokens.is_type(at - 1, TokenType.DOT) else _name_end(tokens, at)
-        found = ((last, _dotted(tokens, at, last)) for last in range(at + 2, end, 2))
-        yield from ((at, last, address) for last, address in found if address in addresses)
+    for index in range(1, len(tokens)):
+        end = index if tokens.is_type(index - 1, TokenType.DOT) else _name_end(tokens, index)
+        qualifiers = ((last, _dotted(tokens, index, last)) for last in range(index + 2, end, 2))
+        yield from ((index, last, address) for last, address in qualifiers if address in addresses)
 
 
-def _has_alias(tokens: Tokens, at: int) -> bool:
-    return tokens.word(at) == "AS" or tokens.is_type(at, TokenType.VAR, TokenType.IDENTIFIER)
+def _has_alias(tokens: Tokens, index: int) -> bool:
+    return tokens.word(index) == "AS" or tokens.is_type(index, TokenType.VAR, TokenType.IDENTIFIER)
 
 
 def without_stream(text: str) -> str:
     """Query with each ``STREAM(table)`` replaced by the table."""
     tokens = Tokens(text)
     spans = [
-        Span(at, close := tokens.closing(at + 1), tokens.compose([], at + 2, close))
-        for at in range(len(tokens))
-        if tokens.word(at) == "STREAM" and tokens.is_type(at + 1, TokenType.L_PAREN)
+        Span(index, close := tokens.closing(index + 1), tokens.compose([], index + 2, close))
+        for index in range(len(tokens))
+        if tokens.word(index) == "STREAM" and tokens.is_type(index + 1, TokenType.L_PAREN)
     ]
     return tokens.compose(spans)
 
@@ -113,9 +113,9 @@ def with_stream(text: str) -> str | None:
     while tokens.is_type(last + 1, TokenType.DOT):
         last += 2
     begin, end = tokens[from_ + 1].start, tokens[last].end + 1
-    found = f"{text[:begin]}STREAM({text[begin:end]}){text[end:]}"
+    streamed = f"{text[:begin]}STREAM({text[begin:end]}){text[end:]}"
     try:
-        Query.parse(found)
+        Query.parse(streamed)
     except QuerySyntax:
         return None
-    return found
+    return streamed

@@ -39,7 +39,7 @@ class SourceSettings:
         """
         if not (isinstance(node, ast.Call) and node.args and ast.unparse(node.func) in _READS):
             return None
-        texts = [one.value if isinstance(one, ast.Constant) else None for one in node.args]
+        texts = [argument.value if isinstance(argument, ast.Constant) else None for argument in node.args]
         name = texts[0]
         if not isinstance(name, str):
             return None
@@ -55,8 +55,8 @@ class SourceSettings:
 
     def filled(self, text: str) -> str:
         """A SQL source with the values of ``${name}`` that were given; others stay."""
-        self.read |= {found[1] for found in _REFERENCE.finditer(text)} & self.given.keys()
-        return _REFERENCE.sub(lambda found: self.given.get(found[1], found[0]), text)
+        self.read |= {reference[1] for reference in _REFERENCE.finditer(text)} & self.given.keys()
+        return _REFERENCE.sub(lambda reference: self.given.get(reference[1], reference[0]), text)
 
     def unread(self) -> list[str]:
         """Names that were given and that the source does not read: most likely misspelt."""
@@ -65,5 +65,5 @@ class SourceSettings:
 
 def missing(text: str) -> str | None:
     """Name of a setting in a SQL statement that has no value; None if there is none."""
-    found = _REFERENCE.search(text)
-    return None if found is None else found[1]
+    reference = _REFERENCE.search(text)
+    return None if reference is None else reference[1]

@@ -76,29 +76,29 @@ def _statements(text: str, file: str) -> list[tuple[int, str]]:
         raise UserError(
             f"{file} is not SQL", where=Where(file=file), cause=str(error).splitlines()[0], hint=hint
         ) from None
-    found = []
+    statements = []
     begin, end, depth = None, 0, 0
-    for at, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         over = token.token_type == TokenType.SEMICOLON
-        if begin is not None and (over or _CELL.search(text, end, token.start) or _begins(tokens, at, text, depth)):
-            found.append((begin, token.start if over else end))
+        if begin is not None and (over or _CELL.search(text, end, token.start) or _begins(tokens, index, text, depth)):
+            statements.append((begin, token.start if over else end))
             begin = None
         if begin is None:
             begin, depth = (None if over else token.start), 0
         end = token.end + 1
         depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
     if begin is not None:
-        found.append((begin, len(text)))
-    return [(text.count("\n", 0, first) + 1, text[first:end]) for first, end in found]
+        statements.append((begin, len(text)))
+    return [(text.count("\n", 0, first) + 1, text[first:end]) for first, end in statements]
 
 
-def _begins(tokens: list[Token], at: int, text: str, depth: int) -> bool:
+def _begins(tokens: list[Token], index: int, text: str, depth: int) -> bool:
     """Whether a token begins a statement though none ended before it: a declaring word, first on its line."""
-    line = text.rfind("\n", 0, tokens[at].start) + 1
-    if depth > 0 or text[line : tokens[at].start].strip():
+    line = text.rfind("\n", 0, tokens[index].start) + 1
+    if depth > 0 or text[line : tokens[index].start].strip():
         return False
-    two = " ".join(text[token.start : token.end + 1].upper() for token in tokens[at : at + 2])
-    before = text[tokens[at - 1].start : tokens[at - 1].end + 1].upper() if at else ""
+    two = " ".join(text[token.start : token.end + 1].upper() for token in tokens[index : index + 2])
+    before = text[tokens[index - 1].start : tokens[index - 1].end + 1].upper() if index else ""
     words = two.split()
     if words[0] == "CREATE":
         return words[-1] in (*_MODIFIERS, *_CREATED)
@@ -111,17 +111,17 @@ def _declared(text: str) -> Iterator[tuple[str, int]]:
         tokens = Tokens(text)
     except QuerySyntax:
         return
-    for at in range(len(tokens)):
-        if tokens.word(at) != "CREATE":
+    for index in range(len(tokens)):
+        if tokens.word(index) != "CREATE":
             continue
-        at += 1
-        while tokens.word(at) in _MODIFIERS:
-            at += 1
-        if tokens.word(at) in ("TABLE", "VIEW") and at + 1 < len(tokens):
+        index += 1
+        while tokens.word(index) in _MODIFIERS:
+            index += 1
+        if tokens.word(index) in ("TABLE", "VIEW") and index + 1 < len(tokens):
             statement = _Statement(tokens, 0, Source())
-            statement.at = at + 1 + 3 * ([tokens.word(at + n) for n in (1, 2, 3)] == ["IF", "NOT", "EXISTS"])
+            statement.at = index + 1 + 3 * ([tokens.word(index + n) for n in (1, 2, 3)] == ["IF", "NOT", "EXISTS"])
             with suppress(NotTaken):  # an unfinished name: whoever reads the statement says so
-                yield statement._name(), tokens.line(at)
+                yield statement._name(), tokens.line(index)
 
 
 class _Statement:
@@ -156,11 +156,11 @@ class _Statement:
         self.at += len(words)
         return True
 
-    def _line(self, at: int | None = None) -> int:
-        return self.before + self.tokens.line(min(self.at if at is None else at, len(self.tokens) - 1))
+    def _line(self, index: int | None = None) -> int:
+        return self.before + self.tokens.line(min(self.at if index is None else index, len(self.tokens) - 1))
 
-    def _not_taken(self, why: str) -> NotTaken:
-        return NotTaken(why, self._line() - self.before)
+    def _not_taken(self, reason: str) -> NotTaken:
+        return NotTaken(reason, self._line() - self.before)
 
     def _name(self) -> str:
         """Name, with its catalog and schema if they are there."""
@@ -204,12 +204,12 @@ class _Statement:
         while self._word() in _MODIFIERS:
             words.append(self._word())
             self.at += 1
-        what = self._word()
-        if what not in ("TABLE", "VIEW"):
-            raise self._not_taken(f"CREATE {what or self.tokens.raw(self.at)} declares no table")
+        noun = self._word()
+        if noun not in ("TABLE", "VIEW"):
+            raise self._not_taken(f"CREATE {noun or self.tokens.raw(self.at)} declares no table")
         self.at += 1
         self._take("IF", "NOT", "EXISTS")
-        view = what == "VIEW" and "MATERIALIZED" not in words
+        view = noun == "VIEW" and "MATERIALIZED" not in words
         dataset = Dataset(self._name(), line, "view" if view else "materialized")
         self.source.declared.setdefault(dataset.name, line)
         if "STREAMING" in words or "INCREMENTAL" in words:
@@ -218,8 +218,8 @@ class _Statement:
             self._columns(dataset)
         query = self._clauses(dataset)
         if query is not None:
-            found = rewritten(self.tokens, query, self.before)
-            dataset.query, dataset.files, dataset.query_line = found.query, found.files, self._line(query)
+            converted = rewritten(self.tokens, query, self.before)
+            dataset.query, dataset.files, dataset.query_line = converted.query, converted.files, self._line(query)
         elif dataset.kind != "streaming":
             raise self._not_taken(f"{dataset.name} has no query")
         if self.source.named(dataset.name):
@@ -245,8 +245,8 @@ class _Statement:
         stops = ("NOT", "COMMENT", "GENERATED", "DEFAULT", "MASK", "CONSTRAINT", "PRIMARY")
         stop = next((i for i in self.tokens.top_level(first, end) if self.tokens.word(i) in stops and i > first), end)
         if stop < end:
-            what = f"{self._text(stop, end)} of {dataset.name}.{self.tokens.name(first)}"
-            self.source.leave(self._line(stop), what, "a column has a name and a type; a rule can say NOT NULL")
+            message = f"{self._text(stop, end)} of {dataset.name}.{self.tokens.name(first)}"
+            self.source.leave(self._line(stop), message, "a column has a name and a type; a rule can say NOT NULL")
         if self.tokens.name(first).lower() == "_rescued_data":
             return []  # bronze always has it
         if stop == first + 1:
@@ -292,8 +292,8 @@ class _Statement:
             if self.tokens.is_type(self.at, TokenType.L_PAREN):
                 self.at = self.tokens.closing(self.at)
             self.at += 1
-        what = f"{self._text(first, self.at)} of {dataset.name}"
-        self.source.leave(self._line(first), what, "ignored, there is no equivalent (see maintenance and database)")
+        message = f"{self._text(first, self.at)} of {dataset.name}"
+        self.source.leave(self._line(first), message, "ignored, there is no equivalent (see maintenance and database)")
 
     # --- changes -----------------------------------------------------------------------------------------------------
 
@@ -314,27 +314,27 @@ class _Statement:
         if not self._take("BY", "NAME"):
             raise self._not_taken("flows are put together by the names of their columns: write BY NAME")
         if once:
-            why = "it is a flow like others: with nothing new in its source it costs nothing"
-            self.source.leave(line, f"ONCE of the flow {name}", why)
-        found = rewritten(self.tokens, self.at, self.before)
+            reason = "it is a flow like others: with nothing new in its source it costs nothing"
+            self.source.leave(line, f"ONCE of the flow {name}", reason)
+        converted = rewritten(self.tokens, self.at, self.before)
         dataset = Dataset.of_flow(last_name(name), into, line, missing_as)
-        dataset.query, dataset.files, dataset.query_line = found.query, found.files, self._line()
+        dataset.query, dataset.files, dataset.query_line = converted.query, converted.files, self._line()
         self.source.datasets.append(dataset)
 
     def _changes(self, target: str) -> None:
         line = self._line(0)
         if not self._take("FROM"):
             raise self._not_taken("AUTO CDC needs FROM (snapshots: write apply_changes_from_snapshot)")
-        found = rewritten(self.tokens, self.at, self.before, only_table=True)
-        self.at = found.end
-        if found.files is not None:
+        converted = rewritten(self.tokens, self.at, self.before, only_table=True)
+        self.at = converted.end
+        if converted.files is not None:
             raise self._not_taken("AUTO CDC reads a table here: declare one for the files")
         fields: dict[str, object] = {}
         while self.at < len(self.tokens):
             self._change(target, fields)
         if not {"keys", "sequence_by"} <= fields.keys():
             raise self._not_taken("AUTO CDC needs KEYS (…) and SEQUENCE BY a column")
-        source = re.sub(r"^STREAM\((.*)\)$", r"\1", found.query or "").replace("`", "").lower()
+        source = re.sub(r"^STREAM\((.*)\)$", r"\1", converted.query or "").replace("`", "").lower()
         self.source.changes.append(Changes(target, source, fields, line))
 
     def _change(self, target: str, fields: dict[str, object]) -> None:
@@ -346,8 +346,8 @@ class _Statement:
         elif self._take("APPLY", "AS", "DELETE", "WHEN"):
             fields["apply_as_deletes"] = self._until_clause()
         elif self._take("APPLY", "AS", "TRUNCATE", "WHEN"):
-            what = f"APPLY AS TRUNCATE WHEN {self._until_clause()} of {target}"
-            self.source.leave(self._line(self.at - 1), what, "not yet: replace the files, or delete the rows")
+            message = f"APPLY AS TRUNCATE WHEN {self._until_clause()} of {target}"
+            self.source.leave(self._line(self.at - 1), message, "not yet: replace the files, or delete the rows")
         elif self._take("SEQUENCE", "BY"):
             sequence = self._until_clause()
             if not re.fullmatch(r"[\w.`]+", sequence):

@@ -50,50 +50,56 @@ def addresses(declared: Iterable[str], reads: Collection[tuple[str, str]]) -> Ad
         declared: addresses of all tables that the source declares, in its order.
         reads: address of each dataset with a name that it reads.
     """
-    own = list(dict.fromkeys(declared))
+    of_source = list(dict.fromkeys(declared))
     by_last: dict[str, list[str]] = defaultdict(list)
-    for address in own:
+    for address in of_source:
         by_last[_last(address)].append(address)
-    others = _others(by_last, reads)
+    unrelated = _others(by_last, reads)
     means: dict[tuple[str, str], str] = {}
     for reader, read in reads:
-        found = [one for one in by_last[_last(read)] if _is_same(one, read) and read not in others and one != reader]
-        if read in own:
+        matches = [
+            candidate
+            for candidate in by_last[_last(read)]
+            if _is_same(candidate, read) and read not in unrelated and candidate != reader
+        ]
+        if read in of_source:
             means[reader, read] = read
         else:
-            means[reader, read] = read if not found else found[0] if len(found) == 1 else ""
-    elsewhere = [address for address in dict.fromkeys(means.values()) if address and address not in own]
-    return Addresses(_names(own, elsewhere), elsewhere, means)
+            means[reader, read] = read if not matches else matches[0] if len(matches) == 1 else ""
+    elsewhere = [address for address in dict.fromkeys(means.values()) if address and address not in of_source]
+    return Addresses(_names(of_source, elsewhere), elsewhere, means)
 
 
 def _others(by_last: Mapping[str, list[str]], reads: Collection[tuple[str, str]]) -> set[str]:
     """Names with a schema that are no tables of the source, whatever their last part."""
-    own = {address for some in by_last.values() for address in some}
+    of_source = {address for same_last in by_last.values() for address in same_last}
     qualified = defaultdict(set)
     for _, read in reads:
-        if "." in read and read not in own:
+        if "." in read and read not in of_source:
             qualified[_last(read)].add(read)
-    found = {read for some in qualified.values() if len(some) > 1 for read in some}
-    return found | {read for reader, read in reads if "." in read and read not in own and _last(reader) == _last(read)}
+    read_elsewhere = {read for same_last in qualified.values() if len(same_last) > 1 for read in same_last}
+    return read_elsewhere | {
+        read for reader, read in reads if "." in read and read not in of_source and _last(reader) == _last(read)
+    }
 
 
 def _last(address: str) -> str:
     return address.rpartition(".")[2]
 
 
-def _is_same(one: str, other: str) -> bool:
+def _is_same(first: str, second: str) -> bool:
     """Whether two names may mean one table: one is a suffix of the other."""
-    return f".{one}".endswith(f".{other}") or f".{other}".endswith(f".{one}")
+    return f".{first}".endswith(f".{second}") or f".{second}".endswith(f".{first}")
 
 
-def _names(own: Collection[str], elsewhere: Collection[str]) -> dict[str, str]:
+def _names(of_source: Collection[str], elsewhere: Collection[str]) -> dict[str, str]:
     """Name for each address: its last part, with its schema if that is ambiguous; all of it if not declared."""
-    lasts = Counter(_last(address) for address in (*own, *elsewhere))
-    shorts = Counter(_joined(address, 2) for address in (*own, *elsewhere))
+    lasts = Counter(_last(address) for address in (*of_source, *elsewhere))
+    shorts = Counter(_joined(address, 2) for address in (*of_source, *elsewhere))
     names: dict[str, str] = {}
-    for number, address in enumerate((*own, *elsewhere), 1):
+    for number, address in enumerate((*of_source, *elsewhere), 1):
         parts = 9 if address in elsewhere or shorts[_joined(address, 2)] > 1 else 2
-        name = _last(address) if address in own and lasts[_last(address)] == 1 else _joined(address, parts)
+        name = _last(address) if address in of_source and lasts[_last(address)] == 1 else _joined(address, parts)
         if name_fault(name):
             name = table_name(name) or f"table_{number}"
         free, count = name, 2

@@ -18,69 +18,69 @@ _TYPES = (TokenType.VAR, TokenType.IDENTIFIER)
 
 def rename(source: Source) -> None:
     """Rename columns that begin with an underscore, where they are made and where they are read."""
-    others = names([dataset.query for dataset in source.datasets if dataset.query is not None])
+    new_names = names([dataset.query for dataset in source.datasets if dataset.query is not None])
     computed = {dataset.name for dataset in source.datasets if dataset.query is not None}
     for dataset in source.datasets:
         if dataset.query is not None:
-            _rename_in_dataset(dataset, others, computed)
+            _rename_in_dataset(dataset, new_names, computed)
     for changes in source.changes:
         if changes.source in computed:
-            _rename_in_changes(changes, others)
-    for name, other in others.items():
+            _rename_in_changes(changes, new_names)
+    for name, other in new_names.items():
         reason = f"it is called {other} here, as names that begin with _ are the engine's own"
         line = next(d.query_line for d in source.datasets if re.search(rf"\b{other}\b", d.query or "", re.IGNORECASE))
         source.leave(line, f"the column {name}", reason)
 
 
-def _rename_in_dataset(dataset: Dataset, others: Mapping[str, str], computed: Collection[str]) -> None:
+def _rename_in_dataset(dataset: Dataset, new_names: Mapping[str, str], computed: Collection[str]) -> None:
     """Rename columns in a dataset; ``computed`` are the datasets with a query."""
     # A table of files may have a field of that name.
     reads_files = not set(computed).issuperset(tables_of(dataset.query or ""))
-    dataset.query = renamed(dataset.query or "", others, only_made=reads_files)
-    dataset.schema = renamed(dataset.schema, others)
-    dataset.rules = [replace(rule, condition=renamed(rule.condition, others)) for rule in dataset.rules]
+    dataset.query = renamed(dataset.query or "", new_names, only_made=reads_files)
+    dataset.schema = renamed(dataset.schema, new_names)
+    dataset.rules = [replace(rule, condition=renamed(rule.condition, new_names)) for rule in dataset.rules]
 
 
-def _rename_in_changes(changes: Changes, others: Mapping[str, str]) -> None:
+def _rename_in_changes(changes: Changes, new_names: Mapping[str, str]) -> None:
     for field, value in changes.fields.items():
         if isinstance(value, list):
-            changes.fields[field] = [others.get(str(column).lower(), column) for column in value]
+            changes.fields[field] = [new_names.get(str(column).lower(), column) for column in value]
         elif isinstance(value, str):
-            changes.fields[field] = renamed(value, others)
+            changes.fields[field] = renamed(value, new_names)
 
 
 def names(queries: Collection[str]) -> dict[str, str]:
     """New names of such columns made by some query, by their names there in lower case."""
-    made = dict.fromkeys(name for text in queries for name, _, is_made in _named(text) if is_made)
+    computed = dict.fromkeys(name for text in queries for name, _, is_made in _named(text) if is_made)
     taken = {name for text in queries for name, _, _ in _named(text)}
-    found: dict[str, str] = {}
-    for name in made:
+    new_names: dict[str, str] = {}
+    for name in computed:
         plain = name.lstrip("_")
-        while plain in taken or plain in RESERVED or plain in found.values():
+        while plain in taken or plain in RESERVED or plain in new_names.values():
             plain += "_"
         if plain.strip("_").isidentifier() and name not in RESERVED:
-            found[name] = plain
-    return found
+            new_names[name] = plain
+    return new_names
 
 
-def renamed(text: str, others: Mapping[str, str], *, only_made: bool = False) -> str:
+def renamed(text: str, new_names: Mapping[str, str], *, only_made: bool = False) -> str:
     """SQL text with some columns renamed.
 
     Args:
         text: a query, or a condition.
-        others: new names, by those in the text in lower case.
+        new_names: new names, by those in the text in lower case.
         only_made: whether only columns that the query makes are renamed: those that it reads are another table's.
     """
-    if not others or not text:
+    if not new_names or not text:
         return text
     try:
         tokens = Tokens(text)
     except QuerySyntax:
         return text
     spans = [
-        Span(at, at, others[name])
-        for name, at, is_made in _named(text)
-        if name in others and (is_made or not only_made)
+        Span(index, index, new_names[name])
+        for name, index, is_made in _named(text)
+        if name in new_names and (is_made or not only_made)
     ]
     return tokens.compose(spans)
 
@@ -91,7 +91,7 @@ def _named(text: str) -> Iterator[tuple[str, int, bool]]:
         tokens = Tokens(text)
     except QuerySyntax:
         return
-    for at in range(len(tokens)):
-        if tokens.is_type(at, *_TYPES):
-            name = tokens.name(at).lower()
-            yield name, at, name.startswith("_") and tokens.word(at - 1) == "AS"
+    for index in range(len(tokens)):
+        if tokens.is_type(index, *_TYPES):
+            name = tokens.name(index).lower()
+            yield name, index, name.startswith("_") and tokens.word(index - 1) == "AS"

@@ -84,7 +84,7 @@ def _facts(table: NewTable) -> dict[str, Any]:
         "keys": table.guess.keys,
         "no_keys": [{"keys": [*names], "why": why} for names, why in table.guess.no_keys.items()],
         "near_misses": near_misses.sentences(table, examples=False),
-        "guessed": list(dict.fromkeys(text for one in table.samples for text in one.guessed)),
+        "guessed": list(dict.fromkeys(text for sample in table.samples for text in sample.guessed)),
         "sequence_by": table.guess.sequence_by,
         "event_time": table.guess.event_time,
         "pii": table.guess.pii,
@@ -107,15 +107,15 @@ def create(name: str, sources: Sequence[str], settings: Settings, land: bool, he
         SourceError: a file cannot be read, is empty, or of no known format.
     """
     folder = staging_folder.demand(name, settings.pipelines)
-    made = group_files.tables(sources, header)
-    landing = {table.name: f"{settings.landing}/{name}/{table.name}" for table in made}
+    created = group_files.tables(sources, header)
+    landing = {table.name: f"{settings.landing}/{name}/{table.name}" for table in created}
     if land and "://" in settings.landing:
         hint = "take --land away, and copy the files with the store's own tools"
         raise UserError(f"--land copies to a folder, and files land in {settings.landing}", hint=hint)
-    new = NewPipeline(name, folder, made, render.gold_name(render.main_table(made)), [], landing)
+    new = NewPipeline(name, folder, created, render.gold_name(render.main_table(created)), [], landing)
     _demand_gold_name(new)
     with staging_folder.half_written(name, folder) as half:
-        for file, text in render.files(name, made).items():
+        for file, text in render.files(name, created).items():
             (half / file).write_text(text, "utf-8")
         definition.load_file(half / "pipeline.yaml", settings)
         landed = _land(new, land)
@@ -124,7 +124,7 @@ def create(name: str, sources: Sequence[str], settings: Settings, land: bool, he
         except BaseException:
             _take_back(landed)
             raise
-    return NewPipeline(name, folder, made, new.gold, [target for _, target, _ in landed], landing)
+    return NewPipeline(name, folder, created, new.gold, [target for _, target, _ in landed], landing)
 
 
 def _demand_gold_name(new: NewPipeline) -> None:
@@ -148,25 +148,25 @@ def _land(new: NewPipeline, land: bool) -> list[Landed]:
             for folder in folders.values():
                 folder.mkdir(parents=True, exist_ok=True)
         return []
-    plan = [one for table in new.tables for one in _planned(table, folders[table.name])]
-    done: list[Landed] = []
+    plan = [planned for table in new.tables for planned in _planned(table, folders[table.name])]
+    landed: list[Landed] = []
     try:
         for source, target, copied in plan:
             if copied:
                 _copy(source, target)
-            done.append((source, target, copied))
+            landed.append((source, target, copied))
     except BaseException as error:
-        _take_back(done)
+        _take_back(landed)
         if isinstance(error, OSError):
             raise SourceError(
                 "a file could not be copied", cause=str(error), hint="see to it, and try again"
             ) from error
         raise
-    return done
+    return landed
 
 
 def _planned(table: NewTable, folder: Path) -> list[Landed]:
-    found: list[Landed] = []
+    planned: list[Landed] = []
     taken: set[str] = set()
     for file in table.files:
         name = _file_name(file.name)
@@ -178,12 +178,12 @@ def _planned(table: NewTable, folder: Path) -> list[Landed]:
         if target.exists() and not filecmp.cmp(file, target, shallow=False):
             hint = "move it away, or choose another name for the pipeline"
             raise UserError("another file would be written over", where=Where(file=str(target)), hint=hint)
-        found.append((file, target, not target.exists()))
-    others = {path.name for path in folder.iterdir()} - taken if folder.is_dir() else set()
-    if others:
-        what = f"there are other files in {folder}, which would be read as well"
-        raise UserError(what, where=Where(file=str(folder / min(others))), hint="move them away")
-    return found
+        planned.append((file, target, not target.exists()))
+    present = {path.name for path in folder.iterdir()} - taken if folder.is_dir() else set()
+    if present:
+        message = f"there are other files in {folder}, which would be read as well"
+        raise UserError(message, where=Where(file=str(folder / min(present))), hint="move them away")
+    return planned
 
 
 def _file_name(name: str) -> str:
@@ -204,9 +204,9 @@ def _copy(source: Path, target: Path) -> None:
         half.unlink(missing_ok=True)
 
 
-def _take_back(done: Sequence[Landed]) -> None:
+def _take_back(landed: Sequence[Landed]) -> None:
     """Deletes what was copied, and folders that are then empty."""
-    for _, target, copied in done:
+    for _, target, copied in landed:
         if copied:
             target.unlink(missing_ok=True)
             for folder in (target.parent, target.parent.parent):

@@ -105,12 +105,12 @@ def named(header: Sequence[str]) -> list[str]:
 
 def numbered(names: Sequence[str]) -> list[tuple[str, int]]:
     """Names with their number of earlier occurrences: the second is in rescued data, a third is lost there."""
-    seen = Counter[str]()
-    found = []
+    counts = Counter[str]()
+    numbered_names = []
     for name in names:
-        found.append((name, seen[name]))
-        seen[name] += 1
-    return found
+        numbered_names.append((name, counts[name]))
+        counts[name] += 1
+    return numbered_names
 
 
 def records(lines: Iterable[str], options: Mapping[str, str]) -> Iterator[list[str | None]]:
@@ -190,18 +190,18 @@ def _fit_of(text: str, separator: str, whole: bool) -> tuple[float, bool, int]:
 
 def _rows(text: str, separator: str, whole: bool, most: int, backslash: bool) -> list[list[str]]:
     """Rows that are not blank; a row cut off by the end of the sample is left out."""
-    found = []
+    rows = []
     ahead = _safely(_reader(io.StringIO(text, newline=""), separator, backslash))
     last: list[str] | None = None
     for row in ahead:
         if last:
-            found.append(last)
-        if len(found) >= most:
-            return found
+            rows.append(last)
+        if len(rows) >= most:
+            return rows
         last = row
-    if last and (whole or not found):
-        found.append(last)
-    return found
+    if last and (whole or not rows):
+        rows.append(last)
+    return rows
 
 
 def _reader(

@@ -110,12 +110,12 @@ def _is_name(cell: str) -> bool:
 
 def _names_columns(first: Sequence[str]) -> bool:
     """Whether texts over texts are column names: at least half are known words, or written as programs write names."""
-    there = [cell for cell in first if cell]
-    said = [
+    texts = [cell for cell in first if cell]
+    common = [
         cell
-        for cell in there
+        for cell in texts
         if cell.lower() in _NAMES
         or words(cell)[-1:] in (["id"], ["name"], ["code"], ["date"], ["time"], ["type"], ["number"])
         or re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)+|[a-z]+([A-Z][a-z0-9]+)+", cell)
     ]
-    return 2 * len(said) >= len(there)
+    return 2 * len(common) >= len(texts)

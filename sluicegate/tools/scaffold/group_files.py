@@ -28,19 +28,21 @@ class _Group:
 
     @property
     def files(self) -> list[Path]:
-        return [*(one.path for one in self.samples), *self.others]
+        return [*(sample.path for sample in self.samples), *self.others]
 
     @property
     def folder(self) -> Path:
         return self.samples[0].path.parent
 
-    def takes(self, one: FileSample) -> bool:
+    def takes(self, sample: FileSample) -> bool:
         """Whether a file is like the group's first."""
         first = self.samples[0]
-        options = ("sep", "header") if one.format == "csv" else ("multiLine",)
-        if one.format != first.format or any(one.options.get(name) != first.options.get(name) for name in options):
+        options = ("sep", "header") if sample.format == "csv" else ("multiLine",)
+        if sample.format != first.format or any(
+            sample.options.get(name) != first.options.get(name) for name in options
+        ):
             return False
-        mine, other = {*first.columns}, {*one.columns}
+        mine, other = {*first.columns}, {*sample.columns}
         return 2 * len(mine & other) >= len(mine | other)
 
 
@@ -55,36 +57,36 @@ def tables(sources: Sequence[str], header: bool | None = None) -> list[NewTable]
         SourceError: a file cannot be read, is empty, or of no known format.
         UserError: there is no such file, a name cannot be that of a table, or two tables would have one name.
     """
-    given: dict[str | None, list[Path]] = {}
+    sources_by_name: dict[str | None, list[Path]] = {}
     folders: set[Path] = set()
     for name, path in map(_split, sources):
-        given.setdefault(name, []).extend(_files(path))
+        sources_by_name.setdefault(name, []).extend(_files(path))
         folders |= {path} if path.is_dir() else set()
-    made: list[NewTable] = []
-    for name, files in given.items():
+    new_tables: list[NewTable] = []
+    for name, files in sources_by_name.items():
         files = list(dict.fromkeys(files))
         groups = _groups([files], header) if name else _groups(_by_place(files), header)
         if name and len(groups) > 1:
             listed = "; ".join(", ".join(file.name for file in group.files[:2]) for group in groups)
-            what = f"the files of {name} are of {len(groups)} shapes, and it is one table"
-            raise UserError(what, cause=listed, hint="name the files of each table: TABLE=FILE")
+            message = f"the files of {name} are of {len(groups)} shapes, and it is one table"
+            raise UserError(message, cause=listed, hint="name the files of each table: TABLE=FILE")
         for group in groups:
             _options_of_all(group)
             alone = [other.folder for other in groups].count(group.folder) == 1
             of_folder = alone and any(group.folder.is_relative_to(folder) for folder in folders)
-            made.append(make(name or _name(group, of_folder=of_folder), group.samples, group.files))
-    _demand_names_that_differ(made)
-    return made
+            new_tables.append(make(name or _name(group, of_folder=of_folder), group.samples, group.files))
+    _demand_names_that_differ(new_tables)
+    return new_tables
 
 
 def _split(source: str) -> tuple[str | None, Path]:
     """Table name, if one is given, and path."""
-    found = re.fullmatch(r"(\w+)=(.+)", source, re.DOTALL)
-    if found is None or Path(source).exists():
+    match = re.fullmatch(r"(\w+)=(.+)", source, re.DOTALL)
+    if match is None or Path(source).exists():
         return None, Path(source).absolute()
-    if fault := _table_fault(found[1]):
+    if fault := _table_fault(match[1]):
         raise UserError(fault, hint="as in orders=data/orders.csv")
-    return found[1], Path(found[2]).absolute()
+    return match[1], Path(match[2]).absolute()
 
 
 def _table_fault(name: str) -> str:
@@ -97,10 +99,10 @@ def _table_fault(name: str) -> str:
 def _files(path: Path) -> list[Path]:
     """File at a path, or all files in the folder there."""
     if path.is_dir():
-        found = sorted(_below(path))
-        if not found:
+        files = sorted(_below(path))
+        if not files:
             raise SourceError(f"there is no file in {path}", where=Where(file=str(path)), hint="name a file")
-        return found
+        return files
     if not path.is_file():
         raise SourceError(f"there is no file {path}", where=Where(file=str(path)), hint="name a file or a folder")
     return [path]
@@ -118,8 +120,8 @@ def _groups(places: Iterable[list[Path]], header: bool | None) -> list[_Group]:
             group.samples.append(one)
         if len(files) > SAMPLED and len(own) > 1:
             folder = files[0].parent
-            what = f"{folder} has {len(files):,} files, and the first {SAMPLED} of them are of {len(own)} shapes"
-            raise UserError(what, where=Where(file=str(folder)), hint="put the files of each table into a folder")
+            message = f"{folder} has {len(files):,} files, and the first {SAMPLED} of them are of {len(own)} shapes"
+            raise UserError(message, where=Where(file=str(folder)), hint="put the files of each table into a folder")
         own[0].others += files[SAMPLED:]
         groups += own
     return groups
@@ -127,8 +129,8 @@ def _groups(places: Iterable[list[Path]], header: bool | None) -> list[_Group]:
 
 def _like_others(samples: list[FileSample]) -> list[FileSample]:
     """Samples of files of one folder: where a header is in doubt, one that another file has is one here too."""
-    known = [one.columns for one in samples if one.options.get("header") == "true"]
-    headed = [sniff(one.path, header=True) if one.doubt else one for one in samples]
+    known = [sample.columns for sample in samples if sample.options.get("header") == "true"]
+    headed = [sniff(sample.path, header=True) if sample.doubt else sample for sample in samples]
     return [other if other.columns in known else one for one, other in zip(samples, headed, strict=True)]
 
 
@@ -142,25 +144,25 @@ def _below(folder: Path) -> Iterator[Path]:
 
 def _by_place(files: Sequence[Path]) -> list[list[Path]]:
     """Files by folder and suffix."""
-    found: dict[tuple[Path, str], list[Path]] = {}
+    groups: dict[tuple[Path, str], list[Path]] = {}
     for file in files:
         ending = re.sub(r"\.(gz|bz2)$", "", file.name.lower())
-        found.setdefault((file.parent, Path(ending).suffix), []).append(file)
-    return list(found.values())
+        groups.setdefault((file.parent, Path(ending).suffix), []).append(file)
+    return list(groups.values())
 
 
 def _options_of_all(group: _Group) -> None:
     """Gives all samples of a group the options that any of its files needs: one table reads them all."""
     options: dict[str, str] = {}
-    for one in group.samples:
-        other = one.options.get("encoding")
+    for sample in group.samples:
+        other = sample.options.get("encoding")
         if options.setdefault("encoding", other or "") != (other or ""):
             hint = "write them all in UTF-8"
-            raise SourceError(f"{one.path.name} is in another encoding than {group.samples[0].path.name}", hint=hint)
-    for one in group.samples:
-        options |= one.options
-    for one in group.samples:
-        one.options.update({name: value for name, value in options.items() if value})
+            raise SourceError(f"{sample.path.name} is in another encoding than {group.samples[0].path.name}", hint=hint)
+    for sample in group.samples:
+        options |= sample.options
+    for sample in group.samples:
+        sample.options.update({name: value for name, value in options.items() if value})
 
 
 def _name(group: _Group, *, of_folder: bool) -> str:
@@ -182,10 +184,10 @@ def _common(stems: Sequence[str]) -> str:
     return re.sub(r"[\W\d_]+$", "", "".join(letters[0] for letters in same))
 
 
-def _demand_names_that_differ(made: Sequence[NewTable]) -> None:
+def _demand_names_that_differ(tables_made: Sequence[NewTable]) -> None:
     """Refuses two tables with one name, in different layers too."""
     first: dict[str, NewTable] = {}
-    for table in made:
+    for table in tables_made:
         for name in (table.name, table.bronze):
             other = first.setdefault(name, table)
             if other is not table:

@@ -94,11 +94,11 @@ class _Candidate:
         """Result over all rows."""
         surplus = len(self.seen) - int(pc.count_distinct(self._values()).as_py())
         near = few(self.empty + self.unfit + surplus, rows)
-        why = f"not unique: {surplus:,} of {rows:,} rows would be set aside as duplicates" if surplus else ""
+        reason = f"not unique: {surplus:,} of {rows:,} rows would be set aside as duplicates" if surplus else ""
         if self.empty or (self.unfit and not few(self.unfit, rows)):
             without = self.empty + self.unfit
-            why, surplus = f"not proved: {without:,} of {rows:,} rows have no value there that fits", 0
-        return Proof(self.names, why, rows, surplus, self.unfit, near=near)
+            reason, surplus = f"not proved: {without:,} of {rows:,} rows have no value there that fits", 0
+        return Proof(self.names, reason, rows, surplus, self.unfit, near=near)
 
     def repeated(self) -> set[int]:
         """Numbers of the keys that several rows have."""
@@ -200,7 +200,7 @@ def _cast_rows(
     """
     fields = [_field(columns, n) for n in needed]
     values = [caster(columns[n], typed=samples[0].format == "parquet") for n in needed]
-    by_path = {one.path: one for one in samples}
+    by_path = {sample.path: sample for sample in samples}
     rows, budget, types = 0, _Budget(), _ParquetTypes()
     for file in files:
         for number, row in enumerate(_rows(file, by_path.get(file, samples[0]), fields, budget, types), 1):
@@ -234,13 +234,13 @@ def _compared(
             first[known] = whole
     if others:
         differ = "differs" if len(others) == 1 else "differ"
-        said = f"though {len(others):,} of them {differ} from the row that is kept, as does {others[0]}"
-        return replace(proof, why_not=f"{proof.why_not}, {said}", place=others[0])
+        sentence = f"though {len(others):,} of them {differ} from the row that is kept, as does {others[0]}"
+        return replace(proof, why_not=f"{proof.why_not}, {sentence}", place=others[0])
     if not copies or any(columns[n].id_like for n in keys):
         return replace(proof, why_not="", surplus=len(copies), place=copies[0] if copies else "")
     # Nothing names these rows: equal ones may be two things that happened.
-    said = f"all of them copies of the row that is kept, as is {copies[0]}"
-    return replace(proof, why_not=f"{proof.why_not}, {said}", place=copies[0])
+    sentence = f"all of them copies of the row that is kept, as is {copies[0]}"
+    return replace(proof, why_not=f"{proof.why_not}, {sentence}", place=copies[0])
 
 
 def _field(columns: Sequence[Column], number: int) -> tuple[str, int]:
@@ -308,8 +308,8 @@ def _of_csv(lines: Iterable[str], like: FileSample, fields: Sequence[tuple[str, 
     names = like.columns
     if like.options.get("header") == "true":
         names = csv_dialect.named([name or "" for name in next(rows, [])])
-    found = {name: place for place, name in enumerate(csv_dialect.numbered(names))}
-    places = [found.get(one) for one in fields]
+    places_of_fields = {name: place for place, name in enumerate(csv_dialect.numbered(names))}
+    places = [places_of_fields.get(field_key) for field_key in fields]
     for row in rows:
         if "multiLine" not in like.options and any(value and csv_dialect.LINE_BREAK.search(value) for value in row):
             raise _Unproved("a value further down has a line break: the option multiLine is missing")
@@ -345,15 +345,17 @@ def _of_value(text: Any, fields: Sequence[tuple[str, int]]) -> Iterator[list[Any
 def _of_record(record: Any, fields: Sequence[tuple[str, int]]) -> list[Any]:
     if not isinstance(record, dict):
         raise _Unproved("there is a JSON value that is no object")
-    return [None if at else record.get(name) for name, at in fields]
+    return [None if occurrence else record.get(name) for name, occurrence in fields]
 
 
 def _of_parquet(file: Path, fields: Sequence[tuple[str, int]], types: _ParquetTypes) -> Iterator[list[Any]]:
     with parquet.ParquetFile(file) as opened:
-        found = {name: place for place, name in enumerate(csv_dialect.numbered(opened.schema_arrow.names))}
-        if missing := [name for name, at in fields if (name, at) not in found]:
+        places_of_fields = {name: place for place, name in enumerate(csv_dialect.numbered(opened.schema_arrow.names))}
+        if missing := [name for name, occurrence in fields if (name, occurrence) not in places_of_fields]:
             raise _Unproved(f"{file.name} has no column {missing[0]}")
-        types.demand(file, fields, [opened.schema_arrow.field(found[one]).type for one in fields])
+        types.demand(
+            file, fields, [opened.schema_arrow.field(places_of_fields[field_key]).type for field_key in fields]
+        )
         for batch in opened.iter_batches(columns=[name for name, _ in fields]):
             plain = [arrow_values.values(_micros(batch.column(batch.schema.names.index(name)))) for name, _ in fields]
             yield from map(list, zip(*plain, strict=True))

@@ -24,9 +24,9 @@ def files(pipeline: str, tables: Sequence[NewTable]) -> dict[str, str]:
         tables: its tables; gold aggregates the main one.
     """
     of = main_table(tables)
-    made = {f"{table.name}.sql": silver(table) for table in tables}
-    made[f"{gold_name(of)}.sql"] = gold(of)
-    return {"pipeline.yaml": definition(pipeline, tables), **made}
+    texts = {f"{table.name}.sql": silver(table) for table in tables}
+    texts[f"{gold_name(of)}.sql"] = gold(of)
+    return {"pipeline.yaml": definition(pipeline, tables), **texts}
 
 
 def main_table(tables: Sequence[NewTable]) -> NewTable:
@@ -81,7 +81,7 @@ def _bronze(pipeline: str, table: NewTable) -> Iterator[str]:
     yield f"  {table.bronze}:"
     yield f"    path: ${{landing}}/{pipeline}/{table.name}"
     yield f"    format: {first.format}"
-    for guessed in dict.fromkeys(text for one in table.samples for text in one.guessed):
+    for guessed in dict.fromkeys(text for sample in table.samples for text in sample.guessed):
         yield f"    # a guess: {guessed}"
     if first.options:
         inner = ", ".join(f"{name}: {_option(value)}" for name, value in first.options.items())
@@ -106,24 +106,24 @@ def _option(value: str) -> str:
 
 
 def _hints(table: NewTable) -> list[str]:
-    found = []
+    hints = []
     for column in table.columns:
-        if not (own := table.in_bronze(column)):
+        if not (bronze_name := table.in_bronze(column)):
             continue
         if column.found.kind != "NESTED":
-            found.append(f"{ident(own)} STRING")
+            hints.append(f"{ident(bronze_name)} STRING")
             continue
         for path, kind in inner_numbers(column, table.samples).items():
-            found.append(f"{'.'.join(ident(name) for name in (own, *path))} {kind}")
-    return found
+            hints.append(f"{'.'.join(ident(name) for name in (bronze_name, *path))} {kind}")
+    return hints
 
 
 def _silver(table: NewTable) -> Iterator[str]:
     guess = table.guess
     yield f"  {table.name}:"
     yield f"    sql: {table.name}.sql"
-    for names, why in guess.no_keys.items():
-        yield f"    # keys: [{in_comment(', '.join(scalar(name) for name in names))}]  # {in_comment(why, 300)}"
+    for names, reason in guess.no_keys.items():
+        yield f"    # keys: [{in_comment(', '.join(scalar(name) for name in names))}]  # {in_comment(reason, 300)}"
     if guess.proof:
         yield from _proved(table, guess.proof)
         yield f"    keys: [{', '.join(scalar(key) for key in guess.keys)}]"
@@ -154,12 +154,12 @@ def _proved(table: NewTable, proof: Proof) -> Iterator[str]:
     yield f"    # a guess: {by}{unique}. Of records with the same"
     yield "    # keys one is kept, the others are set aside: take keys away if two records may have the same."
     if proof.surplus:
-        what = "1 record is a copy" if proof.surplus == 1 else f"{proof.surplus:,} records are copies"
-        yield f"    # {what} of an earlier one, equal in each column: set aside and counted."
+        message = "1 record is a copy" if proof.surplus == 1 else f"{proof.surplus:,} records are copies"
+        yield f"    # {message} of an earlier one, equal in each column: set aside and counted."
         yield f"    # The first is {in_comment(proof.place)}."
     if proof.unfit:
-        what = "1 record has" if proof.unfit == 1 else f"{proof.unfit:,} records have"
-        yield f"    # {what} a value there that does not fit its type: quarantined."
+        message = "1 record has" if proof.unfit == 1 else f"{proof.unfit:,} records have"
+        yield f"    # {message} a value there that does not fit its type: quarantined."
 
 
 def _rules(table: NewTable) -> Iterator[str]:
@@ -214,9 +214,9 @@ def _misfits(table: NewTable, column: Column, comma: str) -> list[str]:
     """Comments on a type that nearly all values have: how many do not, what becomes of them, and how to keep text."""
     if (misfits := column.found.misfits) is None:
         return []
-    one = misfits.count == 1
+    single = misfits.count == 1
     return [
-        f"  -- a guess: {misfits.count:,} of {misfits.among:,} values looked at {'is' if one else 'are'} no"
+        f"  -- a guess: {misfits.count:,} of {misfits.among:,} values looked at {'is' if single else 'are'} no"
         f" {column.found.kind}, as in {in_comment(misfits.place)}.",
         f"  -- Such a record goes to {table.name}_quarantine, with the reason. To keep all as text, write instead:",
         f"  --   {_named(column, _held(table, column))}{comma}",
@@ -234,8 +234,8 @@ def _expression(table: NewTable, column: Column) -> str:
 
 def _held(table: NewTable, column: Column) -> str:
     """Value of a column as bronze holds it."""
-    if held := table.in_bronze(column):
-        return f"r.{ident(held)}"
+    if bronze_name := table.in_bronze(column):
+        return f"r.{ident(bronze_name)}"
     return f"from_json(r._rescued_data, 'MAP<STRING, STRING>')[{literal(table.rescued_as(column))}]"
 
 
@@ -246,26 +246,26 @@ def _named(column: Column, value: str) -> str:
 def gold(table: NewTable) -> str:
     """Query of a gold table, which can be maintained incrementally."""
     guess = table.guess
-    made: list[str] = []
+    outputs: list[str] = []
     group = ""
     about = "all there is"
     if guess.event_time:
         column = next(column for column in table.columns if column.name == guess.event_time)
         group = ident(column.name)
         group = group if column.found.kind == "DATE" else f"date_trunc('DD', {group})"
-        made, about = [f"{group} AS day"], "each day (UTC)"
+        outputs, about = [f"{group} AS day"], "each day (UTC)"
     elif by := suggest.group_column(table.columns, guess):
         group, about = ident(by.name), f"each {in_comment(by.name)}"
-        made = [group]
-    made.append("count(*) AS records")
+        outputs = [group]
+    outputs.append("count(*) AS records")
     taken = {"day", "records", group.strip("`").lower()}
     for function, column in _summed(table):
         name = f"{function}_{column.name}"
         if name.lower() not in taken:
             taken.add(name.lower())
-            made.append(f"{function}({ident(column.name)}) AS {ident(name)}")
+            outputs.append(f"{function}({ident(column.name)}) AS {ident(name)}")
     text = [f"-- A row for {about}: a first idea of what to sum up. It is kept up to date by what changes.", "SELECT"]
-    text += [f"  {one}{',' if number < len(made) else ''}" for number, one in enumerate(made, 1)]
+    text += [f"  {output}{',' if number < len(outputs) else ''}" for number, output in enumerate(outputs, 1)]
     text.append(f"FROM {ident(table.name)}")
     return "\n".join([*text, *([f"GROUP BY {group}"] if group else []), ""])
 

@@ -95,9 +95,9 @@ def sniff(path: Path, header: bool | None = None) -> FileSample:
         raise _fault(path, "cannot be read", "land a whole file that you may read", error) from error
 
 
-def _fault(path: Path, what: str, hint: str, cause: Exception | None = None) -> SourceError:
+def _fault(path: Path, message: str, hint: str, cause: Exception | None = None) -> SourceError:
     detail = f"{type(cause).__name__}: {cause}" if cause else ""
-    return SourceError(f"{path.name} {what}", where=Where(file=str(path)), cause=detail, hint=hint)
+    return SourceError(f"{path.name} {message}", where=Where(file=str(path)), cause=detail, hint=hint)
 
 
 def _head(path: Path) -> tuple[bytes, bool]:
@@ -130,9 +130,9 @@ def unpacked(path: Path) -> IO[bytes]:
 
 def _text(path: Path, head: bytes, whole: bool) -> tuple[str, str | None]:
     """Text of some bytes, and its encoding if that is not UTF-8."""
-    found = text_encoding.decoded(head, whole)
-    if found is not None:
-        return found
+    decoded = text_encoding.decoded(head, whole)
+    if decoded is not None:
+        return decoded
     if b"\0" in head:
         raise _fault(path, "is no text, and no Parquet", "files of CSV, JSON and Parquet are looked at")
     hint = "write it in UTF-8, or write the definition yourself, with the option encoding"
@@ -262,10 +262,10 @@ def _value(path: Path, text: str, place: int) -> tuple[Any, int]:
 
 
 def _broken(path: Path, line: int, error: Exception) -> SourceError:
-    found = _fault(path, "is not JSON", "land a whole file")
-    found.where = Where(file=str(path), line=line)
-    found.cause = str(error).split(":")[0] if isinstance(error, ValueError) else "it is nested too deep"
-    return found
+    fault = _fault(path, "is not JSON", "land a whole file")
+    fault.where = Where(file=str(path), line=line)
+    fault.cause = str(error).split(":")[0] if isinstance(error, ValueError) else "it is nested too deep"
+    return fault
 
 
 # --- CSV -------------------------------------------------------------------------------------------------------------

@@ -79,9 +79,9 @@ def make(name: str, samples: list[FileSample], files: list[Path]) -> NewTable:
             continue
         taken = {column.name.lower() for column in columns}
         values = rows.values(field, occurrence)
-        found = _found(samples, field, values, rows.names)
-        plain = [_plain(found, value) for value in values]
-        columns.append(Column(field, column_name(field, number, taken), found, plain))
+        column_type = _found(samples, field, values, rows.names)
+        plain = [_plain(column_type, value) for value in values]
+        columns.append(Column(field, column_name(field, number, taken), column_type, plain))
     if not columns:
         hint = "give its fields names of letters and digits"
         raise SourceError(
@@ -121,18 +121,18 @@ class _Rows:
 
 
 def _found(samples: Sequence[FileSample], field: str, values: list[Any], names: Sequence[str]) -> Found:
-    types = {one.types[field] for one in samples if field in one.types}
+    types = {sample.types[field] for sample in samples if field in sample.types}
     if types:
         kind = types.pop() if len(types) == 1 else "OTHER"
         return Found(kind)  # type: ignore[arg-type]
-    commas = all(one.options.get("sep", ",") != "," for one in samples if one.format == "csv")
+    commas = all(sample.options.get("sep", ",") != "," for sample in samples if sample.format == "csv")
     return near_types.of_values(field, values, names.__getitem__, commas=commas)
 
 
-def _plain(found: Found, value: Any) -> Any:
+def _plain(column_type: Found, value: Any) -> Any:
     """Value for comparisons; None for a word that stands for NULL."""
     if isinstance(value, str):
-        return None if infer_types.trimmed(value) in found.nothing else str(value)
+        return None if infer_types.trimmed(value) in column_type.nothing else str(value)
     if isinstance(value, (list, dict)):
         return repr(value)
     return value if value is None or isinstance(value, bool) else str(value)

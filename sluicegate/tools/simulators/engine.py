@@ -179,7 +179,7 @@ class Simulation(Protocol):
         """Files with a number, that of ``LEADING`` last."""
 
 
-def land(what: Simulation, landing: str, files: int, order: Order) -> Iterator[Landed]:
+def land(simulation: Simulation, landing: str, files: int, order: Order) -> Iterator[Landed]:
     """Lands files number by number; each is complete by the time it is yielded.
 
     Raises:
@@ -188,10 +188,10 @@ def land(what: Simulation, landing: str, files: int, order: Order) -> Iterator[L
     if files < 1:
         raise UserError(f"there is no landing {files} files: ask for 1 or more")
     home = _home(landing, order)
-    return (landed for _ in range(files) for landed in _next(what, home, order))
+    return (landed for _ in range(files) for landed in _next(simulation, home, order))
 
 
-def land_on(what: Simulation, landing: str, every: float, order: Order) -> Iterator[Landed]:
+def land_on(simulation: Simulation, landing: str, every: float, order: Order) -> Iterator[Landed]:
     """Lands the files of the next number every ``every`` seconds, the first at once, until the caller stops.
 
     Raises:
@@ -199,13 +199,13 @@ def land_on(what: Simulation, landing: str, every: float, order: Order) -> Itera
     """
     if not 0 <= every < math.inf:
         raise UserError(f"files cannot land every {every} seconds: give 0 or more")
-    return _forever(what, _home(landing, order), every, order)
+    return _forever(simulation, _home(landing, order), every, order)
 
 
-def _forever(what: Simulation, home: Path, every: float, order: Order) -> Iterator[Landed]:
+def _forever(simulation: Simulation, home: Path, every: float, order: Order) -> Iterator[Landed]:
     due = time.monotonic()
     while True:
-        yield from _next(what, home, order)
+        yield from _next(simulation, home, order)
         # From the time that was due and not from now, so that the time for landing does not add up.
         due = max(due + every, time.monotonic() - every)
         time.sleep(max(0.0, due - time.monotonic()))
@@ -225,15 +225,15 @@ def _home(landing: str, order: Order) -> Path:
     return Path(landing).expanduser()
 
 
-def _next(what: Simulation, home: Path, order: Order) -> list[Landed]:
+def _next(simulation: Simulation, home: Path, order: Order) -> list[Landed]:
     """Lands the files of the next number."""
-    leading = home / what.LEADING.folder
+    leading = home / simulation.LEADING.folder
     landed = []
     try:
         leading.mkdir(parents=True, exist_ok=True)
         with _alone(leading):
             number = max((n for n, _ in numbered(leading)), default=0) + 1
-            for file in what.files(home, number, order):
+            for file in simulation.files(home, number, order):
                 path = home / file.landed.path
                 write(path, file.text)
                 landed.append(replace(file.landed, path=str(path)))

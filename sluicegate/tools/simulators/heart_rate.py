@@ -111,8 +111,8 @@ def files(home: Path, number: int, order: Order) -> Iterable[File]:
     """
     mrns = _patients(home / "patients" / "patients.csv", order.seed)
     slot = _slot(_width(mrns), _former(home / LEADING.folder), order.begin)
-    readings, known = _readings(mrns, slot, order.records, dice(order.seed, "file", number - 1))
-    yield LEADING.file(number, readings, order.faults, dice(order.seed, "faults", number), known)
+    readings, patients = _readings(mrns, slot, order.records, dice(order.seed, "file", number - 1))
+    yield LEADING.file(number, readings, order.faults, dice(order.seed, "faults", number), patients)
 
 
 def _width(mrns: list[int]) -> float:
@@ -158,12 +158,12 @@ def _odd(records: int, lot: random.Random) -> tuple[set[int], set[int]]:
 
 
 def _strangers(mrns: list[int]) -> list[int]:
-    known, lot = set(mrns), dice("strangers")
+    patients, lot = set(mrns), dice("strangers")
     strange: list[int] = []
     while len(strange) < STRANGERS:
         mrn = _mrn(lot)
-        if mrn not in known:
-            known.add(mrn)
+        if mrn not in patients:
+            patients.add(mrn)
             strange.append(mrn)
     return strange
 
@@ -191,7 +191,7 @@ def _patients(path: Path, seed: int | None) -> list[int]:
 
 def _former(recordings: Path) -> float | None:
     """Time of the newest reading in the newest file of ours that has one."""
-    return next((max(found) for _, path in numbered(recordings) if (found := _times(path))), None)
+    return next((max(times) for _, path in numbered(recordings) if (times := _times(path))), None)
 
 
 def _times(path: Path) -> list[float]:

@@ -80,10 +80,10 @@ def files(home: Path, number: int, order: Order) -> Iterable[File]:
     lot = dice(seed, "enrollments", number)
     moments = times(start, SPAN, records, lot)
     late = set(lot.sample(range(records), share(late_share, records, lot))) if late_share else set()
-    made = [_enrollment(number, n, moment, n in late, lot) for n, moment in enumerate(moments)]
-    invalid = sum(record["quantity"] == 0 for record in made)
+    enrollments = [_enrollment(number, n, moment, n in late, lot) for n, moment in enumerate(moments)]
+    invalid = sum(record["quantity"] == 0 for record in enrollments)
     facts = between(moments, invalid=invalid, late=len(late))
-    yield LEADING.file(number, made, order.faults, dice(seed, "faults", number), facts)
+    yield LEADING.file(number, enrollments, order.faults, dice(seed, "faults", number), facts)
 
 
 def known(number: int) -> int:
@@ -101,16 +101,16 @@ def _students(number: int, seed: int | None, updated: str) -> list[Record]:
 
 def _student(n: int, number: int, seed: int | None, updated: str) -> Record:
     """Student as in the file with a number: email and average may change, name and address do not."""
-    who, now = dice(seed, "student", n), dice(seed, "student", n, number)
+    who, of_file = dice(seed, "student", n), dice(seed, "student", n, number)
     first, last = who.choice(_FIRST), who.choice(_LAST)
     city, country = who.choice(_PLACES)
     address = {"street": f"{who.randint(1, 99)} Mill Lane", "city": city, "country": country}
     profile = {"first_name": first, "last_name": last, "gender": who.choice(["Female", "Male"]), "address": address}
-    email = f"{first}.{last}{n}@{now.choice(['mail', 'post', 'letters'])}.example".lower()
+    email = f"{first}.{last}{n}@{of_file.choice(['mail', 'post', 'letters'])}.example".lower()
     return {
         "student_id": f"S{n:05d}",
-        "email": None if now.random() < 0.1 else email,
-        "gpa": round(2 + 2 * now.random(), 2),
+        "email": None if of_file.random() < 0.1 else email,
+        "gpa": round(2 + 2 * of_file.random(), 2),
         "profile": json.dumps(profile),
         "updated": updated,
     }

@@ -109,12 +109,12 @@ def _once(path: Path, header: str, rows: Iterable[tuple[str, ...]]) -> None:
         write(path, "\n".join([header, *map(",".join, rows)]) + "\n")
 
 
-def _numbers(first: int, number: int, seed: int | None, what: str) -> list[int]:
+def _numbers(first: int, number: int, seed: int | None, purpose: str) -> list[int]:
     """Numbers of the products or customers in the file with a number."""
     if number == 1:
         return list(range(1, first + 1))
     before = first + NEW * (number - 2)
-    changed = dice(seed, "changed", what, number).sample(range(1, before + 1), UPDATED)
+    changed = dice(seed, "changed", purpose, number).sample(range(1, before + 1), UPDATED)
     return [*sorted(changed), *range(before + 1, before + NEW + 1)]
 
 
@@ -129,39 +129,39 @@ def _customer(n: int, number: int, seed: int | None) -> Record:
     return {"customer_id": f"K{n:05d}", "name": f"{_NAMES[n % len(_NAMES)]} {n}", "city": lot.choice(STORES)[1]}
 
 
-def _order(order_id: str, at: str, number: int, lot: random.Random) -> Record:
+def _order(order_id: str, time: str, number: int, lot: random.Random) -> Record:
     customers = CUSTOMERS + NEW * (number - 1)
     return {
         "order_id": order_id,
         "customer_id": f"K{lot.randint(1, customers):05d}",
         "store_id": lot.choice(STORES)[0],
         "product_id": f"P{lot.randint(1, known(number)):04d}",
-        "ordered_at": at,
+        "ordered_at": time,
         "quantity": 0 if lot.random() < INVALID_SHARE else lot.choice([1, 1, 1, 2, 3]),
         "unit_price": lot.randrange(500, 10_000) / 100,
     }
 
 
-def _purchase(purchase_order_id: str, at: str, number: int, lot: random.Random) -> Record:
+def _purchase(purchase_order_id: str, time: str, number: int, lot: random.Random) -> Record:
     return {
         "purchase_order_id": purchase_order_id,
         "supplier_id": lot.choice(SUPPLIERS)[0],
         "store_id": lot.choice(STORES)[0],
         "product_id": f"P{lot.randint(1, known(number)):04d}",
-        "ordered_at": at,
+        "ordered_at": time,
         "quantity": lot.choice([10, 20, 50]),
         "unit_cost": lot.randrange(200, 6_000) / 100,
     }
 
 
-def _movement(movement_id: str, at: str, number: int, lot: random.Random) -> Record:
+def _movement(movement_id: str, time: str, number: int, lot: random.Random) -> Record:
     reason = lot.choice(["received", "sold", "sold", "returned", "damaged"])
     quantity = lot.randint(1, 20)
     return {
         "movement_id": movement_id,
         "store_id": lot.choice(STORES)[0],
         "product_id": f"P{lot.randint(1, known(number)):04d}",
-        "moved_at": at,
+        "moved_at": time,
         "quantity": quantity if reason in ("received", "returned") else -quantity,
         "reason": reason,
     }

@@ -39,13 +39,15 @@ def of_sqlglot(error: SqlglotError, sql: str) -> QueryError:
         return QueryError("the query cannot be read: is there a quote or a comment that does not end?")
     facts = error.errors[0]
     token = str(facts.get("highlight") or "")
-    said = _PYTHON_CLASS.sub(r"\1", str(facts.get("description") or "")).partition(" but got <Token")[0].rstrip(".")
+    description = (
+        _PYTHON_CLASS.sub(r"\1", str(facts.get("description") or "")).partition(" but got <Token")[0].rstrip(".")
+    )
     place = None
     if token and facts.get("line") and facts.get("col"):
         end = sum(len(line) for line in sql.splitlines(keepends=True)[: facts["line"] - 1]) + facts["col"]
         place = (end - len(token), end)
     near = f" at {token}" if token else ""
-    return _error(f"the query cannot be read{near}: {said}", "", sql, place, "")
+    return _error(f"the query cannot be read{near}: {description}", "", sql, place, "")
 
 
 def of_duckdb(error: duckdb.Error, ran: str, sql: str, columns: Iterable[str]) -> QueryError:
@@ -61,17 +63,17 @@ def of_duckdb(error: duckdb.Error, ran: str, sql: str, columns: Iterable[str]) -
     words = re.split(r"\n\s*Candidate (?:functions|macros):|\n\nLINE ", str(facts["exception_message"]))[0].strip()
     words = words.replace("Values list ", "Table ")  # DuckDB's name for a registered table
     words = _OUR_MACRO.sub("A value of this type cannot be cast to that type.", words)
-    said, _, rest = words.partition("\n")
-    rest = rest.strip()
-    if missing := _NO_COLUMN.search(said):
+    message, _, more = words.partition("\n")
+    more = more.strip()
+    if missing := _NO_COLUMN.search(message):
         near = difflib.get_close_matches(missing[1], list(columns), 1, 0.6)
-        rest = f"did you mean {near[0]}?" if near else ""
+        more = f"did you mean {near[0]}?" if near else ""
     verb = "is refused" if isinstance(error, _REFUSED) else "failed"
     if isinstance(error, duckdb.OutOfMemoryException):
-        rest = "ask for fewer rows or columns"
-    elif ("not found" in said or "No such file" in said) and "parquet" in said.lower():
-        rest = "a file of that version is gone, most likely by a VACUUM: ask for a newer version"
-    return _error(f"the query {verb}: {said}", "", sql, _place(facts, ran, sql), rest)
+        more = "ask for fewer rows or columns"
+    elif ("not found" in message or "No such file" in message) and "parquet" in message.lower():
+        more = "a file of that version is gone, most likely by a VACUUM: ask for a newer version"
+    return _error(f"the query {verb}: {message}", "", sql, _place(facts, ran, sql), more)
 
 
 def _facts(error: duckdb.Error) -> dict[str, Any]:

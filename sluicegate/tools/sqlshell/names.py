@@ -64,11 +64,11 @@ def find(node: exp.Table, sql: str, known: Mapping[str, list[Table]]) -> Table:
         QueryError: if there is none of that name, or more than one.
     """
     name = ".".join(part.name for part in node.parts)
-    found = known.get(name.lower(), [])
-    if len(found) == 1:
-        return found[0]
-    if found:
-        labels = ", ".join(table.label for table in found)
+    matches = known.get(name.lower(), [])
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        labels = ", ".join(table.label for table in matches)
         raise errors.at(node.this, sql, f"{name} means more than one table", hint=f"write one of {labels}")
     raise errors.at(node.this, sql, f"there is no table {name}", hint=_hint(name, known))
 

@@ -93,9 +93,9 @@ def query(sql: str, pipelines: Mapping[str, Pipeline], settings: Settings) -> pa
         with _engine() as engine:
             sources = _resolve(tree, sql, known_tables(pipelines, settings), engine)
             _keep_order(tree, sources)
-            wanted, columns = _wanted(tree), set[str]()
+            names, columns = _wanted(tree), set[str]()
             for source in sources:
-                columns |= _register(source, wanted, engine)
+                columns |= _register(source, names, engine)
             return _run(tree, sql, columns, engine)
     except (Untranslatable, UnsupportedError) as error:
         raise QueryError(f"the query cannot be run without Spark: {errors.first_line(error)}") from error
@@ -194,10 +194,10 @@ def _is_cte(table: exp.Table) -> bool:
     while came_from.parent is not None:
         node = came_from.parent
         if isinstance(node, exp.With):  # inside one of several: later ones are not in scope
-            seen = list(node.expressions[: came_from.index])
+            visible = list(node.expressions[: came_from.index])
             if node.args.get("recursive"):
-                seen.append(came_from)
-            if name in {cte.alias.lower() for cte in seen}:
+                visible.append(came_from)
+            if name in {cte.alias.lower() for cte in visible}:
                 return True
         elif came_from.arg_key != "with_" and name in {cte.alias.lower() for cte in getattr(node, "ctes", ())}:
             return True
@@ -241,11 +241,11 @@ def _moment(value: exp.Expr, table: Table, engine: duckdb.DuckDBPyConnection) ->
     return moment.astimezone(UTC)
 
 
-def _register(source: _Source, wanted: set[str] | None, engine: duckdb.DuckDBPyConnection) -> set[str]:
+def _register(source: _Source, names: set[str] | None, engine: duckdb.DuckDBPyConnection) -> set[str]:
     """Registers a table with DuckDB; returns its columns."""
     try:
         table = _open(source)
-        engine.register(source.view, _rows(table, wanted))
+        engine.register(source.view, _rows(table, names))
         return {field.name for field in table.schema().fields}
     except (DeltaError, pa.ArrowException, OSError) as error:
         where = Where(table=source.table.label, file=source.table.uri)
@@ -276,7 +276,7 @@ def _version_at(table: DeltaTable, moment: datetime, where: Where) -> int:
     the oldest version where there was none yet.
     """
     commits = {entry["version"]: entry.get("inCommitTimestamp") or entry["timestamp"] for entry in table.history()}
-    by_then = [version for version, at in commits.items() if at <= moment.timestamp() * 1000]
+    by_then = [version for version, committed in commits.items() if committed <= moment.timestamp() * 1000]
     if by_then:
         return int(max(by_then))
     first = datetime.fromtimestamp(min(commits.values()) / 1000, UTC).isoformat(" ", "milliseconds")

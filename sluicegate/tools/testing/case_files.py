@@ -118,8 +118,8 @@ class _Reader:
         data = self.document.data
         if not isinstance(data, dict) or not isinstance(data.get("cases"), dict):
             if not self.document.faults:
-                said = "cases are expected, each with its name"
-                self._add("missing-field", (), said, "as in cases: {a late patient: {given: …, expect: …}}")
+                sentence = "cases are expected, each with its name"
+                self._add("missing-field", (), sentence, "as in cases: {a late patient: {given: …, expect: …}}")
             return
         for other in data.keys() - {"cases"}:
             self._add("unknown-field", (other,), f"there is no field {other} here", "a file of cases has cases only")
@@ -189,15 +189,15 @@ class _Reader:
         bronze = self.pipeline.bronze
         if table not in bronze:
             if table in tables(self.pipeline):
-                said = f"{table} is made by the pipeline: rows are given to tables of bronze"
-                self._add("unknown-table", path, said, f"there are {', '.join(bronze)}")
+                sentence = f"{table} is made by the pipeline: rows are given to tables of bronze"
+                self._add("unknown-table", path, sentence, f"there are {', '.join(bronze)}")
             else:
                 hint = nearest(table, bronze) or f"there are {', '.join(bronze)}"
                 self._add("unknown-table", path, f"there is no bronze table {table}", hint)
             return False
         if (form := bronze[table].format) in AS_TEXT_ONLY:
-            said = f"{table} has {form} files, which rows do not tell"
-            self._add("not-allowed", path, said, "give the file's text in landing")
+            sentence = f"{table} has {form} files, which rows do not tell"
+            self._add("not-allowed", path, sentence, "give the file's text in landing")
             return False
         return True
 
@@ -234,9 +234,9 @@ class _Reader:
         for record, place in zip(rows.records, rows.places, strict=True) if rows else ():
             for column in rows.columns if rows else ():
                 if column not in record:
-                    said = f"this row does not say what {column} is, and others do"
+                    sentence = f"this row does not say what {column} is, and others do"
                     hint = f"write {column}: null if it is NULL"
-                    self.mistakes.append(Mistake("rows", place.path, said, place.file, place.line, hint))
+                    self.mistakes.append(Mistake("rows", place.path, sentence, place.file, place.line, hint))
         return rows
 
     def _inside(self, name: str, path: Path) -> None:
@@ -262,5 +262,5 @@ class _Reader:
 
 
 def _codes() -> set[str]:
-    found = vars(errors).values()
-    return {one.code for one in found if isinstance(one, type) and issubclass(one, errors.SluicegateError)}
+    codes = vars(errors).values()
+    return {one.code for one in codes if isinstance(one, type) and issubclass(one, errors.SluicegateError)}

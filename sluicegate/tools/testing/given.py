@@ -217,8 +217,8 @@ def _csv_value(value: Any) -> str | None:
 
 def _text(given: TableGiven) -> str:
     if given.rows.records and given.rows.columns != ("value",):
-        said = f"a row of a text file has one column, value, and here there are {', '.join(given.rows.columns)}"
-        raise Wrong(said, given.place)
+        sentence = f"a row of a text file has one column, value, and here there are {', '.join(given.rows.columns)}"
+        raise Wrong(sentence, given.place)
     return "".join(f"{record['value']}\n" for record in given.rows.records)
 
 
@@ -271,6 +271,6 @@ def _frame(spark: SparkSession, given: TableGiven, scratch: Path, schema: Any = 
     reader = spark.read.schema(StructType([*wanted.fields, StructField(_UNFIT, StringType())]))
     rows = reader.option("columnNameOfCorruptRecord", _UNFIT).json(str(file))
     for row in rows.where(f"`{_UNFIT}` IS NOT NULL").take(1):
-        said = f"a row does not fit the types: {shown(json.loads(row[_UNFIT]))}"
-        raise Wrong(said, given.place, f"they are {wanted.simpleString().removeprefix('struct')}")
+        sentence = f"a row does not fit the types: {shown(json.loads(row[_UNFIT]))}"
+        raise Wrong(sentence, given.place, f"they are {wanted.simpleString().removeprefix('struct')}")
     return rows.drop(_UNFIT)

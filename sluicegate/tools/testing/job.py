@@ -85,7 +85,7 @@ def raise_for(pipeline: str, results: Sequence[CaseResult]) -> None:
         CaseError: some cases are themselves wrong.
         CasesFailed: tables differ from what they expect.
     """
-    if mistakes := [one for result in results if result.state == MISTAKE for one in result.mistakes]:
+    if mistakes := [mistake for result in results if result.state == MISTAKE for mistake in result.mistakes]:
         raise CaseError(pipeline, mistakes)
     failed = [result.name for result in results if result.state == FAILED]
     if failed:

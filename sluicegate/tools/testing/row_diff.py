@@ -61,7 +61,7 @@ def unmatched(expected: Sequence[Row], found: Sequence[Row], tolerance: float = 
     missing, unexpected = _less(expected, found), _less(found, expected)
     if not tolerance or not missing or not unexpected:
         return missing, unexpected
-    near = [[n for n, row in enumerate(unexpected) if close(wanted, row, tolerance)] for wanted in missing]
+    near = [[n for n, row in enumerate(unexpected) if close(row_expected, row, tolerance)] for row_expected in missing]
     taken: dict[int, int] = {}
     for number in range(len(missing)):
         _assign(number, near, taken, set())

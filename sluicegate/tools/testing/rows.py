@@ -79,8 +79,8 @@ def _of_csv(text: str, file: str, document: Document, path: Path) -> Rows:
     records, places = [], []
     for line, values in others:
         if len(values) != len(header):
-            said = f"the header has {len(header)} columns, and this row {len(values)} values"
-            raise RowsFault(said, path, line, 'put a value with a comma into double quotes: "a, b"')
+            sentence = f"the header has {len(header)} columns, and this row {len(values)} values"
+            raise RowsFault(sentence, path, line, 'put a value with a comma into double quotes: "a, b"')
         records.append({name: value or None for name, value in zip(header, values, strict=True)})
         places.append(Place(file, ".".join(map(str, path)), line or document.line(path)))
     return Rows(tuple(header), tuple(records), tuple(places), texts=True)

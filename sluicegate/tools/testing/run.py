@@ -71,8 +71,10 @@ class CaseResult:
     @classmethod
     def from_dict(cls, facts: dict[str, Any]) -> CaseResult:
         """Result from a line of the job."""
-        differences = [TableDifference(**one) for one in facts["differences"]]
-        return cls(**{**facts, "differences": differences, "mistakes": [Mistake(**one) for one in facts["mistakes"]]})
+        differences = [TableDifference(**difference) for difference in facts["differences"]]
+        return cls(
+            **{**facts, "differences": differences, "mistakes": [Mistake(**mistake) for mistake in facts["mistakes"]]}
+        )
 
 
 def run_case(spark: SparkSession, pipelines: Path, name: str, case: Case, folder: Path, target: str = "") -> CaseResult:
@@ -119,8 +121,8 @@ class _Run:
             given.land(self.spark, self.pipeline, self.folder / "landing", step, number)
             result.errors += [f"in step {number}: {text}" if number > 1 else text for text in self._layers(step)]
             if not result.errors:
-                found = [self._compared(one, number) for one in step.expect]
-                result.differences += [one for one in found if one]
+                differences = [self._compared(table, number) for table in step.expect]
+                result.differences += [table for table in differences if table]
             if result.errors or result.differences:
                 return
 

@@ -53,21 +53,21 @@ def show(result: CaseResult, to: Console, *, keep: bool = False) -> None:
 
 def _show_difference(result: CaseResult, diff: TableDifference, to: Console) -> None:
     words = {"changed": "differ", "missing": "are missing", "unexpected": "are unexpected"}
-    one = {"changed": "differs", "missing": "is missing", "unexpected": "is unexpected"}
+    verb = {"changed": "differs", "missing": "is missing", "unexpected": "is unexpected"}
     counted = [
-        f"{count:,} {'row' if count == 1 else 'rows'} {(one if count == 1 else words)[kind]}"
+        f"{count:,} {'row' if count == 1 else 'rows'} {(verb if count == 1 else words)[kind]}"
         for kind in words
         if (count := diff.counts.get(kind, 0))
     ]
-    what = "; ".join([*counted, *([diff.note] if diff.note else [])])
+    counts_text = "; ".join([*counted, *([diff.note] if diff.note else [])])
     step = f" after step {diff.step}" if diff.step > 1 else ""
-    to.print(Text.assemble("    ", (diff.table, "bold"), f"{step}: {escaped(what)}"), soft_wrap=True)
+    to.print(Text.assemble("    ", (diff.table, "bold"), f"{step}: {escaped(counts_text)}"), soft_wrap=True)
     to.print(f"    {result.file}:{diff.line}", style="dim", soft_wrap=True)
     if diff.missing or diff.unexpected or diff.changed:
         to.print(Padding(_rows(diff), (0, 0, 0, 6), expand=False))
-    left = sum(diff.counts.values()) - len(diff.missing) - len(diff.unexpected) - len(diff.changed)
-    if left:
-        to.print(f"      and {left:,} more")
+    unshown = sum(diff.counts.values()) - len(diff.missing) - len(diff.unexpected) - len(diff.changed)
+    if unshown:
+        to.print(f"      and {unshown:,} more")
 
 
 def _rows(diff: TableDifference) -> Table:

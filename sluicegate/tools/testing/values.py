@@ -89,11 +89,11 @@ def _nested(value: Any, kind: pa.DataType) -> Value:
     if _is_list(kind):
         if not isinstance(value, list):
             raise _unfit(value, kind)
-        return tuple(of_case(one, kind.value_type) for one in value)
+        return tuple(of_case(item, kind.value_type) for item in value)
     if not isinstance(value, Mapping):
         raise _unfit(value, kind)
     if pa.types.is_map(kind):
-        pairs = [(of_case(key, kind.key_type, text=True), of_case(one, kind.item_type)) for key, one in value.items()]
+        pairs = [(of_case(key, kind.key_type, text=True), of_case(item, kind.item_type)) for key, item in value.items()]
         return Fields(tuple(sorted(pairs, key=repr)))
     names = [field.name for field in kind]
     for name in value:
@@ -150,10 +150,10 @@ def _text(value: Any, _kind: pa.DataType) -> str:
 
 
 def _moment(value: Any, kind: pa.DataType) -> datetime:
-    found = datetime.fromisoformat(value)
+    moment = datetime.fromisoformat(value)
     if kind.tz is None:
-        return found if found.tzinfo is None else _refuse()
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+        return moment if moment.tzinfo is None else _refuse()
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def _refuse() -> Any:
@@ -192,17 +192,17 @@ def _unfit(value: Any, kind: pa.DataType) -> Unfit:
     return Unfit(f"the column has {words} and there is {shown(value)}")
 
 
-def close(one: Value, other: Value, tolerance: float) -> bool:
+def close(first: Value, second: Value, tolerance: float) -> bool:
     """Whether two values are equal or, as numbers with a fraction (also nested), differ by the tolerance at most."""
-    if one == other:
+    if first == second:
         return True
-    if isinstance(one, (float, Decimal)) and isinstance(other, type(one)):
+    if isinstance(first, (float, Decimal)) and isinstance(second, type(first)):
         # Compared as decimals, not in binary: 0.1 and 0.2 differ by 0.1.
-        return abs(Decimal(str(one)) - Decimal(str(other))) <= Decimal(str(tolerance))
-    if isinstance(one, Fields) and isinstance(other, Fields):
-        return close(one.pairs, other.pairs, tolerance)
-    if type(one) is tuple and type(other) is tuple and len(one) == len(other):
-        return all(close(a, b, tolerance) for a, b in zip(one, other, strict=True))
+        return abs(Decimal(str(first)) - Decimal(str(second))) <= Decimal(str(tolerance))
+    if isinstance(first, Fields) and isinstance(second, Fields):
+        return close(first.pairs, second.pairs, tolerance)
+    if type(first) is tuple and type(second) is tuple and len(first) == len(second):
+        return all(close(a, b, tolerance) for a, b in zip(first, second, strict=True))
     return False
 
 
