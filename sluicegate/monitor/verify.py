@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 NO_IDS = pa.schema([("_chunk", pa.int64()), ("_pos", pa.int64())])
 
+_ID_TYPES = {FLOW: pa.string()}
+
 # Records named in a finding; all are counted.
 SHOWN = 10
 
@@ -46,21 +49,21 @@ def findings(pipeline: Pipeline, settings: Settings, limit: int | None = None) -
         settings: where things are.
         limit: tables of more rows are not read, only the row counts of their logs must add up. None: all are read.
     """
-    at = layout.Lake(settings.lake, pipeline.name)
-    found: list[Finding] = []
+    lake = layout.Lake(settings.lake, pipeline.name)
+    findings_of_tables: list[Finding] = []
     for name, bronze in pipeline.bronze.items():
         if bronze.kafka is not None:
-            found += verify_kafka.findings(at, name)
+            findings_of_tables += verify_kafka.findings(lake, name)
         elif bronze.of_files:
-            found += _of_files(at, name, limit)
-            found += verify_archive.findings(pipeline, name, at)
+            findings_of_tables += _of_files(lake, name, limit)
+            findings_of_tables += verify_archive.findings(pipeline, name, lake)
         else:
             refresh = f"sluicegate run {pipeline.name} --full-refresh {name}"
-            wrong = verify_delta_source.verify(at, name, bronze.path)
-            found += [Finding("wrong", name, one.removeprefix(f"{name}: "), refresh) for one in wrong]
-    for name, sources in _sources(pipeline, at):
-        found += _of_records(at, name, sources, limit)
-    return found
+            for fault in verify_delta_source.verify(lake, name, bronze.path):
+                findings_of_tables.append(Finding("wrong", name, fault.removeprefix(f"{name}: "), refresh))
+    for name, sources in _sources(pipeline, lake):
+        findings_of_tables += _of_records(lake, name, sources, limit)
+    return findings_of_tables
 
 
 def provable(pipeline: Pipeline, settings: Settings) -> Iterator[tuple[str, int, bool]]:
@@ -69,9 +72,9 @@ def provable(pipeline: Pipeline, settings: Settings) -> Iterator[tuple[str, int,
     They cannot where a source is gone, has been replaced by another table, or lacks the version that was taken in, or
     where the table's flows have changed.
     """
-    at = layout.Lake(settings.lake, pipeline.name)
-    for name, sources in _sources(pipeline, at):
-        table = tables.delta_table(at.table("silver", name))
+    lake = layout.Lake(settings.lake, pipeline.name)
+    for name, sources in _sources(pipeline, lake):
+        table = tables.delta_table(lake.table("silver", name))
         if table is not None:
             yield name, table.version(), _is_provable(table, name, sources)
 
@@ -85,163 +88,253 @@ def _is_provable(table: DeltaTable, name: str, sources: Mapping[str, str]) -> bo
         return False
 
 
-def _sources(pipeline: Pipeline, at: layout.Lake) -> Iterator[tuple[str, dict[str, str]]]:
+def _sources(pipeline: Pipeline, lake: layout.Lake) -> Iterator[tuple[str, dict[str, str]]]:
     """Each silver table with the tables that its flows follow."""
     for name, table in pipeline.silver.items():
-        yield (
-            name,
-            {
-                flow: at.table("bronze" if maker.stream in pipeline.bronze else "silver", maker.stream)
-                for flow, maker in table.makers.items()
-            },
-        )
-    for name, of in pipeline.deidentified_tables.items():
-        yield name, {"": at.table("silver", of)}
+        yield name, {flow: _address(pipeline, lake, maker.stream) for flow, maker in table.makers.items()}
+    for name, original in pipeline.deidentified_tables.items():
+        yield name, {"": lake.table("silver", original)}
 
 
-def _of_files(at: layout.Lake, name: str, limit: int | None) -> Iterator[Finding]:
-    ledger, bronze = tables.delta_table(at.ledger(name)), tables.delta_table(at.table("bronze", name))
+def _address(pipeline: Pipeline, lake: layout.Lake, name: str) -> str:
+    """Where a table that a silver table follows lies."""
+    if name in pipeline.bronze:
+        return lake.table("bronze", name)
+    return lake.table("silver", name)
+
+
+def _of_files(lake: layout.Lake, name: str, limit: int | None) -> Iterator[Finding]:
+    ledger, bronze = tables.delta_table(lake.ledger(name)), tables.delta_table(lake.table("bronze", name))
     if ledger is None:
         return
-    reset = f"sluicegate reset {at.pipeline} {name}"
     if bronze is None:
-        if gone := tables.rows(tables.delta_table(at.outcome(name))):
-            what = f"the table is gone, into which {gone:,} files were read; a run reads them again"
-            yield Finding("wrong", name, what, f"sluicegate run {at.pipeline}")
+        yield from _of_deleted_table(lake, name)
         return
-    offset = (
-        offsets.committed_offset(bronze, offsets.app_id("bronze", name, ledger), offsets.lineage(bronze)).offset or 0
-    )
-    passed = [entry for entry in file_status.statuses(at, name).to_pylist() if entry["chunk"] <= offset]
-    if untold := file_status.untold(at, name):
-        count = sum(entry["chunk"] in untold for entry in passed)
-        what = f"the status of {files(count)} is not on record yet, as a run ended right after its commit"
-        yield Finding("behind", name, what, f"sluicegate run {at.pipeline}")
-    if limit is not None and (there := tables.rows(bronze)) > limit:
-        gave = sum(_gave(entry) or 0 for entry in passed)
-        if gave != there and not untold:
-            yield Finding("wrong", name, f"its files gave {gave:,} rows, and {there:,} are in the table", reset)
+    offset = offsets.committed_offset(bronze, offsets.app_id("bronze", name, ledger), offsets.lineage(bronze)).offset
+    entries = [entry for entry in file_status.statuses(lake, name).to_pylist() if entry["chunk"] <= (offset or 0)]
+    unrecorded = file_status.untold(lake, name)
+    if unrecorded:
+        count = sum(entry["chunk"] in unrecorded for entry in entries)
+        text = f"the status of {files(count)} is not on record yet, as a run ended right after its commit"
+        yield Finding("behind", name, text, f"sluicegate run {lake.pipeline}")
+    if limit is not None and tables.rows(bronze) > limit:
+        if not unrecorded:
+            yield from _of_row_counts(lake, name, entries, tables.rows(bronze))
         return
-    said = file_status.manifests(bronze, ledger, name)
-    moved = {entry["path"] for entry in passed if entry["state"] == "moved"}
-    known_as = {former: path for path, former in moved_files.aliases(ledger, moved).items()}
-    yield from _each_file(at, name, bronze, passed, said, untold, known_as)
+    yield from _FileComparison.of(lake, name, ledger, bronze, entries, unrecorded).findings()
 
 
-def _each_file(
-    at: layout.Lake,
-    name: str,
-    bronze: DeltaTable,
-    passed: Sequence[Mapping[str, Any]],
-    said: Mapping[tuple[int, str], int],
-    untold: Set[int],
-    known_as: Mapping[str, str],
-) -> Iterator[Finding]:
-    """Compares each file's rows in bronze with its own record count and with the rows on record for it.
+def _of_deleted_table(lake: layout.Lake, name: str) -> Iterator[Finding]:
+    """A bronze table that has been deleted, though files were read into it."""
+    ingested = tables.rows(tables.delta_table(lake.outcome(name)))
+    if ingested:
+        text = f"the table is gone, into which {ingested:,} files were read; a run reads them again"
+        yield Finding("wrong", name, text, f"sluicegate run {lake.pipeline}")
 
-    Args:
-        at: the lake.
+
+def _of_row_counts(lake: layout.Lake, name: str, entries: Sequence[Mapping[str, Any]], rows: int) -> Iterator[Finding]:
+    """A bronze table whose number of rows is not the sum of those of its files."""
+    recorded = sum(_rows_of(entry) or 0 for entry in entries)
+    if recorded != rows:
+        text = f"its files gave {recorded:,} rows, and {rows:,} are in the table"
+        yield Finding("wrong", name, text, f"sluicegate reset {lake.pipeline} {name}")
+
+
+@dataclass(frozen=True)
+class _FileComparison:
+    """Each file's rows in bronze beside its own record count and the rows on record for it.
+
+    Attributes:
+        lake: the lake.
         name: the bronze table.
         bronze: its opened table.
-        passed: entries of the ledger up to its offset.
-        said: record counts by the files' own manifests, by ledger batch and path.
-        untold: ledger batches whose file status is not on record yet.
-        known_as: present names of files of a former landing folder.
+        entries: entries of the ledger up to its offset.
+        manifests: record counts by the files' own manifests, by ledger batch and path.
+        unrecorded: ledger batches whose file status is not on record yet.
+        present_names: present names of files of a former landing folder.
     """
-    reset = f"sluicegate reset {at.pipeline} {name}"
-    columns = {column: pc.field(column) for column in ("_chunk", "_pos", "source_file")}
-    columns |= {count: pc.field(column).is_valid().cast(pa.int64()) for count, column in COUNTED.items()}
-    rows = tables.dataset(bronze).to_table(columns)
-    identities = rows.group_by(["_chunk", "_pos"]).aggregate([([], "count_all")])
-    if identities.num_rows != rows.num_rows:
-        what = f"{rows.num_rows - identities.num_rows:,} records have the identity of another"
-        yield Finding("wrong", name, what, reset)
-    sums: list[Any] = [([], "count_all"), *((count, "sum") for count in COUNTED)]
-    found = {
-        (group["_chunk"], layout.canonical(group["source_file"] or "")): group
-        for group in rows.group_by(["_chunk", "source_file"]).aggregate(sums).to_pylist()
-    }
-    for entry in passed:
-        counts, recorded = found.pop((entry["chunk"], entry["path"]), {}), _gave(entry)
-        there = counts.get("count_all", 0)
-        if recorded is None and entry["chunk"] in untold:
-            recorded = said.get((entry["chunk"], entry["path"]), there)  # what the next run puts on record
-        reload = f"sluicegate reload {at.pipeline} {name} --files {quote(known_as.get(entry['path'], entry['path']))}"
+
+    lake: layout.Lake
+    name: str
+    bronze: DeltaTable
+    entries: Sequence[Mapping[str, Any]]
+    manifests: Mapping[tuple[int, str], int]
+    unrecorded: Set[int]
+    present_names: Mapping[str, str]
+
+    @classmethod
+    def of(
+        cls,
+        lake: layout.Lake,
+        name: str,
+        ledger: DeltaTable,
+        bronze: DeltaTable,
+        entries: Sequence[Mapping[str, Any]],
+        unrecorded: Set[int],
+    ) -> _FileComparison:
+        manifests = file_status.manifests(bronze, ledger, name)
+        moved = {entry["path"] for entry in entries if entry["state"] == "moved"}
+        present_names = {former: path for path, former in moved_files.aliases(ledger, moved).items()}
+        return cls(lake, name, bronze, entries, manifests, unrecorded, present_names)
+
+    def findings(self) -> Iterator[Finding]:
+        reset = f"sluicegate reset {self.lake.pipeline} {self.name}"
+        columns = {column: pc.field(column) for column in ("_chunk", "_pos", "source_file")}
+        columns |= {count: pc.field(column).is_valid().cast(pa.int64()) for count, column in COUNTED.items()}
+        rows = tables.dataset(self.bronze).to_table(columns)
+        identities = rows.group_by(["_chunk", "_pos"]).aggregate([([], "count_all")])
+        doubled = rows.num_rows - identities.num_rows
+        if doubled:
+            yield Finding("wrong", self.name, f"{doubled:,} records have the identity of another", reset)
+        sums: list[Any] = [([], "count_all"), *((count, "sum") for count in COUNTED)]
+        counts_by_file = {
+            (group["_chunk"], layout.canonical(group["source_file"] or "")): group
+            for group in rows.group_by(["_chunk", "source_file"]).aggregate(sums).to_pylist()
+        }
+        for entry in self.entries:
+            counts = counts_by_file.pop((entry["chunk"], entry["path"]), {})
+            for text in self._differences(entry, counts):
+                yield Finding("wrong", self.name, text, self._reload(entry["path"]))
+        for _, path in counts_by_file:
+            text = f"rows of {path} are in the table, but not the file in the ledger"
+            yield Finding("wrong", self.name, text, reset)
+
+    def _differences(self, entry: Mapping[str, Any], counts: Mapping[str, int]) -> Iterator[str]:
+        """What differs between a file and its rows in the table.
+
+        Args:
+            entry: the file in the ledger.
+            counts: number of its rows in the table, and how many of them are corrupt or rescued.
+        """
+        rows = counts.get("count_all", 0)
+        difference = self._difference_in_rows(entry, rows)
+        if difference:
+            yield difference
+        elif rows and entry["chunk"] not in self.unrecorded:
+            yield from _miscounted(entry, counts)
+
+    def _difference_in_rows(self, entry: Mapping[str, Any], rows: int) -> str:
+        """How the number of rows of a file differs; empty if it does not."""
+        path = entry["path"]
+        in_manifest = self.manifests.get((entry["chunk"], path), rows)
+        recorded = _rows_of(entry)
+        if recorded is None and entry["chunk"] in self.unrecorded:
+            recorded = in_manifest  # what the next run puts on record
         if recorded is None:
-            yield Finding("wrong", name, f"no status is on record for {entry['path']}", reload)
-        elif entry["state"] in ("ingested", "archived") and said.get((entry["chunk"], entry["path"]), there) != there:
-            has = said[entry["chunk"], entry["path"]]
-            yield Finding("wrong", name, f"{entry['path']} has {has:,} records, and {there:,} are in the table", reload)
-        elif recorded != there:
-            yield Finding("wrong", name, f"{entry['path']} gave {recorded} rows, and {there} are in the table", reload)
-        elif recorded and entry["chunk"] not in untold:
-            yield from _miscounted(name, entry, counts, reload)
-    for _, path in found:
-        yield Finding("wrong", name, f"rows of {path} are in the table, but not the file in the ledger", reset)
+            return f"no status is on record for {path}"
+        if entry["state"] in ("ingested", "archived") and in_manifest != rows:
+            return f"{path} has {in_manifest:,} records, and {rows:,} are in the table"
+        if recorded != rows:
+            return f"{path} gave {recorded} rows, and {rows} are in the table"
+        return ""
+
+    def _reload(self, path: str) -> str:
+        """The command that reads a file again, by the name that it has now."""
+        return f"sluicegate reload {self.lake.pipeline} {self.name} --files {quote(self.present_names.get(path, path))}"
 
 
-def _miscounted(name: str, entry: Mapping[str, Any], counts: Mapping[str, int], reload: str) -> Iterator[Finding]:
+def _miscounted(entry: Mapping[str, Any], counts: Mapping[str, int]) -> Iterator[str]:
     """Compares how many rows of a file are on record as corrupt or rescued with those in the table."""
     for count in COUNTED:
-        there = counts[f"{count}_sum"]
-        if entry[count] != there:
-            what = f"{entry['path']} has {entry[count]:,} {count} rows on record, and {there:,} are in the table"
-            yield Finding("wrong", name, what, reload)
+        rows = counts[f"{count}_sum"]
+        if entry[count] != rows:
+            yield f"{entry['path']} has {entry[count]:,} {count} rows on record, and {rows:,} are in the table"
 
 
-def _gave(entry: Mapping[str, Any]) -> int | None:
+def _rows_of(entry: Mapping[str, Any]) -> int | None:
     """Rows that a file gave and that are still its own; None if nothing is on record."""
-    return entry["rows"] if entry["state"] not in ("replaced", "skipped", "moved") else 0
+    if entry["state"] in ("replaced", "skipped", "moved"):
+        return 0
+    rows: int | None = entry["rows"]
+    return rows
 
 
-def _of_records(at: layout.Lake, name: str, sources: Mapping[str, str], limit: int | None) -> Iterator[Finding]:
+def _of_records(lake: layout.Lake, name: str, sources: Mapping[str, str], limit: int | None) -> Iterator[Finding]:
     """What is not right about the records of a silver table.
 
     Args:
-        at: the lake.
+        lake: the lake.
         name: the table.
         sources: the table that each of its flows follows, by the flow's name; an empty name, if there is one.
         limit: see ``findings``.
     """
-    target = tables.delta_table(at.table("silver", name))
+    target = tables.delta_table(lake.table("silver", name))
+    if target is None:
+        return
     try:
-        taken = _taken_in(target, name, sources) if target is not None else {}
+        taken_in = _taken_in(target, name, sources)
     except DeltaError as error:  # the source was put back, or has lost its newest commits
-        what = "the version of its source that it has taken in is not in the log of that"
-        yield Finding("wrong", name, f"{what}: {str(error).splitlines()[0]}")
+        text = "the version of its source that it has taken in is not in the log of that"
+        yield Finding("wrong", name, f"{text}: {str(error).splitlines()[0]}")
         return
-    if target is None or not taken:
+    if not taken_in:
         return
-    refresh = f"sluicegate run {at.pipeline} --full-refresh {name}"
-    places = [target, *_side_tables(at, name)]
-    several = "" not in taken
-    by_flow = several or any(_has(source, FLOW) for source in taken.values())
-    numbered = any(_has(source, ROW) for source in taken.values())
-    record_id = [*NO_IDS.names, *([FLOW] if by_flow else []), *([ROW] if numbered else [])]
-    many = _has(target, ROW) and ROW not in record_id
-    if limit is not None and (read := sum(map(tables.rows, taken.values()))) > limit:
-        there = sum(tables.rows(place) for place in places)
-        if read > there if many else read != there:
-            yield Finding("wrong", name, f"{read:,} records were read, and {there:,} are in its tables", refresh)
+    refresh = f"sluicegate run {lake.pipeline} --full-refresh {name}"
+    places = [target, *_side_tables(lake, name)]
+    identity = _Identity.of(target, taken_in)
+    records = sum(map(tables.rows, taken_in.values()))
+    if limit is not None and records > limit:
+        rows = sum(map(tables.rows, places))
+        if not identity.adds_up(records, rows):
+            yield Finding("wrong", name, f"{records:,} records were read, and {rows:,} are in its tables", refresh)
         return
-    row_id = [*record_id, *([ROW] if many else [])]
-    came = pa.concat_tables([_came(source, record_id, flow) for flow, source in taken.items()])
-    went = pa.concat_tables([_identities(place, row_id) for place in places])
-    twice = went.group_by(row_id).aggregate([([], "count_all")]).filter(pc.field("count_all") > 1)
-    lost = came.join(went, keys=record_id, join_type="left anti")
-    strange = went.join(came, keys=record_id, join_type="left anti")
-    for records, what in (
-        (twice, "rows are in more than one place" if many else "records are in more than one place"),
-        (lost, "records are in no place"),
-        (strange, "records have no source"),
-        (_half(went, record_id) if many else lost.slice(0, 0), "records are without some of their rows"),
-    ):
-        if records.num_rows:
-            yield Finding("wrong", name, f"{records.num_rows:,} {what}, such as {_named(records)}", refresh)
+    read = pa.concat_tables([_read(source, identity.of_record, flow) for flow, source in taken_in.items()])
+    written = pa.concat_tables([_identities(place, identity.of_row) for place in places])
+    for rows, fault in identity.faults(read, written):
+        if rows.num_rows:
+            yield Finding("wrong", name, f"{rows.num_rows:,} {fault}, such as {_named(rows)}", refresh)
 
 
-def _side_tables(at: layout.Lake, name: str) -> list[DeltaTable | None]:
-    return [tables.delta_table(at.quarantine(name)), tables.delta_table(at.set_aside(name))]
+@dataclass(frozen=True)
+class _Identity:
+    """Columns that identify a record of a silver table's sources, and a row of the table and its side tables.
+
+    The two differ where a record gives many rows: these are numbered.
+    """
+
+    of_record: tuple[str, ...]
+    of_row: tuple[str, ...]
+
+    @classmethod
+    def of(cls, target: DeltaTable, sources: Mapping[str, DeltaTable]) -> _Identity:
+        of_record = list(NO_IDS.names)
+        if "" not in sources or _any_has(sources.values(), FLOW):
+            of_record.append(FLOW)
+        if _any_has(sources.values(), ROW):
+            of_record.append(ROW)
+        of_row = list(of_record)
+        if ROW not in of_record and _has(target, ROW):
+            of_row.append(ROW)
+        return cls(tuple(of_record), tuple(of_row))
+
+    @property
+    def many_rows(self) -> bool:
+        return self.of_row != self.of_record
+
+    def adds_up(self, records: int, rows: int) -> bool:
+        """Whether so many records can have given so many rows."""
+        if self.many_rows:
+            return rows >= records
+        return rows == records
+
+    def faults(self, read: pa.Table, written: pa.Table) -> Iterator[tuple[pa.Table, str]]:
+        """Identities that contradict that each record is written once, with what is wrong about them.
+
+        Args:
+            read: identities of the records of the sources.
+            written: identities of the rows of the table and its side tables.
+        """
+        unit = "rows" if self.many_rows else "records"
+        counts = written.group_by(self.of_row).aggregate([([], "count_all")])
+        yield counts.filter(pc.field("count_all") > 1), f"{unit} are in more than one place"
+        yield read.join(written, keys=list(self.of_record), join_type="left anti"), "records are in no place"
+        yield written.join(read, keys=list(self.of_record), join_type="left anti"), "records have no source"
+        if self.many_rows:
+            yield _incomplete(written, self.of_record), "records are without some of their rows"
+
+
+def _side_tables(lake: layout.Lake, name: str) -> list[DeltaTable | None]:
+    return [tables.delta_table(lake.quarantine(name)), tables.delta_table(lake.set_aside(name))]
 
 
 def _taken_in(target: DeltaTable, name: str, sources: Mapping[str, str]) -> dict[str, DeltaTable]:
@@ -249,19 +342,19 @@ def _taken_in(target: DeltaTable, name: str, sources: Mapping[str, str]) -> dict
 
     None are given where it is to be made again, as it is filled by one flow now and was by several, or the other way.
     """
-    there = {flow: table for flow, uri in sources.items() if (table := tables.delta_table(uri)) is not None}
+    opened = {flow: table for flow, uri in sources.items() if (table := tables.delta_table(uri)) is not None}
     offsets_of_flows = stream_progress.recorded(log.last_commit_of_ours(target))
     if "" in sources:
-        if "" not in there or offsets_of_flows is not None:
+        if "" not in opened or offsets_of_flows is not None:
             return {}
-        offset = tables.txn_version(target, offsets.app_id("silver", name, there[""]))
+        offset = tables.txn_version(target, offsets.app_id("silver", name, opened[""]))
         return {"": tables.table_at(sources[""], version=offset)}
     if offsets_of_flows is None or any(flow not in sources for flow in offsets_of_flows):
         return {}  # what the next run makes right
-    known = {flow: said for flow, said in offsets_of_flows.items() if flow in there}
-    if any(said["source_id"] != tables.table_id(there[flow]) for flow, said in known.items()):
+    present = {flow: offset for flow, offset in offsets_of_flows.items() if flow in opened}
+    if any(offset["source_id"] != tables.table_id(opened[flow]) for flow, offset in present.items()):
         return {}
-    return {flow: tables.table_at(sources[flow], version=int(said["until"])) for flow, said in known.items()}
+    return {flow: tables.table_at(sources[flow], version=int(offset["until"])) for flow, offset in present.items()}
 
 
 def _has(table: DeltaTable, column: str) -> bool:
@@ -269,14 +362,18 @@ def _has(table: DeltaTable, column: str) -> bool:
     return column in {field.name for field in table.schema().fields}
 
 
-def _came(source: DeltaTable, record_id: Sequence[str], flow: str) -> pa.Table:
+def _any_has(sources: Iterable[DeltaTable], column: str) -> bool:
+    return any(_has(source, column) for source in sources)
+
+
+def _read(source: DeltaTable, record_id: Sequence[str], flow: str) -> pa.Table:
     """Identities of the records of a source, as they are in a table that follows it by a flow."""
     rows = _identities(source, record_id)
     if not flow:
         return rows
     inner = rows[FLOW]
-    named = pc.coalesce(pc.binary_join_element_wise(pa.scalar(flow), inner, "/"), pa.scalar(flow))
-    rows = rows.set_column(rows.column_names.index(FLOW), FLOW, named)
+    names = pc.coalesce(pc.binary_join_element_wise(pa.scalar(flow), inner, "/"), pa.scalar(flow))
+    rows = rows.set_column(rows.column_names.index(FLOW), FLOW, names)
     if ROW in record_id and not _has(source, ROW):
         rows = rows.set_column(rows.column_names.index(ROW), ROW, pa.repeat(pa.scalar(0, pa.int64()), rows.num_rows))
     return rows
@@ -284,16 +381,21 @@ def _came(source: DeltaTable, record_id: Sequence[str], flow: str) -> pa.Table:
 
 def _identities(table: DeltaTable | None, names: Sequence[str]) -> pa.Table:
     """Identities of a table's rows; a column that it does not have, as a run was stopped that makes it, is NULL."""
-    schema = pa.schema([(name, pa.string() if name == FLOW else pa.int64()) for name in names])
+    schema = pa.schema([(name, _ID_TYPES.get(name, pa.int64())) for name in names])
     if table is None:
         return schema.empty_table()
-    there = [name for name in names if name in {field.name for field in table.schema().fields}]
-    rows = tables.dataset(table).to_table(there)
-    columns = [rows[f.name].cast(f.type) if f.name in there else pa.nulls(rows.num_rows, f.type) for f in schema]
+    present = [name for name in names if _has(table, name)]
+    rows = tables.dataset(table).to_table(present)
+    columns = []
+    for field in schema:
+        if field.name in present:
+            columns.append(rows[field.name].cast(field.type))
+        else:
+            columns.append(pa.nulls(rows.num_rows, field.type))
     return pa.table(columns, schema=schema)
 
 
-def _half(rows: pa.Table, record_id: Sequence[str]) -> pa.Table:
+def _incomplete(rows: pa.Table, record_id: Sequence[str]) -> pa.Table:
     """Records whose rows are not numbered from 1 through, and that have not the only number 0, for no row at all."""
     numbers = rows.group_by(record_id).aggregate([(ROW, "min"), (ROW, "max"), ([], "count_all")])
     least, most, count = (pc.field(name) for name in (f"{ROW}_min", f"{ROW}_max", "count_all"))

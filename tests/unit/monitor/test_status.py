@@ -455,5 +455,5 @@ def test_an_interval_is_one_job_for_bronze_if_files_wait_then_silver_then_gold(
     [("ingested", 3), ("archived", 3), ("failed", 3), ("replaced", 0), ("skipped", 0), ("moved", 0)],
 )
 def test_of_a_file_whose_rows_are_not_its_own_none_may_be_in_the_table(state: str, rows: int) -> None:
-    assert verify._gave({"state": state, "rows": 3}) == rows
-    assert verify._gave({"state": state, "rows": None}) == (None if rows else 0)
+    assert verify._rows_of({"state": state, "rows": 3}) == rows
+    assert verify._rows_of({"state": state, "rows": None}) == (None if rows else 0)
