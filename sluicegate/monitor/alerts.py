@@ -64,13 +64,13 @@ class Alert:
         return f"{self.about}: {self.found}, and it {'fails' if self.level == 'fail' else 'warns'} {self.limit}"
 
 
-def evaluate(pipeline: Pipeline, settings: Settings, now: datetime) -> list[Alert]:
+def evaluate(pipeline: Pipeline, settings: Settings, time: datetime) -> list[Alert]:
     """Compares a pipeline with the limits of its definition.
 
     Args:
         pipeline: the definition.
         settings: where things are.
-        now: the time.
+        time: the time.
 
     Raises:
         LandingMissing: a landing folder does not exist.
@@ -78,12 +78,12 @@ def evaluate(pipeline: Pipeline, settings: Settings, now: datetime) -> list[Aler
     """
     if pipeline.alerts is None:
         return []
-    return [*_Limits(pipeline, pipeline.alerts, settings, now).all()]
+    return [*_Limits(pipeline, pipeline.alerts, settings, time).all()]
 
 
-def failed(found: Sequence[Alert]) -> AlertsFailed | None:
+def failed(alerts: Sequence[Alert]) -> AlertsFailed | None:
     """Error about the alerts that fail; None if none does."""
-    failing = [one for one in found if one.level == "fail"]
+    failing = [one for one in alerts if one.level == "fail"]
     if not failing:
         return None
     names = ", ".join(dict.fromkeys(one.table for one in failing))
@@ -92,8 +92,8 @@ def failed(found: Sequence[Alert]) -> AlertsFailed | None:
 
 
 class _Limits:
-    def __init__(self, pipeline: Pipeline, alerts: Alerts, settings: Settings, now: datetime) -> None:
-        self.pipeline, self.alerts, self.settings, self.now = pipeline, alerts, settings, now
+    def __init__(self, pipeline: Pipeline, alerts: Alerts, settings: Settings, time: datetime) -> None:
+        self.pipeline, self.alerts, self.settings, self.now = pipeline, alerts, settings, time
         self.at = layout.Lake(settings.lake, pipeline.name)
         self._found: dict[tuple[str, str], list[dict[str, Any]]] = {}
 
@@ -121,8 +121,8 @@ class _Limits:
         """A table to which nothing has ever come is as old as can be."""
         for level, span in (("fail", fail), ("warn", warn)):
             if span is not None and (last is None or self.now - last > span):
-                found = f"the last change came at {last:%Y-%m-%d %H:%M} UTC" if last else "nothing has come yet"
-                return Alert("freshness", name, "", _level(level), found, f"after {in_words(span)}")
+                sentence = f"the last change came at {last:%Y-%m-%d %H:%M} UTC" if last else "nothing has come yet"
+                return Alert("freshness", name, "", _level(level), sentence, f"after {in_words(span)}")
         return Alert("freshness", name, "", "ok", f"the last change came at {last:%Y-%m-%d %H:%M} UTC")
 
     def _volume(self, name: str, volume: Volume) -> Alert:
@@ -131,23 +131,24 @@ class _Limits:
             return Alert("volume", name, "", "ok", "no run has changed it yet")
         count = sum(_amount(event, volume.of) for event in events)
         of = volume.of if count != 1 else volume.of.removesuffix("s")
-        found = f"{count:,} {of} {'in the last day' if volume.per == 'day' else 'by the last run'}"
+        sentence = f"{count:,} {of} {'in the last day' if volume.per == 'day' else 'by the last run'}"
         for level, limit in (("fail", volume.fail), ("warn", volume.warn)):
             if limit is not None and limit.min is not None and count < limit.min:
-                return Alert("volume", name, "", _level(level), found, f"below {limit.min:,}")
+                return Alert("volume", name, "", _level(level), sentence, f"below {limit.min:,}")
             if limit is not None and limit.max is not None and count > limit.max:
-                return Alert("volume", name, "", _level(level), found, f"above {limit.max:,}")
-        return Alert("volume", name, "", "ok", found)
+                return Alert("volume", name, "", _level(level), sentence, f"above {limit.max:,}")
+        return Alert("volume", name, "", "ok", sentence)
 
     def _rate(self, name: str, rule: str, rate: RuleRate) -> Alert:
         counts = [event["details"].get("expectations", {}).get(rule) or {} for event in self._events(name, rate.per)]
-        broken = sum(int(one.get("failed") or 0) for one in counts)
-        rows = broken + sum(int(one.get("passed") or 0) for one in counts)
-        found = f"{broken:,} of {rows:,} rows {'of the last day' if rate.per == 'day' else 'of the last run'} broke it"
+        broken = sum(int(count.get("failed") or 0) for count in counts)
+        rows = broken + sum(int(count.get("passed") or 0) for count in counts)
+        period = "day" if rate.per == "day" else "run"
+        sentence = f"{broken:,} of {rows:,} rows of the last {period} broke it"
         for level, limit in (("fail", rate.fail), ("warn", rate.warn)):
             if limit is not None and limit.is_exceeded(broken, rows):
-                return Alert("rule_rate", name, rule, _level(level), found, f"above {limit.text}")
-        return Alert("rule_rate", name, rule, "ok", found)
+                return Alert("rule_rate", name, rule, _level(level), sentence, f"above {limit.text}")
+        return Alert("rule_rate", name, rule, "ok", sentence)
 
     def _events(self, table: str, per: str) -> list[dict[str, Any]]:
         """Events of the last day of a table, or those of the last run that changed it, with their details."""
@@ -167,13 +168,13 @@ class _Limits:
             if not len(times):
                 return []
             since = pc.max(times).as_py() - DAY  # a run of a table takes less
-        wanted = (pc.field("table") == table) & (pc.field("time") > since)
-        rows = tables.dataset(log).to_table(["time", "written", "details"], filter=wanted).to_pylist()
-        found = [row | {"details": json.loads(row["details"])} for row in rows]
-        found = [row for row in found if row["time"] <= self.now and not _is_of_rejected(row)]
-        if per == "day" or not found:
-            return found
-        return _of_last_run(sorted(found, key=lambda row: row["time"]))
+        condition = (pc.field("table") == table) & (pc.field("time") > since)
+        rows = tables.dataset(log).to_table(["time", "written", "details"], filter=condition).to_pylist()
+        events = [row | {"details": json.loads(row["details"])} for row in rows]
+        events = [row for row in events if row["time"] <= self.now and not _is_of_rejected(row)]
+        if per == "day" or not events:
+            return events
+        return _of_last_run(sorted(events, key=lambda row: row["time"]))
 
 
 def _of_last_run(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -186,15 +187,15 @@ def _of_last_run(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
     last = events[-1]["details"]
     name = str(last.get("run_id") or "")
-    own = [event for event in events if str(event["details"].get("run_id") or "") == name]
+    of_run = [event for event in events if str(event["details"].get("run_id") or "") == name]
     if last.get("dag_id") or name.startswith(f"{COMMAND} "):
-        return own
+        return of_run
     if name.startswith("continuous"):
-        return own[-1:]
-    first = len(own) - 1
-    while first and own[first]["time"] - own[first - 1]["time"] <= BREAK:
+        return of_run[-1:]
+    first = len(of_run) - 1
+    while first and of_run[first]["time"] - of_run[first - 1]["time"] <= BREAK:
         first -= 1
-    return own[first:]
+    return of_run[first:]
 
 
 def _is_of_rejected(event: Mapping[str, Any]) -> bool:
@@ -203,16 +204,16 @@ def _is_of_rejected(event: Mapping[str, Any]) -> bool:
 
 
 def _amount(event: Mapping[str, Any], of: str) -> int:
-    found = event["written"] if of == "rows" else event["details"].get("files")
-    return int(found or 0)
+    amount = event["written"] if of == "rows" else event["details"].get("files")
+    return int(amount or 0)
 
 
 def _above(kind: str, name: str, count: int, warn: int | None, fail: int | None) -> Alert:
-    found = f"{count:,} {'waits' if count == 1 else 'wait'}"
+    sentence = f"{count:,} {'waits' if count == 1 else 'wait'}"
     for level, limit in (("fail", fail), ("warn", warn)):
         if limit is not None and count > limit:
-            return Alert(kind, name, "", _level(level), found, f"above {limit:,}")
-    return Alert(kind, name, "", "ok", found)
+            return Alert(kind, name, "", _level(level), sentence, f"above {limit:,}")
+    return Alert(kind, name, "", "ok", sentence)
 
 
 def _level(text: str) -> Level:
@@ -223,12 +224,12 @@ def _waiting(pipeline: Pipeline, settings: Settings, names: Sequence[str]) -> di
     """How much waits for tables: files of bronze (ranges of topics), rows of others."""
     from sluicegate.monitor import backlog, plan
 
-    found = dict.fromkeys(names, 0)
+    counts = dict.fromkeys(names, 0)
     if any(name in pipeline.bronze for name in names):
         for work in plan.pending(pipeline, settings).tables:
-            if work.table in found and work.layer == "bronze":
-                found[work.table] = work.files + work.versions
-    for one in backlog.waiting(pipeline, settings):
-        if one.table in found and not one.flow.foreign:  # of a bronze table files that its ledger has already
-            found[one.table] += one.count
-    return found
+            if work.table in counts and work.layer == "bronze":
+                counts[work.table] = work.files + work.versions
+    for waits in backlog.waiting(pipeline, settings):
+        if waits.table in counts and not waits.flow.foreign:  # of a bronze table files that its ledger has already
+            counts[waits.table] += waits.count
+    return counts

@@ -15,35 +15,36 @@ if TYPE_CHECKING:
     from sluicegate.settings import Settings
 
 
-def late(pipeline: Pipeline, settings: Settings, now: datetime, only: Sequence[str] = ()) -> FilesLate | None:
+def late(pipeline: Pipeline, settings: Settings, time: datetime, only: Sequence[str] = ()) -> FilesLate | None:
     """Error about the bronze tables whose files, or whose source's new versions, are late; None if none is.
 
     Args:
         pipeline: the definition.
         settings: where things are.
-        now: the time.
+        time: the time.
         only: only these tables; none means all.
     """
-    at = layout.Lake(settings.lake, pipeline.name)
-    found: dict[str, str] = {}
+    lake = layout.Lake(settings.lake, pipeline.name)
+    late_tables: dict[str, str] = {}
     for name, table in pipeline.bronze.items():
         if table.expect_files_within is None or (only and name not in only):
             continue
-        last = arrived(name, table, at)
-        if last is None or now - last > table.expect_files_within:
-            came = f"the last came at {last:%Y-%m-%d %H:%M} UTC" if last else "none has come yet"
-            found[name] = f"{name} expects new files within {in_words(table.expect_files_within)}, and {came}"
-    if not found:
+        last = arrived(name, table, lake)
+        if last is None or time - last > table.expect_files_within:
+            last_arrival = f"the last came at {last:%Y-%m-%d %H:%M} UTC" if last else "none has come yet"
+            expected = in_words(table.expect_files_within)
+            late_tables[name] = f"{name} expects new files within {expected}, and {last_arrival}"
+    if not late_tables:
         return None
     hint = "ask whoever delivers them; or is the landing folder another one now? expect_files_within is another span"
-    return FilesLate("; ".join(found.values()), where=Where(table=", ".join(found)), hint=hint)
+    return FilesLate("; ".join(late_tables.values()), where=Where(table=", ".join(late_tables)), hint=hint)
 
 
-def arrived(name: str, table: BronzeTable, at: layout.Lake) -> datetime | None:
+def arrived(name: str, table: BronzeTable, lake: layout.Lake) -> datetime | None:
     """Time at which a file was last entered into a table's ledger, or versions of its source were last taken in."""
     if not table.of_files:
-        return changed("bronze", name, at)
-    ledger = tables.delta_table(at.ledger(name))
+        return changed("bronze", name, lake)
+    ledger = tables.delta_table(lake.ledger(name))
     if ledger is None:
         return None
     times = [time for (time,) in tables.statistics_rows(ledger, "max.discovered") if time is not None]
@@ -51,7 +52,7 @@ def arrived(name: str, table: BronzeTable, at: layout.Lake) -> datetime | None:
     return newest.replace(tzinfo=UTC) if newest and newest.tzinfo is None else newest
 
 
-def changed(layer: str, name: str, at: layout.Lake) -> datetime | None:
+def changed(layer: str, name: str, lake: layout.Lake) -> datetime | None:
     """Time at which a run last changed a table."""
-    commit = log.last_commit_of_ours(tables.delta_table(at.table(layer, name)))
+    commit = log.last_commit_of_ours(tables.delta_table(lake.table(layer, name)))
     return datetime.fromtimestamp(commit.timestamp / 1000, UTC) if commit else None

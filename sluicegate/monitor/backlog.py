@@ -66,99 +66,103 @@ class Waiting:
 
 def waiting(pipeline: Pipeline, settings: Settings) -> list[Waiting]:
     """Tables that are behind their sources; files that landed and are not in the ledger do not count."""
-    at = layout.Lake(settings.lake, pipeline.name)
-    found, opened = [], flows.all_opened(pipeline, at)
+    lake = layout.Lake(settings.lake, pipeline.name)
+    behind, opened = [], flows.all_opened(pipeline, lake)
     for layer in layout.LAYERS:
-        for flow in flows.flows(pipeline, at, layer, opened).values():
-            now = progress(flow, opened)
-            if now.waits or (now.kind == "blocked" and any(opened[uri].rows for uri in flow.sources)):
-                found.append(Waiting(flow, now, *_what(flow, now, opened)))
-    return found
+        for flow in flows.flows(pipeline, lake, layer, opened).values():
+            flow_progress = progress(flow, opened)
+            blocked = flow_progress.kind == "blocked" and any(opened[uri].rows for uri in flow.sources)
+            if flow_progress.waits or blocked:
+                behind.append(Waiting(flow, flow_progress, *_what(flow, flow_progress, opened)))
+    return behind
 
 
 def findings(pipeline: Pipeline, settings: Settings) -> list[Finding]:
     """Backlog as findings of a verification."""
-    return [one.finding(pipeline.name) for one in waiting(pipeline, settings)]
+    return [wait.finding(pipeline.name) for wait in waiting(pipeline, settings)]
 
 
-def overdue(found: list[Waiting], began: datetime, own: Callable[[str, log.Commit], bool]) -> list[Waiting]:
+def overdue(waits: list[Waiting], began: datetime, is_own: Callable[[str, log.Commit], bool]) -> list[Waiting]:
     """Tables of a backlog that a run over everything should have brought up to date.
 
     What other runs committed meanwhile is left to them; what was there when the run began, or is the run's own, was
     due. A ledger batch of files is due in any case: only the job that enters it reads it, unless that job was killed.
 
     Args:
-        found: the tables that are behind.
+        waits: the tables that are behind.
         began: when the run began.
-        own: whether a commit of a table, by its name, is that run's.
+        is_own: whether a commit of a table, by its name, is that run's.
     """
 
-    def due(one: Waiting) -> bool:
-        if one.now.kind == "blocked":
+    def due(wait: Waiting) -> bool:
+        if wait.now.kind == "blocked":
             return False
-        if one.flow.layer == "bronze" and not one.flow.foreign:
+        if wait.flow.layer == "bronze" and not wait.flow.foreign:
             return True
         before = began.timestamp() * 1000
-        return any(commit.timestamp < before or own(table, commit) for table, commit in one.missed())
+        return any(commit.timestamp < before or is_own(table, commit) for table, commit in wait.missed())
 
-    return [one for one in found if due(one)]
+    return [wait for wait in waits if due(wait)]
 
 
 def unread(pipeline: Pipeline, settings: Settings, began: datetime) -> dict[str, str]:
     """Bronze tables with files that landed before a run which entered none: by name, how many, in words."""
-    at = layout.Lake(settings.lake, pipeline.name)
-    found = {}
+    lake = layout.Lake(settings.lake, pipeline.name)
+    counts = {}
     for name, table in pipeline.bronze.items():
-        ledger = tables.delta_table(at.ledger(name)) if table.of_files else None
+        ledger = tables.delta_table(lake.ledger(name)) if table.of_files else None
         last = next(log.commits(ledger, 1), None) if ledger is not None else None
         if not table.of_files or (last is not None and last.timestamp >= began.timestamp() * 1000):
             continue
-        times = discovery.discover(name, table, at).new["modification_time"]
+        times = discovery.discover(name, table, lake).new["modification_time"]
         count = sum(time < began for time in times.to_pylist())
         if count:
-            found[name] = f"{files(count)} that landed before it are not read"
-    return found
+            counts[name] = f"{files(count)} that landed before it are not read"
+    return counts
 
 
-def _what(flow: Flow, now: Progress, opened: Tables) -> tuple[str, int]:
+def _what(flow: Flow, flow_progress: Progress, opened: Tables) -> tuple[str, int]:
     """What waits for a table, in words, and how much."""
     if flow.streams:
-        return _what_of_streams(flow, now, opened)
+        return _what_of_streams(flow, flow_progress, opened)
     source, name = opened[flow.source], name_of(flow.source)
     if flow.layer == "bronze" and not flow.foreign:
-        count = _entered(source, max(now.since, 0))
+        count = _entered(source, max(flow_progress.since, 0))
         if flow.of_topics:
             return f"{count:,} {'range waits' if count == 1 else 'ranges wait'} that its ledger has", count
         return f"{files(count)} of its ledger {'waits' if count == 1 else 'wait'}", count
     first = opened[flow.target].delta is None
-    count = _records(source, now, first=first) if now.since < now.until or first else 0
+    count = _records(source, flow_progress, first=first) if flow_progress.since < flow_progress.until or first else 0
     rows = f"{count:,} {'row' if count == 1 else 'rows'} of {name} {'waits' if count == 1 else 'wait'}"
-    why = f" ({now.why})" if now.why else ""
+    reason = f" ({flow_progress.why})" if flow_progress.why else ""
     if first:
-        return f"it does not exist, and {rows}{why}", count
-    return rows + why if count else f"it is behind {name}{why}", count
+        return f"it does not exist, and {rows}{reason}", count
+    return rows + reason if count else f"it is behind {name}{reason}", count
 
 
-def _what_of_streams(flow: Flow, now: Progress, opened: Tables) -> tuple[str, int]:
+def _what_of_streams(flow: Flow, flow_progress: Progress, opened: Tables) -> tuple[str, int]:
     """What waits for a table that several flows fill: the rows of each of their sources."""
     first, waiting, all_ = opened[flow.target].delta is None, [], 0
-    for name, one in now.streams.items():
+    for name, stream in flow_progress.streams.items():
         source = opened[flow.streams[name]]
-        if one.work or first or now.kind == "whole":
-            at = Progress("incremental", one.since, one.until)
-            count = _records(source, at, first=first or one.whole or now.kind == "whole")
+        if stream.work or first or flow_progress.kind == "whole":
+            of_stream = Progress("incremental", stream.since, stream.until)
+            count = _records(source, of_stream, first=first or stream.whole or flow_progress.kind == "whole")
             all_ += count
             waiting += [f"{count:,} {'row' if count == 1 else 'rows'} of {name_of(source.uri)}"] if count else []
     rows = f"{' and '.join(waiting)} wait" if waiting else "it is behind"
-    return f"{'it does not exist, and ' if first else ''}{rows}{f' ({now.why})' if now.why else ''}", all_
+    sentence = f"it does not exist, and {rows}" if first else rows
+    if flow_progress.why:
+        sentence += f" ({flow_progress.why})"
+    return sentence, all_
 
 
-def _records(source: Table, now: Progress, *, first: bool) -> int:
+def _records(source: Table, flow_progress: Progress, *, first: bool) -> int:
     """Rows of the source that the target has not taken in, as the source's log counts what was written."""
-    if source.delta is None or now.since < 0 or first:
+    if source.delta is None or flow_progress.since < 0 or first:
         return source.rows
-    found = log.commits(source.delta, source.version - now.since)
-    return sum(commit.rows_written or 0 for commit in found if commit.version > now.since)
+    commits = log.commits(source.delta, source.version - flow_progress.since)
+    return sum(commit.rows_written or 0 for commit in commits if commit.version > flow_progress.since)
 
 
 def _entered(ledger: Table, offset: int) -> int:

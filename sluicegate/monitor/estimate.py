@@ -122,11 +122,11 @@ def plan(pipeline: Pipeline, settings: Settings, *, partly: bool = False) -> Pla
     """
     try:
         with translated():
-            at = Lake(settings.lake, pipeline.name)
-            opened = all_opened(pipeline, at)
+            lake = Lake(settings.lake, pipeline.name)
+            opened = all_opened(pipeline, lake)
             waiting = pending(pipeline, settings, opened, partly=partly)
             former = outdated(pipeline, waiting, opened)
-            remarks = former_dialect.remarks(pipeline, at, opened)
+            remarks = former_dialect.remarks(pipeline, lake, opened)
             silver = [work for work in waiting.tables if work.layer == "silver"]
             deleted = {work.table: removed_flows.rows(work.flow, work.progress, opened) for work in silver}
             return Plan(waiting.tables, foresee(pipeline, waiting), former, remarks, _of_landing(pipeline), deleted)
@@ -164,54 +164,58 @@ def touched(table: GoldTable, flow: Flow, now: Progress) -> Touched:
         )
     if flow.inputs:  # a row of one table may meet many of another, in any number of groups
         return Touched(rows, *_all(flow, now), "at most, as it joins them")
-    there = lake_tables.rows(source)
-    choice = _choice(table, strategy, news, there, lake_tables.delta_table(flow.target))
-    why = _why_all(choice, table, there)
+    all_rows = lake_tables.rows(source)
+    choice = _choice(table, strategy, news, all_rows, lake_tables.delta_table(flow.target))
+    why = _why_all(choice, table, all_rows)
     groups, exact = _groups(strategy.grouped, source, now, news, flow.target)
     if why:
         return Touched(rows, *_all(flow, now), why, groups, exact, choice)
     return Touched(rows, news.changed, (), "", groups, exact, choice)
 
 
-def _all(flow: Flow, now: Progress) -> tuple[int, tuple[str, ...]]:
-    tables: Mapping[str, int] = {flow.source: now.until, **{flow.inputs[name]: v for name, v in now.versions.items()}}
+def _all(flow: Flow, flow_progress: Progress) -> tuple[int, tuple[str, ...]]:
+    tables: Mapping[str, int] = {
+        flow.source: flow_progress.until,
+        **{flow.inputs[name]: v for name, v in flow_progress.versions.items()},
+    }
     return sum(commit_stats.size(uri, version) for uri, version in tables.items()), tuple(map(name_of, tables))
 
 
-def _read(flow: Flow, now: Progress) -> list[DeltaTable | None]:
+def _read(flow: Flow, flow_progress: Progress) -> list[DeltaTable | None]:
     """The tables that it reads, as a run would read them."""
-    others = (lake_tables.delta_table(flow.inputs[name], version) for name, version in now.versions.items())
-    return [lake_tables.delta_table(flow.source, now.until), *others]
+    lookups = (lake_tables.delta_table(flow.inputs[name], version) for name, version in flow_progress.versions.items())
+    return [lake_tables.delta_table(flow.source, flow_progress.until), *lookups]
 
 
 def _choice(
-    table: GoldTable, strategy: RefreshStrategy, news: commit_stats.Volume, there: int, target: DeltaTable | None
+    table: GoldTable, strategy: RefreshStrategy, news: commit_stats.Volume, rows: int, target: DeltaTable | None
 ) -> Choice:
     """Technique that a run will take if nothing happens before it; a run counts exactly, and looks at the state."""
-    cost, held = RefreshCost.of(target), lake_tables.rows(target)
+    cost, target_rows = RefreshCost.of(target), lake_tables.rows(target)
     changed = news.rows + news.updated
     permitted = refresh_cost.permitted(
         strategy,
         auto=table.refresh != "incremental",
-        small=there <= thresholds.SMALL,
+        small=rows <= thresholds.SMALL,
         few=changed <= thresholds.FEW,
         state=cost.has_state,
     )
     located = strategy.grouped is not None and strategy.grouped.located
-    return cost.choose(permitted, Work(changed, there, held, min(changed, held) if located else held))
+    rewritten = min(changed, target_rows) if located else target_rows
+    return cost.choose(permitted, Work(changed, rows, target_rows, rewritten))
 
 
-def _why_all(choice: Choice, table: GoldTable, there: int) -> str:
+def _why_all(choice: Choice, table: GoldTable, rows: int) -> str:
     """Reason why a run reads the whole source although its changes are known; empty if it does not."""
     if choice.technique == "partial":
         return ""
-    if there <= thresholds.SMALL and table.refresh != "incremental":
+    if rows <= thresholds.SMALL and table.refresh != "incremental":
         return "it is small"
     return "for the rows of the groups" if choice.technique == "groups" else "which is faster"
 
 
 def _groups(
-    grouped: Grouped, source: DeltaTable, now: Progress, news: commit_stats.Volume, target: str
+    grouped: Grouped, source: DeltaTable, flow_progress: Progress, news: commit_stats.Volume, target: str
 ) -> tuple[int, bool]:
     """Number of groups that the changes touch, and whether it is exact."""
     if not news.rows + news.updated:  # as when the rules are others: nothing is there to be read
@@ -220,9 +224,9 @@ def _groups(
         return 1, True
     columns = _columns(grouped, source)
     if columns is not None and news.changed <= BYTES_COUNTED:
-        found = _counted(source.table_uri, columns, now)
-        if found is not None:
-            return found, not grouped.where
+        count = _counted(source.table_uri, columns, flow_progress)
+        if count is not None:
+            return count, not grouped.where
     most = news.rows + news.updated  # a row that changed may have left a group for another
     gold = lake_tables.delta_table(target)
     if gold is not None and grouped.located and not grouped.having:
@@ -231,13 +235,13 @@ def _groups(
     return most, False
 
 
-def _counted(uri: str, columns: list[str], now: Progress) -> int | None:
+def _counted(uri: str, columns: list[str], flow_progress: Progress) -> int | None:
     """Number of groups of the changed rows, before and after; None if delta-rs cannot read this change feed."""
     import pyarrow as pa
 
     try:
         feed = lake_tables.table_at(uri).load_cdf(
-            starting_version=now.since + 1, ending_version=now.until, columns=columns
+            starting_version=flow_progress.since + 1, ending_version=flow_progress.until, columns=columns
         )
         rows = pa.RecordBatchReader.from_stream(feed).read_all()
         return rows.select(columns).group_by(columns).aggregate([]).num_rows if columns else None
@@ -248,8 +252,8 @@ def _counted(uri: str, columns: list[str], now: Progress) -> int | None:
 def _columns(grouped: Grouped, source: DeltaTable) -> list[str] | None:
     """Source columns of the GROUP BY; None if it groups by anything else, or by a type whose values Arrow and Spark
     compare differently (NaN, signed zeros) or that is nested."""
-    known = {one["name"].lower(): one for one in json.loads(source.schema().to_json())["fields"]}
-    found: list[str] = []
+    fields = {one["name"].lower(): one for one in json.loads(source.schema().to_json())["fields"]}
+    paths: list[str] = []
     for text in grouped.groups:
         try:
             node = parsed(f"SELECT {text}")
@@ -257,8 +261,8 @@ def _columns(grouped: Grouped, source: DeltaTable) -> list[str] | None:
             return None
         [column] = node.expressions
         mine = isinstance(column, exp.Column) and column.table.lower() in ("", grouped.alias.lower())
-        one = known.get(column.name.lower()) if mine and len(column.parts) <= 2 else None
+        one = fields.get(column.name.lower()) if mine and len(column.parts) <= 2 else None
         if one is None or not isinstance(one["type"], str) or one["type"] in ("float", "double", "variant"):
             return None
-        found.append(one["name"])
-    return list(dict.fromkeys(found))
+        paths.append(one["name"])
+    return list(dict.fromkeys(paths))

@@ -58,22 +58,22 @@ class Logged:
     refused: bool = False
 
 
-def copy_events(pipeline: Pipeline, at: layout.Lake) -> None:
+def copy_events(pipeline: Pipeline, lake: layout.Lake) -> None:
     """Appends to ``_events`` those of our commits that it does not have yet."""
-    log = tables.delta_table(at.events)
-    rows = list(_not_copied(log, logged(pipeline, at)))
+    log = tables.delta_table(lake.events)
+    rows = list(_not_copied(log, logged(pipeline, lake)))
     if rows:
         _faults.point("events.before_commit")
         rows.sort(key=lambda row: (row["time"], row["table"], row["version"]))
-        tables.write(log or at.events, pa.Table.from_pylist(rows, schema=EVENTS), mode="append")
+        tables.write(log or lake.events, pa.Table.from_pylist(rows, schema=EVENTS), mode="append")
 
 
-def logged(pipeline: Pipeline, at: layout.Lake) -> Iterator[Logged]:
+def logged(pipeline: Pipeline, lake: layout.Lake) -> Iterator[Logged]:
     """The tables of a pipeline that have events, none of which need exist."""
     for layer in LAYERS:
         for name in pipeline.names(layer):
-            uri = at.table(layer, name)
-            yield Logged(name, uri, _followed(pipeline, name, at) if layer == "gold" else "")
+            uri = lake.table(layer, name)
+            yield Logged(name, uri, _followed(pipeline, name, lake) if layer == "gold" else "")
             yield Logged(name, layout.rejected(uri), refused=True)
 
 
@@ -89,14 +89,14 @@ def since(table: DeltaTable, of: Logged, copied: int, most: int | None = None) -
     news = table.version() - copied
     if news <= 0:
         return []
-    found, own = [], tables.table_id(table)
+    events, table_id = [], tables.table_id(table)
     for commit in lake_log.commits(table, news if most is None else min(news, most)):
         if commit.ours is None or commit.version <= copied:
             continue
-        row = _event(commit, _bytes(commit, of)) | {"table_id": own}
+        row = _event(commit, _bytes(commit, of)) | {"table_id": table_id}
         # Of a batch that was refused, or of the one that passed after it, no row was written.
-        found.append(row | {"mode": commit.ours.get("step"), "written": 0} if of.refused else row)
-    return found
+        events.append(row | {"mode": commit.ours.get("step"), "written": 0} if of.refused else row)
+    return events
 
 
 def demand_table(pipeline: Pipeline, table: str | None) -> None:
@@ -110,30 +110,30 @@ def demand_table(pipeline: Pipeline, table: str | None) -> None:
         raise UserError(f"{pipeline.name} has no table {table}", hint=f"its tables are {', '.join(names)}")
 
 
-def history(pipeline: Pipeline, at: layout.Lake, table: str | None, count: int) -> pa.Table:
+def history(pipeline: Pipeline, lake: layout.Lake, table: str | None, count: int) -> pa.Table:
     """Last events, oldest first, with those of commits that are not copied yet, as of a run under way.
 
     Args:
         pipeline: the definition.
-        at: the lake.
+        lake: the lake.
         table: only of this table; None for all.
         count: how many.
     """
-    log = tables.delta_table(at.events)
-    wanted = [one for one in logged(pipeline, at) if table in (None, one.name)]
-    more = pa.Table.from_pylist(list(_not_copied(log, wanted, count)), EVENTS)
-    return _last(pa.concat_tables([newest_rows(at, table, count), more]), count)
+    log = tables.delta_table(lake.events)
+    logs = [log_of_table for log_of_table in logged(pipeline, lake) if table in (None, log_of_table.name)]
+    more = pa.Table.from_pylist(list(_not_copied(log, logs, count)), EVENTS)
+    return _last(pa.concat_tables([newest_rows(lake, table, count), more]), count)
 
 
-def newest_rows(at: layout.Lake, table: str | None, count: int) -> pa.Table:
+def newest_rows(lake: layout.Lake, table: str | None, count: int) -> pa.Table:
     """Last events that are copied, oldest first (schema ``EVENTS``).
 
     Args:
-        at: the lake.
+        lake: the lake.
         table: only of this table; None for all.
         count: how many.
     """
-    log = tables.delta_table(at.events)
+    log = tables.delta_table(lake.events)
     return EVENTS.empty_table() if log is None else newest(log, count, table)
 
 
@@ -183,24 +183,24 @@ def _last(rows: pa.Table, count: int) -> pa.Table:
 def _not_copied(log: DeltaTable | None, of: Iterable[Logged], most: int | None = None) -> Iterator[dict[str, Any]]:
     """Events of our commits that the event log does not have: of each table so many at most."""
     copied = _copied(log)
-    for one in of:
-        table = tables.delta_table(one.uri)
+    for logged_table in of:
+        table = tables.delta_table(logged_table.uri)
         if table is not None:
-            yield from since(table, one, copied.get(tables.table_id(table), -1), most)
+            yield from since(table, logged_table, copied.get(tables.table_id(table), -1), most)
 
 
 def _copied(log: DeltaTable | None) -> dict[str, int]:
     """Newest copied version by table id: a table that was made anew has a new id and begins again at 0."""
     if log is None:
         return {}
-    known = tables.dataset(log).to_table(["table_id", "version"]).group_by("table_id")
-    return {row["table_id"]: row["version_max"] for row in known.aggregate([("version", "max")]).to_pylist()}
+    versions = tables.dataset(log).to_table(["table_id", "version"]).group_by("table_id")
+    return {row["table_id"]: row["version_max"] for row in versions.aggregate([("version", "max")]).to_pylist()}
 
 
-def _followed(pipeline: Pipeline, name: str, at: layout.Lake) -> str:
+def _followed(pipeline: Pipeline, name: str, lake: layout.Lake) -> str:
     """URI of the table that a gold table follows."""
     followed = pipeline.gold[name].reads[0]
-    return next(at.table(layer, followed) for layer in LAYERS if followed in pipeline.names(layer))
+    return next(lake.table(layer, followed) for layer in LAYERS if followed in pipeline.names(layer))
 
 
 def _bytes(commit: lake_log.Commit, of: Logged) -> dict[str, Any]:
@@ -208,25 +208,25 @@ def _bytes(commit: lake_log.Commit, of: Logged) -> dict[str, Any]:
 
     The changed bytes are None for a full refresh, and where the source's log was cleaned.
     """
-    ours = commit.ours or {}
+    info = commit.ours or {}
     wrote = commit_stats.of_commit(of.uri, commit.version) if of.followed else None
     if wrote is None:
         return {}
-    came = None
-    if ours.get("mode") == "incremental":
-        came = commit_stats.between(of.followed, int(ours.get("since", -1)), int(ours.get("until", -1)))
-    found: dict[str, Any] = {"written": wrote.written, "changed": came.changed if came else None}
-    found["written_per_byte_changed"] = round(wrote.written / came.changed, 3) if came and came.changed else None
-    return {"bytes": found}
+    read = None
+    if info.get("mode") == "incremental":
+        read = commit_stats.between(of.followed, int(info.get("since", -1)), int(info.get("until", -1)))
+    sizes: dict[str, Any] = {"written": wrote.written, "changed": read.changed if read else None}
+    sizes["written_per_byte_changed"] = round(wrote.written / read.changed, 3) if read and read.changed else None
+    return {"bytes": sizes}
 
 
 def _event(commit: lake_log.Commit, more: Mapping[str, Any]) -> dict[str, Any]:
-    ours = {**(commit.ours or {}), **more}
+    info = {**(commit.ours or {}), **more}
     if (took := refresh_cost.measured(commit)) is not None:
-        ours["cost"] = {**ours["cost"], "seconds": round(took, 2)}
-    numbers = {key: ours.get(key) for key in ("since", "until", "read", "quarantined", "dropped", "duplicates")}
+        info["cost"] = {**info["cost"], "seconds": round(took, 2)}
+    numbers = {key: info.get(key) for key in ("since", "until", "read", "quarantined", "dropped", "duplicates")}
     return {
         "time": datetime.fromtimestamp(commit.timestamp / 1000, UTC),
-        "layer": ours.get("layer"), "table": ours.get("table"), "version": commit.version, "mode": ours.get("mode"),
-        **numbers, "written": ours.get("written", commit.rows_written), "details": json.dumps(ours, default=str),
+        "layer": info.get("layer"), "table": info.get("table"), "version": commit.version, "mode": info.get("mode"),
+        **numbers, "written": info.get("written", commit.rows_written), "details": json.dumps(info, default=str),
     }  # fmt: skip

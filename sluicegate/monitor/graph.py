@@ -24,12 +24,12 @@ def drawn(pipeline: Pipeline) -> Iterator[str]:
     """
     layers = {name: "view" for name in pipeline.views}
     layers |= {name: layer for layer in LAYERS for name in pipeline.names(layer)}
-    graph, seen = reads(pipeline), set[str]()
+    graph, drawn_tables = reads(pipeline), set[str]()
     read_by_others = {read for of in graph.values() for read in of}
 
     def lines(name: str, branch: str, below: str) -> Iterator[str]:
-        above = name in seen and bool(graph[name])
-        seen.add(name)
+        above = name in drawn_tables and bool(graph[name])
+        drawn_tables.add(name)
         yield f"{layers[name]:<6}  {branch}{name}{' (above)' if above else ''}"
         parts = [] if above else graph[name]
         for number, read in enumerate(parts, start=1):

@@ -60,12 +60,12 @@ class Impact:
     unsure: Mapping[str, str]
 
 
-def impact(pipeline: Pipeline, at: Lake, name: str) -> Impact:
+def impact(pipeline: Pipeline, lake: Lake, name: str) -> Impact:
     """What depends on a column.
 
     Args:
         pipeline: the definition.
-        at: its lake.
+        lake: its lake.
         name: the column, as ``table.column``.
 
     Raises:
@@ -76,26 +76,26 @@ def impact(pipeline: Pipeline, at: Lake, name: str) -> Impact:
     table, _, column = name.partition(".")
     if not table or not column:
         raise UserError(f"{name} is no column of a table", hint="write TABLE.COLUMN, as in recordings_bronze.mrn")
-    found = lineage(pipeline, at)
+    found = lineage(pipeline, lake)
     start = _demanded(pipeline, found, table.lower(), column)
     affected = tuple(_affected(found, start))
-    direct = {start, *(Source(one.table, one.column.lower()) for one in affected if one.direct)}
+    direct = {start, *(Source(use.table, use.column.lower()) for use in affected if use.direct)}
     named_by = (*_named_by(pipeline, direct), *_rules_that_read(pipeline, found, direct))
-    unsure = {one: found[one].unsure for one in dict.fromkeys(one.table for one in affected) if found[one].unsure}
+    unsure = {use: found[use].unsure for use in dict.fromkeys(use.table for use in affected) if found[use].unsure}
     spelled = found[start.table].spelled(column)
     return Impact(start.table, spelled, affected, named_by, unsure)
 
 
-def _demanded(pipeline: Pipeline, found: Mapping[str, TableLineage], table: str, column: str) -> Source:
-    if table not in found:
-        hint = nearest(table, found) or f"its tables are {', '.join(found)}"
+def _demanded(pipeline: Pipeline, tables: Mapping[str, TableLineage], table: str, column: str) -> Source:
+    if table not in tables:
+        hint = nearest(table, tables) or f"its tables are {', '.join(tables)}"
         raise PipelineMissing(f"the pipeline {pipeline.name} has no table {table}", hint=hint)
-    known = found[table].columns
-    named = {source.column for one in found.values() for source in _of(one) if source.table == table}
-    there = column.lower() in {name.lower() for name in known} | named
-    near = nearest(column, [*known])
-    if not there and (found[table].complete or near):
-        hint = near or f"its columns are {', '.join(known)}"
+    columns = tables[table].columns
+    named = {source.column for other in tables.values() for source in _of(other) if source.table == table}
+    exists = column.lower() in {name.lower() for name in columns} | named
+    near = nearest(column, [*columns])
+    if not exists and (tables[table].complete or near):
+        hint = near or f"its columns are {', '.join(columns)}"
         raise ColumnMissing(f"{table} has no column {column}", where=Where(table=table), hint=hint)
     return Source(table, column.lower())
 
@@ -109,7 +109,7 @@ def _affected(found: Mapping[str, TableLineage], start: Source) -> Iterator[Affe
     """Columns and rows that depend on a column; tables come after those that they read."""
     touched: dict[Source, bool] = {start: True}
     for name, table in found.items():
-        passed = {source: one for source, one in touched.items() if source.table in table.rest}
+        passed = {source: upstream for source, upstream in touched.items() if source.table in table.rest}
         brought = {source.column: frozenset({(source, IDENTITY)}) for source in passed if source.column != ROWS}
         named = {column.lower() for column in table.columns}
         brought = {column: origins for column, origins in brought.items() if column not in named}
@@ -137,21 +137,21 @@ def _step(origins: Origins, touched: Mapping[Source, bool]) -> _Step | None:
     of: set[Source] = set()
     direct = False
     for source, use in origins:
-        for one in touched if source.column == EVERY else [source]:
-            if one in touched and one.table == source.table and one.column != ROWS:
+        for read in touched if source.column == EVERY else [source]:
+            if read in touched and read.table == source.table and read.column != ROWS:
                 uses.add(use)
-                of.add(one)
-                direct |= use.direct and touched[one]
+                of.add(read)
+                direct |= use.direct and touched[read]
     if not uses:
         return None
-    how = sorted({f"{use.subtype} (masked)" if use.masked else use.subtype for use in uses})
-    return _Step(direct, tuple(how), tuple(f"{one.table}.{one.column}" for one in sorted(of)))
+    words_of_uses = sorted({f"{use.subtype} (masked)" if use.masked else use.subtype for use in uses})
+    return _Step(direct, tuple(words_of_uses), tuple(f"{read.table}.{read.column}" for read in sorted(of)))
 
 
 def _rows_of(table: TableLineage, touched: Mapping[Source, bool]) -> _Step | None:
     """A table whose rows are made of the rows of one that is affected."""
-    of = sorted(one.table for one in touched if one.column == ROWS and one.table in table.reads)
-    return _Step(False, ("ROWS",), tuple(f"{one}.{ROWS}" for one in of)) if of else None
+    of = sorted(source.table for source in touched if source.column == ROWS and source.table in table.reads)
+    return _Step(False, ("ROWS",), tuple(f"{source}.{ROWS}" for source in of)) if of else None
 
 
 def _named_by(pipeline: Pipeline, touched: set[Source]) -> Iterator[str]:
@@ -182,16 +182,16 @@ def _rules_that_read(pipeline: Pipeline, found: Mapping[str, TableLineage], touc
 
 
 def _has(touched: set[Source], table: str) -> bool:
-    return any(one.table == table for one in touched)
+    return any(source.table == table for source in touched)
 
 
 def _fields(table: object) -> Iterator[tuple[str, list[str]]]:
     """Fields of a table that name columns, with these."""
     of = getattr(table, "changes", None) or table
     yield "keys", list(getattr(of, "keys", ()))
-    yield "sequence_by", [one for one in [getattr(of, "sequence_by", None)] if one]
+    yield "sequence_by", [column for column in [getattr(of, "sequence_by", None)] if column]
     yield "apply_as_deletes", list(getattr(of, "delete_columns", ()))
-    yield "event_time", [one for one in [getattr(table, "event_time", None)] if one]
+    yield "event_time", [column for column in [getattr(table, "event_time", None)] if column]
     yield "withWatermark", list(getattr(table, "withWatermark", ()))
     yield "pii", list(getattr(table, "pii", ()))
     yield "deidentified", list(getattr(table, "deidentified", None) or ())

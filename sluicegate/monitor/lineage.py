@@ -69,27 +69,27 @@ class TableLineage:
         return next((name for name in self.columns if name.lower() == column.lower()), column)
 
 
-def lineage(pipeline: Pipeline, at: layout.Lake, opened: Tables | None = None) -> dict[str, TableLineage]:
+def lineage(pipeline: Pipeline, lake: layout.Lake, opened: Tables | None = None) -> dict[str, TableLineage]:
     """Lineage of all tables of a pipeline by name, each after those that it reads.
 
     Quarantines are there after their silver tables, and de-identified copies.
 
     Args:
         pipeline: the definition.
-        at: its lake.
+        lake: its lake.
         opened: handles of its tables, where some are open already.
 
     Raises:
         NotADeltaTable: there are files, but no table, where a table should be.
     """
-    return _Pipeline(pipeline, at, all_opened(pipeline, at) if opened is None else opened).tables()
+    return _Pipeline(pipeline, lake, all_opened(pipeline, lake) if opened is None else opened).tables()
 
 
 class _Pipeline:
     """Reader of a pipeline's lineage, table after table."""
 
-    def __init__(self, pipeline: Pipeline, at: layout.Lake, opened: Tables) -> None:
-        self.pipeline, self.at, self.opened = pipeline, at, opened
+    def __init__(self, pipeline: Pipeline, lake: layout.Lake, opened: Tables) -> None:
+        self.pipeline, self.at, self.opened = pipeline, lake, opened
         self.known: dict[str, Columns] = {}
         self.found: dict[str, TableLineage] = {}
 
@@ -100,11 +100,14 @@ class _Pipeline:
             self._silver(name)
         for name in self.pipeline.in_order("gold"):
             table = self.pipeline.gold[name]
-            made = self._of_query(table.query.text, table.reads) if table.sql else self._of_python(table, table.reads)
+            if table.sql:
+                of_table = self._of_query(table.query.text, table.reads)
+            else:
+                of_table = self._of_python(table, table.reads)
             dropped = [rule for rule in table.expectations.values() if rule.action == "drop"]
-            rows = together(_named(made, rule.columns, _FILTER) for rule in dropped)
+            rows = together(_named(of_table, rule.columns, _FILTER) for rule in dropped)
             rows |= frozenset((Source(table.reads[0], column.lower()), _FILTER) for column in table.withWatermark)
-            self._add(self._table("gold", name, replace(made, rows=made.rows | rows)))
+            self._add(self._table("gold", name, replace(of_table, rows=of_table.rows | rows)))
         return self.found
 
     def _add(self, table: TableLineage, columns: Columns | None = None) -> None:
@@ -119,23 +122,23 @@ class _Pipeline:
     def _held(self, layer: str, name: str) -> list[str] | None:
         """Columns that a table has by its log; None while it does not exist."""
         delta = self.opened[self.at.table(layer, name)].delta
-        return None if delta is None else [one.name for one in delta.schema().fields]
+        return None if delta is None else [column.name for column in delta.schema().fields]
 
     def _bronze_columns(self, name: str) -> Columns:
-        table, held = self.pipeline.bronze[name], self._held("bronze", name)
+        table, stored = self.pipeline.bronze[name], self._held("bronze", name)
         declared = list(table.declared or table.hints)
-        names = _distinct([*(held or ()), *declared, *PROVENANCE])
-        hidden = tuple(one for one in names if one in ENGINE_COLUMNS)
-        return Columns(tuple(one for one in names if one not in hidden), hidden, held is not None)
+        names = _distinct([*(stored or ()), *declared, *PROVENANCE])
+        hidden = tuple(column for column in names if column in ENGINE_COLUMNS)
+        return Columns(tuple(column for column in names if column not in hidden), hidden, stored is not None)
 
     def _silver(self, name: str) -> None:
         table = self.pipeline.silver[name]
-        made = _united([self._made(table, maker) for maker in table.makers.values()])
-        every = self._table("silver", name, made)
-        chosen = _of_changes(table, every) if table.changes else every
-        rules = _rules(table, every, table.streams)
-        self._add(replace(chosen, rows=chosen.rows | rules | _of_keys(table, every, table.streams)))
-        self.found[f"{name}{QUARANTINE}"] = self._quarantine(name, table, every, rules)
+        transform = _united([self._made(table, maker) for maker in table.makers.values()])
+        table_lineage = self._table("silver", name, transform)
+        chosen = _of_changes(table, table_lineage) if table.changes else table_lineage
+        rules = _rules(table, table_lineage, table.streams)
+        self._add(replace(chosen, rows=chosen.rows | rules | _of_keys(table, table_lineage, table.streams)))
+        self.found[f"{name}{QUARANTINE}"] = self._quarantine(name, table, table_lineage, rules)
         for copy, of in self.pipeline.deidentified_tables.items():
             if of == name:
                 self._add(_deidentified(copy, table, self.found[name]))
@@ -143,46 +146,47 @@ class _Pipeline:
     def _made(self, table: SilverTable, maker: SilverTable | SilverFlow) -> Lineage:
         """Lineage of what a table, or one of its flows, makes."""
         if maker.query is not None:
-            made = self._of_query(maker.query.text, maker.query.tables)
+            of_query = self._of_query(maker.query.text, maker.query.tables)
             first = getattr(maker, "named_as", None)
-            return _renamed(made, first.outputs) if first is not None and first.outputs else made
+            return _renamed(of_query, first.outputs) if first is not None and first.outputs else of_query
         if maker.is_python:
             return self._of_python(table, [maker.stream, *table.lookups])
-        known = self.known.get(maker.stream, Columns())
-        names = data_columns(known.names)
+        of_source = self.known.get(maker.stream, Columns())
+        names = data_columns(of_source.names)
         columns = {name: frozenset({(Source(maker.stream, name.lower()), IDENTITY)}) for name in names}
-        return Lineage(columns, rest=frozenset() if known.complete else frozenset({maker.stream}))
+        return Lineage(columns, rest=frozenset() if of_source.complete else frozenset({maker.stream}))
 
     def _of_query(self, text: str, reads: Sequence[str]) -> Lineage:
         return queries.lineage(text, {name: self.known.get(name, Columns()) for name in reads})
 
     def _of_python(self, table: SilverTable | GoldTable, reads: Sequence[str]) -> Lineage:
         """Lineage of what a function makes: as it is declared, and of all else every column that it reads."""
-        found = queries.anything({name: Columns() for name in reads}, "a Python function makes it")
+        anything = queries.anything({name: Columns() for name in reads}, "a Python function makes it")
         declared = {column: frozenset(map(_declared, sources)) for column, sources in table.lineage.items()}
-        return replace(found, columns={**declared, **found.columns})
+        return replace(anything, columns={**declared, **anything.columns})
 
-    def _table(self, layer: Layer, name: str, made: Lineage) -> TableLineage:
+    def _table(self, layer: Layer, name: str, computed: Lineage) -> TableLineage:
         """Lineage of a table by that of its rows, with the columns that it has by its log or its definition."""
-        held = [one for one in self._held(layer, name) or () if one not in ENGINE_COLUMNS]
+        stored = [column for column in self._held(layer, name) or () if column not in ENGINE_COLUMNS]
         declared = list((self.pipeline.silver[name].declared if layer == "silver" else None) or ())
-        columns = {one: origins for one, origins in made.columns.items() if one != EVERY}
-        every = made.columns.get(EVERY, NONE)
-        for one in _distinct([*declared, *held]):
-            if one.lower() not in {name.lower() for name in columns}:
-                columns[one] = every | frozenset((Source(table, one.lower()), IDENTITY) for table in made.rest)
-        complete = not (made.rest or made.unsure) or bool(held)
-        rest = made.rest if not held else frozenset[str]()
+        columns = {column: origins for column, origins in computed.columns.items() if column != EVERY}
+        of_every = computed.columns.get(EVERY, NONE)
+        for column in _distinct([*declared, *stored]):
+            if column.lower() not in {name.lower() for name in columns}:
+                same_name = ((Source(table, column.lower()), IDENTITY) for table in computed.rest)
+                columns[column] = of_every | frozenset(same_name)
+        complete = not (computed.rest or computed.unsure) or bool(stored)
+        unknown = computed.rest if not stored else frozenset[str]()
         reads = tuple(self.pipeline.reads(name))
-        return TableLineage(layer, name, columns, made.rows, reads, rest, complete, made.unsure)
+        return TableLineage(layer, name, columns, computed.rows, reads, unknown, complete, computed.unsure)
 
-    def _quarantine(self, name: str, table: SilverTable, every: TableLineage, rules: Origins) -> TableLineage:
+    def _quarantine(self, name: str, table: SilverTable, table_lineage: TableLineage, rules: Origins) -> TableLineage:
         """Lineage of a quarantine: the rows as evaluated, the record as it came, and the rules that it broke."""
         record = frozenset((Source(stream, EVERY), TRANSFORMATION) for stream in table.streams)
         broken = frozenset((source, _CONDITIONAL) for source, _ in rules)
-        columns = {**every.columns, "_failed_expectations": broken, "_record": record}
-        columns |= {one: NONE for one in ("_quarantined_at", "source_file") if one not in columns}
-        return replace(every, table=f"{name}{QUARANTINE}", columns=columns, rows=every.rows | rules)
+        columns = {**table_lineage.columns, "_failed_expectations": broken, "_record": record}
+        columns |= {column: NONE for column in ("_quarantined_at", "source_file") if column not in columns}
+        return replace(table_lineage, table=f"{name}{QUARANTINE}", columns=columns, rows=table_lineage.rows | rules)
 
 
 def _declared(text: str) -> tuple[Source, Use]:
@@ -192,10 +196,10 @@ def _declared(text: str) -> tuple[Source, Use]:
 
 def _distinct(names: Sequence[str]) -> list[str]:
     """Names without those that differ from one before only by their case."""
-    seen: dict[str, str] = {}
+    names_of_columns: dict[str, str] = {}
     for name in names:
-        seen.setdefault(name.lower(), name)
-    return list(seen.values())
+        names_of_columns.setdefault(name.lower(), name)
+    return list(names_of_columns.values())
 
 
 def _united(parts: Sequence[Lineage]) -> Lineage:
@@ -206,69 +210,75 @@ def _united(parts: Sequence[Lineage]) -> Lineage:
         for name, origins in part.columns.items():
             name = names.setdefault(name.lower(), name)
             columns[name] = columns.get(name, NONE) | origins
-    every = columns.get(EVERY, NONE)
-    if every and len(parts) > 1:  # a column that one flow makes may be in what another one makes
-        columns = {name: origins | every for name, origins in columns.items()}
-    rest = frozenset[str]().union(*(part.rest for part in parts))
+    of_every = columns.get(EVERY, NONE)
+    if of_every and len(parts) > 1:  # a column that one flow makes may be in what another one makes
+        columns = {name: origins | of_every for name, origins in columns.items()}
+    unknown = frozenset[str]().union(*(part.rest for part in parts))
     unsure = next((part.unsure for part in parts if part.unsure), "")
-    return Lineage(columns, together(part.rows for part in parts), rest, unsure)
+    return Lineage(columns, together(part.rows for part in parts), unknown, unsure)
 
 
-def _renamed(made: Lineage, names: Sequence[str]) -> Lineage:
+def _renamed(lineage_of_query: Lineage, names: Sequence[str]) -> Lineage:
     """The same with the names that the first branch of a UNION ALL gives to its columns."""
-    if made.unsure or made.rest or len(names) != len(made.columns):
-        return made if made.unsure else Lineage({EVERY: together(made.columns.values())}, made.rows, made.rest)
-    return replace(made, columns=dict(zip(names, made.columns.values(), strict=True)))
+    if lineage_of_query.unsure or lineage_of_query.rest or len(names) != len(lineage_of_query.columns):
+        return (
+            lineage_of_query
+            if lineage_of_query.unsure
+            else Lineage(
+                {EVERY: together(lineage_of_query.columns.values())}, lineage_of_query.rows, lineage_of_query.rest
+            )
+        )
+    return replace(lineage_of_query, columns=dict(zip(names, lineage_of_query.columns.values(), strict=True)))
 
 
-def _named(made: Lineage | TableLineage, names: Sequence[str], use: Use, streams: Sequence[str] = ()) -> Origins:
+def _named(of_table: Lineage | TableLineage, names: Sequence[str], use: Use, streams: Sequence[str] = ()) -> Origins:
     """Origins of what uses columns of a table, or else columns of the record that a row is made of."""
-    by_name = {name.lower(): origins for name, origins in made.columns.items()}
-    found = [NONE]
+    by_name = {name.lower(): origins for name, origins in of_table.columns.items()}
+    parts = [NONE]
     for name in names:
         of_record = frozenset((Source(stream, name.lower()), IDENTITY) for stream in streams)
-        found.append(through(use, by_name.get(name.lower(), by_name.get(EVERY, of_record))))
-    return together(found)
+        parts.append(through(use, by_name.get(name.lower(), by_name.get(EVERY, of_record))))
+    return together(parts)
 
 
-def _rules(table: SilverTable, every: TableLineage, streams: Sequence[str]) -> Origins:
+def _rules(table: SilverTable, of_table: TableLineage, streams: Sequence[str]) -> Origins:
     """Columns by which rules decide whether a row is in the table."""
     rules = [rule for rule in table.expectations.values() if rule.action in ("drop", "quarantine")]
-    return together(_named(every, rule.columns, _FILTER, streams) for rule in rules)
+    return together(_named(of_table, rule.columns, _FILTER, streams) for rule in rules)
 
 
-def _of_keys(table: SilverTable, every: TableLineage, streams: Sequence[str]) -> Origins:
+def _of_keys(table: SilverTable, of_table: TableLineage, streams: Sequence[str]) -> Origins:
     """Columns that decide which of several records with the same keys is a row."""
     of = table.changes or table
     sequence = [of.sequence_by] if of.sequence_by else []
-    found = _named(every, of.keys, _GROUP_BY, streams) | _named(every, sequence, _SORT, streams)
+    origins = _named(of_table, of.keys, _GROUP_BY, streams) | _named(of_table, sequence, _SORT, streams)
     deletes = table.apply_changes.delete_columns if table.apply_changes else []
-    return found | _named(every, deletes, _FILTER, streams)
+    return origins | _named(of_table, deletes, _FILTER, streams)
 
 
-def _of_changes(table: SilverTable, every: TableLineage) -> TableLineage:
+def _of_changes(table: SilverTable, of_table: TableLineage) -> TableLineage:
     """Lineage of a table of changes: the chosen columns, and of each version when it began and ended."""
     changes = table.changes
     if changes is None:
-        return every
-    columns = {name: every.columns[name] for name in changes.selected(list(every.columns))}
+        return of_table
+    columns = {name: of_table.columns[name] for name in changes.selected(list(of_table.columns))}
     if changes.history:
         tracked = changes.track_history_column_list or [
             name for name in columns if name not in (changes.track_history_except_column_list or ())
         ]
-        at = _named(every, [changes.sequence_by], TRANSFORMATION, table.streams)
-        at |= _named(every, tracked, _CONDITIONAL)
-        columns |= {START_AT: at, END_AT: at}
-    return replace(every, columns=columns)
+        sequence = _named(of_table, [changes.sequence_by], TRANSFORMATION, table.streams)
+        sequence |= _named(of_table, tracked, _CONDITIONAL)
+        columns |= {START_AT: sequence, END_AT: sequence}
+    return replace(of_table, columns=columns)
 
 
 def _deidentified(name: str, table: SilverTable, of: TableLineage) -> TableLineage:
-    treated = {column.lower(): how for column, how in (table.deidentified or {}).items()}
+    treated = {column.lower(): treatment for column, treatment in (table.deidentified or {}).items()}
     columns = {}
     for column in of.columns:
-        how = treated.get(column.lower())
-        if how != "drop":
-            use = IDENTITY if how is None else _MASKED
+        treatment = treated.get(column.lower())
+        if treatment != "drop":
+            use = IDENTITY if treatment is None else _MASKED
             columns[column] = frozenset({(Source(of.table, column.lower()), use)})
-    rest = frozenset() if of.complete else frozenset({of.table})
-    return replace(of, table=name, columns=columns, rows=NONE, reads=(of.table,), rest=rest, unsure="")
+    unknown = frozenset() if of.complete else frozenset({of.table})
+    return replace(of, table=name, columns=columns, rows=NONE, reads=(of.table,), rest=unknown, unsure="")

@@ -123,10 +123,10 @@ class Registry:
     def add(self, samples: Iterable[Sample]) -> None:
         """Takes samples in."""
         with self._lock:
-            for one in samples:
-                values = self._values[one.metric]
-                before = values.get(one.labels, 0) if one.metric.kind == "counter" else 0
-                values[one.labels] = before + one.value
+            for sample in samples:
+                values = self._values[sample.metric]
+                before = values.get(sample.labels, 0) if sample.metric.kind == "counter" else 0
+                values[sample.labels] = before + sample.value
 
     def text(self) -> str:
         """All values in Prometheus' text format."""

@@ -37,8 +37,8 @@ class Outdated:
 
     def facts(self) -> dict[str, Any]:
         """JSON facts."""
-        found = {"rows": self.rows, "part": self.part, "by_itself": self.by_itself, "commands": list(self.commands)}
-        return found | ({"why": self.why} if self.why else {})
+        facts = {"rows": self.rows, "part": self.part, "by_itself": self.by_itself, "commands": list(self.commands)}
+        return facts | ({"why": self.why} if self.why else {})
 
     def __str__(self) -> str:
         """What is so and what to do, in a sentence."""
@@ -49,13 +49,14 @@ class Outdated:
             return f"{self.table}: {of} a former definition; the next run gives it a full refresh by itself{since}"
         if self.why:
             return f"{self.table}: {of} a former definition, and the next run refuses it{since}: `{self.commands[0]}`"
-        first, *others = (f"`{command}`" for command in self.commands)
-        rest = f"; {' or '.join(others)} does so for a part" if others else ""
+        first, *more = (f"`{command}`" for command in self.commands)
+        alternative = f"; {' or '.join(more)} does so for a part" if more else ""
         types = (
             "; if a column is of another type now, the run finds that and rebuilds the table" if self.compares else ""
         )
         return (
-            f"{self.table}: {of} a former definition, and a run leaves them so: {first} reprocesses them{rest}{types}"
+            f"{self.table}: {of} a former definition, and a run leaves them so:"
+            f" {first} reprocesses them{alternative}{types}"
         )
 
 
@@ -64,8 +65,8 @@ def outdated(pipeline: Pipeline, waiting: Pending, opened: Tables) -> dict[str, 
 
     Bronze is left out: its rows are the files as they were read, and ``sluicegate reset`` reads them again.
     """
-    found = (_of_table(pipeline, work, opened) for work in waiting.tables if work.layer != "bronze")
-    return {one.table: one for one in found if one is not None}
+    stale_tables = (_of_table(pipeline, work, opened) for work in waiting.tables if work.layer != "bronze")
+    return {stale.table: stale for stale in stale_tables if stale is not None}
 
 
 def _of_table(pipeline: Pipeline, work: TableWork, opened: Tables) -> Outdated | None:
@@ -81,10 +82,10 @@ def _of_table(pipeline: Pipeline, work: TableWork, opened: Tables) -> Outdated |
     if table is None or not former_definition.in_silver(table, last, work.progress.streams):
         return None
     part = bool((last.ours or {}).get("mixed")) and (last.ours or {}).get("definition") == table.fingerprint
-    now = work.progress
-    if now.kind == "whole":
-        refused = (now.command,) if now.command else ()
-        return Outdated(name, handle.rows, part, not refused, refused, now.why)
+    work_progress = work.progress
+    if work_progress.kind == "whole":
+        refused = (work_progress.command,) if work_progress.command else ()
+        return Outdated(name, handle.rows, part, not refused, refused, work_progress.why)
     commands = [f"sluicegate replay {pipeline.name} {name} --everything"]
     commands += [f"sluicegate run {pipeline.name} --from DAY --to NEXT_DAY"] if table.event_time else []
     return Outdated(name, handle.rows, part, commands=tuple(commands), compares=not part)

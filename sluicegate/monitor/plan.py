@@ -138,9 +138,9 @@ class Pending:
         first = next((index for index, layer in enumerate(layout.LAYERS) if any(map(has, self._of(layer)))), None)
         return [] if first is None else [layer for layer in layout.LAYERS[first:] if self._of(layer)]
 
-    def only(self, wanted: Callable[[str], bool]) -> Pending:
+    def only(self, included: Callable[[str], bool]) -> Pending:
         """Work of selected tables, by name."""
-        return Pending([table for table in self.tables if wanted(table.table)])
+        return Pending([table for table in self.tables if included(table.table)])
 
     def _of(self, layer: str) -> list[TableWork]:
         return [table for table in self.tables if table.layer == layer]
@@ -253,32 +253,33 @@ def pending(pipeline: Pipeline, settings: Settings, opened: Tables | None = None
         LandingMissing: a landing folder, or the Delta table that a bronze table reads, does not exist.
         NotADeltaTable: there are files, but no table, where a table should be.
     """
-    at = layout.Lake(settings.lake, pipeline.name)
-    found, opened = Pending(), opened or all_opened(pipeline, at, TablesOfPoll())
+    lake = layout.Lake(settings.lake, pipeline.name)
+    work_to_do, opened = Pending(), opened or all_opened(pipeline, lake, TablesOfPoll())
     for layer in layout.LAYERS:
-        for flow in flows(pipeline, at, layer, opened).values():
+        for flow in flows(pipeline, lake, layer, opened).values():
             try:
                 with translated():
-                    work = _of_table(pipeline, flow, at, opened)
+                    work = _of_table(pipeline, flow, lake, opened)
             except UNREACHED as error:
                 if not partly or layer != "bronze":
                     raise
                 work = TableWork(flow, Progress("blocked", why=error.message), problem=error)
-            found.tables.append(replace(work, described=difference(opened[flow.target].delta, flow.description)))
-    return found
+            work_to_do.tables.append(replace(work, described=difference(opened[flow.target].delta, flow.description)))
+    return work_to_do
 
 
-def _of_table(pipeline: Pipeline, flow: Flow, at: layout.Lake, opened: Tables) -> TableWork:
+def _of_table(pipeline: Pipeline, flow: Flow, lake: layout.Lake, opened: Tables) -> TableWork:
     """Work that waits for a table, without what comments and properties a run would change."""
-    now = progress(flow, opened)
+    flow_progress = progress(flow, opened)
     if flow.foreign:
-        return TableWork(flow, now, versions=now.until - now.since if now.work else 0)
+        versions = flow_progress.until - flow_progress.since if flow_progress.work else 0
+        return TableWork(flow, flow_progress, versions=versions)
     if flow.layer != "bronze":
-        return TableWork(flow, now)
+        return TableWork(flow, flow_progress)
     table = pipeline.bronze[flow.table]
     if table.kafka is not None:
-        return TableWork(flow, now, behind=on_record.behind(at, flow.table, opened), unknown=True)
-    return _of_files(flow, now, table, at, opened)
+        return TableWork(flow, flow_progress, behind=on_record.behind(lake, flow.table, opened), unknown=True)
+    return _of_files(flow, flow_progress, table, lake, opened)
 
 
 def without_lake(pipeline: Pipeline, settings: Settings, problem: SluicegateError) -> Pending:
@@ -289,9 +290,9 @@ def without_lake(pipeline: Pipeline, settings: Settings, problem: SluicegateErro
         settings: where things are.
         problem: why the lake cannot be reached.
     """
-    at, now = layout.Lake(settings.lake, pipeline.name), Progress("blocked", why=problem.message)
-    each = (flows(pipeline, at, layer, _Unopened()) for layer in layout.LAYERS)
-    return Pending([TableWork(flow, now, problem=problem) for of_layer in each for flow in of_layer.values()])
+    lake, blocked = layout.Lake(settings.lake, pipeline.name), Progress("blocked", why=problem.message)
+    each = (flows(pipeline, lake, layer, _Unopened()) for layer in layout.LAYERS)
+    return Pending([TableWork(flow, blocked, problem=problem) for of_layer in each for flow in of_layer.values()])
 
 
 class _Unopened(Tables):
@@ -303,17 +304,18 @@ class _Unopened(Tables):
         return handle
 
 
-def _of_files(flow: Flow, now: Progress, table: BronzeTable, at: layout.Lake, opened: Tables) -> TableWork:
+def _of_files(flow: Flow, flow_progress: Progress, table: BronzeTable, lake: layout.Lake, opened: Tables) -> TableWork:
     """Work that waits for a bronze table of files."""
     name = flow.table
-    behind = on_record.behind(at, name, opened)
-    skipped = 0 if table.includeExistingFiles else on_record.skipped(opened[at.ledger(name)].delta)
-    if glance.nothing_new(name, table, at, opened):
-        return TableWork(flow, now, behind=behind, skipped=skipped)
+    behind = on_record.behind(lake, name, opened)
+    skipped = 0 if table.includeExistingFiles else on_record.skipped(opened[lake.ledger(name)].delta)
+    if glance.nothing_new(name, table, lake, opened):
+        return TableWork(flow, flow_progress, behind=behind, skipped=skipped)
     # Not above: with nothing to do neither is needed, and pyarrow takes longer to import than all the rest.
     from sluicegate.landing import discovery, file_status
 
-    seen = discovery.discover(name, table, at, opened=opened)
-    counts = (seen.new.num_rows - seen.skips, seen.bytes, seen.settling.num_rows, seen.changed.num_rows)
-    failed = _left(file_status.failed(at, name, table.fingerprint, opened), seen.new)
-    return TableWork(flow, now, *counts, len(seen.refused), failed, behind, skips=seen.skips, skipped=skipped)
+    discovered = discovery.discover(name, table, lake, opened=opened)
+    new, settling, changed = (part.num_rows for part in (discovered.new, discovered.settling, discovered.changed))
+    counts = (new - discovered.skips, discovered.bytes, settling, changed, len(discovered.refused))
+    failed = _left(file_status.failed(lake, name, table.fingerprint, opened), discovered.new)
+    return TableWork(flow, flow_progress, *counts, failed, behind, skips=discovered.skips, skipped=skipped)

@@ -83,20 +83,20 @@ def status(pipeline: Pipeline, settings: Settings) -> Status:
         LandingMissing: a landing folder does not exist.
         NotADeltaTable: there are files, but no table, where a table should be.
     """
-    at = layout.Lake(settings.lake, pipeline.name)
-    opened = all_opened(pipeline, at)
+    lake = layout.Lake(settings.lake, pipeline.name)
+    opened = all_opened(pipeline, lake)
     waiting = pending(pipeline, settings, opened)
     tables = []
     for work in waiting.tables:
         state = work.progress.why if work.state == BLOCKED else work.state
-        has = facts(opened, at, work.layer, work.table)
-        if done := discarded_rows(at, work.table, opened) if has.quarantined else 0:
-            has = replace(has, quarantined=has.quarantined - done, discarded=done)
+        has = facts(opened, lake, work.layer, work.table)
+        if discarded := discarded_rows(lake, work.table, opened) if has.quarantined else 0:
+            has = replace(has, quarantined=has.quarantined - discarded, discarded=discarded)
         tables.append(TableStatus(**vars(has), state=state))
     return Status(pipeline.name, tables, waiting)
 
 
-def facts(opened: Tables, at: layout.Lake, layer: str, name: str) -> TableFacts:
+def facts(opened: Tables, lake: layout.Lake, layer: str, name: str) -> TableFacts:
     """What one table has: of the table itself and of those beside it.
 
     Discarded rows of a quarantine count as quarantined here, since each of them is looked for, which takes long.
@@ -104,11 +104,11 @@ def facts(opened: Tables, at: layout.Lake, layer: str, name: str) -> TableFacts:
     Raises:
         NotADeltaTable: there are files, but no table, where a table should be.
     """
-    uri = at.table(layer, name)
+    uri = lake.table(layer, name)
     table = opened[uri]
     last = table.last_commit_of_ours
-    side_tables = [at.quarantine(name), at.set_aside(name)] if layer == "silver" else []
-    quarantined, aside = [opened[one].rows for one in side_tables] or [0, 0]
+    side_tables = [lake.quarantine(name), lake.set_aside(name)] if layer == "silver" else []
+    quarantined, aside = [opened[side_table].rows for side_table in side_tables] or [0, 0]
     return TableFacts(
         layer, name, table.rows, table.version if table.delta is not None else None,
         datetime.fromtimestamp(last.timestamp / 1000, UTC) if last else None, quarantined, 0, aside,
@@ -116,21 +116,21 @@ def facts(opened: Tables, at: layout.Lake, layer: str, name: str) -> TableFacts:
     )  # fmt: skip
 
 
-def discarded_rows(at: layout.Lake, name: str, opened: Tables) -> int:
+def discarded_rows(lake: layout.Lake, name: str, opened: Tables) -> int:
     """Rows of a quarantine, of which there are some, that a person has discarded."""
-    quarantine, made = opened[at.quarantine(name)].delta, opened[at.discarded(name)].delta
-    if quarantine is None or made is None:
+    quarantine, discard_log = opened[lake.quarantine(name)].delta, opened[lake.discarded(name)].delta
+    if quarantine is None or discard_log is None:
         return 0
     from sluicegate.lake import discards
 
-    return discards.discarded_rows(quarantine, made)
+    return discards.discarded_rows(quarantine, discard_log)
 
 
 def verify(pipeline: Pipeline, settings: Settings, limit: int | None = None) -> list[str]:
     """Findings of kind ``wrong`` about files and records, in words. See ``monitor.verify.findings``."""
     from sluicegate.monitor import verify as monitor_verify
 
-    return [str(one) for one in monitor_verify.findings(pipeline, settings, limit) if one.kind == "wrong"]
+    return [str(finding) for finding in monitor_verify.findings(pipeline, settings, limit) if finding.kind == "wrong"]
 
 
 def files(
@@ -182,8 +182,8 @@ def _of_delta(
 ) -> list[dict[str, Any]]:
     from sluicegate.monitor import verify_delta_source
 
-    at = layout.Lake(settings.lake, pipeline.name)
-    of_delta = verify_delta_source.entries(at, name, pipeline.bronze[name].path)
+    lake = layout.Lake(settings.lake, pipeline.name)
+    of_delta = verify_delta_source.entries(lake, name, pipeline.bronze[name].path)
     chosen = [entry for entry in of_delta if not states or entry["state"] in states]
     return chosen[max(len(chosen) - newest, 0) :] if newest else chosen
 
@@ -193,22 +193,23 @@ def _of_files(name: str, pipeline: Pipeline, settings: Settings, states: Sequenc
 
     from sluicegate.landing import discovery
 
-    at = layout.Lake(settings.lake, pipeline.name)
-    found = discovery.discover(name, pipeline.bronze[name], at)
-    parts = [of_ledger(name, pipeline.bronze[name], at)]
-    for state, table in (("changed", found.changed), ("waiting", found.new), ("settling", found.settling)):
+    lake = layout.Lake(settings.lake, pipeline.name)
+    discovered = discovery.discover(name, pipeline.bronze[name], lake)
+    parts = [of_ledger(name, pipeline.bronze[name], lake)]
+    parts_of_landing = {"changed": discovered.changed, "waiting": discovered.new, "settling": discovered.settling}
+    for state, table in parts_of_landing.items():
         parts.append(table.append_column("state", pa.repeat(pa.scalar(state), table.num_rows)))
-    refused = [{"path": path, "state": "refused", "error": why} for path, why in found.refused.items()]
+    refused = [{"path": path, "state": "refused", "error": reason} for path, reason in discovered.refused.items()]
     parts.append(pa.Table.from_pylist(refused, pa.schema([(n, pa.string()) for n in ("path", "state", "error")])))
     entries = pa.concat_tables(parts, promote_options="default")
     return _chosen(entries, states, newest)
 
 
-def of_ledger(name: str, table: BronzeTable, at: layout.Lake) -> pa.Table:
+def of_ledger(name: str, table: BronzeTable, lake: layout.Lake) -> pa.Table:
     """Entries of a ledger with what became of each; of Kafka's without those that only say where a partition begins."""
     from sluicegate.landing import file_status
 
-    entries = file_status.statuses(at, name)
+    entries = file_status.statuses(lake, name)
     return entries if table.kafka is None else with_records(entries)
 
 

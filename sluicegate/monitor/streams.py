@@ -90,8 +90,8 @@ class Registration:
         beat: seconds between heartbeats.
     """
 
-    def __init__(self, at: Lake, stream: Stream, beat: float = BEAT) -> None:
-        self._at, self._stream, self._beat = at, stream, beat
+    def __init__(self, lake: Lake, stream: Stream, beat: float = BEAT) -> None:
+        self._at, self._stream, self._beat = lake, stream, beat
         self._over, self._writing = threading.Event(), threading.Lock()
 
     def __enter__(self) -> Registration:
@@ -117,8 +117,8 @@ class Registration:
     def stop_requested(self) -> bool:
         """Whether the run is asked to stop."""
         with suppress(OSError):  # a store out of reach for a moment has asked for nothing
-            there = _names(self._at)
-            return f"{self._stream.id}.stop" in there or f"{self._stream.id}.json" not in there
+            names = _names(self._at)
+            return f"{self._stream.id}.stop" in names or f"{self._stream.id}.json" not in names
         return False
 
     def _live(self) -> None:
@@ -133,8 +133,8 @@ class Registration:
             _put(self._at, f"{self._stream.id}.json", json.dumps(asdict(self._stream)))
 
 
-def _put(at: Lake, name: str, text: str) -> None:
-    fs, folder = filesystems.opened(at.streams)
+def _put(lake: Lake, name: str, text: str) -> None:
+    fs, folder = filesystems.opened(lake.streams)
     if "file" not in fs.protocol:  # a PUT is atomic on an object store
         fs.pipe_file(f"{folder}/{name}", text.encode())
         return
@@ -144,9 +144,9 @@ def _put(at: Lake, name: str, text: str) -> None:
     os.replace(half, f"{folder}/{name}")
 
 
-def _names(at: Lake) -> set[str]:
+def _names(lake: Lake) -> set[str]:
     """File names in a pipeline's ``_streams`` folder; none if there is no folder."""
-    fs, folder = filesystems.opened(at.streams)
+    fs, folder = filesystems.opened(lake.streams)
     fs.invalidate_cache(folder)
     try:
         return {path.rsplit("/", 1)[-1] for path in fs.ls(folder, detail=False)}
@@ -161,37 +161,37 @@ def listed(root: str, pipeline: str | None = None) -> list[Stream]:
         root: path or URI of the lake.
         pipeline: name of the pipeline; None for all.
     """
-    found: list[Stream] = []
-    for at in [Lake(root, name) for name in ([pipeline] if pipeline else _pipelines(root)) if not name_fault(name)]:
-        names = _names(at)
+    streams: list[Stream] = []
+    for lake in [Lake(root, name) for name in ([pipeline] if pipeline else _pipelines(root)) if not name_fault(name)]:
+        names = _names(lake)
         for name in names:
             identity, _, kind = name.rpartition(".")
-            if kind == "json" and ID.fullmatch(identity) and (stream := _read(at, identity)) is not None:
+            if kind == "json" and ID.fullmatch(identity) and (stream := _read(lake, identity)) is not None:
                 state = "stopping" if f"{identity}.stop" in names else "running"
-                found.append(replace(stream, state="no sign of life" if stream.dead else state))
-    return sorted(found, key=lambda stream: (stream.since, stream.id))
+                streams.append(replace(stream, state="no sign of life" if stream.dead else state))
+    return sorted(streams, key=lambda stream: (stream.since, stream.id))
 
 
 def _pipelines(root: str) -> list[str]:
     fs, folder = filesystems.opened(root)
     try:
-        return [one["name"].rstrip("/").rsplit("/", 1)[-1] for one in fs.ls(folder, detail=True)
-                if one["type"] == "directory"]  # fmt: skip
+        return [entry["name"].rstrip("/").rsplit("/", 1)[-1] for entry in fs.ls(folder, detail=True)
+                if entry["type"] == "directory"]  # fmt: skip
     except (FileNotFoundError, NotADirectoryError):
         return []
 
 
-def _read(at: Lake, identity: str) -> Stream | None:
-    fs, folder = filesystems.opened(at.streams)
+def _read(lake: Lake, identity: str) -> Stream | None:
+    fs, folder = filesystems.opened(lake.streams)
     try:
         facts = json.loads(fs.cat_file(f"{folder}/{identity}.json"))
         # Pipeline and id come from the path, whatever the file says: they go into paths.
-        return Stream(**{**facts, "pipeline": at.pipeline, "id": identity})
+        return Stream(**{**facts, "pipeline": lake.pipeline, "id": identity})
     except FileNotFoundError:  # it has ended since its name was read
         return None
     except (ValueError, TypeError) as error:
         raise UserError(
-            f"{at.streams}/{identity}.json is not what a continuous run writes",
+            f"{lake.streams}/{identity}.json is not what a continuous run writes",
             cause=str(error),
             hint="delete it; no data hangs on it",
         ) from error
@@ -199,22 +199,22 @@ def _read(at: Lake, identity: str) -> Stream | None:
 
 def stop(root: str, stream: Stream) -> str:
     """Asks a run to stop, or clears away the files of a dead one; returns in words which of the two."""
-    at = Lake(root, stream.pipeline)
+    lake = Lake(root, stream.pipeline)
     if stream.dead:
-        forget(at, stream.id)
+        forget(lake, stream.id)
         return "gave no sign of life, and is cleared away"
-    ask_to_stop(at, stream.id)
+    ask_to_stop(lake, stream.id)
     return "stops after its current batch"
 
 
-def ask_to_stop(at: Lake, identity: str) -> None:
+def ask_to_stop(lake: Lake, identity: str) -> None:
     """Asks a run to stop after its current batch."""
-    _put(at, f"{identity}.stop", "")
+    _put(lake, f"{identity}.stop", "")
 
 
-def forget(at: Lake, identity: str) -> None:
+def forget(lake: Lake, identity: str) -> None:
     """Deletes the files of a run that has ended."""
-    fs, folder = filesystems.opened(at.streams)
+    fs, folder = filesystems.opened(lake.streams)
     for kind in ("json", "stop"):
         with suppress(FileNotFoundError):
             fs.rm_file(f"{folder}/{identity}.{kind}")
@@ -226,9 +226,9 @@ def chosen(root: str, pipeline: str | None, identity: str) -> Stream:
     Raises:
         UserError: there is none.
     """
-    known = listed(root, pipeline)
-    for stream in known:
+    streams = listed(root, pipeline)
+    for stream in streams:
         if stream.id == identity:
             return stream
-    ids = ", ".join(stream.id for stream in known)
+    ids = ", ".join(stream.id for stream in streams)
     raise UserError(f"there is no continuous run {identity}", hint=f"there are {ids}" if ids else "there is none")

@@ -14,43 +14,46 @@ if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
 
 
-def findings(pipeline: Pipeline, name: str, at: layout.Lake) -> Iterator[Finding]:
+def findings(pipeline: Pipeline, name: str, lake: layout.Lake) -> Iterator[Finding]:
     """Files in the archive of a bronze table that no table knows that moves its files there.
 
     Args:
         pipeline: the definition.
         name: the bronze table.
-        at: the lake.
+        lake: the lake.
     """
-    yield from _without_entry(name, at)
+    yield from _without_entry(name, lake)
     destination = pipeline.bronze[name].cleanSourceMoveDestination
     if destination is None:
         return
     try:
-        unknown = archived_files.unknown_to_all(pipeline, name, at)
+        unknown = archived_files.unknown_to_all(pipeline, name, lake)
     except OSError as error:
         yield Finding("unproved", name, f"its archive {destination} cannot be listed: {error}")
         return
     if not unknown.num_rows:
         return
-    what = f"no ledger knows {files(unknown.num_rows)} of its archive, such as {unknown['path'][0].as_py()}"
-    if others := readers.sharing_archive(pipeline, name):
-        of = ", ".join(map(str, others))
-        yield Finding("unproved", name, f"{what}; it is the archive of {of}, too, so they may be of that")
+    sentence = f"no ledger knows {files(unknown.num_rows)} of its archive, such as {unknown['path'][0].as_py()}"
+    if sharing := readers.sharing_archive(pipeline, name):
+        of = ", ".join(map(str, sharing))
+        yield Finding("unproved", name, f"{sentence}; it is the archive of {of}, too, so they may be of that")
         return
     yield Finding(
-        "wrong", name, f"{what}: their rows may be in no table", f"sluicegate reload {at.pipeline} {name} --archived"
+        "wrong",
+        name,
+        f"{sentence}: their rows may be in no table",
+        f"sluicegate reload {lake.pipeline} {name} --archived",
     )
 
 
-def _without_entry(name: str, at: layout.Lake) -> Iterator[Finding]:
+def _without_entry(name: str, lake: layout.Lake) -> Iterator[Finding]:
     """Files that are on record as moved or deleted, and that the ledger does not have as they were."""
-    ledger = tables.delta_table(at.ledger(name))
+    ledger = tables.delta_table(lake.ledger(name))
     if ledger is None:
         return
-    removed = archive.table(at, name, ledger)
+    removed = archive.table(lake, name, ledger)
     entries = tables.dataset(ledger).to_table(archive.KEYS)
     strange = removed.join(entries, keys=archive.KEYS, join_type="left anti")
     if strange.num_rows:
-        what = f"{files(strange.num_rows)} on record as moved or deleted, such as {strange['path'][0].as_py()}"
-        yield Finding("wrong", name, f"{what}, of which its ledger has other sizes or times, or nothing")
+        sentence = f"{files(strange.num_rows)} on record as moved or deleted, such as {strange['path'][0].as_py()}"
+        yield Finding("wrong", name, f"{sentence}, of which its ledger has other sizes or times, or nothing")

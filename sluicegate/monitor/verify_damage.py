@@ -27,46 +27,46 @@ def findings(pipeline: Pipeline, settings: Settings) -> list[Finding]:
 
     Empty if there are none; else the last finding says that nothing else was looked at.
     """
-    at = layout.Lake(settings.lake, pipeline.name)
-    found = [finding for table in set_aside.local_tables(at) for finding in _of_table(at, table)]
-    found = found or list(_of_features(pipeline, at))
-    return [*found, Finding("unproved", pipeline.name, NOT_COMPARED)] if found else []
+    lake = layout.Lake(settings.lake, pipeline.name)
+    damages = [finding for table in set_aside.local_tables(lake) for finding in _of_table(lake, table)]
+    damages = damages or list(_of_features(pipeline, lake))
+    return [*damages, Finding("unproved", pipeline.name, NOT_COMPARED)] if damages else []
 
 
-def _of_features(pipeline: Pipeline, at: layout.Lake) -> Iterator[Finding]:
+def _of_features(pipeline: Pipeline, lake: layout.Lake) -> Iterator[Finding]:
     """Tables with features of Delta that hide rows or columns from delta-rs, which jobs and verifications read by."""
-    for name, uri in _read_without_spark(pipeline, at):
+    for name, uri in _read_without_spark(pipeline, lake):
         table = tables.delta_table(uri)
         if table is None:
             continue
         features = sorted(set(table.protocol().reader_features or ()) - SUPPORTED_READER_FEATURES)
         if features:
-            of = uri.rstrip("/").rpartition("/")[2]
-            what = (
-                f"another program has switched on {', '.join(features)} for {of}, which jobs cannot read: its rows are "
+            folder = uri.rstrip("/").rpartition("/")[2]
+            text = (
+                f"another program has switched on {', '.join(features)} for {folder}, which jobs cannot read: its rows are "
                 f"not what its files have. ALTER TABLE … DROP FEATURE takes it away, or RESTORE to a version before it"
             )
-            yield Finding("wrong", name, what)
+            yield Finding("wrong", name, text)
 
 
-def _read_without_spark(pipeline: Pipeline, at: layout.Lake) -> Iterator[tuple[str, str]]:
+def _read_without_spark(pipeline: Pipeline, lake: layout.Lake) -> Iterator[tuple[str, str]]:
     """Address of each table that is read by delta-rs, with the name by which it is told."""
     for name in pipeline.bronze:
-        yield from ((name, uri) for uri in (at.table("bronze", name), at.ledger(name), at.outcome(name)))
+        yield from ((name, uri) for uri in (lake.table("bronze", name), lake.ledger(name), lake.outcome(name)))
     for name in (*pipeline.silver, *pipeline.deidentified_tables):
-        yield from ((name, uri) for uri in (at.table("silver", name), at.quarantine(name), at.set_aside(name)))
+        yield from ((name, uri) for uri in (lake.table("silver", name), lake.quarantine(name), lake.set_aside(name)))
 
 
-def _of_table(at: layout.Lake, table: Path) -> list[Finding]:
+def _of_table(lake: layout.Lake, table: Path) -> list[Finding]:
     damaged = files.damaged_files(table) or files.changed_files(table)
     if not damaged:
         return []
     newest, checkpoint = damages.newest_version(table), damages.of_checkpoint(table)
     # What a run sets aside, and makes again.
-    by_a_run = all(one.version == newest or one == checkpoint for one in damaged)
-    mend = f"sluicegate run {at.pipeline}" if by_a_run else ""
+    by_a_run = all(damage.version == newest or damage == checkpoint for damage in damaged)
+    mend = f"sluicegate run {lake.pipeline}" if by_a_run else ""
     name = table.name if table.parent.name in layout.LAYERS else f"{table.parent.name}/{table.name}"
-    found = [Finding("wrong", name, str(one), mend) for one in damaged[:SHOWN]]
-    if rest := len(damaged) - SHOWN:
-        found += [Finding("wrong", name, f"{rest:,} more files of it are damaged", mend)] if rest > 0 else []
-    return found
+    shown = [Finding("wrong", name, str(damage), mend) for damage in damaged[:SHOWN]]
+    if more := len(damaged) - SHOWN:
+        shown += [Finding("wrong", name, f"{more:,} more files of it are damaged", mend)] if more > 0 else []
+    return shown

@@ -11,37 +11,37 @@ from deltalake.exceptions import DeltaError
 from sluicegate.lake import layout, log, tables
 
 
-def entries(at: layout.Lake, name: str, path: str) -> list[dict[str, Any]]:
+def entries(lake: layout.Lake, name: str, path: str) -> list[dict[str, Any]]:
     """Ingestion history of a bronze table with a Delta source: an entry for each run in the table's log, oldest first.
 
     ``chunk`` is the source version that a run ended at, ``rows`` what it wrote, ``version`` and ``ingested`` its
     commit. ``state`` is ``ingested``, ``replaced`` (by a later full refresh), or ``waiting`` for the versions that the
     next run takes.
     """
-    target, source = tables.delta_table(at.table("bronze", name)), tables.delta_table(path)
-    found: list[dict[str, Any]] = []
+    target, source = tables.delta_table(lake.table("bronze", name)), tables.delta_table(path)
+    taken_in: list[dict[str, Any]] = []
     replaced, taken = False, -1
     for commit in log.commits(target) if target else ():
-        ours = commit.ours or {}
-        if "source" not in ours:
+        info = commit.ours or {}
+        if "source" not in info:
             continue
-        if not found and source is not None and ours["source"] == tables.table_id(source):
-            taken = int(ours["until"])
+        if not taken_in and source is not None and info["source"] == tables.table_id(source):
+            taken = int(info["until"])
         ingested = datetime.fromtimestamp(commit.timestamp / 1000, UTC)
-        found.append(
-            {"path": path, "chunk": ours["until"], "rows": commit.rows_written, "version": commit.version,
+        taken_in.append(
+            {"path": path, "chunk": info["until"], "rows": commit.rows_written, "version": commit.version,
              "ingested": ingested, "state": "replaced" if replaced else "ingested"}
         )  # fmt: skip
-        replaced = replaced or ours["mode"] == "whole"
-    found.reverse()
+        replaced = replaced or info["mode"] == "whole"
+    taken_in.reverse()
     if source is not None and source.version() > taken:
-        found.append({"path": path, "chunk": source.version(), "state": "waiting"})
-    return found
+        taken_in.append({"path": path, "chunk": source.version(), "state": "waiting"})
+    return taken_in
 
 
-def verify(at: layout.Lake, name: str, path: str) -> list[str]:
+def verify(lake: layout.Lake, name: str, path: str) -> list[str]:
     """Proves that identities are unique and rows as many as the source had at the offset; returns problems."""
-    bronze, source = tables.delta_table(at.table("bronze", name)), tables.delta_table(path)
+    bronze, source = tables.delta_table(lake.table("bronze", name)), tables.delta_table(path)
     if bronze is None:
         return []
     problems = []
@@ -50,15 +50,15 @@ def verify(at: layout.Lake, name: str, path: str) -> list[str]:
     if distinct != identities.num_rows:
         problems.append(f"{name}: {identities.num_rows - distinct:,} rows have the identity of another")
     last = log.last_commit_of_ours(bronze)
-    ours = (last.ours if last else None) or {}
-    if source is None or ours.get("source") != tables.table_id(source):
+    info = (last.ours if last else None) or {}
+    if source is None or info.get("source") != tables.table_id(source):
         return [*problems, f"{name}: the table that it was filled from is not at {path} any more"]
-    version = int(ours["until"])
+    version = int(info["until"])
     try:
         had = _count(tables.table_at(path, version=version))
     except (DeltaError, OSError) as error:
-        why = str(error).splitlines()[0]
-        return [*problems, f"{name}: the rows of {path} in version {version} cannot be counted without Spark: {why}"]
+        reason = str(error).splitlines()[0]
+        return [*problems, f"{name}: the rows of {path} in version {version} cannot be counted without Spark: {reason}"]
     if had != identities.num_rows:
         at_offset = f"{path} had {had:,} rows in version {version}"
         problems.append(f"{name}: {at_offset}, and the table has {identities.num_rows:,}")

@@ -27,27 +27,27 @@ ID = ["_topic", "_partition", "_offset"]
 AT_ONCE = 1_000_000
 
 
-def findings(at: layout.Lake, name: str) -> Iterator[Finding]:
+def findings(lake: layout.Lake, name: str) -> Iterator[Finding]:
     """What is not right about a bronze table of Kafka's records.
 
     Args:
-        at: the lake.
+        lake: the lake.
         name: the table.
     """
-    ledger, bronze = tables.delta_table(at.ledger(name)), tables.delta_table(at.table("bronze", name))
+    ledger, bronze = tables.delta_table(lake.ledger(name)), tables.delta_table(lake.table("bronze", name))
     if ledger is None:
         return
     if bronze is None:
-        if gone := tables.rows(tables.delta_table(at.outcome(name))):
-            what = f"the table is gone, into which {gone:,} ranges of offsets were read; a run reads them again"
-            yield Finding("wrong", name, what, f"sluicegate run {at.pipeline}")
+        if ranges := tables.rows(tables.delta_table(lake.outcome(name))):
+            sentence = f"the table is gone, into which {ranges:,} ranges of offsets were read; a run reads them again"
+            yield Finding("wrong", name, sentence, f"sluicegate run {lake.pipeline}")
         return
     line = offsets.lineage(bronze)
     offset = offsets.committed_offset(bronze, offsets.app_id("bronze", name, ledger), line).offset or 0
-    entries = [entry for entry in file_status.statuses(at, name).to_pylist() if entry["chunk"] <= offset]
-    if untold := file_status.untold(at, name):
-        what = "the status of its newest ranges is not on record yet, as a run ended right after its commit"
-        yield Finding("behind", name, what, f"sluicegate run {at.pipeline}")
+    entries = [entry for entry in file_status.statuses(lake, name).to_pylist() if entry["chunk"] <= offset]
+    if untold := file_status.untold(lake, name):
+        sentence = "the status of its newest ranges is not on record yet, as a run ended right after its commit"
+        yield Finding("behind", name, sentence, f"sluicegate run {lake.pipeline}")
     yield from _gaps(name, entries)
     read = {entry["path"]: entry for entry in entries if entry["state"] != "skipped"}
     yield from _rows(name, bronze, {p: e for p, e in read.items() if e["chunk"] not in untold}, read)
@@ -56,15 +56,16 @@ def findings(at: layout.Lake, name: str) -> Iterator[Finding]:
 def _gaps(name: str, entries: list[dict[str, Any]]) -> Iterator[Finding]:
     """Ranges of a partition that do not follow the one before them."""
     ends: dict[Partition, int] = {}
-    ranges = sorted((Range.of(entry["path"]) for entry in entries), key=lambda one: (one.partition, one.start, one.end))
-    for one in ranges:
-        if (end := ends.get(one.partition, one.start)) != one.start:
-            topic, number = one.partition
-            what = "in two ranges" if one.start < end else "in no range"
-            first, last = sorted((end, one.start))
+    ranges = [Range.of(entry["path"]) for entry in entries]
+    ranges.sort(key=lambda range_: (range_.partition, range_.start, range_.end))
+    for range_ in ranges:
+        if (end := ends.get(range_.partition, range_.start)) != range_.start:
+            topic, number = range_.partition
+            where = "in two ranges" if range_.start < end else "in no range"
+            first, last = sorted((end, range_.start))
             which = f"offsets {first:,} to {last - 1:,} of {topic}/{number}"
-            yield Finding("wrong", name, f"{which} are {what} of its ledger")
-        ends[one.partition] = max(ends.get(one.partition, one.end), one.end)
+            yield Finding("wrong", name, f"{which} are {where} of its ledger")
+        ends[range_.partition] = max(ends.get(range_.partition, range_.end), range_.end)
 
 
 def _rows(
@@ -85,17 +86,17 @@ def _rows(
     wrong: list[Finding] = []
     for batches in _parts(read):
         part = rows.to_table([*ID, "_chunk", "_pos", "source_file"], filter=batches)
-        for columns, what in ((ID, "offset"), (["_chunk", "_pos"], "identity")):
-            twice[what] += part.num_rows - part.group_by(columns).aggregate([]).num_rows
+        for columns, noun in ((ID, "offset"), (["_chunk", "_pos"], "identity")):
+            twice[noun] += part.num_rows - part.group_by(columns).aggregate([]).num_rows
         counted = part.group_by(["source_file", "_chunk", "_topic", "_partition"]).aggregate(
             [([], "count_all"), ("_offset", "min"), ("_offset", "max")]
         )
         for group in counted.to_pylist():
             counts[group["source_file"]] += group["count_all"]
             wrong += _misplaced(name, group, read)
-    for what, count in twice.items():
+    for noun, count in twice.items():
         if count:
-            yield Finding("wrong", name, f"{count:,} records have the {what} of another")
+            yield Finding("wrong", name, f"{count:,} records have the {noun} of another")
     for path, entry in settled.items():
         if entry["rows"] is None:
             yield Finding("wrong", name, f"no status is on record for {path}")
@@ -130,6 +131,6 @@ def _misplaced(name: str, group: Mapping[str, Any], read: Mapping[str, Mapping[s
     if path not in read or read[path]["chunk"] != group["_chunk"]:
         yield Finding("wrong", name, f"rows of {path} are in the table, but not the range in the ledger")
         return
-    its, of = Range.of(path), Partition(group["_topic"], group["_partition"])
-    if of != its.partition or group["_offset_min"] < its.start or group["_offset_max"] >= its.end:
+    range_, of = Range.of(path), Partition(group["_topic"], group["_partition"])
+    if of != range_.partition or group["_offset_min"] < range_.start or group["_offset_max"] >= range_.end:
         yield Finding("wrong", name, f"rows of {path} have offsets that are not in this range")

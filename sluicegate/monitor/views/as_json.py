@@ -20,9 +20,9 @@ def facts(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: facts(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
-        return {str(name): facts(one) for name, one in value.items()}
+        return {str(name): facts(item) for name, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [facts(one) for one in value]
+        return [facts(item) for item in value]
     if isinstance(value, (datetime, date)):
         return value.isoformat()
     if isinstance(value, float) and value != value:
@@ -38,14 +38,14 @@ def tag(value: Any) -> str:
 
 def _lasting(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
-        every = {field: getattr(value, field.name) for field in fields(value)}
+        values = {field: getattr(value, field.name) for field in fields(value)}
         return {
-            field.name: one is not None if field.metadata == OF_THE_MOMENT else _lasting(one)
-            for field, one in every.items()
+            field.name: field_value is not None if field.metadata == OF_THE_MOMENT else _lasting(field_value)
+            for field, field_value in values.items()
         }
     if isinstance(value, Mapping):
-        return {name: _lasting(one) for name, one in value.items()}
-    return [_lasting(one) for one in value] if isinstance(value, (list, tuple)) else value
+        return {name: _lasting(field_value) for name, field_value in value.items()}
+    return [_lasting(field_value) for field_value in value] if isinstance(value, (list, tuple)) else value
 
 
 def text(value: Any) -> str:

@@ -154,10 +154,10 @@ def newest(source: Source, pipeline: Pipeline, limit: int = NEWEST) -> tuple[Bat
     A job copies its commits to the event log when it ends, and one that is killed leaves that to the next: until then
     they are in the logs of the tables alone, of which the newest commits are read.
     """
-    at = source.lake(pipeline)
-    found: Copied = source.once(at.events, ("batches", limit), partial(_copied, limit=limit)) or ((), {})
-    copied, versions = found
-    more = [batch for one in event_log.logged(pipeline, at) for batch in _not_copied(source, one, versions)]
+    lake = source.lake(pipeline)
+    log_batches: Copied = source.once(lake.events, ("batches", limit), partial(_copied, limit=limit)) or ((), {})
+    copied, versions = log_batches
+    more = [batch for logged in event_log.logged(pipeline, lake) for batch in _not_copied(source, logged, versions)]
     if not more:
         return copied
     return tuple(sorted((*copied, *more), key=_place, reverse=True)[:limit])
@@ -198,14 +198,14 @@ def _since(table: DeltaTable, of: Logged, copied: int) -> tuple[Batch, ...]:
 
 def of_table(source: Source, pipeline: Pipeline, layer: str, table: str) -> tuple[Batch, ...]:
     """The last batches of one table, newest first; those that the newest of its pipeline lack are from its own log."""
-    known = [batch for batch in newest(source, pipeline) if batch.table == table]
-    if len(known) < OF_A_TABLE:
+    of_log = [batch for batch in newest(source, pipeline) if batch.table == table]
+    if len(of_log) < OF_A_TABLE:
         of = Logged(table, source.lake(pipeline).table(layer, table))
         committed: tuple[Batch, ...] = source.once(of.uri, "batches", partial(_since, of=of, copied=-1)) or ()
-        written = {batch.version for batch in known if batch.mode not in ("refused", "passed")}
+        written = {batch.version for batch in of_log if batch.mode not in ("refused", "passed")}
         more = [batch for batch in committed if batch.version not in written]
-        known = sorted([*known, *more], key=_place, reverse=True)
-    return tuple(known[:OF_A_TABLE])
+        of_log = sorted([*of_log, *more], key=_place, reverse=True)
+    return tuple(of_log[:OF_A_TABLE])
 
 
 def _batch(row: Mapping[str, Any]) -> Batch:
@@ -250,9 +250,9 @@ def _balance(row: Mapping[str, Any], details: Mapping[str, Any]) -> Balance:
     return Balance(row["read"], rows_of_records, int(details.get("no_rows") or 0), **counts)
 
 
-def _rules(said: Mapping[str, Mapping[str, int]]) -> tuple[RuleCount, ...]:
+def _rules(counts: Mapping[str, Mapping[str, int]]) -> tuple[RuleCount, ...]:
     return tuple(
-        RuleCount(name, int(count.get("passed") or 0), int(count.get("failed") or 0)) for name, count in said.items()
+        RuleCount(name, int(count.get("passed") or 0), int(count.get("failed") or 0)) for name, count in counts.items()
     )
 
 
@@ -261,5 +261,5 @@ def total(batches: Sequence[Batch]) -> Balance:
     return sum((batch.balance for batch in batches), Balance())
 
 
-def _sum(one: int | None, other: int | None) -> int | None:
-    return None if one is None and other is None else (one or 0) + (other or 0)
+def _sum(first: int | None, second: int | None) -> int | None:
+    return None if first is None and second is None else (first or 0) + (second or 0)

@@ -72,11 +72,13 @@ def lineage_of(source: Source, pipeline: Pipeline) -> Mapping[str, TableLineage]
     Raises:
         SluicegateError: a table cannot be read.
     """
-    held = tuple(
+    columns = tuple(
         (layer, name, tuple(kinds(source, pipeline, layer, name))) for layer in LAYERS for name in pipeline.names(layer)
     )
-    at = source.lake(pipeline)
-    return source.remember(("lineage", pipeline.name), (pipeline, held), lambda: lineage(pipeline, at, source.opened()))
+    lake = source.lake(pipeline)
+    return source.remember(
+        ("lineage", pipeline.name), (pipeline, columns), lambda: lineage(pipeline, lake, source.opened())
+    )
 
 
 def kinds(source: Source, pipeline: Pipeline, layer: str, table: str) -> dict[str, str]:
@@ -106,17 +108,17 @@ def links(source: Source, pipeline: Pipeline, table: str, readable: Collection[s
         tables = lineage_of(source, pipeline)
     except SluicegateError as error:
         return ColumnLinks(unsure=error.message)
-    own = tables[table]
-    reads = {column.lower(): _named(tables, pipeline.name, origins) for column, origins in own.columns.items()}
-    used_by = _used_by(tables, pipeline.name, own)
-    if own.layer == "bronze":
+    of_table = tables[table]
+    reads = {column.lower(): _named(tables, pipeline.name, origins) for column, origins in of_table.columns.items()}
+    used_by = _used_by(tables, pipeline.name, of_table)
+    if of_table.layer == "bronze":
         reads |= _of_other(source, pipeline, table, reads, readable)
-    others = other_pipelines.readers(source) if len(source.names()) > 1 else None
-    for other, bronze in _others(others.value if others else None, pipeline.name, own, readable):
-        for column, found in _passed_on(source, other, bronze, own).items():
-            used_by[column] = (*used_by.get(column, ()), found)
-    searching = others is not None and others.since is None
-    return ColumnLinks(reads, used_by, _named(tables, pipeline.name, own.rows), own.unsure, searching)
+    elsewhere = other_pipelines.readers(source) if len(source.names()) > 1 else None
+    for other, bronze in _others(elsewhere.value if elsewhere else None, pipeline.name, of_table, readable):
+        for column, link in _passed_on(source, other, bronze, of_table).items():
+            used_by[column] = (*used_by.get(column, ()), link)
+    searching = elsewhere is not None and elsewhere.since is None
+    return ColumnLinks(reads, used_by, _named(tables, pipeline.name, of_table.rows), of_table.unsure, searching)
 
 
 def _named(tables: Mapping[str, TableLineage], pipeline: str, origins: Origins) -> tuple[ColumnLink, ...]:
@@ -139,25 +141,27 @@ def _words(uses: Iterable[Use]) -> tuple[str, ...]:
     return tuple(sorted(words))
 
 
-def _used_by(tables: Mapping[str, TableLineage], pipeline: str, own: TableLineage) -> dict[str, tuple[ColumnLink, ...]]:
+def _used_by(
+    tables: Mapping[str, TableLineage], pipeline: str, of_table: TableLineage
+) -> dict[str, tuple[ColumnLink, ...]]:
     """Columns of other tables of the pipeline that use those of a table, by the order of the tables.
 
     Quarantines are left out: a record in one has every column of what it was read from.
     """
-    names = [column.lower() for column in own.columns]
-    found: dict[str, tuple[ColumnLink, ...]] = {}
+    names = [column.lower() for column in of_table.columns]
+    used_by: dict[str, tuple[ColumnLink, ...]] = {}
     for other in tables.values():
         if other.table.endswith(QUARANTINE) and other.table.removesuffix(QUARANTINE) in tables:
             continue
         for column, origins in (*other.columns.items(), (ROWS, other.rows)):
             uses: dict[str, set[Use]] = {}
             for source, use in origins:
-                if source.table == own.table:
+                if source.table == of_table.table:
                     for name in names if source.column == EVERY else [source.column]:
                         uses.setdefault(name, set()).add(use)
-            for name, how in uses.items():
-                found[name] = (*found.get(name, ()), ColumnLink(pipeline, other.table, column, _words(how)))
-    return found
+            for name, subtypes in uses.items():
+                used_by[name] = (*used_by.get(name, ()), ColumnLink(pipeline, other.table, column, _words(subtypes)))
+    return used_by
 
 
 # --- other pipelines -------------------------------------------------------------------------------------------------
@@ -172,27 +176,27 @@ def _of_other(
         return {}
     of, layer, name = place
     try:
-        there = kinds(source, source.pipeline(of), layer, name)
+        present = kinds(source, source.pipeline(of), layer, name)
     except SluicegateError:  # its own page says what is wrong with it
         return {}
     passed = set(columns) - _OF_ENGINE
-    return {one: (ColumnLink(of, name, one, _words([IDENTITY])),) for one in passed if one in there}
+    return {column: (ColumnLink(of, name, column, _words([IDENTITY])),) for column in passed if column in present}
 
 
 def _others(
-    found: other_pipelines.Readers | None, pipeline: str, own: TableLineage, readable: Collection[str]
+    readers: other_pipelines.Readers | None, pipeline: str, of_table: TableLineage, readable: Collection[str]
 ) -> Iterator[tuple[str, str]]:
     """Bronze tables of other pipelines, of those that may be named, that read a table."""
-    for other, bronze in (found or {}).get((pipeline, own.layer, own.table), ()):
+    for other, bronze in (readers or {}).get((pipeline, of_table.layer, of_table.table), ()):
         if other in readable:
             yield other, bronze
 
 
-def _passed_on(source: Source, other: str, bronze: str, own: TableLineage) -> dict[str, ColumnLink]:
+def _passed_on(source: Source, other: str, bronze: str, of_table: TableLineage) -> dict[str, ColumnLink]:
     """Columns of a bronze table of another pipeline that are those of a table."""
     try:
-        there = kinds(source, source.pipeline(other), "bronze", bronze)
+        present = kinds(source, source.pipeline(other), "bronze", bronze)
     except SluicegateError:  # as above
         return {}
-    passed = {column.lower() for column in own.columns} - _OF_ENGINE
-    return {one: ColumnLink(other, bronze, one, _words([IDENTITY])) for one in passed if one in there}
+    passed = {column.lower() for column in of_table.columns} - _OF_ENGINE
+    return {one: ColumnLink(other, bronze, one, _words([IDENTITY])) for one in passed if one in present}

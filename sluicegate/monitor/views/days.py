@@ -99,23 +99,23 @@ def days_view(source: Source, pipeline: Pipeline, name: str | None = None) -> Da
 
 def _counted(table: DeltaTable, column: str) -> tuple[dict[date, int], int]:
     """Rows by day, and rows without one that a calendar has; of the table that one column alone is read, in parts."""
-    name = {one.name.lower(): one.name for one in table.schema().fields}.get(column.lower())
+    name = {field.name.lower(): field.name for field in table.schema().fields}.get(column.lower())
     if name is None:  # the definition has it since today, and no run has made it yet
         return {}, tables.rows(table)
-    found, unknown = dict[date, int](), 0
+    rows, unknown = dict[date, int](), 0
     for batch in tables.dataset(table).to_batches([name], batch_readahead=1, fragment_readahead=1):
         read = batch[0]
         if not (pa.types.is_timestamp(read.type) or pa.types.is_date(read.type)):
             unknown += len(read)
             continue
         days = pc.cast(pc.cast(read, pa.date32(), safe=False), pa.int32())
-        for one in days.value_counts().to_pylist():
-            if one["values"] is None or not _FIRST <= one["values"] <= _LAST:
-                unknown += one["counts"]
+        for day_count in days.value_counts().to_pylist():
+            if day_count["values"] is None or not _FIRST <= day_count["values"] <= _LAST:
+                unknown += day_count["counts"]
             else:
-                day = _EPOCH + timedelta(days=one["values"])
-                found[day] = found.get(day, 0) + one["counts"]
-    return found, unknown
+                day = _EPOCH + timedelta(days=day_count["values"])
+                rows[day] = rows.get(day, 0) + day_count["counts"]
+    return rows, unknown
 
 
 def _days(rows: dict[date, int], intervals: Sequence[Batch]) -> tuple[Day, ...]:
@@ -125,12 +125,12 @@ def _days(rows: dict[date, int], intervals: Sequence[Batch]) -> tuple[Day, ...]:
     first = max(
         first, date.fromordinal(max(1, last.toordinal() - 10 * SHOWN))
     )  # one date of the year 1 makes no calendar of 2,000 years
-    found = []
+    calendar = []
     for number in range((last - first).days + 1):
         day = first + timedelta(days=number)
-        batch = next((one for one in intervals if _covers(one, day)), None)
-        found.append(Day(day, rows.get(day, 0), batch.time if batch else None, batch.run_id if batch else ""))
-    return tuple(found)
+        batch = next((interval for interval in intervals if _covers(interval, day)), None)
+        calendar.append(Day(day, rows.get(day, 0), batch.time if batch else None, batch.run_id if batch else ""))
+    return tuple(calendar)
 
 
 def _covers(batch: Batch, day: date) -> bool:
@@ -142,7 +142,7 @@ def _covers(batch: Batch, day: date) -> bool:
 
 def _moment(text: str) -> datetime | None:
     try:
-        found = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -31,80 +31,83 @@ class Standing:
     made: tuple[Discarded, ...] = ()
 
 
-def of(source: Source, at: layout.Lake, name: str) -> DeltaTable | None:
+def of(source: Source, lake: layout.Lake, name: str) -> DeltaTable | None:
     """The table of discards of a silver table; None where nothing is discarded."""
-    uri = at.discarded(name)
+    uri = lake.discarded(name)
     return source.table(uri) if source.rows(uri) else None
 
 
-def standing(source: Source, at: layout.Lake, name: str) -> Standing | None:
+def standing(source: Source, lake: layout.Lake, name: str) -> Standing | None:
     """What waits and what is discarded in a quarantine; None while that is being counted.
 
     Raises:
         SluicegateError: a table cannot be read.
     """
-    made, quarantine = of(source, at, name), source.table(at.quarantine(name))
-    if made is None or quarantine is None:
+    discard_log, quarantine = of(source, lake, name), source.table(lake.quarantine(name))
+    if discard_log is None or quarantine is None:
         return Standing()
-    version = tuple((tables.table_id(one), one.version()) for one in (quarantine, made))
-    what = ("discarded", at.quarantine(name))
-    answer = source.soon((*what, version), lambda: source.remember(what, version, lambda: _standing(quarantine, made)))
-    return answer.value
+    version = tuple((tables.table_id(table), table.version()) for table in (quarantine, discard_log))
+    key = ("discarded", lake.quarantine(name))
+
+    def read() -> Standing:
+        return source.remember(key, version, lambda: _standing(quarantine, discard_log))
+
+    return source.soon((*key, version), read).value
 
 
-def rows(source: Source, at: layout.Lake, name: str) -> int:
+def rows(source: Source, lake: layout.Lake, name: str) -> int:
     """Rows of a quarantine that are discarded; 0 while they are being counted."""
-    found = standing(source, at, name)
-    return found.discarded if found is not None else 0
+    discards_of_table = standing(source, lake, name)
+    return discards_of_table.discarded if discards_of_table is not None else 0
 
 
-def waiting(source: Source, at: layout.Lake, name: str) -> int:
+def waiting(source: Source, lake: layout.Lake, name: str) -> int:
     """Rows of a quarantine that wait: those that nobody has discarded."""
-    every = source.rows(at.quarantine(name))
-    return every - rows(source, at, name) if every else 0
+    quarantined = source.rows(lake.quarantine(name))
+    return quarantined - rows(source, lake, name) if quarantined else 0
 
 
-def among(source: Source, at: layout.Lake, name: str, found: Sequence[dict[str, Any]]) -> dict[int, dict[str, Any]]:
+def among(source: Source, lake: layout.Lake, name: str, records: Sequence[dict[str, Any]]) -> dict[int, dict[str, Any]]:
     """Those of a few rows of a quarantine that are discarded: by their place, the discard of each.
 
     Args:
         source: where things are.
-        at: the lake.
+        lake: the lake.
         name: the silver table.
-        found: the rows, with the columns of ``lake.discards.KEYS`` that the quarantine has.
+        records: the rows, with the columns of ``lake.discards.KEYS`` that the quarantine has.
     """
-    table = of(source, at, name)
-    if table is None or not found:
+    table = of(source, lake, name)
+    if table is None or not records:
         return {}
-    every: pa.Table = source.once(at.discarded(name), "discards", discards.on_record)
-    names = [key for key in (*discards.KEYS, discards.RULES) if key in found[0]]
-    shown = pa.Table.from_pylist([{key: row.get(key) for key in names} for row in found])
-    places, made = discards.counting(discards.keyed(shown, discards.RULES), every)
-    said = every.take(made).select(["discard", "discarded_at", "discarded_by", "note"]).to_pylist()
-    return dict(zip(places.to_pylist(), said, strict=True))
+    discard_log: pa.Table = source.once(lake.discarded(name), "discards", discards.on_record)
+    names = [key for key in (*discards.KEYS, discards.RULES) if key in records[0]]
+    shown = pa.Table.from_pylist([{key: row.get(key) for key in names} for row in records])
+    places, indexes = discards.counting(discards.keyed(shown, discards.RULES), discard_log)
+    facts = discard_log.take(indexes).select(["discard", "discarded_at", "discarded_by", "note"])
+    return dict(zip(places.to_pylist(), facts.to_pylist(), strict=True))
 
 
-def _standing(quarantine: DeltaTable, made: DeltaTable) -> Standing:
-    every, found = discards.quarantined(quarantine), discards.on_record(made)
-    left = discards.waiting(every, found)
-    counted = left.group_by("rules").aggregate([([], "count_all"), (discards.WHEN, "min"), (discards.WHEN, "max")])
-    of_rules = [(discards.rules_of(one["rules"]), one) for one in counted.to_pylist()]
+def _standing(quarantine: DeltaTable, discard_log: DeltaTable) -> Standing:
+    quarantined, recorded = discards.quarantined(quarantine), discards.on_record(discard_log)
+    undone = discards.waiting(quarantined, recorded)
+    counted = undone.group_by("rules").aggregate([([], "count_all"), (discards.WHEN, "min"), (discards.WHEN, "max")])
+    of_rules = [(discards.rules_of(row["rules"]), row) for row in counted.to_pylist()]
     names = sorted({rule for rules, _ in of_rules for rule in rules})
     reasons = [_reason(rule, (one for rules, one in of_rules if rule in rules)) for rule in names]
     return Standing(
-        every.num_rows - left.num_rows,
-        tuple(sorted(reasons, key=lambda one: (-one["count_all"], one["rule"]))),
-        tuple(discards.listed(every, found)),
+        quarantined.num_rows - undone.num_rows,
+        tuple(sorted(reasons, key=lambda reason: (-reason["count_all"], reason["rule"]))),
+        tuple(discards.listed(quarantined, recorded)),
     )
 
 
 def _reason(rule: str, counted: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    its = list(counted)
+    counts = list(counted)
     first, last = (
-        [one[f"{discards.WHEN}_{end}"] for one in its if one[f"{discards.WHEN}_{end}"] is not None]
+        [one[f"{discards.WHEN}_{end}"] for one in counts if one[f"{discards.WHEN}_{end}"] is not None]
         for end in ("min", "max")
     )
     return {
-        "rule": rule, "count_all": sum(one["count_all"] for one in its),
+        "rule": rule, "count_all": sum(one["count_all"] for one in counts),
         "when_min": min(first, default=None), "when_max": max(last, default=None),
     }  # fmt: skip

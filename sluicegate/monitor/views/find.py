@@ -44,28 +44,28 @@ class Hit:
 
 def search(source: Source, names: Sequence[str], text: str) -> tuple[Hit, ...]:
     """Tables and columns whose name or comment has a text in it, best first; none for an empty text."""
-    wanted = text.strip().lower()
-    if not wanted:
+    words = text.strip().lower()
+    if not words:
         return ()
-    found: list[Hit] = []
+    hits: list[Hit] = []
     for name in names:
         try:
-            found += _of_pipeline(source, source.pipeline(name), wanted)
+            hits += _of_pipeline(source, source.pipeline(name), words)
         except SluicegateError:  # its definition has mistakes, which the home says
             continue
-    return tuple(sorted(found, key=lambda hit: (hit.place, hit.pipeline, hit.table, hit.column))[:MOST])
+    return tuple(sorted(hits, key=lambda hit: (hit.place, hit.pipeline, hit.table, hit.column))[:MOST])
 
 
-def _of_pipeline(source: Source, pipeline: Pipeline, wanted: str) -> Iterator[Hit]:
-    at = source.lake(pipeline)
+def _of_pipeline(source: Source, pipeline: Pipeline, words: str) -> Iterator[Hit]:
+    lake = source.lake(pipeline)
     for layer in LAYERS:
         for name in pipeline.names(layer):
             about: Any = None if name in pipeline.deidentified_tables else pipeline.table(name)[1]
             comment = about.comment if about is not None else ""
-            if (place := _place(name, comment, wanted)) is not None:
+            if (place := _place(name, comment, words)) is not None:
                 yield Hit(pipeline.name, layer, name, "", "", comment, place)
-            for column in _columns(source, pipeline, at.table(layer, name), name):
-                if (place := _place(column.name, column.comment, wanted)) is not None:
+            for column in _columns(source, pipeline, lake.table(layer, name), name):
+                if (place := _place(column.name, column.comment, words)) is not None:
                     yield Hit(pipeline.name, layer, name, column.name, column.kind, column.comment, place)
 
 
@@ -82,12 +82,12 @@ def _columns(source: Source, pipeline: Pipeline, uri: str, name: str) -> tuple[C
         return ()
 
 
-def _place(name: str, comment: str, wanted: str) -> int | None:
+def _place(name: str, comment: str, words: str) -> int | None:
     low = name.lower()
-    if low == wanted:
+    if low == words:
         return 0
-    if low.startswith(wanted):
+    if low.startswith(words):
         return 1
-    if wanted in low:
+    if words in low:
         return 2
-    return 3 if wanted in comment.lower() else None
+    return 3 if words in comment.lower() else None

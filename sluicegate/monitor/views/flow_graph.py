@@ -115,18 +115,18 @@ def graph(source: Source, pipeline: Pipeline, dag_runs: Sequence[DagRun], key: s
         dag_runs: its runs in Airflow; that of ``key`` with its tasks and seconds.
         key: key of the run.
     """
-    at = source.lake(pipeline)
-    source.open_together(at.table(layer, name) for layer in LAYERS for name in pipeline.names(layer))
+    lake = source.lake(pipeline)
+    source.open_together(lake.table(layer, name) for layer in LAYERS for name in pipeline.names(layer))
     until = source.until()
     overview.waiting(source, pipeline, 0.0)  # it is listed while the tables are looked at
     last = runs.of_batches(batches.newest(source, pipeline), dag_runs)
     run = runs.chosen(last, key)
-    found = {one: _node(source, pipeline, *one) for one in _in_order(pipeline)}
+    tables = {place: _node(source, pipeline, *place) for place in _in_order(pipeline)}
     waiting = overview.waiting(source, pipeline, until)
-    nodes = tuple(_nodes(source, pipeline, found, run, waiting.value))
-    known = tuple(replace(one, batches=()) for one in last)
+    nodes = tuple(_nodes(source, pipeline, tables, run, waiting.value))
+    last_runs = tuple(replace(last_run, batches=()) for last_run in last)
     backlog = overview.of_answer(waiting)
-    return Graph(pipeline.name, pipeline.description, nodes, tuple(_edges(pipeline)), known, run, backlog)
+    return Graph(pipeline.name, pipeline.description, nodes, tuple(_edges(pipeline)), last_runs, run, backlog)
 
 
 def _in_order(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
@@ -137,20 +137,20 @@ def _in_order(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
 
 
 def _nodes(
-    source: Source, pipeline: Pipeline, found: Tables, run: Run | None, waiting: Pending | None
+    source: Source, pipeline: Pipeline, tables: Tables, run: Run | None, waiting: Pending | None
 ) -> Iterator[Node]:
-    at = source.lake(pipeline)
+    lake = source.lake(pipeline)
     works = {work.table: work for work in waiting.tables} if waiting is not None else {}
     for name, table in pipeline.bronze.items():
         yield Node(place_of(table), "landing", name, _of_folder(works.get(name)), files=_of(run, name).files)
     for name in pipeline.views:
         yield Node(name, "view", name)
-    for (layer, name), (node, has) in found.items():
+    for (layer, name), (node, has) in tables.items():
         of_run = _of(run, name)
         step = run.step(layer) if run is not None else ""
         yield _with_run(_with_state(replace(node, step=step), works.get(name)), of_run)
         if has is not None and has.quarantined:
-            rows = discarded.waiting(source, at, name)
+            rows = discarded.waiting(source, lake, name)
             yield Node("quarantine", "quarantine", name, rows=rows, balance=of_run.balance)
 
 
@@ -204,24 +204,24 @@ class _OfRun:
 
 def _of(run: Run | None, name: str) -> _OfRun:
     """What a run did for a table."""
-    own = run.of(name) if run is not None else ()
+    batches_of_table = run.of(name) if run is not None else ()
     reported = run.dag_run.seconds.get(name) if run is not None and run.dag_run is not None else None
-    if not own:
+    if not batches_of_table:
         return _OfRun(seconds=reported)
-    took = [batch.seconds for batch in own if batch.seconds is not None]
+    took = [batch.seconds for batch in batches_of_table if batch.seconds is not None]
     return _OfRun(
-        batches.total(own), sum(batch.files for batch in own), own[-1],
+        batches.total(batches_of_table), sum(batch.files for batch in batches_of_table), batches_of_table[-1],
         reported if reported is not None else sum(took) if took else None,
     )  # fmt: skip
 
 
-def _with_run(node: Node, found: _OfRun) -> Node:
-    if found.last is None:
+def _with_run(node: Node, of_run: _OfRun) -> Node:
+    if of_run.last is None:
         return node
     return replace(
-        node, changed=found.last.time, balance=found.balance, files=found.files, seconds=found.seconds,
-        technique=found.last.technique, strategy=found.last.strategy, because=found.last.because,
-        differs=techniques.differs(found.last),
+        node, changed=of_run.last.time, balance=of_run.balance, files=of_run.files, seconds=of_run.seconds,
+        technique=of_run.last.technique, strategy=of_run.last.strategy, because=of_run.last.because,
+        differs=techniques.differs(of_run.last),
     )  # fmt: skip
 
 

@@ -148,9 +148,9 @@ def _of_ledger(request: Request) -> Page:
 def _windows(ledger: DeltaTable, before: int | None) -> Iterator[int]:
     """First ledger batch of ever larger windows that end before a batch, the first of them with some ``PAGE`` files."""
     sizes = tables.statistics(ledger, "max.chunk", "num_records").to_pylist()
-    newest = max((int(one["max.chunk"]) for one in sizes if one["max.chunk"] is not None), default=0)
+    newest = max((int(size["max.chunk"]) for size in sizes if size["max.chunk"] is not None), default=0)
     end = newest + 1 if before is None else min(before, newest + 1)
-    width = max(1, PAGE * (newest + 1) // max(1, sum(one["num_records"] or 0 for one in sizes)))
+    width = max(1, PAGE * (newest + 1) // max(1, sum(size["num_records"] or 0 for size in sizes)))
     while end > 0:
         yield max(0, end - width)
         if width >= end:

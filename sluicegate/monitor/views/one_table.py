@@ -214,27 +214,29 @@ def table_view(
     layer = layer_of(pipeline, name)
     about = _defined(pipeline, layer, name)
     try:
-        found = _read(source, pipeline, layer, name, rows=rows)
+        facts = _read(source, pipeline, layer, name, rows=rows)
     except SluicegateError as error:
-        found = {"problem": error.message}
-    history: tuple[Batch, ...] = found.pop("history", ())
-    if "columns" in found:
-        found |= _linked(column_links.links(source, pipeline, name, readable), found["columns"])
+        facts = {"problem": error.message}
+    history: tuple[Batch, ...] = facts.pop("history", ())
+    if "columns" in facts:
+        facts |= _linked(column_links.links(source, pipeline, name, readable), facts["columns"])
     last = history[-1] if history else None
     of_run = {"strategy": last.strategy, "because": last.because, "mixed": last.mixed} if last else {}
     return TableView(
         pipeline.name, layer, name, history=history, rules=tuple(_rules(pipeline, name, history)),
-        **(about | of_run | found),
+        **(about | of_run | facts),
     )  # fmt: skip
 
 
 def _linked(links: ColumnLinks, columns: Sequence[Column]) -> dict[str, Any]:
     """Columns with what they are computed from, and what uses them."""
-    found = tuple(
-        replace(one, reads=links.reads.get(one.name.lower(), ()), used_by=links.used_by.get(one.name.lower(), ()))
-        for one in columns
+    linked = tuple(
+        replace(
+            column, reads=links.reads.get(column.name.lower(), ()), used_by=links.used_by.get(column.name.lower(), ())
+        )
+        for column in columns
     )
-    return {"columns": found, "rows_by": links.rows, "unsure": links.unsure, "searching": links.searching}
+    return {"columns": linked, "rows_by": links.rows, "unsure": links.unsure, "searching": links.searching}
 
 
 def layer_of(pipeline: Pipeline, name: str) -> str:
@@ -273,33 +275,33 @@ def _sql(pipeline: Pipeline, table: Any) -> str:
 
 
 def _read(source: Source, pipeline: Pipeline, layer: str, name: str, *, rows: bool) -> dict[str, Any]:
-    at = source.lake(pipeline)
-    uri = at.table(layer, name)
+    lake = source.lake(pipeline)
+    uri = lake.table(layer, name)
     table = source.table(uri)
     found: dict[str, Any] = {"history": tuple(reversed(batches.of_table(source, pipeline, layer, name)))}
     if table is None:
         return found
-    has = status.facts(source.opened(), at, layer, name)
+    has = status.facts(source.opened(), lake, layer, name)
     sizes: list[int] = source.once(uri, "sizes", _sizes) or []
     columns = columns_of(pipeline, name, table)
     shows = personal.shown(source, pipeline, layer, name)
-    shown = tuple(shows(one.name) for one in columns)
+    shown = tuple(shows(column.name) for column in columns)
     sample = source.once(uri, ("sample", shown), lambda one: _sample(one, shows)) if rows else None
     return found | {
         "exists": True, "rows": has.rows, "bytes": sum(sizes), "files": len(sizes),
         "small_files": sum(size < SMALL for size in sizes), "version": has.version, "changed": has.changed,
         "columns": columns, "sample": sample, "rejected": has.rejected,
-        "quarantined": discarded.waiting(source, at, name) if name in pipeline.silver else 0,
+        "quarantined": discarded.waiting(source, lake, name) if name in pipeline.silver else 0,
         "drift": _drift(source, pipeline, name) if layer == "bronze" else (),
     }  # fmt: skip
 
 
 def _drift(source: Source, pipeline: Pipeline, name: str) -> tuple[SchemaVersion, ...]:
     """Versions that changed the columns of a bronze table, as far as they are read by now."""
-    at = source.lake(pipeline)
-    answer = source.soon(("schemas", pipeline.name, name), lambda: schema_history.versions(at, name))
-    found = reversed(answer.value or ())
-    return tuple(SchemaVersion(one["version"], one["since"], one["changes"]) for one in found)
+    lake = source.lake(pipeline)
+    answer = source.soon(("schemas", pipeline.name, name), lambda: schema_history.versions(lake, name))
+    versions = reversed(answer.value or ())
+    return tuple(SchemaVersion(version["version"], version["since"], version["changes"]) for version in versions)
 
 
 def _sizes(table: DeltaTable) -> list[int]:
@@ -320,21 +322,21 @@ def _columns(pipeline: Pipeline, name: str, table: DeltaTable) -> Iterator[Colum
     for rule, expectation in {} if copied else defined.expectations.items():
         for column in expectation.columns:
             rules.setdefault(column.lower(), []).append(rule)
-    for one in json.loads(table.schema().to_json())["fields"]:
-        low = one["name"].lower()
-        comment = comments.get(low) or str((one.get("metadata") or {}).get("comment") or "")
-        of_engine = one["name"] in (*ENGINE_COLUMNS, *PROVENANCE)
-        kind = schema_history.ddl(one["type"])
-        yield Column(one["name"], kind, comment, low in personal_columns, of_engine, tuple(rules.get(low, ())))
+    for field_ in json.loads(table.schema().to_json())["fields"]:
+        low = field_["name"].lower()
+        comment = comments.get(low) or str((field_.get("metadata") or {}).get("comment") or "")
+        of_engine = field_["name"] in (*ENGINE_COLUMNS, *PROVENANCE)
+        kind = schema_history.ddl(field_["type"])
+        yield Column(field_["name"], kind, comment, low in personal_columns, of_engine, tuple(rules.get(low, ())))
 
 
 def _sample(table: DeltaTable, shows: personal.Shows) -> Sample:
-    names = [one.name for one in table.schema().fields if one.name not in ENGINE_COLUMNS]
+    names = [column.name for column in table.schema().fields if column.name not in ENGINE_COLUMNS]
     columns = names[:SAMPLE_COLUMNS]
-    found = newest_rows(table, columns, SAMPLE_ROWS)
+    newest = newest_rows(table, columns, SAMPLE_ROWS)
     hidden = tuple(name for name in columns if not shows(name))
     values = [
-        [personal.HIDDEN if name in hidden else personal.text_of(row.get(name)) for name in columns] for row in found
+        [personal.HIDDEN if name in hidden else personal.text_of(row.get(name)) for name in columns] for row in newest
     ]
     return Sample(tuple(columns), tuple(tuple(row) for row in values), hidden, len(names) - len(columns))
 
@@ -348,16 +350,16 @@ def newest_rows(table: DeltaTable, columns: Sequence[str], count: int) -> list[d
     import pyarrow.parquet as pq
 
     files = tables.statistics(table, "path", "modification_time").sort_by([("modification_time", "descending")])
-    found: list[dict[str, Any]] = []
+    newest: list[dict[str, Any]] = []
     for path in files["path"].to_pylist()[:count]:
         with store.open_input_file(path) as file:
             parquet = pq.ParquetFile(file)
-            there = [name for name in columns if name in parquet.schema_arrow.names]
-            batch = next(parquet.iter_batches(batch_size=count - len(found), columns=there), None)
-            found += rows_of(batch) if batch is not None else []
-        if len(found) >= count:
+            present = [name for name in columns if name in parquet.schema_arrow.names]
+            batch = next(parquet.iter_batches(batch_size=count - len(newest), columns=present), None)
+            newest += rows_of(batch) if batch is not None else []
+        if len(newest) >= count:
             break
-    return found
+    return newest
 
 
 def rows_of(batch: Any) -> list[dict[str, Any]]:

@@ -25,8 +25,8 @@ Readers = Mapping[Place, tuple[tuple[str, str], ...]]
 
 def places(path: str) -> set[Place]:
     """Pipeline, layer and name of the table that an address is of, if it is one of a lake; links are followed."""
-    parts = [one.rstrip("/").split("/")[-3:] for one in _addresses(path)]
-    return {(one[0], one[1], one[2]) for one in parts if len(one) == 3}
+    parts = [address.rstrip("/").split("/")[-3:] for address in _addresses(path)]
+    return {(part[0], part[1], part[2]) for part in parts if len(part) == 3}
 
 
 def _addresses(path: str) -> set[str]:
@@ -39,11 +39,11 @@ def read_by(source: Source, pipeline: Pipeline, bronze: str) -> Place | None:
     table = pipeline.bronze[bronze]
     if table.format != "delta":
         return None
-    known = source.names()
+    names = source.names()
     for of, layer, name in places(table.path):
-        if of in known and layer in LAYERS:
-            at = layout.Lake(pipeline.settings.lake, of).table(layer, name)
-            if not _addresses(at).isdisjoint(_addresses(table.path)):
+        if of in names and layer in LAYERS:
+            uri = layout.Lake(pipeline.settings.lake, of).table(layer, name)
+            if not _addresses(uri).isdisjoint(_addresses(table.path)):
                 return of, layer, name
     return None
 
@@ -54,11 +54,11 @@ def readers(source: Source) -> Answer[Readers]:
 
 
 def _readers(source: Source) -> Readers:
-    found: dict[Place, tuple[tuple[str, str], ...]] = {}
+    columns_by_place: dict[Place, tuple[tuple[str, str], ...]] = {}
     for name in source.names():
         for place, bronze in _of(source, name):
-            found[place] = (*found.get(place, ()), (name, bronze))
-    return found
+            columns_by_place[place] = (*columns_by_place.get(place, ()), (name, bronze))
+    return columns_by_place
 
 
 def _of(source: Source, name: str) -> Iterator[tuple[Place, str]]:

@@ -113,7 +113,7 @@ class Line:
 
 
 def overview(
-    source: Source, names: Sequence[str], dag_runs: Mapping[str, Sequence[DagRun]], now: datetime | None = None
+    source: Source, names: Sequence[str], dag_runs: Mapping[str, Sequence[DagRun]], time: datetime | None = None
 ) -> tuple[Line, ...]:
     """A line for each pipeline, those in trouble first.
 
@@ -121,14 +121,14 @@ def overview(
         source: where things are.
         names: the pipelines that may be seen.
         dag_runs: their last runs in Airflow, as far as there are any.
-        now: the time by which a pipeline is late (UTC; the clock's by default).
+        time: the time by which a pipeline is late (UTC; the clock's by default).
     """
-    now, until = now or datetime.now(UTC), source.until()
+    time, until = time or datetime.now(UTC), source.until()
     if source.patience is not None:  # all at once; those that are not read in time are there as being read
         for name in names:
             source.soon(("line", name), partial(_read, source, name), 0.0)
-    lines = [line(source, name, dag_runs.get(name, ()), now, until) for name in names]
-    return tuple(sorted(lines, key=lambda one: (STATES.index(one.state), -one.quarantined, one.name)))
+    lines = [line(source, name, dag_runs.get(name, ()), time, until) for name in names]
+    return tuple(sorted(lines, key=lambda entry: (STATES.index(entry.state), -entry.quarantined, entry.name)))
 
 
 @dataclass(frozen=True)
@@ -148,10 +148,10 @@ def _read(source: Source, name: str) -> _Facts:
         backlog_now = _of_pending(_pending(source, pipeline), datetime.now(UTC))
     except SluicegateError as error:
         backlog_now = Backlog(error=error.message)
-    at = source.lake(pipeline)
+    lake = source.lake(pipeline)
     try:
         last = batches.newest(source, pipeline, NEWEST)
-        quarantined = sum(discarded.waiting(source, at, table) for table in pipeline.silver)
+        quarantined = sum(discarded.waiting(source, lake, table) for table in pipeline.silver)
     except SluicegateError as error:
         return _Facts(pipeline, backlog_now, error=error.message)
     return _Facts(pipeline, backlog_now, last, quarantined)
@@ -165,21 +165,21 @@ def line(source: Source, name: str, dag_runs: Sequence[DagRun], now: datetime, u
         return Line(name, "mistakes", f"pipeline.yaml has {_mistakes(len(said))}", mistakes=said)
     if answer.error is not None:
         return Line(name, "broken", answer.error.message)
-    found = answer.value
-    if found is None:
+    work = answer.value
+    if work is None:
         return Line(name, "being read")
-    pipeline, waiting = found.pipeline, found.backlog
+    pipeline, waiting = work.pipeline, work.backlog
     about = Line(
-        name, "broken", found.error, pipeline.description, pipeline.owner, tuple(pipeline.tags),
+        name, "broken", work.error, pipeline.description, pipeline.owner, tuple(pipeline.tags),
         sum(len(pipeline.names(layer)) for layer in LAYERS), schedule=pipeline.schedule, backlog=waiting,
     )  # fmt: skip
-    if found.error:
+    if work.error:
         return about
-    last = runs.of_batches(found.batches, dag_runs)
+    last = runs.of_batches(work.batches, dag_runs)
     points = tuple(RunPoint(r.key, r.state, r.began, r.entered, r.quarantined) for r in reversed(last[:RUNS]))
     state, sentence = _state(last, waiting, pipeline.schedule, now)
     return replace(
-        about, state=state, sentence=sentence, runs=points, fresh=_fresh(last), quarantined=found.quarantined,
+        about, state=state, sentence=sentence, runs=points, fresh=_fresh(last), quarantined=work.quarantined,
         trend=tuple(point.quarantined for point in points),
     )  # fmt: skip
 
@@ -208,15 +208,15 @@ def of_answer(answer: Answer[Pending]) -> Backlog:
     return Backlog() if answer.value is None else _of_pending(answer.value, answer.since)
 
 
-def _of_pending(found: Pending, since: datetime | None) -> Backlog:
-    behind = tuple(one.table for one in found.tables if one.waits and one.state != UNASKED)
+def _of_pending(work: Pending, since: datetime | None) -> Backlog:
+    behind = tuple(table.table for table in work.tables if table.waits and table.state != UNASKED)
     return Backlog(
-        found.sentence(), found.files, found.bytes, found.settling, sum(one.failed for one in found.tables),
-        found.changed, behind, since,
+        work.sentence(), work.files, work.bytes, work.settling, sum(table.failed for table in work.tables),
+        work.changed, behind, since,
     )  # fmt: skip
 
 
-def _state(last: Sequence[Run], waiting: Backlog, schedule: str | None, now: datetime) -> tuple[str, str]:
+def _state(last: Sequence[Run], waiting: Backlog, schedule: str | None, time: datetime) -> tuple[str, str]:
     ended = next((run for run in last if run.dag_run is not None and not run.is_running), None)
     if ended is not None and ended.state == "failed":
         return "failed", "its last run failed"
@@ -226,14 +226,14 @@ def _state(last: Sequence[Run], waiting: Backlog, schedule: str | None, now: dat
         return "failed files", f"{_files(waiting.failed)} could not be read"
     if any(run.is_running for run in last):
         return "running", "a run is under way"
-    if late_since := _late(last, schedule, now):
+    if late_since := _late(last, schedule, time):
         return "late", f"no run has succeeded since {late_since:%Y-%m-%d %H:%M} UTC"
     if waiting.files or waiting.behind:
         return "behind", waiting.sentence
     return ("fine", "") if last else ("empty", "it has not run yet")
 
 
-def _late(last: Sequence[Run], schedule: str | None, now: datetime) -> datetime | None:
+def _late(last: Sequence[Run], schedule: str | None, time: datetime) -> datetime | None:
     """The end of the last successful run if a schedule has wanted several since; None without one."""
     ended = next((run.ended for run in last if run.state == "success"), None)
     if ended is None or schedule is None:
@@ -242,7 +242,7 @@ def _late(last: Sequence[Run], schedule: str | None, now: datetime) -> datetime 
     due: datetime = ended
     for _ in range(LATE_AFTER):
         due = ticks.get_next(datetime)
-    return ended if due + timedelta(minutes=1) < now else None
+    return ended if due + timedelta(minutes=1) < time else None
 
 
 def _fresh(last: Sequence[Run]) -> datetime | None:

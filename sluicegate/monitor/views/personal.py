@@ -41,17 +41,17 @@ def shown(source: Source, pipeline: Pipeline, layer: str, table: str) -> Shows:
     Raises:
         SluicegateError: the table cannot be read.
     """
-    found = personal_columns.of(source, pipeline)
-    if found is None:
+    columns = personal_columns.of(source, pipeline)
+    if columns is None:
         return lambda _: True
     types = kinds(source, pipeline, layer, table)
-    return lambda name: found.shows(layer, table, name.lower(), types.get(name.lower(), "STRING"))
+    return lambda name: columns.shows(layer, table, name.lower(), types.get(name.lower(), "STRING"))
 
 
 def of_records(source: Source, pipeline: Pipeline, table: str) -> Shows:
     """Whether values of a field may be shown in records as they came to a silver table, by the field's name."""
-    every = [shown(source, pipeline, pipeline.table(name)[0], name) for name in pipeline.silver[table].streams]
-    return lambda name: bool(every) and all(shows(name) for shows in every)
+    of_sources = [shown(source, pipeline, pipeline.table(name)[0], name) for name in pipeline.silver[table].streams]
+    return lambda name: bool(of_sources) and all(shows(name) for shows in of_sources)
 
 
 def masked_record(text: str | None, shows: Shows, *, masks: bool) -> str | None:
@@ -68,9 +68,9 @@ def masked_record(text: str | None, shows: Shows, *, masks: bool) -> str | None:
         return HIDDEN
     if not isinstance(record, dict):
         return HIDDEN
-    seen = {name: value if shows(name) and not isinstance(value, (dict, list)) else HIDDEN
+    masked = {name: value if shows(name) and not isinstance(value, (dict, list)) else HIDDEN
             for name, value in record.items()}  # fmt: skip
-    return json.dumps(seen, ensure_ascii=False)
+    return json.dumps(masked, ensure_ascii=False)
 
 
 def text_of(value: Any) -> str:

@@ -64,20 +64,24 @@ class PersonalColumns:
             column: lower-case name of the column.
             kind: its type.
         """
-        one, every = Column(table, column), Column(table, EVERY)
+        column_of_table, any_column = Column(table, column), Column(table, EVERY)
         if column in _OURS:
             return True
-        if column in self.named or column in _WHOLE or not self.columns.isdisjoint((one, every)):
+        if column in self.named or column in _WHOLE or not self.columns.isdisjoint((column_of_table, any_column)):
             return False
         if not self.named:  # all personal data are from other pipelines, and their columns are known
-            return one in self.known
+            return column_of_table in self.known
         if layer == "bronze":
             is_plain = not kind.startswith(_NESTED)
-            return is_plain and one in self.unchanged and self.origins.isdisjoint((one, every))
+            return (
+                is_plain
+                and column_of_table in self.unchanged
+                and self.origins.isdisjoint((column_of_table, any_column))
+            )
         if table.endswith(QUARANTINE):
             return column in self.harmless
         is_fact = layer == "silver" or column in self.harmless or not kind.startswith(_TEXTS)
-        return one in self.known and is_fact
+        return column_of_table in self.known and is_fact
 
 
 def of(source: Source, pipeline: Pipeline, readers: frozenset[str] = frozenset()) -> PersonalColumns | None:
@@ -100,16 +104,18 @@ def of(source: Source, pipeline: Pipeline, readers: frozenset[str] = frozenset()
 
 
 def _found(pipeline: Pipeline, tables: Mapping[str, TableLineage], foreign: frozenset[Column]) -> PersonalColumns:
-    known = frozenset(Column(name, column.lower()) for name, table in tables.items() for column in table.columns)
+    all_columns = frozenset(Column(name, column.lower()) for name, table in tables.items() for column in table.columns)
     declared = {Column(name, column.lower()) for name, table in pipeline.silver.items() for column in table.pii}
     origins = frozenset(_origins(tables, declared))
     columns = frozenset(_made_of(pipeline, tables, declared | foreign, origins))
-    of_silver = {one for one in known if one.table in pipeline.names("silver")}
-    personal = {one for one in of_silver if one in columns or one.column in (*pipeline.pii, *_WHOLE)}
+    of_silver = {of_table for of_table in all_columns if of_table.table in pipeline.names("silver")}
+    personal = {
+        of_table for of_table in of_silver if of_table in columns or of_table.column in (*pipeline.pii, *_WHOLE)
+    }
     shown = of_silver - personal
-    unchanged = frozenset(of for one in shown for of, use in _made(tables, one) if use.subtype == "IDENTITY")
-    harmless = frozenset({one.column for one in shown} - {one.column for one in personal})
-    return PersonalColumns(pipeline.pii, columns, origins, unchanged, harmless, known)
+    unchanged = frozenset(of for of_table in shown for of, use in _made(tables, of_table) if use.subtype == "IDENTITY")
+    harmless = frozenset({of_table.column for of_table in shown} - {of_table.column for of_table in personal})
+    return PersonalColumns(pipeline.pii, columns, origins, unchanged, harmless, all_columns)
 
 
 def _made(tables: Mapping[str, TableLineage], column: Column) -> Origins:
@@ -119,13 +125,13 @@ def _made(tables: Mapping[str, TableLineage], column: Column) -> Origins:
 
 def _origins(tables: Mapping[str, TableLineage], declared: set[Column]) -> set[Column]:
     """All columns whose values go into marked ones, over however many tables."""
-    made, left = set[Column](), list(declared)
-    while left:
-        for origin in _values_of(tables, left.pop()):
-            if origin not in made:
-                made.add(origin)
-                left.append(origin)
-    return made
+    origins, pending = set[Column](), list(declared)
+    while pending:
+        for origin in _values_of(tables, pending.pop()):
+            if origin not in origins:
+                origins.add(origin)
+                pending.append(origin)
+    return origins
 
 
 def _values_of(tables: Mapping[str, TableLineage], column: Column) -> Iterator[Column]:
@@ -146,16 +152,16 @@ def _made_of(
     """Columns that personal values go into, and that are decided by them; tables come after those that they read."""
     personal, named = set(begin), {*pipeline.pii, *_WHOLE}
     for name, table in tables.items():
-        partly = {one.table for one in personal}
-        for column, made in table.columns.items():
-            for source, use in made:
-                every = Column(source.table, EVERY)
-                goes_in = source.column in named or not personal.isdisjoint((source, every))
+        partly = {of_table.table for of_table in personal}
+        for column, uses in table.columns.items():
+            for source, use in uses:
+                any_column = Column(source.table, EVERY)
+                goes_in = source.column in named or not personal.isdisjoint((source, any_column))
                 goes_in |= source.column == EVERY and source.table in partly
                 # What a marked column is made of is personal wherever it stands as it came. Of a part of it, such as a
                 # field, a silver column says by itself whether it is; gold has no columns that are marked.
                 of_named = use.subtype == "IDENTITY" and source in origins
-                of_named |= table.layer == "gold" and not origins.isdisjoint((source, every))
+                of_named |= table.layer == "gold" and not origins.isdisjoint((source, any_column))
                 if goes_in or of_named:
                     personal.add(Column(name, column.lower()))
     return personal

@@ -125,36 +125,36 @@ def quarantine_view(
     """
     if name not in pipeline.silver:
         raise PipelineMissing("there is no such silver table")
-    at = source.lake(pipeline)
-    uri = at.quarantine(name)
+    lake = source.lake(pipeline)
+    uri = lake.quarantine(name)
     history = batches.of_table(source, pipeline, "silver", name)
     trend = tuple((batch.time, batch.balance.quarantined) for batch in reversed(history))
     table = source.table(uri)
     if table is None:
         return QuarantineView(pipeline.name, name, 0, (), rule, () if rows else None, False, trend)
     version = (tables.table_id(table), table.version())
-    made = discarded.of(source, at, name)
-    standing = discarded.standing(source, at, name)
-    if made is None:
+    discards = discarded.of(source, lake, name)
+    standing = discarded.standing(source, lake, name)
+    if discards is None:
         reasons = source.soon(("reasons", uri, version), lambda: _reasons(table)).value
     else:
         reasons = None if standing is None else list(standing.reasons)
-    described = None if reasons is None else tuple(_described(pipeline, name, one) for one in reasons)
-    known = standing or discarded.Standing()
-    broken = None if described is None else {one.rule for one in described} | {*_discarded_rules(known.made)}
+    described = None if reasons is None else tuple(_described(pipeline, name, reason) for reason in reasons)
+    standing_now = standing or discarded.Standing()
+    broken = None if described is None else {one.rule for one in described} | {*_discarded_rules(standing_now.made)}
     if not _may_be_broken(pipeline, name, rule, broken):
         raise PipelineMissing("there is no such rule")
     examples = _examples(source, pipeline, name, table, rule) if rows else None
     hidden = personal.has(source, pipeline)
-    state = f"{version[0]}@{version[1]}" + (f"/{made.version()}" if made is not None else "")
+    state = f"{version[0]}@{version[1]}" + (f"/{discards.version()}" if discards is not None else "")
     return QuarantineView(
-        pipeline.name, name, source.rows(uri) - known.discarded, described, rule, examples, hidden, trend, state,
-        known.discarded, known.made,
+        pipeline.name, name, source.rows(uri) - standing_now.discarded, described, rule, examples, hidden, trend, state,
+        standing_now.discarded, standing_now.made,
     )  # fmt: skip
 
 
-def _discarded_rules(made: Sequence[Discarded]) -> Iterator[str]:
-    return (rule for one in made for rule in one.rules)
+def _discarded_rules(discards: Sequence[Discarded]) -> Iterator[str]:
+    return (rule for discard in discards for rule in discard.rules)
 
 
 def _may_be_broken(pipeline: Pipeline, name: str, rule: str, broken: Collection[str] | None) -> bool:
@@ -169,10 +169,10 @@ def _reasons(table: DeltaTable) -> list[dict[str, Any]]:
     ]
     if not parts:
         return []
-    wanted = [("count_all", "sum"), ("when_min", "min"), ("when_max", "max")]
-    every = pa.concat_tables(parts).group_by("rule").aggregate(wanted)
-    every = every.select(["rule", "count_all_sum", "when_min_min", "when_max_max"])
-    counted = every.rename_columns(["rule", "count_all", "when_min", "when_max"])
+    aggregates = [("count_all", "sum"), ("when_min", "min"), ("when_max", "max")]
+    sums = pa.concat_tables(parts).group_by("rule").aggregate(aggregates)
+    sums = sums.select(["rule", "count_all_sum", "when_min_min", "when_max_max"])
+    counted = sums.rename_columns(["rule", "count_all", "when_min", "when_max"])
     return counted.sort_by([("count_all", "descending"), ("rule", "ascending")]).to_pylist()  # type: ignore[no-any-return]
 
 
@@ -184,46 +184,50 @@ def _by_rule(batch: Any) -> Any:
 
 
 def _described(pipeline: Pipeline, name: str, counted: dict[str, Any]) -> Reason:
-    known = pipeline.silver[name].expectations.get(counted["rule"])
+    expectation = pipeline.silver[name].expectations.get(counted["rule"])
     return Reason(
-        counted["rule"], known.text if known else "", bool(known and known.retry), counted["count_all"],
-        counted["when_min"], counted["when_max"],
-    )  # fmt: skip
+        counted["rule"],
+        expectation.text if expectation else "",
+        bool(expectation and expectation.retry),
+        counted["count_all"],
+        counted["when_min"],
+        counted["when_max"],
+    )
 
 
 def _examples(source: Source, pipeline: Pipeline, name: str, table: DeltaTable, rule: str) -> tuple[Record, ...]:
-    names = [one.name for one in table.schema().fields]
+    names = [field.name for field in table.schema().fields]
     shows = personal.shown(source, pipeline, "silver", f"{name}{QUARANTINE}")
     of_record = personal.of_records(source, pipeline, name)
     masks = personal.has(source, pipeline)
-    data = [one for one in names if one not in (*ENGINE_COLUMNS, _RULES, _WHEN, _FILE, RECORD)]
+    data = [column for column in names if column not in (*ENGINE_COLUMNS, _RULES, _WHEN, _FILE, RECORD)]
     data = data[: one_table.SAMPLE_COLUMNS]
-    keys = [one for one in KEYS if one != _FILE]
-    wanted = [*data, *(one for one in (_RULES, _WHEN, _FILE, RECORD, *keys) if one in names)]
-    version = (tables.table_id(table), table.version(), tuple(wanted))
+    keys = [key for key in KEYS if key != _FILE]
+    columns = [*data, *(column for column in (_RULES, _WHEN, _FILE, RECORD, *keys) if column in names)]
+    version = (tables.table_id(table), table.version(), tuple(columns))
     rows = source.remember(
         ("examples", table.table_uri, rule), version,
-        lambda: _with_rule(table, wanted, rule) if rule else one_table.newest_rows(table, wanted, EXAMPLES),
+        lambda: _with_rule(table, columns, rule) if rule else one_table.newest_rows(table, columns, EXAMPLES),
     )  # fmt: skip
-    done = discarded.among(source, source.lake(pipeline), name, rows)
-    return tuple(_record(row, data, shows, of_record, done.get(n), masks=masks) for n, row in enumerate(rows))
+    discards = discarded.among(source, source.lake(pipeline), name, rows)
+    return tuple(_record(row, data, shows, of_record, discards.get(n), masks=masks) for n, row in enumerate(rows))
 
 
-def _with_rule(table: DeltaTable, wanted: Sequence[str], rule: str) -> list[dict[str, Any]]:
+def _with_rule(table: DeltaTable, columns: Sequence[str], rule: str) -> list[dict[str, Any]]:
     """The newest records that broke a rule."""
-    found: list[dict[str, Any]] = []
+    examples: list[dict[str, Any]] = []
     files = tables.statistics(table, "path", "modification_time").sort_by([("modification_time", "descending")])
     if tables.filesystem(table) is None or not tables.is_plain(table):
-        return found
+        return examples
     for path in files["path"].to_pylist()[:FILES]:
         read = tables.files_of(table, [path])
-        for batch in read.to_batches(columns=list(wanted), batch_readahead=1, fragment_readahead=1):
+        for batch in read.to_batches(columns=list(columns), batch_readahead=1, fragment_readahead=1):
             rules = batch[_RULES]
             hits = pc.filter(pc.list_parent_indices(rules), pc.equal(pc.list_flatten(rules), rule))
-            found += one_table.rows_of(batch.take(pc.unique(hits).slice(0, EXAMPLES)))
-            if len(found) >= EXAMPLES:
-                return found[:EXAMPLES]
-    return found
+            examples += one_table.rows_of(batch.take(pc.unique(hits).slice(0, EXAMPLES)))
+            if len(examples) >= EXAMPLES:
+                return examples[:EXAMPLES]
+    return examples
 
 
 def _record(
@@ -231,11 +235,13 @@ def _record(
     data: Sequence[str],
     shows: personal.Shows,
     of_record: personal.Shows,
-    done: dict[str, Any] | None,
+    discard: dict[str, Any] | None,
     *,
     masks: bool,
 ) -> Record:
     values = tuple((name, personal.text_of(row.get(name)) if shows(name) else personal.HIDDEN) for name in data)
     text = personal.masked_record(row.get(RECORD), of_record, masks=masks)
-    said = (done["discarded_at"], done["discarded_by"], done["note"]) if done else ()
-    return Record(tuple(row.get(_RULES) or ()), text or "", values, str(row.get(_FILE) or ""), row.get(_WHEN), *said)
+    facts_of_discard = (discard["discarded_at"], discard["discarded_by"], discard["note"]) if discard else ()
+    return Record(
+        tuple(row.get(_RULES) or ()), text or "", values, str(row.get(_FILE) or ""), row.get(_WHEN), *facts_of_discard
+    )

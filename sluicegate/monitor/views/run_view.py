@@ -85,21 +85,21 @@ def run_view(source: Source, pipeline: Pipeline, dag_runs: Sequence[DagRun], key
     Raises:
         PipelineMissing: there is no such run.
     """
-    every = runs.of_batches(batches.newest(source, pipeline), dag_runs)
-    run = runs.chosen(every, key)
+    all_runs = runs.of_batches(batches.newest(source, pipeline), dag_runs)
+    run = runs.chosen(all_runs, key)
     if run is None:
         raise PipelineMissing("there is no such run")
-    place = every.index(run)
+    place = all_runs.index(run)
     names = dict.fromkeys((batch.layer, batch.table) for batch in run.batches)
-    order = sorted(names, key=lambda one: LAYERS.index(one[0]))
-    tables = tuple(_table(every, run, layer, table) for layer, table in order)
-    before = every[place + 1].key if place + 1 < len(every) else None
+    order = sorted(names, key=lambda name: LAYERS.index(name[0]))
+    tables = tuple(_table(all_runs, run, layer, table) for layer, table in order)
+    before = all_runs[place + 1].key if place + 1 < len(all_runs) else None
     last = {batch.layer: batch.time for batch in run.batches}
     began = run.began
     until: dict[str, float] = {
         layer: (last[layer] - began).total_seconds() for layer in LAYERS if layer in last and began is not None
     }
-    return RunView(pipeline.name, run, tables, before, every[place - 1].key if place else None, until)
+    return RunView(pipeline.name, run, tables, before, all_runs[place - 1].key if place else None, until)
 
 
 def named(source: Source, pipeline: Pipeline, run: str | None) -> RunView:
@@ -113,18 +113,18 @@ def named(source: Source, pipeline: Pipeline, run: str | None) -> RunView:
     Raises:
         UserError: there is no such run among the last ones.
     """
-    every = runs.of_batches(batches.newest(source, pipeline))
-    found = next((one for one in every if run in (one.key, one.run_id)), None)
-    if found is None:
-        known = ", ".join(one.key for one in every[:3]) or "none"
-        raise UserError(f"{pipeline.name} has no run {run} among its last ones", hint=f"its last runs are {known}")
-    return run_view(source, pipeline, (), found.key)
+    all_runs = runs.of_batches(batches.newest(source, pipeline))
+    match = next((candidate for candidate in all_runs if run in (candidate.key, candidate.run_id)), None)
+    if match is None:
+        newest = ", ".join(candidate.key for candidate in all_runs[:3]) or "none"
+        raise UserError(f"{pipeline.name} has no run {run} among its last ones", hint=f"its last runs are {newest}")
+    return run_view(source, pipeline, (), match.key)
 
 
-def _table(every: Sequence[Run], run: Run, layer: str, table: str) -> TableOfRun:
-    own = run.of(table)
+def _table(all_runs: Sequence[Run], run: Run, layer: str, table: str) -> TableOfRun:
+    of_table = run.of(table)
     reported = run.dag_run.seconds.get(table) if run.dag_run is not None else None
-    took = [batch.seconds for batch in own if batch.seconds is not None]
+    took = [batch.seconds for batch in of_table if batch.seconds is not None]
     seconds = reported if reported is not None else sum(took) if took else None
-    return TableOfRun(layer, table, batches.total(own), own, seconds, runs.usual(every, run, table),
-                      techniques.differs(own[-1]))  # fmt: skip
+    return TableOfRun(layer, table, batches.total(of_table), of_table, seconds, runs.usual(all_runs, run, table),
+                      techniques.differs(of_table[-1]))  # fmt: skip

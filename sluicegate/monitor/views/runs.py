@@ -146,19 +146,19 @@ def of_batches(batches: Iterable[Batch], dag_runs: Sequence[DagRun] = ()) -> tup
         batches: the batches, in any order.
         dag_runs: runs of the DAG.
     """
-    found: dict[str, list[Batch]] = {}
+    by_run: dict[str, list[Batch]] = {}
     unnamed: list[list[Batch]] = []
     for batch in sorted(batches, key=lambda batch: batch.time):
         if batch.by_airflow or batch.run_id.startswith("continuous"):
-            found.setdefault(batch.run_id, []).append(batch)
+            by_run.setdefault(batch.run_id, []).append(batch)
         elif unnamed and _goes_on(unnamed[-1], batch):
             unnamed[-1].append(batch)
         else:
             unnamed.append([batch])
-    known = {one.run_id: one for one in dag_runs}
-    runs = [_of_commits(key, own) for key, own in found.items() if key not in known]
-    runs += [_of_commits(f"{own[0].time:%Y-%m-%dT%H:%M:%S.%f}", own) for own in unnamed]
-    runs += [_of_airflow(one, found.get(one.run_id, ())) for one in dag_runs]
+    by_id = {dag_run.run_id: dag_run for dag_run in dag_runs}
+    runs = [_of_commits(key, commits) for key, commits in by_run.items() if key not in by_id]
+    runs += [_of_commits(f"{commits[0].time:%Y-%m-%dT%H:%M:%S.%f}", commits) for commits in unnamed]
+    runs += [_of_airflow(dag_run, by_run.get(dag_run.run_id, ())) for dag_run in dag_runs]
     return tuple(sorted(runs, key=lambda run: (run.began or _END, run.key), reverse=True))
 
 
@@ -176,9 +176,11 @@ def _of_commits(key: str, batches: Sequence[Batch]) -> Run:
     return Run(key, first.run_id, "committed", kind, first.time, last.time, tuple(batches))
 
 
-def _of_airflow(one: DagRun, batches: Sequence[Batch]) -> Run:
-    began = one.began or (batches[0].time if batches else None)
-    return Run(one.run_id, one.run_id, one.state, one.kind, began, one.ended, tuple(batches), one)
+def _of_airflow(dag_run: DagRun, batches: Sequence[Batch]) -> Run:
+    began = dag_run.began or (batches[0].time if batches else None)
+    return Run(
+        dag_run.run_id, dag_run.run_id, dag_run.state, dag_run.kind, began, dag_run.ended, tuple(batches), dag_run
+    )
 
 
 def chosen(runs: Sequence[Run], key: str | None) -> Run | None:
@@ -190,5 +192,7 @@ def chosen(runs: Sequence[Run], key: str | None) -> Run | None:
 
 def usual(runs: Sequence[Run], run: Run, table: str) -> float | None:
     """Rows that runs before this one wrote to a table, as their median; None without such runs."""
-    before = [one for one in runs if one.began and run.began and one.began < run.began and one.of(table)][:USUAL]
-    return median(one.balance(table).written for one in before) if before else None
+    before = [
+        former for former in runs if former.began and run.began and former.began < run.began and former.of(table)
+    ][:USUAL]
+    return median(former.balance(table).written for former in before) if before else None

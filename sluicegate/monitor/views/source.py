@@ -102,9 +102,9 @@ class _Handle(Table):
         """See ``Table.dataset``."""
         return self._once("dataset", tables.dataset) if self.delta is not None else super().dataset
 
-    def _once(self, what: str, compute: Callable[[DeltaTable], T]) -> T | None:
+    def _once(self, key: str, compute: Callable[[DeltaTable], T]) -> T | None:
         """What is computed from the version that this handle is pinned to."""
-        return None if self.delta is None else self._source.of_version(self.uri, self.delta, what, compute)
+        return None if self.delta is None else self._source.of_version(self.uri, self.delta, key, compute)
 
 
 class _Handles(Tables):
@@ -158,10 +158,10 @@ class Source:
             raise PipelineMissing(f"there is no pipeline {name}")
         folder = self.settings.pipelines / name
         stamps = sorted((str(file), file.stat().st_mtime_ns) for file in folder.rglob("*") if _defines(file.name))
-        found: Pipeline = self.remember(
+        loaded: Pipeline = self.remember(
             ("pipeline", name), tuple(stamps), lambda: definition.load(name, self.settings, of_many=True)
         )
-        return found
+        return loaded
 
     @staticmethod
     def lake(pipeline: Pipeline) -> layout.Lake:
@@ -188,23 +188,23 @@ class Source:
             raise
 
     def _newest(self, uri: str) -> DeltaTable | None:
-        known: _Opened | None = self._recall(("table", uri))
-        if known is not None and self._is_newest(uri, known):
-            return known.table
+        last_opened: _Opened | None = self._recall(("table", uri))
+        if last_opened is not None and self._is_newest(uri, last_opened):
+            return last_opened.table
         opened = tables.delta_table(uri)
         commit = None if opened is None else _commit(uri, opened.version())
         self._store(("table", uri), _Opened(opened, commit, time.monotonic()))
         return opened
 
-    def _is_newest(self, uri: str, known: _Opened) -> bool:
-        if known.table is None:
+    def _is_newest(self, uri: str, opened: _Opened) -> bool:
+        if opened.table is None:
             return False
-        if not layout.is_local(uri) and time.monotonic() - known.seen < UNSEEN_FOR:
+        if not layout.is_local(uri) and time.monotonic() - opened.seen < UNSEEN_FOR:
             return True
-        version = known.table.version()
+        version = opened.table.version()
         # A table that was deleted and made again may have a commit of this number, too, but not of that time.
-        newest = _commit(uri, version) == known.commit and _commit(uri, version + 1) is None
-        known.seen = time.monotonic()
+        newest = _commit(uri, version) == opened.commit and _commit(uri, version + 1) is None
+        opened.seen = time.monotonic()
         return newest
 
     def opened(self) -> Tables:
@@ -223,18 +223,18 @@ class Source:
 
         new = [uri for uri in uris if self._recall(("table", uri)) is None]
         # With the store's keys of this request.
-        concurrent.each(lambda one: one[0].run(opened, one[1]), [(contextvars.copy_context(), uri) for uri in new])
+        concurrent.each(lambda job: job[0].run(opened, job[1]), [(contextvars.copy_context(), uri) for uri in new])
 
-    def once(self, uri: str, what: Hashable, compute: Callable[[DeltaTable], T]) -> T | None:
+    def once(self, uri: str, key: Hashable, compute: Callable[[DeltaTable], T]) -> T | None:
         """What is computed from a table, once for each of its versions; None if there is no table."""
         table = self.table(uri)
         if table is None:
             return None
-        return self.of_version(uri, table, what, compute)
+        return self.of_version(uri, table, key, compute)
 
-    def of_version(self, uri: str, table: DeltaTable, what: Hashable, compute: Callable[[DeltaTable], T]) -> T:
+    def of_version(self, uri: str, table: DeltaTable, key: Hashable, compute: Callable[[DeltaTable], T]) -> T:
         """What is computed from a version of a table, once for it as long as there is no other."""
-        return self.remember((uri, what), (tables.table_id(table), table.version()), lambda: compute(table))
+        return self.remember((uri, key), (tables.table_id(table), table.version()), lambda: compute(table))
 
     def dataset(self, uri: str) -> Any:
         """A table as Arrow reads it; None if there is none."""
@@ -246,24 +246,24 @@ class Source:
 
     # --- background --------------------------------------------------------------------------------------------------
 
-    def soon(self, what: Hashable, compute: Callable[[], T], until: float | None = None) -> Answer[T]:
+    def soon(self, key: Hashable, compute: Callable[[], T], until: float | None = None) -> Answer[T]:
         """The newest result of a computation that may take long, which is started if that result is not fresh.
 
         Args:
-            what: what the result is known by.
+            key: what the result is known by.
             compute: computes it.
             until: time of ``time.monotonic()`` until which to wait; by default the patience from now on.
         """
-        known: tuple[Answer[T], float] | None = self._recall(("soon", what))
-        if known is not None and time.monotonic() < known[1] and self.patience is not None:
-            return known[0]
+        answered: tuple[Answer[T], float] | None = self._recall(("soon", key))
+        if answered is not None and time.monotonic() < answered[1] and self.patience is not None:
+            return answered[0]
         with self._lock:
-            running = self._running.get(what)
+            running = self._running.get(key)
             if running is None:
-                running = self._running[what] = self._workers.submit(
+                running = self._running[key] = self._workers.submit(
                     contextvars.copy_context().run,
                     self._answer,
-                    what,
+                    key,
                     compute,  # with the store's keys of this request
                 )
         wait = self.patience
@@ -272,13 +272,13 @@ class Source:
         try:
             return running.result(wait)  # type: ignore[no-any-return]
         except NotYet:
-            return known[0] if known is not None else Answer()
+            return answered[0] if answered is not None else Answer()
 
     def until(self) -> float:
         """The time of ``time.monotonic()`` until which a page waits that asks for several results."""
         return time.monotonic() + (self.patience or 0.0)
 
-    def _answer(self, what: Hashable, compute: Callable[[], T]) -> Answer[T]:
+    def _answer(self, key: Hashable, compute: Callable[[], T]) -> Answer[T]:
         began = time.monotonic()
         try:
             with translated():
@@ -287,38 +287,38 @@ class Source:
             answer = Answer(None, datetime.now(UTC), error)
         finally:
             with self._lock:
-                self._running.pop(what, None)
+                self._running.pop(key, None)
         ended = time.monotonic()
-        self._store(("soon", what), (answer, ended + max(FRESH_FOR, REST * (ended - began))))
+        self._store(("soon", key), (answer, ended + max(FRESH_FOR, REST * (ended - began))))
         return answer
 
     # --- memory ------------------------------------------------------------------------------------------------------
 
-    def remember(self, what: Hashable, version: Hashable, compute: Callable[[], T]) -> T:
+    def remember(self, key: Hashable, version: Hashable, compute: Callable[[], T]) -> T:
         """What is computed from things of a version, once for each of them.
 
         Args:
-            what: what the result is known by.
+            key: what the result is known by.
             version: compared with that of the result in memory, and kept with it.
             compute: computes it.
         """
-        known = self._recall(what)
-        if known is not None and known[0] == version:
-            return known[1]  # type: ignore[no-any-return]
+        remembered = self._recall(key)
+        if remembered is not None and remembered[0] == version:
+            return remembered[1]  # type: ignore[no-any-return]
         value = compute()
-        self._store(what, (version, value))
+        self._store(key, (version, value))
         return value
 
-    def _recall(self, what: Hashable) -> Any:
+    def _recall(self, key: Hashable) -> Any:
         with self._lock:
-            if what in self._memory:
-                self._memory.move_to_end(what)
-            return self._memory.get(what)
+            if key in self._memory:
+                self._memory.move_to_end(key)
+            return self._memory.get(key)
 
-    def _store(self, what: Hashable, value: Any) -> None:
+    def _store(self, key: Hashable, value: Any) -> None:
         with self._lock:
-            self._memory[what] = value
-            self._memory.move_to_end(what)
+            self._memory[key] = value
+            self._memory.move_to_end(key)
             while len(self._memory) > REMEMBERED:
                 self._memory.popitem(last=False)
 
@@ -329,8 +329,8 @@ def _defines(name: str) -> bool:
 
 def _store_of(uri: str) -> str:
     """Scheme and bucket of an address; that of a path is empty."""
-    scheme, there, rest = uri.partition("://")
-    return f"{scheme}://{rest.partition('/')[0]}" if there else ""
+    scheme, separator, path = uri.partition("://")
+    return f"{scheme}://{path.partition('/')[0]}" if separator else ""
 
 
 def _commit(uri: str, version: int) -> Any:

@@ -31,13 +31,13 @@ def differs(batch: Batch) -> str:
         return batch.why
     if batch.strategy == "stream" or not batch.strategy:
         return ""
-    own = batch.estimates.get(batch.technique)
-    others = {name: seconds for name, seconds in batch.estimates.items() if name != batch.technique}
+    estimate = batch.estimates.get(batch.technique)
+    alternatives = {name: seconds for name, seconds in batch.estimates.items() if name != batch.technique}
     if batch.technique == "restart":
         return "its aggregate state was not up to date, and was made of all rows"
-    if others and own is not None:
-        by = ", ".join(f"{seconds:.1f} s by {word(name)}" for name, seconds in others.items())
-        return f"it was estimated at {own:.1f} s, and at {by}"
+    if alternatives and estimate is not None:
+        by = ", ".join(f"{seconds:.1f} s by {word(name)}" for name, seconds in alternatives.items())
+        return f"it was estimated at {estimate:.1f} s, and at {by}"
     if batch.all_rows is not None and batch.all_rows <= thresholds.SMALL:
         return f"the tables that it reads are small ({batch.all_rows:,} rows): to read them all costs less"
     if batch.strategy == "keys":
