@@ -100,15 +100,15 @@ def find_all(tokens: Tokens, generators: Collection[str]) -> list[Watched]:
 
 def refused(tokens: Tokens) -> list[QuerySyntax]:
     """Objections to unsupported spellings of casts, each with the one to use."""
-    found = []
+    objections = []
     for index in range(len(tokens)):
         word = tokens.word(index)
         if tokens.raw(index) == "::":
-            found.append(QuerySyntax("write CAST(value AS TYPE) instead of value::TYPE", tokens.line(index)))
+            objections.append(QuerySyntax("write CAST(value AS TYPE) instead of value::TYPE", tokens.line(index)))
         elif word in CAST_FUNCTIONS and is_call(tokens, index):
             message = f"write CAST(value AS {word}) instead of {tokens.raw(index)}(value)"
-            found.append(QuerySyntax(message, tokens.line(index)))
-    return found
+            objections.append(QuerySyntax(message, tokens.line(index)))
+    return objections
 
 
 def is_call(tokens: Tokens, index: int) -> bool:
@@ -158,19 +158,19 @@ def items(tokens: Tokens, casts: Sequence[Watched], first: int, end: int) -> lis
 
 def untold(tokens: Tokens, casts: Sequence[Watched], first: int, end: int) -> list[QuerySyntax]:
     """Objections to casts that give NULL inside of a value, where no flag column can report it."""
-    found = []
+    objections = []
     groups = _groups(tokens, first, end)
     for cast in (one for one in casts if isinstance(one, Cast)):
         kind = tokens.word(cast.as_ + 1)
-        what = ""
+        reason = ""
         if kind in _NESTED:
-            what = f"a CAST to {kind} hides which of its values did not cast: cast its values one by one"
+            reason = f"a CAST to {kind} hides which of its values did not cast: cast its values one by one"
         elif _is_unknown(_around(groups, cast), cast):
-            what = "a CAST that fails in this lambda cannot be detected: CAST in transform(…)"
-        if what:
-            message = f"{what}, or write TRY_CAST if NULL is right for it"
-            found.append(QuerySyntax(message, tokens.line(cast.index)))
-    return found
+            reason = "a CAST that fails in this lambda cannot be detected: CAST in transform(…)"
+        if reason:
+            message = f"{reason}, or write TRY_CAST if NULL is right for it"
+            objections.append(QuerySyntax(message, tokens.line(cast.index)))
+    return objections
 
 
 def in_generators(tokens: Tokens, generators: Collection[str], first: int, end: int) -> list[QuerySyntax]:

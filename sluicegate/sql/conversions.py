@@ -97,9 +97,9 @@ def _unread(function: str) -> _Failed:
         if fields.startswith(("{", "[")) or fields.upper() == "VARIANT":
             return no_text
         nested = _NESTED.match(fields)
-        wanted = f"'columnNameOfCorruptRecord', '{_MISFIT}'"
-        own = inner[4:-1].strip()
-        named = f"map({own}, {wanted})" if own else f"map({wanted})"
+        corrupt_record = f"'columnNameOfCorruptRecord', '{_MISFIT}'"
+        given_options = inner[4:-1].strip()
+        named = f"map({given_options}, {corrupt_record})" if given_options else f"map({corrupt_record})"
         quote = written[0]
         if function != "from_json":
             fields = fields[nested.end() : -1] if nested else fields

@@ -71,26 +71,26 @@ class _Reader:
         self.at = 0
 
     def columns(self) -> dict[str, str]:
-        found: dict[str, str] = {}
+        types: dict[str, str] = {}
         for path, kind in self._list(dotted=False):
-            if path[0].lower() in (other.lower() for other in found):
+            if path[0].lower() in (other.lower() for other in types):
                 raise self._error(f"{path[0]} stands twice")
-            found[path[0]] = kind
-        return found
+            types[path[0]] = kind
+        return types
 
     def hints(self) -> dict[tuple[str, ...], str]:
-        found: dict[tuple[str, ...], str] = {}
+        types: dict[tuple[str, ...], str] = {}
         for path, kind in self._list(dotted=True):
             lower = tuple(name.lower() for name in path)
-            for other in found:
+            for other in types:
                 shared = min(len(path), len(other))
                 if lower[:shared] == tuple(name.lower() for name in other)[:shared]:
                     same = len(path) == len(other)
                     raise self._error(
                         f"{'.'.join(path)} stands twice" + ("" if same else f", in {'.'.join(other)} too")
                     )
-            found[path] = kind
-        return found
+            types[path] = kind
+        return types
 
     def _list(self, *, dotted: bool) -> Iterator[tuple[tuple[str, ...], str]]:
         if not len(self.tokens):
@@ -134,9 +134,9 @@ class _Reader:
         self.at += 1
         return name
 
-    def _field(self, known: dict[str, str]) -> str:
+    def _field(self, types: dict[str, str]) -> str:
         name = self._name()
-        if name.lower() in (other.lower() for other in known):
+        if name.lower() in (other.lower() for other in types):
             raise self._error(f"{name} stands twice")
         if self._word() == ":":
             self.at += 1

@@ -46,14 +46,14 @@ def filled(text: str, literals: Callable[[str, int], Literals]) -> str:
         Misplaced: a reference stands within quotes or a word, or one to a list not alone in parentheses.
         QuerySyntax: a text, name or comment is opened and never closed.
     """
-    found = list(REFERENCE.finditer(text))
-    if not found:
+    matches = list(REFERENCE.finditer(text))
+    if not matches:
         return text
     tokens = Tokens(REFERENCE.sub(lambda match: "p" * len(match[0]), text))
     parts, end = [], 0
-    for match in found:
+    for match in matches:
         line = line_at(text, match.start())
-        index = next((at for at, token in enumerate(tokens) if token.end >= match.start()), len(tokens))
+        index = next((number for number, token in enumerate(tokens) if token.end >= match.start()), len(tokens))
         if index == len(tokens) or tokens[index].start >= match.end():
             continue  # in a comment
         whole = (tokens[index].start, tokens[index].end + 1) == match.span()

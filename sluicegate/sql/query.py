@@ -246,26 +246,26 @@ class Query:
             return [QuerySyntax(message, self._tokens.line(0))]
         node = next(table.node for table in self._read if table.streamed)
         shape = query_shape.by_record(query_shape.first_select(self._tree), node, many=many)
-        found = [QuerySyntax(message, self._line_of_node(where)) for message, where in shape]
-        found += unstable_functions.objections(self._tokens, self._tree)
-        found += sql_casts.refused(self._tokens) + ([] if by_place else self._name_objections())
-        found += sql_casts.untold(self._tokens, self._casts, *select_list(self._tokens))
-        found += sql_casts.in_generators(self._tokens, query_shape.GENERATORS, *select_list(self._tokens))
+        faults = [QuerySyntax(message, self._line_of_node(where)) for message, where in shape]
+        faults += unstable_functions.objections(self._tokens, self._tree)
+        faults += sql_casts.refused(self._tokens) + ([] if by_place else self._name_objections())
+        faults += sql_casts.untold(self._tokens, self._casts, *select_list(self._tokens))
+        faults += sql_casts.in_generators(self._tokens, query_shape.GENERATORS, *select_list(self._tokens))
         if self.stream in self.lookups:
             message = f"{self.stream} is read record by record, and cannot be a lookup of the same query"
-            found.append(QuerySyntax(message, next(self._tokens.line(t.first) for t in self._read if self._is_own(t))))
-        if not found:
+            faults.append(QuerySyntax(message, next(self._tokens.line(t.first) for t in self._read if self._is_own(t))))
+        if not faults:
             # Cross-check: the rewritten text must parse to the same query plus our columns.
-            found = self._rewriting_objections()
-        return found
+            faults = self._rewriting_objections()
+        return faults
 
     def table_objections(self) -> list[QuerySyntax]:
         """Reasons why this query cannot define a gold table; empty if it can."""
-        found = self._name_objections()
+        faults = self._name_objections()
         if self.stream is not None:
             message = f"STREAM(…) is for silver: a gold query reads whole tables, write {self.stream}"
-            found.insert(0, QuerySyntax(message, self.line_of(self.stream)))
-        return found
+            faults.insert(0, QuerySyntax(message, self.line_of(self.stream)))
+        return faults
 
     def _is_own(self, table: _Table) -> bool:
         return table.name == self.stream and not table.streamed

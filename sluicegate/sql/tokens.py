@@ -190,11 +190,11 @@ def _parsed(text: str) -> exp.Expr:
 
 def _read(text: str) -> list[Token]:
     try:
-        found = Spark().tokenize(text)
+        tokens_read = Spark().tokenize(text)
     except TokenError as error:
         raise QuerySyntax("a text, name or comment is opened and never closed", _open_line(error, text)) from None
     tokens: list[Token] = []
-    for token in found:
+    for token in tokens_read:
         # sqlglot makes three tokens of `1L` (1, ::, BIGINT) at one offset; the text has one.
         if not tokens or token.start > tokens[-1].end:
             tokens.append(token)

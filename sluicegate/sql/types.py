@@ -26,20 +26,20 @@ REFUSED = frozenset(" ,;{}()\n\t=`\0")
 REFUSED_IN_WORDS = "no blank, nor any of ,;{}()=`"
 
 
-def merge(known: DataType, found: DataType) -> DataType:
-    """Merge the new fields of ``found`` into ``known``; if types conflict, ``known`` wins."""
+def merge(existing: DataType, added: DataType) -> DataType:
+    """Merge the new fields of ``added`` into ``existing``; if types conflict, ``existing`` wins."""
     from pyspark.sql.types import ArrayType, MapType, StructField, StructType
 
-    if isinstance(known, ArrayType) and isinstance(found, ArrayType):
-        return ArrayType(merge(known.elementType, found.elementType))
-    if isinstance(known, MapType) and isinstance(found, MapType):
-        return MapType(known.keyType, merge(known.valueType, found.valueType))
-    if not (isinstance(known, StructType) and isinstance(found, StructType)):
-        return known
-    inner = {field.name: field.dataType for field in found}
-    fields = [StructField(f.name, merge(f.dataType, inner.get(f.name, f.dataType))) for f in known]
-    have = {field.name.lower() for field in known}
-    fields += [field for field in found if field.name.lower() not in have and nameable(StructType([field]))]
+    if isinstance(existing, ArrayType) and isinstance(added, ArrayType):
+        return ArrayType(merge(existing.elementType, added.elementType))
+    if isinstance(existing, MapType) and isinstance(added, MapType):
+        return MapType(existing.keyType, merge(existing.valueType, added.valueType))
+    if not (isinstance(existing, StructType) and isinstance(added, StructType)):
+        return existing
+    inner = {field.name: field.dataType for field in added}
+    fields = [StructField(f.name, merge(f.dataType, inner.get(f.name, f.dataType))) for f in existing]
+    have = {field.name.lower() for field in existing}
+    fields += [field for field in added if field.name.lower() not in have and nameable(StructType([field]))]
     return StructType(fields)
 
 
@@ -48,43 +48,43 @@ def columns_of(schema: StructType) -> list[tuple[str, str]]:
     return [(field.name, field.dataType.simpleString()) for field in schema]
 
 
-def holds(target: DataType, found: DataType) -> bool:
-    """Whether every field of type ``found`` has a place when it is read as ``target``."""
+def holds(target: DataType, source: DataType) -> bool:
+    """Whether every field of type ``source`` has a place when it is read as ``target``."""
     from pyspark.sql.types import AtomicType
 
-    return _within(target, found, lambda target, found: isinstance(target, AtomicType))
+    return _within(target, source, lambda target, source: isinstance(target, AtomicType))
 
 
-def fits(target: DataType, found: DataType) -> bool:
-    """Whether Spark's JSON reader reads all values of type ``found`` as ``target``, with the result of a cast.
+def fits(target: DataType, source: DataType) -> bool:
+    """Whether Spark's JSON reader reads all values of type ``source`` as ``target``, with the result of a cast.
 
     A single value that it cannot read would make the whole record corrupt.
     """
     from pyspark.sql.types import BooleanType, DoubleType, LongType, StringType, VariantType
 
-    def leaf(target: DataType, found: DataType) -> bool:
+    def leaf(target: DataType, source: DataType) -> bool:
         if isinstance(target, (StringType, VariantType)):
             return True
         if isinstance(target, DoubleType):  # a decimal is an integer that does not fit 64 bits
-            return isinstance(found, (LongType, DoubleType))
-        return isinstance(target, (LongType, BooleanType)) and target == found
+            return isinstance(source, (LongType, DoubleType))
+        return isinstance(target, (LongType, BooleanType)) and target == source
 
-    return _within(target, found, leaf)
+    return _within(target, source, leaf)
 
 
-def _within(target: DataType, found: DataType, leaf: Callable[[DataType, DataType], bool]) -> bool:
-    """Whether ``target`` has a place for all of ``found``; ``leaf`` decides for types that are not nested alike."""
+def _within(target: DataType, source: DataType, leaf: Callable[[DataType, DataType], bool]) -> bool:
+    """Whether ``target`` has a place for all of ``source``; ``leaf`` decides for types that are not nested alike."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
-    if isinstance(target, StructType) and isinstance(found, StructType):
+    if isinstance(target, StructType) and isinstance(source, StructType):
         inner = {field.name: field.dataType for field in target}
-        return all(field.name in inner and _within(inner[field.name], field.dataType, leaf) for field in found)
-    if isinstance(target, ArrayType) and isinstance(found, ArrayType):
-        return _within(target.elementType, found.elementType, leaf)
-    if isinstance(target, MapType) and isinstance(found, StructType):
+        return all(field.name in inner and _within(inner[field.name], field.dataType, leaf) for field in source)
+    if isinstance(target, ArrayType) and isinstance(source, ArrayType):
+        return _within(target.elementType, source.elementType, leaf)
+    if isinstance(target, MapType) and isinstance(source, StructType):
         # Spark's readers make texts of the keys, whatever type they are to have.
-        return is_text(target.keyType) and all(_within(target.valueType, field.dataType, leaf) for field in found)
-    return leaf(target, found)
+        return is_text(target.keyType) and all(_within(target.valueType, field.dataType, leaf) for field in source)
+    return leaf(target, source)
 
 
 def is_small_whole(kind: DataType) -> bool:
@@ -209,8 +209,8 @@ def hinted(kind: DataType | None, path: tuple[str, ...], hint: DataType) -> Data
 
     if not path:
         return hint
-    name, *rest = path
-    inner = tuple(rest)
+    name, *below = path
+    inner = tuple(below)
     if isinstance(kind, MapType) and name in ("key", "value"):
         key, value = kind.keyType, kind.valueType
         return MapType(
@@ -219,24 +219,24 @@ def hinted(kind: DataType | None, path: tuple[str, ...], hint: DataType) -> Data
     if name == "element" and not isinstance(kind, StructType):
         return ArrayType(hinted(kind.elementType if isinstance(kind, ArrayType) else None, inner, hint))
     fields = list(kind) if isinstance(kind, StructType) else []
-    at = next((n for n, field in enumerate(fields) if field.name.lower() == name.lower()), None)
-    if at is None:
+    place = next((n for n, field in enumerate(fields) if field.name.lower() == name.lower()), None)
+    if place is None:
         return StructType([*fields, StructField(name, hinted(None, inner, hint))])
-    fields[at] = StructField(fields[at].name, hinted(fields[at].dataType, inner, hint))
+    fields[place] = StructField(fields[place].name, hinted(fields[place].dataType, inner, hint))
     return StructType(fields)
 
 
-def wider(known: DataType, found: DataType) -> DataType:
-    """The wider of two types if Delta widens a column to it by schema evolution, else ``known``.
+def wider(existing: DataType, added: DataType) -> DataType:
+    """The wider of two types if Delta widens a column to it by schema evolution, else ``existing``.
 
     https://docs.delta.io/latest/delta-type-widening.html
     """
     orders = (("tinyint", "smallint", "int", "bigint"), ("float", "double"), ("date", "timestamp_ntz"))
-    names = (known.simpleString(), found.simpleString())
+    names = (existing.simpleString(), added.simpleString())
     for order in orders:
         if set(names) <= set(order):
-            return found if order.index(names[1]) > order.index(names[0]) else known
-    return known
+            return added if order.index(names[1]) > order.index(names[0]) else existing
+    return existing
 
 
 # Digits that a decimal can have.
@@ -299,18 +299,18 @@ def _common_number(first: DataType, second: DataType) -> DataType | None:
     return DecimalType(whole + point, point) if whole + point <= MOST_DIGITS else None
 
 
-def agree(known: DataType, wanted: DataType) -> bool:
+def agree(actual: DataType, declared: DataType) -> bool:
     """Whether a column's type agrees with the definition's; nested types may have additional fields."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
-    if isinstance(known, StructType) and isinstance(wanted, StructType):
-        have = {field.name.lower(): field.dataType for field in known}
-        return all(agree(have[f.name.lower()], f.dataType) for f in wanted if f.name.lower() in have)
-    if isinstance(known, ArrayType) and isinstance(wanted, ArrayType):
-        return agree(known.elementType, wanted.elementType)
-    if isinstance(known, MapType) and isinstance(wanted, MapType):
-        return agree(known.keyType, wanted.keyType) and agree(known.valueType, wanted.valueType)
-    return known == wanted
+    if isinstance(actual, StructType) and isinstance(declared, StructType):
+        have = {field.name.lower(): field.dataType for field in actual}
+        return all(agree(have[f.name.lower()], f.dataType) for f in declared if f.name.lower() in have)
+    if isinstance(actual, ArrayType) and isinstance(declared, ArrayType):
+        return agree(actual.elementType, declared.elementType)
+    if isinstance(actual, MapType) and isinstance(declared, MapType):
+        return agree(actual.keyType, declared.keyType) and agree(actual.valueType, declared.valueType)
+    return actual == declared
 
 
 @dataclass(frozen=True)

@@ -72,15 +72,15 @@ def _alone(tokens: Tokens, with_end: int, first: int, end: int) -> str:
     """The text with blanks for all but WITH and the tokens ``[first, end)``."""
     with_ = [(0, with_end)] if with_end else []
     ranges = [(tokens[a].start, tokens[b - 1].end + 1) for a, b in (*with_, (first, end)) if a < b]
-    parts, at = [], 0
+    parts, start = [], 0
     for begin, behind in ranges:
-        parts += [_blank(tokens.text[at:begin]), tokens.text[begin:behind]]
-        at = behind
-    return "".join([*parts, _blank(tokens.text[at:])]).rstrip()
+        parts += [_blank(tokens.text[start:begin]), tokens.text[begin:behind]]
+        start = behind
+    return "".join([*parts, _blank(tokens.text[start:])]).rstrip()
 
 
 def _blank(text: str) -> str:
-    return "".join(one if one == "\n" else " " for one in text)
+    return "".join(character if character == "\n" else " " for character in text)
 
 
 def _last(tokens: Tokens) -> int:

@@ -50,21 +50,21 @@ def parts(tokens: Tokens, casts: Sequence[Watched], where: exp.Where | None) -> 
     """
     if where is None:
         return []
-    found = []
+    condition_parts = []
     for start, stop in conjuncts(tokens, *extent(tokens), where.this):
         if any(tokens.word(index) == "SELECT" for index in range(start, stop)):
             continue
-        its = [cast for cast in casts if start <= cast.index < stop]
-        reportable = sql_casts.watched(tokens, its, start, stop)
+        casts_of_part = [cast for cast in casts if start <= cast.index < stop]
+        reportable = sql_casts.watched(tokens, casts_of_part, start, stop)
         flagged = [c for c in reportable if not (isinstance(c, Cast) and sql_casts.untold(tokens, [c], start, stop))]
         if flagged:
-            found.append(Part(start, stop, tuple(flagged)))
-    return found
+            condition_parts.append(Part(start, stop, tuple(flagged)))
+    return condition_parts
 
 
-def casts(found: Sequence[Part]) -> list[Watched]:
+def casts(condition_parts: Sequence[Part]) -> list[Watched]:
     """Flagged casts of all conjuncts."""
-    return [cast for part in found for cast in part.casts]
+    return [cast for part in condition_parts for cast in part.casts]
 
 
 def extent(tokens: Tokens) -> tuple[int, int]:
@@ -73,16 +73,16 @@ def extent(tokens: Tokens) -> tuple[int, int]:
     return first, next((i for i in tokens.top_level(first, len(tokens)) if tokens.is_type(i, *_ENDS)), len(tokens))
 
 
-def rewritten(tokens: Tokens, found: Sequence[Part], spans: Sequence[Span]) -> list[Span]:
+def rewritten(tokens: Tokens, condition_parts: Sequence[Part], spans: Sequence[Span]) -> list[Span]:
     """Spans of a query with rewritten conjuncts, which keep records whose casts failed.
 
     Args:
         tokens: the query.
-        found: conjuncts of its WHERE that have casts.
+        condition_parts: conjuncts of its WHERE that have casts.
         spans: other replacements.
     """
-    outside = [span for span in spans if not any(part.first <= span.first < part.end for part in found)]
-    return outside + [Span(part.first, part.end - 1, _let_through(tokens, part, spans)) for part in found]
+    outside = [span for span in spans if not any(part.first <= span.first < part.end for part in condition_parts)]
+    return outside + [Span(part.first, part.end - 1, _let_through(tokens, part, spans)) for part in condition_parts]
 
 
 def failures(tokens: Tokens, part: Part, spans: Sequence[Span]) -> list[str]:
@@ -122,14 +122,14 @@ def conditions(text: str, stream: str) -> list[str]:
     where = tree.args.get("where")
     if where is None:
         return []
-    others = {table.alias_or_name.lower() for table in tree.find_all(exp.Table)} - {stream.lower()}
-    spans, found = sql_casts.tried(sql_casts.find(tokens)), []
+    lookups = {table.alias_or_name.lower() for table in tree.find_all(exp.Table)} - {stream.lower()}
+    spans, texts = sql_casts.tried(sql_casts.find(tokens)), []
     for start, stop in conjuncts(tokens, *extent(tokens), where.this):
         condition = _read(tokens.compose([], start, stop, compact=True))
         qualifiers = {column.parts[0].name.lower() for column in condition.find_all(exp.Column) if column.table}
-        if not condition.find(exp.Query) and not qualifiers & others:
-            found.append(tokens.compose(spans, start, stop, compact=True))
-    return found
+        if not condition.find(exp.Query) and not qualifiers & lookups:
+            texts.append(tokens.compose(spans, start, stop, compact=True))
+    return texts
 
 
 def conjuncts(tokens: Tokens, first: int, end: int, condition: exp.Expr) -> list[tuple[int, int]]:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 
-def widened(known: DataType, found: DataType) -> DataType:
-    """The type that holds both where Delta can widen a column to it, else ``known``; fields of ``known`` one by one."""
+def widened(existing: DataType, added: DataType) -> DataType:
+    """The type that holds both where Delta can widen a column to it, else ``existing``, whose fields go one by one."""
     from pyspark.sql.types import (
         ArrayType,
         DecimalType,
@@ -28,20 +28,20 @@ def widened(known: DataType, found: DataType) -> DataType:
         StructType,
     )
 
-    match known, found:
+    match existing, added:
         case StructType(), StructType():
-            inner = {field.name: field.dataType for field in found}
-            fields = [StructField(f.name, widened(f.dataType, inner.get(f.name, f.dataType))) for f in known]
+            inner = {field.name: field.dataType for field in added}
+            fields = [StructField(f.name, widened(f.dataType, inner.get(f.name, f.dataType))) for f in existing]
             return StructType(fields)
         case ArrayType(), ArrayType():
-            return ArrayType(widened(known.elementType, found.elementType))
+            return ArrayType(widened(existing.elementType, added.elementType))
         case MapType(), MapType():
-            return MapType(widened(known.keyType, found.keyType), widened(known.valueType, found.valueType))
+            return MapType(widened(existing.keyType, added.keyType), widened(existing.valueType, added.valueType))
         case (LongType(), FloatType()) | (FloatType(), LongType()):
-            return known
+            return existing
         case (IntegralType(), FloatType()) | (FloatType(), IntegralType()):
             return DoubleType()
         case ((IntegralType() | DecimalType()), _):
-            both = common(known, found)
-            return wider(known, found) if both is None or not isinstance(both, (DecimalType, DoubleType)) else both
-    return wider(known, found)
+            both = common(existing, added)
+            return wider(existing, added) if both is None or not isinstance(both, (DecimalType, DoubleType)) else both
+    return wider(existing, added)

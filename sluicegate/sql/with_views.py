@@ -28,13 +28,13 @@ def with_views(text: str, views: Mapping[str, str]) -> str:
     for name in _names(text):
         if name in views:
             raise QuerySyntax(f"{name} is a view of the pipeline, and a WITH here: give the WITH another name", 1)
-    made = ", ".join(f"{name} AS ({query})" for name, query in views.items())
+    definitions = ", ".join(f"{name} AS ({query})" for name, query in views.items())
     first = tokens[0].start
     if tokens.word(0) != "WITH":
-        return f"{text[:first]}WITH {made} {text[first:]}"
+        return f"{text[:first]}WITH {definitions} {text[first:]}"
     last = 1 if tokens.word(1) == "RECURSIVE" else 0
     end = tokens[last].end + 1
-    return f"{text[:end]} {made},{text[end:]}"
+    return f"{text[:end]} {definitions},{text[end:]}"
 
 
 def _names(text: str) -> set[str]:

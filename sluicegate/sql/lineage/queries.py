@@ -146,20 +146,20 @@ class _Select:
         """Its columns and rows."""
         if (where := self.node.args.get("where")) is not None:
             self.rows |= self.read.origins(where.this, _FILTER)
-        items, rest = self._items()
-        made = Relation(tuple(items), rest=rest)
+        items, unknown = self._items()
+        plain = Relation(tuple(items), rest=unknown)
         self._group(items)
         names = Names(self.names.from_, self.names.outer, dict(self.names.aliases))
         for clause in ("having", "qualify"):
             if (condition := self.node.args.get(clause)) is not None:
-                self.rows |= self._either(condition.this, made, names, _FILTER)
-        ordered = Names(From((), made), names)  # a column of its own comes before one of the FROM
-        self.rows |= _sorted(self.node, Expressions(ordered, self.read.subquery, self.read.windows), made)
+                self.rows |= self._either(condition.this, plain, names, _FILTER)
+        ordered = Names(From((), plain), names)  # a column of its own comes before one of the FROM
+        self.rows |= _sorted(self.node, Expressions(ordered, self.read.subquery, self.read.windows), plain)
         if self.node.args.get("distinct") is not None:
             if self.node.args["distinct"].args.get("on") is not None:
                 raise Unsure("DISTINCT ON is not known")
-            self.rows |= through(_GROUP_BY, made.every)
-        return replace(made, rows=self.rows)
+            self.rows |= through(_GROUP_BY, plain.every)
+        return replace(plain, rows=self.rows)
 
     def _items(self) -> tuple[list[Column], frozenset[str]]:
         """Columns of the SELECT list, and tables that a star brings whose columns are not all known."""
@@ -259,8 +259,8 @@ def _flat(node: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _aggregates(node: exp.Expr) -> bool:
-    for one in node.walk(prune=lambda found: isinstance(found, exp.Query)):
-        if query_shape.aggregate(one) and not isinstance(one.parent, exp.Window):
+    for aggregate_node in node.walk(prune=lambda inner: isinstance(inner, exp.Query)):
+        if query_shape.aggregate(aggregate_node) and not isinstance(aggregate_node.parent, exp.Window):
             return True
     return False
 

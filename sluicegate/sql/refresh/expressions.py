@@ -62,14 +62,14 @@ class Expressions:
     @cached_property
     def columns(self) -> Mapping[int, Name]:
         """Column names, by their first tokens."""
-        at = {token.start: index for index, token in enumerate(self.tokens)}
-        found = {}
+        token_at = {token.start: index for index, token in enumerate(self.tokens)}
+        resolved = {}
         for column in self.tree.find_all(exp.Column):
-            places = [at[part.meta["start"]] for part in column.parts if part.meta.get("start") in at]
+            places = [token_at[part.meta["start"]] for part in column.parts if part.meta.get("start") in token_at]
             if len(places) == len(column.parts):
                 parts = tuple(part.name.lower() for part in column.parts)
-                found[places[0]] = Name(places[-1], parts, self.scope.meaning(parts))
-        return found
+                resolved[places[0]] = Name(places[-1], parts, self.scope.meaning(parts))
+        return resolved
 
     def parts(self, first: int, end: int) -> list[tuple[int, int]]:
         """Split a comma-separated list."""
@@ -224,19 +224,19 @@ class Expressions:
 
     def names(self, start: int, end: int) -> list[str]:
         """Normalise tokens for comparison: columns as resolved, other words in lower case."""
-        found: list[str] = []
+        words: list[str] = []
         index = start
         while index < end:
             name = self.columns.get(index)
             if name is not None:
                 meaning = name.meaning or ("", *name.parts)
-                found.append("\0".join(("column", *meaning)))
+                words.append("\0".join(("column", *meaning)))
                 index = name.last + 1
                 continue
             text = self.tokens.is_type(index, TokenType.STRING, TokenType.RAW_STRING, TokenType.IDENTIFIER)
-            found.append(self.tokens.raw(index) if text else self.tokens.raw(index).lower())
+            words.append(self.tokens.raw(index) if text else self.tokens.raw(index).lower())
             index += 1
-        return found
+        return words
 
     def is_aggregate(self, index: int) -> bool:
         """Whether the call at ``index`` is of a known aggregate function."""

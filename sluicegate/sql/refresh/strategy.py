@@ -167,10 +167,10 @@ class _Reading:
         reason = f"new rows are added to its groups, deleted rows are subtracted{self._of_joins()}"
         return RefreshStrategy("partial", reason, cheaper, grouped)
 
-    def _recomputed(self, grouped: Grouped, others: Sequence[str]) -> RefreshStrategy:
+    def _recomputed(self, grouped: Grouped, needing_all: Sequence[str]) -> RefreshStrategy:
         """The strategy of a query with parts that need all rows of a group."""
-        names = ", ".join(others)
-        needs = f"{names} needs all rows" if len(others) == 1 else f"{names} need all rows"
+        names = ", ".join(needing_all)
+        needs = f"{names} needs all rows" if len(needing_all) == 1 else f"{names} need all rows"
         if grouped.one_row:
             return RefreshStrategy("whole", f"it has no GROUP BY, and {needs}", f"without {names}", grouped)
         if not grouped.located:

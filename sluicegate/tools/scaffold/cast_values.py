@@ -60,9 +60,9 @@ def _cast(column: Column) -> Callable[[str], Any]:
     return _time if column.found.kind == "TIMESTAMP" else lambda text: text
 
 
-def _demanded(found: Found, text: str) -> str:
+def _demanded(column_type: Found, text: str) -> str:
     """Text that Spark casts. Which ones give one value is not asked: no key is made of them."""
-    if not is_cast(found, trimmed(text)):
+    if not is_cast(column_type, trimmed(text)):
         raise ValueError(text)
     return text
 
@@ -74,6 +74,6 @@ def _whole(text: str) -> int:
 
 
 def _time(text: str) -> timedelta:
-    found = datetime.fromisoformat(trimmed(text))
-    found = found if found.tzinfo else found.replace(tzinfo=UTC)
-    return found - datetime(1970, 1, 1, tzinfo=UTC)
+    time = datetime.fromisoformat(trimmed(text))
+    time = time if time.tzinfo else time.replace(tzinfo=UTC)
+    return time - datetime(1970, 1, 1, tzinfo=UTC)

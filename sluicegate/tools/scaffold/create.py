@@ -82,7 +82,7 @@ def _facts(table: NewTable) -> dict[str, Any]:
         "columns": columns,
         "left": table.left,
         "keys": table.guess.keys,
-        "no_keys": [{"keys": [*names], "why": why} for names, why in table.guess.no_keys.items()],
+        "no_keys": [{"keys": [*names], "why": reason} for names, reason in table.guess.no_keys.items()],
         "near_misses": near_misses.sentences(table, examples=False),
         "guessed": list(dict.fromkeys(text for sample in table.samples for text in sample.guessed)),
         "sequence_by": table.guess.sequence_by,

@@ -239,7 +239,7 @@ def _fit(rows: list[list[str]], *, torn: bool = False) -> tuple[float, bool, int
     whole = Counter(len(row) for row in rows if torn or not any(value.count('"') % 2 for value in row))
     if not whole:
         return (0.0, False, 0)
-    columns, often = max(whole.items(), key=lambda one: (one[1], one[0]))
+    columns, often = max(whole.items(), key=lambda item: (item[1], item[0]))
     if columns < 2:
         return (0.0, False, 0)
     return (round(often / len(rows), 1), len(rows[0]) >= columns, columns)

@@ -148,13 +148,13 @@ def of_values(name: str, values: Sequence[Any], *, commas: bool) -> Found:
     return _with_nulls(of_full, {text for text in texts if trimmed(text) in NOTHING}, len(full))
 
 
-def _with_nulls(found: Found, nulls: set[str], values: int) -> Found:
+def _with_nulls(column_type: Found, nulls: set[str], values: int) -> Found:
     """A type with the words that stand for NULL beside so many values; text where that is unlikely."""
     if not nulls <= set(NOTHING) or (len(nulls) > 2 and values < ENOUGH):
         return Found("STRING", remark="numbers or times with several words for nothing among them")
     words_for_null = " or ".join(repr(word) for word in sorted(nulls))
-    remark = "; ".join(filter(None, [found.remark, f"{words_for_null} is taken for NULL"]))
-    return Found(found.kind, found.pattern, tuple(sorted(nulls)), remark, is_guess=True)
+    remark = "; ".join(filter(None, [column_type.remark, f"{words_for_null} is taken for NULL"]))
+    return Found(column_type.kind, column_type.pattern, tuple(sorted(nulls)), remark, is_guess=True)
 
 
 def _of_nested(values: Sequence[Any]) -> Found:

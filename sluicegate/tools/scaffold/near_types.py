@@ -67,16 +67,16 @@ def _classes(*, commas: bool) -> Iterator[Callable[[str], bool]]:
         yield infer_types.has_decimal_comma
 
 
-def is_cast(found: Found, text: str) -> bool:
+def is_cast(column_type: Found, text: str) -> bool:
     """Whether Spark may cast a text that does not fit to some value, so that silver would have another one."""
-    if found.kind == "BOOLEAN":
+    if column_type.kind == "BOOLEAN":
         return text.lower() in _CAST_TO_BOOLEAN
-    if "AS DOUBLE" in found.pattern or found.kind not in TIMES:
-        text = text.replace(",", ".") if "replace(" in found.pattern else text
+    if "AS DOUBLE" in column_type.pattern or column_type.kind not in TIMES:
+        text = text.replace(",", ".") if "replace(" in column_type.pattern else text
         return _CAST_TO_NUMBER.fullmatch(text) is not None
-    if "timestamp_millis" in found.pattern:
+    if "timestamp_millis" in column_type.pattern:
         return _CAST_TO_NUMBER.fullmatch(text) is not None
-    return _is_cast_to_time(text, day_only=found.kind == "DATE")
+    return _is_cast_to_time(text, day_only=column_type.kind == "DATE")
 
 
 def _is_cast_to_time(text: str, *, day_only: bool) -> bool:

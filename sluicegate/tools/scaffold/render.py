@@ -170,8 +170,8 @@ def _rules(table: NewTable) -> Iterator[str]:
     whole = []
     # In a file with types a row of nothing but NULL is data; in one of text it may be what could not be read.
     if not table.guess.keys and table.samples[0].format != "parquet":
-        some = " OR ".join(f"{ident(column.name)} IS NOT NULL" for column in table.columns)
-        whole = [f"some_value: {{expect_or_quarantine: {scalar(some)}}}"]
+        any_value = " OR ".join(f"{ident(column.name)} IS NOT NULL" for column in table.columns)
+        whole = [f"some_value: {{expect_or_quarantine: {scalar(any_value)}}}"]
     if not (rules or whole):
         return
     yield "    expectations:"

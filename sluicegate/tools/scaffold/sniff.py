@@ -305,5 +305,5 @@ def _of_all_lines(path: Path, options: dict[str, str]) -> list[str]:
 def _all_sound(path: Path, options: dict[str, str], columns: int) -> bool:
     encoding = csv_check.python_encoding(options.get("encoding", "utf-8"))
     with unpacked(path) as file:
-        found = csv_records.records(file.read(), Grammar.of(options), columns, False, encoding)
-    return all(sound for _, sound in found)
+        rows = csv_records.records(file.read(), Grammar.of(options), columns, False, encoding)
+    return all(sound for _, sound in rows)

@@ -153,7 +153,10 @@ def _without_copies(columns: Sequence[Column]) -> Sequence[Column]:
     if not few(len(rows) - len(different), len(rows)):
         return columns
     values = zip(*different, strict=True)
-    return [dataclasses.replace(column, values=[*some]) for column, some in zip(columns, values, strict=True)]
+    return [
+        dataclasses.replace(column, values=[*column_values])
+        for column, column_values in zip(columns, values, strict=True)
+    ]
 
 
 def _nearly_unique(column: Column) -> bool:

@@ -72,10 +72,10 @@ def make(name: str, samples: list[FileSample], files: list[Path]) -> NewTable:
     """Table made of some files."""
     rows = _Rows(samples)
     columns: list[Column] = []
-    left = []
+    left_out = []
     for number, (field, occurrence) in enumerate(rows.fields, 1):
         if not sayable(field) or occurrence > 1:
-            left.append(field)
+            left_out.append(field)
             continue
         taken = {column.name.lower() for column in columns}
         values = rows.values(field, occurrence)
@@ -88,7 +88,7 @@ def make(name: str, samples: list[FileSample], files: list[Path]) -> NewTable:
             f"{files[0].name} has no field that can be a column", where=Where(file=str(files[0])), hint=hint
         )
     proofs = prove(samples, files, columns, candidates(name, columns, len(rows)))
-    return NewTable(name, samples, files, columns, left, guess(columns, len(rows), proofs))
+    return NewTable(name, samples, files, columns, left_out, guess(columns, len(rows), proofs))
 
 
 class _Rows:

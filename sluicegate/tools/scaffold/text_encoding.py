@@ -24,7 +24,7 @@ def decoded(head: bytes, whole: bool) -> tuple[str, str | None] | None:
         head: the bytes.
         whole: whether they are all of the file, so that no character can be cut off.
     """
-    named = next((found for bom, found in BOMS.items() if head.startswith(bom)), None)
+    named = next((encoding for bom, encoding in BOMS.items() if head.startswith(bom)), None)
     if named is None and b"\0" in head:
         named = _by_zeros(head)
         if named is None:

@@ -50,9 +50,9 @@ def load(pipeline: Pipeline) -> list[Case]:
         CaseError: they have mistakes; the error has all.
     """
     folder = pipeline.folder / FOLDER
-    found = sorted(file for file in folder.glob("*") if file.suffix in ENDINGS)
+    case_files = sorted(file for file in folder.glob("*") if file.suffix in ENDINGS)
     reader = _Reader(pipeline)
-    cases = [case for file in found for case in reader.read(file)]
+    cases = [case for file in case_files for case in reader.read(file)]
     if reader.mistakes:
         raise CaseError(pipeline.name, reader.mistakes)
     if not cases:
@@ -75,15 +75,15 @@ def choose(cases: Sequence[Case], word: str | None = None, names: Sequence[str] 
     Raises:
         UserError: a name does not exist, or no case matches the word.
     """
-    known = [case.name for case in cases]
+    case_names = [case.name for case in cases]
     for name in names:
-        if name not in known:
-            hint = nearest(name, known) or f"there are {', '.join(known)}"
+        if name not in case_names:
+            hint = nearest(name, case_names) or f"there are {', '.join(case_names)}"
             raise UserError(f"there is no case {name}", hint=hint)
     chosen = [case for case in cases if not names or case.name in names]
     chosen = [case for case in chosen if not word or word.lower() in case.label.lower()]
     if not chosen:
-        raise UserError(f"no case has {word} in its name", hint=f"there are {', '.join(known)}")
+        raise UserError(f"no case has {word} in its name", hint=f"there are {', '.join(case_names)}")
     return chosen
 
 
@@ -137,16 +137,16 @@ class _Reader:
             steps = [self._step(case, path)]
         else:
             steps = []
-            for number, one in enumerate(case.steps):
-                here = (*path, "steps", number)
-                step = self._part(Step, one, here)
-                steps += [self._step(step, here)] if step else []
+            for number, case_step in enumerate(case.steps):
+                place = (*path, "steps", number)
+                step = self._part(Step, case_step, place)
+                steps += [self._step(step, place)] if step else []
         if not any(step.expect or step.fails for step in steps) and not self.mistakes:
             self._add("missing-field", path, "nothing is expected in this case", "give expect, or fails")
         return Case(name, self._place(path), case.description.strip(), tuple(steps))
 
     def _step(self, step: Step, path: Path) -> CaseStep:
-        given = [self._given(table, value, (*path, "given", table)) for table, value in step.given.items()]
+        inputs = [self._given(table, value, (*path, "given", table)) for table, value in step.given.items()]
         expect = [self._expected(table, value, (*path, "expect", table)) for table, value in step.expect.items()]
         for name in step.landing:
             self._inside(name, (*path, "landing", name))
@@ -156,10 +156,10 @@ class _Reader:
         return CaseStep(
             self._place(path),
             step.description.strip(),
-            tuple(one for one in given if one),
+            tuple(input_table for input_table in inputs if input_table),
             step.landing,
             step.landed,
-            tuple(one for one in expect if one),
+            tuple(input_table for input_table in expect if input_table),
             step.fails,
         )
 

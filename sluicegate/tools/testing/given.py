@@ -101,65 +101,67 @@ def land(spark: SparkSession, pipeline: Pipeline, landing: Path, step: CaseStep,
     Raises:
         Wrong: rows cannot be written as the table's files.
     """
-    at = step.landed or FIRST + (number - 1) * APART
+    landed_at = step.landed or FIRST + (number - 1) * APART
     for name, text in step.landing.items():
-        _write(landing / name, text.encode(), at)
-    for given in step.given:
-        table = pipeline.bronze[given.table]
+        _write(landing / name, text.encode(), landed_at)
+    for input_table in step.given:
+        table = pipeline.bronze[input_table.table]
         if table.format == "delta":
-            _add_to_delta(spark, given, Path(table.path))
+            _add_to_delta(spark, input_table, Path(table.path))
         else:
-            _write(_file(given, table, number), _content(spark, given, table), at)
+            _write(_file(input_table, table, number), _content(spark, input_table, table), landed_at)
 
 
-def _write(file: Path, content: bytes, at: datetime) -> None:
+def _write(file: Path, content: bytes, landed_at: datetime) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(content)
-    os.utime(file, (at.timestamp(), at.timestamp()))
+    os.utime(file, (landed_at.timestamp(), landed_at.timestamp()))
 
 
-def _file(given: TableGiven, table: BronzeTable, number: int) -> Path:
+def _file(input_table: TableGiven, table: BronzeTable, number: int) -> Path:
     """Path at which the rows land."""
-    if given.file is not None:
-        return Path(table.path) / given.file
+    if input_table.file is not None:
+        return Path(table.path) / input_table.file
     if _is_file(table.path):
         return Path(table.path)
-    name = f"{given.table}-{number}.{table.format}"
+    name = f"{input_table.table}-{number}.{table.format}"
     if (glob := table.pathGlobFilter) and not fnmatch.fnmatchcase(name, glob):
-        name = re.sub(r"\[(.)[^]]*\]", r"\1", glob).replace("*", f"{given.table}-{number}").replace("?", str(number))
+        name = (
+            re.sub(r"\[(.)[^]]*\]", r"\1", glob).replace("*", f"{input_table.table}-{number}").replace("?", str(number))
+        )
         if not fnmatch.fnmatchcase(name, glob):
-            raise Wrong(f"no name for a file was found that {glob} lets in", given.place, "give file, a name")
+            raise Wrong(f"no name for a file was found that {glob} lets in", input_table.place, "give file, a name")
     return Path(table.path) / name
 
 
-def _content(spark: SparkSession, given: TableGiven, table: BronzeTable) -> bytes:
+def _content(spark: SparkSession, input_table: TableGiven, table: BronzeTable) -> bytes:
     """Rows as one file of the table's format."""
     options = {name.lower(): value for name, value in table.options.items()}
     encoding = options.get("encoding") or options.get("charset") or "utf-8"
     try:
         if table.format == "json":
-            return _json(given, options).encode(encoding)
+            return _json(input_table, options).encode(encoding)
         if table.format == "csv":
-            return _csv(given, table, options).encode(encoding)
+            return _csv(input_table, table, options).encode(encoding)
         if table.format == "text":
-            return _text(given).encode()
+            return _text(input_table).encode()
     except LookupError as error:
-        raise Wrong(f"its files cannot be written: {error}", given.place, "give their text in landing") from error
-    return _by_spark(spark, given, table)
+        raise Wrong(f"its files cannot be written: {error}", input_table.place, "give their text in landing") from error
+    return _by_spark(spark, input_table, table)
 
 
-def _json(given: TableGiven, options: Mapping[str, str]) -> str:
-    lines = [json.dumps(record, ensure_ascii=False) for record in _typed(given)]
+def _json(input_table: TableGiven, options: Mapping[str, str]) -> str:
+    lines = [json.dumps(record, ensure_ascii=False) for record in _typed(input_table)]
     if options.get("multiline", "").lower() == "true":
         return "[\n" + ",\n".join(lines) + "\n]\n"
     return "".join(f"{line}\n" for line in lines)
 
 
-def _typed(given: TableGiven) -> list[dict[str, Any]]:
+def _typed(input_table: TableGiven) -> list[dict[str, Any]]:
     """Rows with typed values, also where they come from CSV text."""
-    if not given.rows.texts:
-        return [dict(record) for record in given.rows.records]
-    return [{column: typed(value) for column, value in record.items()} for record in given.rows.records]
+    if not input_table.rows.texts:
+        return [dict(record) for record in input_table.rows.records]
+    return [{column: typed(value) for column, value in record.items()} for record in input_table.rows.records]
 
 
 @dataclass(frozen=True)
@@ -192,14 +194,14 @@ class _Dialect:
         return self.quote + value.replace(self.quote, self.escape + self.quote) + self.quote
 
 
-def _csv(given: TableGiven, table: BronzeTable, options: Mapping[str, str]) -> str:
+def _csv(input_table: TableGiven, table: BronzeTable, options: Mapping[str, str]) -> str:
     dialect = _Dialect.of(table, options)
-    columns: Sequence[str] = given.rows.columns
+    columns: Sequence[str] = input_table.rows.columns
     header = options.get("header", "").lower() == "true"
     if not header:
         # Without a header values belong to columns by their places.
         columns = [column for column in table.declared or () if column in columns] or columns
-    lines = [dialect.line(_csv_value(record.get(name)) for name in columns) for record in given.rows.records]
+    lines = [dialect.line(_csv_value(record.get(name)) for name in columns) for record in input_table.rows.records]
     if header:
         lines.insert(0, dialect.line(columns))
     return "".join(lines)
@@ -215,22 +217,24 @@ def _csv_value(value: Any) -> str | None:
     return str(value)
 
 
-def _text(given: TableGiven) -> str:
-    if given.rows.records and given.rows.columns != ("value",):
-        sentence = f"a row of a text file has one column, value, and here there are {', '.join(given.rows.columns)}"
-        raise Wrong(sentence, given.place)
-    return "".join(f"{record['value']}\n" for record in given.rows.records)
+def _text(input_table: TableGiven) -> str:
+    if input_table.rows.records and input_table.rows.columns != ("value",):
+        sentence = (
+            f"a row of a text file has one column, value, and here there are {', '.join(input_table.rows.columns)}"
+        )
+        raise Wrong(sentence, input_table.place)
+    return "".join(f"{record['value']}\n" for record in input_table.rows.records)
 
 
 # --- formats that have types -----------------------------------------------------------------------------------------
 
 
-def _by_spark(spark: SparkSession, given: TableGiven, table: BronzeTable) -> bytes:
+def _by_spark(spark: SparkSession, input_table: TableGiven, table: BronzeTable) -> bytes:
     """Rows as one file written by Spark: Parquet, ORC or Avro."""
     with tempfile.TemporaryDirectory() as scratch:
         target = Path(scratch) / "written"
         form = avro_header.PROVIDER if table.format == "avro" else table.format
-        rows = _frame(spark, given, Path(scratch)).coalesce(1)
+        rows = _frame(spark, input_table, Path(scratch)).coalesce(1)
         rows.write.format(form).save(str(target))
         (file,) = [part for part in target.iterdir() if part.name.startswith("part-")]
         return file.read_bytes()
@@ -254,23 +258,23 @@ def _add_to_delta(spark: SparkSession, given: TableGiven, path: Path) -> None:
         writer.save(str(path))
 
 
-def _frame(spark: SparkSession, given: TableGiven, scratch: Path, schema: Any = None) -> DataFrame:
+def _frame(spark: SparkSession, input_table: TableGiven, scratch: Path, schema: Any = None) -> DataFrame:
     """Rows as Spark reads them from JSON: by the given types, else by those of the values."""
     from pyspark.sql.types import StringType, StructField, StructType
 
-    records, kinds = _typed(given), given.schema or schema
+    records, kinds = _typed(input_table), input_table.schema or schema
     if kinds is None and not records:
-        raise Wrong("there are neither rows nor types", given.place, "give schema: the columns with their types")
+        raise Wrong("there are neither rows nor types", input_table.place, "give schema: the columns with their types")
     file = scratch / "rows.json"
     file.write_text("".join(json.dumps(record) + "\n" for record in records))
     if kinds is None:
-        return spark.read.json(str(file)).select(*[quoted(column) for column in given.rows.columns])
-    wanted = spark.createDataFrame([], kinds).schema
-    if unknown := [column for column in given.rows.columns if column not in wanted.names]:
-        raise Wrong(f"schema has no column {unknown[0]}", given.place, f"it has {', '.join(wanted.names)}")
-    reader = spark.read.schema(StructType([*wanted.fields, StructField(_UNFIT, StringType())]))
+        return spark.read.json(str(file)).select(*[quoted(column) for column in input_table.rows.columns])
+    typed_schema = spark.createDataFrame([], kinds).schema
+    if unknown := [column for column in input_table.rows.columns if column not in typed_schema.names]:
+        raise Wrong(f"schema has no column {unknown[0]}", input_table.place, f"it has {', '.join(typed_schema.names)}")
+    reader = spark.read.schema(StructType([*typed_schema.fields, StructField(_UNFIT, StringType())]))
     rows = reader.option("columnNameOfCorruptRecord", _UNFIT).json(str(file))
     for row in rows.where(f"`{_UNFIT}` IS NOT NULL").take(1):
         sentence = f"a row does not fit the types: {shown(json.loads(row[_UNFIT]))}"
-        raise Wrong(sentence, given.place, f"they are {wanted.simpleString().removeprefix('struct')}")
+        raise Wrong(sentence, input_table.place, f"they are {typed_schema.simpleString().removeprefix('struct')}")
     return rows.drop(_UNFIT)

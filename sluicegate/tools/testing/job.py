@@ -69,10 +69,10 @@ def run_all(
     """Runs each case in a folder of its own, and reports it as it ends."""
     results = []
     for number, case in enumerate(cases, 1):
-        at = folder / f"{number:03d}-{re.sub(r'[^a-z0-9]+', '-', case.name.lower()).strip('-')[:60]}"
-        at.mkdir(parents=True)
-        result = run(case, at)
-        result.folder = str(at)
+        case_folder = folder / f"{number:03d}-{re.sub(r'[^a-z0-9]+', '-', case.name.lower()).strip('-')[:60]}"
+        case_folder.mkdir(parents=True)
+        result = run(case, case_folder)
+        result.folder = str(case_folder)
         results.append(result)
         tell(result)
     return results

@@ -74,22 +74,22 @@ def unmatched(expected: Sequence[Row], found: Sequence[Row], tolerance: float = 
 
 def _less(rows: Sequence[Row], others: Sequence[Row]) -> list[Row]:
     """Multiset difference."""
-    left, rest = Counter(others), []
+    counts, more = Counter(others), []
     for row in rows:
-        if left[row]:
-            left[row] -= 1
+        if counts[row]:
+            counts[row] -= 1
         else:
-            rest.append(row)
-    return rest
+            more.append(row)
+    return more
 
 
-def _assign(number: int, near: list[list[int]], taken: dict[int, int], seen: set[int]) -> bool:
+def _assign(number: int, near: list[list[int]], taken: dict[int, int], visited: set[int]) -> bool:
     """Matches a row with one near it, rematching other rows if need be (Kuhn's algorithm)."""
-    for one in near[number]:
-        if one not in seen:
-            seen.add(one)
-            if one not in taken or _assign(taken[one], near, taken, seen):
-                taken[one] = number
+    for candidate in near[number]:
+        if candidate not in visited:
+            visited.add(candidate)
+            if candidate not in taken or _assign(taken[candidate], near, taken, visited):
+                taken[candidate] = number
                 return True
     return False
 
@@ -103,25 +103,25 @@ def pairs(missing: list[Row], unexpected: list[Row], keys: Sequence[int] = ()) -
         keys: positions of the key columns; rows with equal keys are paired. Without keys, rows that agree in most
             columns are, and in at least half of them.
     """
-    found = []
-    for wanted in list(missing):
-        other = _nearest(wanted, unexpected, keys)
+    row_pairs = []
+    for row_expected in list(missing):
+        other = _nearest(row_expected, unexpected, keys)
         if other is not None:
-            found.append((wanted, other))
-            missing.remove(wanted)
+            row_pairs.append((row_expected, other))
+            missing.remove(row_expected)
             unexpected.remove(other)
-    return found
+    return row_pairs
 
 
-def _nearest(wanted: Row, rows: list[Row], keys: Sequence[int]) -> Row | None:
+def _nearest(row_expected: Row, rows: list[Row], keys: Sequence[int]) -> Row | None:
     if keys:
-        return next((row for row in rows if all(row[at] == wanted[at] for at in keys)), None)
+        return next((row for row in rows if all(row[column] == row_expected[column] for column in keys)), None)
 
     def alike(row: Row) -> int:
-        return sum(one == other for one, other in zip(row, wanted, strict=True))
+        return sum(one == other for one, other in zip(row, row_expected, strict=True))
 
     best = max(rows, key=alike, default=None)
-    return best if best is not None and alike(best) * 2 >= max(len(wanted), 2) else None
+    return best if best is not None and alike(best) * 2 >= max(len(row_expected), 2) else None
 
 
 def compare(

@@ -51,11 +51,11 @@ def read(value: Any, file: str, document: Document, path: Path, columns: Sequenc
         raise RowsFault("rows are expected, as a list of {column: value} or as CSV text", path)
     records, places = [], []
     for number, row in enumerate(value):
-        here = (*path, number)
-        records.append(_record(row, here, columns))
-        places.append(Place.of(file, document, here))
-    found = tuple(columns) or tuple(dict.fromkeys(name for record in records for name in record))
-    return Rows(found, tuple(records), tuple(places))
+        place = (*path, number)
+        records.append(_record(row, place, columns))
+        places.append(Place.of(file, document, place))
+    names = tuple(columns) or tuple(dict.fromkeys(name for record in records for name in record))
+    return Rows(names, tuple(records), tuple(places))
 
 
 def _record(row: Any, path: Path, columns: Sequence[str]) -> dict[str, Any]:
@@ -64,8 +64,8 @@ def _record(row: Any, path: Path, columns: Sequence[str]) -> dict[str, Any]:
             raise RowsFault(f"there are {len(columns)} columns, and this row has {len(row)} values", path)
         return dict(zip(columns, row, strict=True))
     if not isinstance(row, dict) or columns:
-        wanted = "a list of values, one for each of columns," if columns else "{column: value}"
-        raise RowsFault(f"a row is {wanted} and this is not", path)
+        form = "a list of values, one for each of columns," if columns else "{column: value}"
+        raise RowsFault(f"a row is {form} and this is not", path)
     return row
 
 

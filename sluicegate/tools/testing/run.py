@@ -146,40 +146,42 @@ class _Run:
         if only:
             layer_job.Job(self.pipeline, self.at, layer, RUN_INFO, self.spark, only=only, tell=silent).run()
 
-    def _compared(self, wanted: TableExpected, number: int) -> TableDifference | None:
+    def _compared(self, expectation: TableExpected, number: int) -> TableDifference | None:
         """Difference of one table from its expectation; None if there is none."""
-        table = lake_tables.delta_table(self._uri(wanted.table))
-        diff = TableDifference(wanted.table, number, wanted.place.line)
-        rows = wanted.rows
+        table = lake_tables.delta_table(self._uri(expectation.table))
+        diff = TableDifference(expectation.table, number, expectation.place.line)
+        rows = expectation.rows
         if table is None:
-            return self._without_table(wanted, diff)
+            return self._without_table(expectation, diff)
         diff.found = lake_tables.rows(table)
         right = True
         if rows is not None and rows.columns:
-            expected, found = _both(rows, table, wanted.place)
+            expected, actual = _both(rows, table, expectation.place)
             diff.columns, diff.expected = list(rows.columns), len(expected)
-            keys = [rows.columns.index(key) for key in self._keys(wanted.table) if key in rows.columns]
-            complete = keys if len(keys) == len(self._keys(wanted.table)) else []
-            right = compare(diff, expected, found, keys=complete, tolerance=wanted.tolerance, partly=wanted.partly)
-        elif rows is not None and not wanted.partly and diff.found:
+            keys = [rows.columns.index(key) for key in self._keys(expectation.table) if key in rows.columns]
+            complete = keys if len(keys) == len(self._keys(expectation.table)) else []
+            right = compare(
+                diff, expected, actual, keys=complete, tolerance=expectation.tolerance, partly=expectation.partly
+            )
+        elif rows is not None and not expectation.partly and diff.found:
             diff.expected, right = 0, False
             diff.columns = _own(table)
             compare(diff, [], _found(table, diff.columns))
-        if wanted.count is not None and wanted.count != diff.found:
-            diff.expected, right = wanted.count, False
-            diff.note = f"{wanted.count:,} rows are expected, and there are {diff.found:,}"
+        if expectation.count is not None and expectation.count != diff.found:
+            diff.expected, right = expectation.count, False
+            diff.note = f"{expectation.count:,} rows are expected, and there are {diff.found:,}"
         return None if right else diff
 
-    def _without_table(self, wanted: TableExpected, diff: TableDifference) -> TableDifference | None:
+    def _without_table(self, expectation: TableExpected, diff: TableDifference) -> TableDifference | None:
         """Difference of a table that does not exist, which has no rows."""
-        records = wanted.rows.records if wanted.rows else ()
-        if not records and not wanted.count:
-            return self._of_waiting(wanted.table, diff)
-        why = self._waits(wanted.table)
-        diff.note = f"there is no table yet{f': {why}' if why else ''}"
-        diff.expected = len(records) or wanted.count
-        if wanted.rows:
-            diff.columns = list(wanted.rows.columns)
+        records = expectation.rows.records if expectation.rows else ()
+        if not records and not expectation.count:
+            return self._of_waiting(expectation.table, diff)
+        reason = self._waits(expectation.table)
+        diff.note = f"there is no table yet{f': {reason}' if reason else ''}"
+        diff.expected = len(records) or expectation.count
+        if expectation.rows:
+            diff.columns = list(expectation.rows.columns)
             diff.missing = [[shown(record[column]) for column in diff.columns] for record in records][:SHOWN]
             diff.counts = {"missing": len(records), "unexpected": 0, "changed": 0}
         return diff
@@ -195,8 +197,8 @@ class _Run:
         sources = flows.flows(self.pipeline, self.at, "silver")[made_by].sources
         if not any(lake_tables.rows(lake_tables.delta_table(uri)) for uri in sources):
             return None
-        why = self._waits(made_by)
-        diff.note = f"{made_by} does not exist, and its records wait{f': {why}' if why else ''}"
+        reason = self._waits(made_by)
+        diff.note = f"{made_by} does not exist, and its records wait{f': {reason}' if reason else ''}"
         return diff
 
     def _keys(self, name: str) -> list[str]:
@@ -267,14 +269,14 @@ def wanted(pipeline: Pipeline, case: Case) -> set[str]:
 
     A run that is to fail needs all, since it does not say which table fails.
     """
-    known = tables(pipeline)
+    names = tables(pipeline)
     if any(step.fails for step in case.steps):
-        return set(known)
-    found: set[str] = set()
-    left = [known[one.table] for step in case.steps for one in step.expect]
-    while left:
-        name = left.pop()
-        if name not in found:
-            found.add(name)
-            left += pipeline.reads(name)
-    return found
+        return set(names)
+    needed: set[str] = set()
+    pending = [names[step_table.table] for step in case.steps for step_table in step.expect]
+    while pending:
+        name = pending.pop()
+        if name not in needed:
+            needed.add(name)
+            pending += pipeline.reads(name)
+    return needed

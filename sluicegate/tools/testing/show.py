@@ -75,8 +75,8 @@ def _rows(diff: TableDifference) -> Table:
     table.add_column("")
     for column in diff.columns:
         table.add_column(escaped(column), overflow="fold")
-    for expected, found in diff.changed:
-        table.add_row(CHANGED, *_highlighted(expected, found))
+    for expected, actual in diff.changed:
+        table.add_row(CHANGED, *_highlighted(expected, actual))
     for sign, rows in ((MISSING, diff.missing), (UNEXPECTED, diff.unexpected)):
         for row in rows:
             table.add_row(sign, *[Text(escaped(value)) for value in row], style=_STYLES[sign])
@@ -86,11 +86,11 @@ def _rows(diff: TableDifference) -> Table:
     return table
 
 
-def _highlighted(expected: Iterable[str], found: Iterable[str]) -> list[Text]:
+def _highlighted(expected: Iterable[str], actual: Iterable[str]) -> list[Text]:
     cells = []
-    for wanted, value in zip(expected, found, strict=True):
-        if wanted == value:
+    for expected_value, value in zip(expected, actual, strict=True):
+        if expected_value == value:
             cells.append(Text(escaped(value)))
         else:
-            cells.append(Text.assemble((escaped(wanted), "bold red"), OTHER, (escaped(value), "bold yellow")))
+            cells.append(Text.assemble((escaped(expected_value), "bold red"), OTHER, (escaped(value), "bold yellow")))
     return cells
