@@ -40,11 +40,13 @@ def place_of(folder: Path) -> dict[str, str] | None:
         return None
     parts = folder.relative_to(root).parts
     # Who parses a file of a bundle has the bundle's own path on the path of Python.
-    known = [one for one in {Path(entry).resolve() for entry in sys.path if entry} if one.is_relative_to(root)]
-    known = [one for one in known if one.relative_to(root).parts[:1] == parts[:1]]
-    if not parts or not known:
+    folders = [
+        parent for parent in {Path(entry).resolve() for entry in sys.path if entry} if parent.is_relative_to(root)
+    ]
+    folders = [parent for parent in folders if parent.relative_to(root).parts[:1] == parts[:1]]
+    if not parts or not folders:
         return None
-    top = max(known, key=lambda one: len(os.path.commonpath([one, folder])))
+    top = max(folders, key=lambda parent: len(os.path.commonpath([parent, folder])))
     pinned = {"version": parts[2]} if len(parts) > 2 and parts[1] == _VERSIONS else {}
     return {"name": parts[0], "path": os.path.relpath(folder, top), **pinned}
 

@@ -64,13 +64,13 @@ class ConnectServer:
             raise UserError(f"connection {conn_id} does not have the address of a server", cause=str(error)) from None
         place, _, parameters = said.partition("/;")
         named = [part.partition("=") for part in parameters.split(";") if part]
-        others = [f"{name}={value}" for name, _, value in named if name not in OWN]
+        passed_on = [f"{name}={value}" for name, _, value in named if name not in OWN]
         # The provider's form says that there is no TLS where nobody has thought of it.
         extra = connection.extra_dejson
         if extra.get(SparkConnectHook.PARAM_USE_SSL) or extra.get(PLAINTEXT):
-            others.append(f"{SparkConnectHook.PARAM_USE_SSL}={str(not extra.get(PLAINTEXT)).lower()}")
+            passed_on.append(f"{SparkConnectHook.PARAM_USE_SSL}={str(not extra.get(PLAINTEXT)).lower()}")
         tokens = [unquote(value) for name, _, value in named if name == SparkConnectHook.PARAM_TOKEN]
-        url = ";".join([f"{place.rstrip('/')}/", *others])
+        url = ";".join([f"{place.rstrip('/')}/", *passed_on])
         return cls(url, "".join(tokens))
 
     @contextmanager

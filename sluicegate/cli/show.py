@@ -185,11 +185,14 @@ def _quarantine(view: QuarantineView) -> None:
         say(f"  discarded by {discard.by}, {discard.time:%Y-%m-%d %H:%M:%S} UTC, {records}")
 
 
-def _runs(found: Sequence[Run]) -> None:
-    shown = [[one.key, one.state, one.kind, one.began, _s(one.seconds), one.entered, one.quarantined] for one in found]
+def _runs(runs_shown: Sequence[Run]) -> None:
+    shown = [
+        [item.key, item.state, item.kind, item.began, _s(item.seconds), item.entered, item.quarantined]
+        for item in runs_shown
+    ]
     columns = ["run", "state", "kind", "began (UTC)", "seconds", "rows into bronze", "quarantined"]
     show_table(columns, shown, columns[4:])
-    _counted(found, "run")
+    _counted(runs_shown, "run")
 
 
 def _run(view: RunView) -> None:

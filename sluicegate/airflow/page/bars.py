@@ -92,11 +92,11 @@ def calendar(days: Sequence[Day]) -> tuple[tuple[tuple[Day, Shape], ...], tuple[
     most = max(day.rows for day in days) or 1
     cells: list[tuple[Day, Shape]] = []
     months: list[Month] = []
-    seen = set[tuple[int, int]]()
+    labelled = set[tuple[int, int]]()
     for day in days:
         x = (day.day - monday).days // 7 * CELL
-        if (day.day.year, day.day.month) not in seen:
-            seen.add((day.day.year, day.day.month))
+        if (day.day.year, day.day.month) not in labelled:
+            labelled.add((day.day.year, day.day.month))
             if not months or x - months[-1].x > 2 * CELL:
                 months.append(Month(f"{day.day:%b %Y}" if not months or day.day.month == 1 else f"{day.day:%b}", x))
         level = 0 if not day.rows else 1 + min(3, int(4 * day.rows / most))

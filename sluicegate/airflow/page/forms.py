@@ -85,12 +85,12 @@ async def sent(request: Request) -> dict[str, str]:
         if len(body) > LONGEST:
             raise HTTPException(413, "This form is too long.")
     try:
-        found = parse_qs(body.decode(), keep_blank_values=True, strict_parsing=bool(body), max_num_fields=20)
+        form_fields = parse_qs(body.decode(), keep_blank_values=True, strict_parsing=bool(body), max_num_fields=20)
     except ValueError:
         raise HTTPException(status.HTTP_400_BAD_REQUEST, "This form cannot be read.") from None
-    if any(len(values) != 1 for values in found.values()):
+    if any(len(values) != 1 for values in form_fields.values()):
         raise HTTPException(status.HTTP_400_BAD_REQUEST, "This form has a field twice.")
-    return {name: values[0] for name, values in found.items()}
+    return {name: values[0] for name, values in form_fields.items()}
 
 
 @contextmanager

@@ -110,12 +110,12 @@ def _runs(viewer: Viewer, name: str, key: str | None = None) -> Sequence[DagRun]
     """Runs of a pipeline in Airflow, if the viewer may see them; that of a key in full."""
     if not viewer.may_read_runs(name):
         return ()
-    found = dag_runs.newest([name], dag_runs.NEWEST).get(name, [])
+    newest_runs = dag_runs.newest([name], dag_runs.NEWEST).get(name, [])
     whole = dag_runs.one(name, key) if key else None
     if whole is None:
-        return found
-    others = [run for run in found if run.run_id != whole.run_id]
-    return [*others, whole]
+        return newest_runs
+    former = [run for run in newest_runs if run.run_id != whole.run_id]
+    return [*former, whole]
 
 
 @router.get("/static/{name}")
@@ -181,11 +181,11 @@ def graph(request: Request, viewer: ViewerDep, pipeline: str, run: Key = None) -
 
 def _with_newest(viewer: Viewer, name: str, key: str | None) -> Sequence[DagRun]:
     """Runs of a pipeline, that of a key in full, or by default the newest."""
-    found = _runs(viewer, name, key)
-    if key is not None or not found:
-        return found
-    whole = dag_runs.one(name, found[0].run_id)
-    return [whole or found[0], *found[1:]]
+    newest_runs = _runs(viewer, name, key)
+    if key is not None or not newest_runs:
+        return newest_runs
+    whole = dag_runs.one(name, newest_runs[0].run_id)
+    return [whole or newest_runs[0], *newest_runs[1:]]
 
 
 @_both("/p/{pipeline}/runs")
