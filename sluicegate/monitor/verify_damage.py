@@ -43,8 +43,8 @@ def _of_features(pipeline: Pipeline, lake: layout.Lake) -> Iterator[Finding]:
         if features:
             folder = uri.rstrip("/").rpartition("/")[2]
             text = (
-                f"another program has switched on {', '.join(features)} for {folder}, which jobs cannot read: its rows are "
-                f"not what its files have. ALTER TABLE … DROP FEATURE takes it away, or RESTORE to a version before it"
+                f"another program has switched on {', '.join(features)} for {folder}, which jobs cannot read: its rows "
+                f"are not what its files have. ALTER TABLE … DROP FEATURE in Spark takes it away"
             )
             yield Finding("wrong", name, text)
 
