@@ -69,7 +69,7 @@ test-compose: setup ## the stack, with real files and services that are killed; 
 # The folder that a target's tests are in, unless ARGS names files or folders: only these are imported.
 folder = $(if $(filter tests/%,$(ARGS)),,$(1))
 
-test-unit: setup ## the tests without Spark: two minutes on two cores (ARGS=tests/unit/landing: those of a package, in seconds)
+test-unit: setup ## the tests without Spark: three minutes on two cores (ARGS=tests/unit/landing: those of a package, in seconds)
 	@$(RUN) -m pytest $(call folder,tests/unit) $(if $(filter tests/%,$(ARGS)),,$(TWO)) $(ARGS)
 
 test-spark: setup ## the tests of the layers, in Spark

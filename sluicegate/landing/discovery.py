@@ -19,7 +19,7 @@ from deltalake import DeltaTable
 from sluicegate.errors import LandingMissing, StoreUnreachable, Where
 from sluicegate.lake import layout
 from sluicegate.lake.table import Tables
-from sluicegate.landing import archive, file_status, idempotent_commands, ledger_index, moved_files
+from sluicegate.landing import archive, file_status, idempotent_commands, ledger_index, moved_files, moves_within
 from sluicegate.landing import folders as landing_folders
 from sluicegate.landing import ledger as landing_ledger
 from sluicegate.landing.file_names import (
@@ -201,7 +201,7 @@ def discover(
         changed = _among(unknown, [*_without(changed, moved)["path"].to_pylist(), *renewed["path"].to_pylist()])
         new, moved = _without(new, renewed), pa.concat_tables([moved, renewed])
     new = _without(new, moved) if moved.num_rows else new
-    within = moved_files.moved_within(lake, name, ledger, new, table.partitionColumns, failed)
+    within = moves_within.entries(lake, name, ledger, new, table.partitionColumns, failed)
     new, moved = _without(new, within), pa.concat_tables([moved, within])
     # A failed file is read again when it has changed, or when the cause may be gone. So is one that changed before it
     # was read: which of the two its ledger batch finds depends on when that is read.

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from sluicegate.console import files
 from sluicegate.flow import stream_progress
 from sluicegate.flow.finding import Finding
 from sluicegate.lake import layout, log, offsets, tables
-from sluicegate.landing import file_status, moved_files
-from sluicegate.monitor import verify_archive, verify_delta_source, verify_kafka
+from sluicegate.monitor import verify_archive, verify_delta_source, verify_files, verify_kafka
 from sluicegate.schema.columns import FLOW, ROW
 
 if TYPE_CHECKING:
@@ -30,9 +27,6 @@ _ID_TYPES = {FLOW: pa.string()}
 
 # Records named in a finding; all are counted.
 SHOWN = 10
-
-# What is on record of the rows of each file, and the column that such rows have.
-COUNTED = {"corrupt": "_corrupt_record", "rescued": "_rescued_data"}
 
 
 def findings(pipeline: Pipeline, settings: Settings, limit: int | None = None) -> list[Finding]:
@@ -55,7 +49,7 @@ def findings(pipeline: Pipeline, settings: Settings, limit: int | None = None) -
         if bronze.kafka is not None:
             findings_of_tables += verify_kafka.findings(lake, name)
         elif bronze.of_files:
-            findings_of_tables += _of_files(lake, name, limit)
+            findings_of_tables += verify_files.findings(lake, name, limit)
             findings_of_tables += verify_archive.findings(pipeline, name, lake)
         else:
             refresh = f"sluicegate run {pipeline.name} --full-refresh {name}"
@@ -101,152 +95,6 @@ def _address(pipeline: Pipeline, lake: layout.Lake, name: str) -> str:
     if name in pipeline.bronze:
         return lake.table("bronze", name)
     return lake.table("silver", name)
-
-
-def _of_files(lake: layout.Lake, name: str, limit: int | None) -> Iterator[Finding]:
-    ledger, bronze = tables.delta_table(lake.ledger(name)), tables.delta_table(lake.table("bronze", name))
-    if ledger is None:
-        return
-    if bronze is None:
-        yield from _of_deleted_table(lake, name)
-        return
-    offset = offsets.committed_offset(bronze, offsets.app_id("bronze", name, ledger), offsets.lineage(bronze)).offset
-    entries = [entry for entry in file_status.statuses(lake, name).to_pylist() if entry["chunk"] <= (offset or 0)]
-    unrecorded = file_status.untold(lake, name)
-    if unrecorded:
-        count = sum(entry["chunk"] in unrecorded for entry in entries)
-        text = f"the status of {files(count)} is not on record yet, as a run ended right after its commit"
-        yield Finding("behind", name, text, f"sluicegate run {lake.pipeline}")
-    if limit is not None and tables.rows(bronze) > limit:
-        if not unrecorded:
-            yield from _of_row_counts(lake, name, entries, tables.rows(bronze))
-        return
-    yield from _FileComparison.of(lake, name, ledger, bronze, entries, unrecorded).findings()
-
-
-def _of_deleted_table(lake: layout.Lake, name: str) -> Iterator[Finding]:
-    """A bronze table that has been deleted, though files were read into it."""
-    ingested = tables.rows(tables.delta_table(lake.outcome(name)))
-    if ingested:
-        text = f"the table is gone, into which {ingested:,} files were read; a run reads them again"
-        yield Finding("wrong", name, text, f"sluicegate run {lake.pipeline}")
-
-
-def _of_row_counts(lake: layout.Lake, name: str, entries: Sequence[Mapping[str, Any]], rows: int) -> Iterator[Finding]:
-    """A bronze table whose number of rows is not the sum of those of its files."""
-    recorded = sum(_rows_of(entry) or 0 for entry in entries)
-    if recorded != rows:
-        text = f"its files gave {recorded:,} rows, and {rows:,} are in the table"
-        yield Finding("wrong", name, text, f"sluicegate reset {lake.pipeline} {name}")
-
-
-@dataclass(frozen=True)
-class _FileComparison:
-    """Each file's rows in bronze beside its own record count and the rows on record for it.
-
-    Attributes:
-        lake: the lake.
-        name: the bronze table.
-        bronze: its opened table.
-        entries: entries of the ledger up to its offset.
-        manifests: record counts by the files' own manifests, by ledger batch and path.
-        unrecorded: ledger batches whose file status is not on record yet.
-        present_names: present names of files of a former landing folder.
-    """
-
-    lake: layout.Lake
-    name: str
-    bronze: DeltaTable
-    entries: Sequence[Mapping[str, Any]]
-    manifests: Mapping[tuple[int, str], int]
-    unrecorded: Set[int]
-    present_names: Mapping[str, str]
-
-    @classmethod
-    def of(
-        cls,
-        lake: layout.Lake,
-        name: str,
-        ledger: DeltaTable,
-        bronze: DeltaTable,
-        entries: Sequence[Mapping[str, Any]],
-        unrecorded: Set[int],
-    ) -> _FileComparison:
-        manifests = file_status.manifests(bronze, ledger, name)
-        moved = {entry["path"] for entry in entries if entry["state"] == "moved"}
-        present_names = {former: path for path, former in moved_files.aliases(ledger, moved).items()}
-        return cls(lake, name, bronze, entries, manifests, unrecorded, present_names)
-
-    def findings(self) -> Iterator[Finding]:
-        reset = f"sluicegate reset {self.lake.pipeline} {self.name}"
-        columns = {column: pc.field(column) for column in ("_chunk", "_pos", "source_file")}
-        columns |= {count: pc.field(column).is_valid().cast(pa.int64()) for count, column in COUNTED.items()}
-        rows = tables.dataset(self.bronze).to_table(columns)
-        identities = rows.group_by(["_chunk", "_pos"]).aggregate([([], "count_all")])
-        doubled = rows.num_rows - identities.num_rows
-        if doubled:
-            yield Finding("wrong", self.name, f"{doubled:,} records have the identity of another", reset)
-        sums: list[Any] = [([], "count_all"), *((count, "sum") for count in COUNTED)]
-        counts_by_file = {
-            (group["_chunk"], layout.canonical(group["source_file"] or "")): group
-            for group in rows.group_by(["_chunk", "source_file"]).aggregate(sums).to_pylist()
-        }
-        for entry in self.entries:
-            counts = counts_by_file.pop((entry["chunk"], entry["path"]), {})
-            for text in self._differences(entry, counts):
-                yield Finding("wrong", self.name, text, self._reload(entry["path"]))
-        for _, path in counts_by_file:
-            text = f"rows of {path} are in the table, but not the file in the ledger"
-            yield Finding("wrong", self.name, text, reset)
-
-    def _differences(self, entry: Mapping[str, Any], counts: Mapping[str, int]) -> Iterator[str]:
-        """What differs between a file and its rows in the table.
-
-        Args:
-            entry: the file in the ledger.
-            counts: number of its rows in the table, and how many of them are corrupt or rescued.
-        """
-        rows = counts.get("count_all", 0)
-        difference = self._difference_in_rows(entry, rows)
-        if difference:
-            yield difference
-        elif rows and entry["chunk"] not in self.unrecorded:
-            yield from _miscounted(entry, counts)
-
-    def _difference_in_rows(self, entry: Mapping[str, Any], rows: int) -> str:
-        """How the number of rows of a file differs; empty if it does not."""
-        path = entry["path"]
-        in_manifest = self.manifests.get((entry["chunk"], path), rows)
-        recorded = _rows_of(entry)
-        if recorded is None and entry["chunk"] in self.unrecorded:
-            recorded = in_manifest  # what the next run puts on record
-        if recorded is None:
-            return f"no status is on record for {path}"
-        if entry["state"] in ("ingested", "archived") and in_manifest != rows:
-            return f"{path} has {in_manifest:,} records, and {rows:,} are in the table"
-        if recorded != rows:
-            return f"{path} gave {recorded} rows, and {rows} are in the table"
-        return ""
-
-    def _reload(self, path: str) -> str:
-        """The command that reads a file again, by the name that it has now."""
-        return f"sluicegate reload {self.lake.pipeline} {self.name} --files {quote(self.present_names.get(path, path))}"
-
-
-def _miscounted(entry: Mapping[str, Any], counts: Mapping[str, int]) -> Iterator[str]:
-    """Compares how many rows of a file are on record as corrupt or rescued with those in the table."""
-    for count in COUNTED:
-        rows = counts[f"{count}_sum"]
-        if entry[count] != rows:
-            yield f"{entry['path']} has {entry[count]:,} {count} rows on record, and {rows:,} are in the table"
-
-
-def _rows_of(entry: Mapping[str, Any]) -> int | None:
-    """Rows that a file gave and that are still its own; None if nothing is on record."""
-    if entry["state"] in ("replaced", "skipped", "moved"):
-        return 0
-    rows: int | None = entry["rows"]
-    return rows
 
 
 def _of_records(lake: layout.Lake, name: str, sources: Mapping[str, str], limit: int | None) -> Iterator[Finding]:

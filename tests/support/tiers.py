@@ -47,7 +47,7 @@ def misplaced(folder: str, markers: frozenset[str]) -> str:
         return f"a test of tests/{folder} is marked as {tier}, and as nothing else of {', '.join(TIERS)}"
     targets = shares(markers)
     if tier == "unit" and targets != ["test"]:
-        return "no test without Spark is put off: together they take two minutes"
+        return "no test without Spark is put off: together they take three minutes"
     if len(targets) != 1:
         return f"it is run by {' and '.join(targets) or 'no target'}, and not by one"
     return ""

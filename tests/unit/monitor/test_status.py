@@ -21,7 +21,7 @@ from sluicegate.flow.report import RunReport
 from sluicegate.flow.selection import Interval
 from sluicegate.lake import log
 from sluicegate.landing import file_status, intake, reread
-from sluicegate.monitor import backlog, status, verify
+from sluicegate.monitor import backlog, status, verify, verify_files
 from sluicegate.run import pipeline as run_pipeline
 from sluicegate.run import submit as run_submit
 from sluicegate.run.request import Request
@@ -455,5 +455,5 @@ def test_an_interval_is_one_job_for_bronze_if_files_wait_then_silver_then_gold(
     [("ingested", 3), ("archived", 3), ("failed", 3), ("replaced", 0), ("skipped", 0), ("moved", 0)],
 )
 def test_of_a_file_whose_rows_are_not_its_own_none_may_be_in_the_table(state: str, rows: int) -> None:
-    assert verify._rows_of({"state": state, "rows": 3}) == rows
-    assert verify._rows_of({"state": state, "rows": None}) == (None if rows else 0)
+    assert verify_files._rows_of({"state": state, "rows": 3}) == rows
+    assert verify_files._rows_of({"state": state, "rows": None}) == (None if rows else 0)
