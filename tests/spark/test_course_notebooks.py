@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from sluicegate.tools.simulators import Faults
+from tests.conftest import Workspace
 from tests.spark.test_pipelines import land, workspace_of
 
 if TYPE_CHECKING:
@@ -34,11 +36,31 @@ class Notebook:
         reader = self.spark.readStream.format(form).schema(schema).options(**options)
         return reader.load(str(self.landing / folder))
 
-    def write(self, rows: DataFrame, table: str, mode: str = "append") -> None:
-        writer = rows.writeStream.format("delta").outputMode(mode).trigger(availableNow=True)
+    def write(self, rows: DataFrame, table: str, mode: str = "append", **options: str) -> None:
+        writer = rows.writeStream.format("delta").outputMode(mode).options(**options).trigger(availableNow=True)
         checkpoint = str(self.folder / "checkpoints" / table)
         writer.option("checkpointLocation", checkpoint).start(str(self.folder / table)).awaitTermination()
-        self.spark.readStream.format("delta").load(str(self.folder / table)).createOrReplaceTempView(table)
+        self.view(str(self.folder / table), table)
+
+    def upsert(self, rows: DataFrame, table: str, key: str) -> None:
+        """Write a stream in the mode ``update``: Delta's sink lacks it, so each batch is a MERGE."""
+        target = f"delta.`{self.folder / table}`"
+        columns = ", ".join(f"{column} {kind}" for column, kind in rows.dtypes)
+        self.spark.sql(f"CREATE TABLE IF NOT EXISTS {target} ({columns}) USING delta")
+
+        def merge(batch: DataFrame, number: int) -> None:
+            batch.createOrReplaceTempView("changed_groups")
+            batch.sparkSession.sql(
+                f"MERGE INTO {target} AS t USING changed_groups AS s ON t.{key} = s.{key} "
+                "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+            )
+
+        writer = rows.writeStream.foreachBatch(merge).outputMode("update").trigger(availableNow=True)
+        writer.option("checkpointLocation", str(self.folder / "checkpoints" / table)).start().awaitTermination()
+
+    def view(self, folder: str, name: str) -> None:
+        """Name a Delta table, read as a stream, as a streaming temp view."""
+        self.spark.readStream.format("delta").load(folder).createOrReplaceTempView(name)
 
     def rows(self, table: str) -> DataFrame:
         return self.spark.read.format("delta").load(str(self.folder / table))
@@ -102,44 +124,167 @@ def online_school(notebook: Notebook) -> None:
     notebook.write(spark.sql(counts), "instructor_counts", "complete")
 
 
-# Each course's notebook, and what is compared of each table; the course joins patients by an inner join.
-COURSES: dict[str, tuple[Callable[[Notebook], None], dict[str, tuple[str, str]]]] = {
-    "heart_rate": (heart_rate, {
+def auto_loader(notebook: Notebook) -> None:
+    """All fields as text with columns that come later, then types, no record twice, and the bad ones apart."""
+    spark, recordings = notebook.spark, notebook.landing / "recordings"
+    texts = spark.read.options(multiLine="true", primitivesAsString="true").json(str(recordings)).schema.simpleString()
+    fields = texts.removeprefix("struct<").removesuffix(">").replace(":", " ")
+    notebook.write(notebook.landed("recordings", fields, multiLine="true"), "recordings_bronze", mergeSchema="true")
+    patients = spark.read.csv(str(notebook.landing / "patients"), "mrn BIGINT, name STRING", header=True)
+    patients.createOrReplaceTempView("registered")
+    typed = spark.sql(
+        "SELECT try_cast(r.device_id AS INT) AS device_id, try_cast(r.mrn AS BIGINT) AS mrn, p.name, "
+        "CAST(try_cast(r.time AS DOUBLE) AS TIMESTAMP) AS time, try_cast(r.heartrate AS DOUBLE) AS heartrate "
+        "FROM recordings_bronze AS r LEFT JOIN registered AS p ON try_cast(r.mrn AS BIGINT) = p.mrn"
+    )
+    good = "coalesce(heartrate > 0 AND name IS NOT NULL, false)"
+    notebook.write(typed.where(good).dropDuplicates(["device_id", "time"]), "recordings_enriched")
+    notebook.write(typed.where(f"NOT {good}"), "recordings_enriched_quarantine")
+    daily = spark.sql(
+        "SELECT mrn, name, date_trunc('DD', time) AS date, avg(heartrate) AS avg_heartrate "
+        "FROM recordings_enriched GROUP BY mrn, name, date_trunc('DD', time)"
+    )
+    notebook.write(daily, "daily_patient_avg", "complete")
+
+
+def incremental(notebook: Notebook) -> None:
+    """A table that others INSERT INTO, files, and aggregations in the three output modes."""
+    spark = notebook.spark
+    notebook.write(notebook.landed("recordings", READING, multiLine="true"), "recordings")
+    typed = spark.sql("SELECT device_id, mrn, CAST(time AS TIMESTAMP) AS time, heartrate FROM recordings")
+    notebook.write(typed, "readings")
+    counts = "SELECT device_id, count(device_id) AS total_recordings FROM readings GROUP BY device_id"
+    notebook.write(spark.sql(counts), "device_counts", "complete")
+    spark.sql("SELECT * FROM readings").withWatermark("time", "10 minutes").createOrReplaceTempView("in_time")
+    hours = spark.sql(
+        "SELECT window.start AS hour, count(heartrate) AS beats, max(heartrate) AS highest "
+        "FROM in_time GROUP BY window(time, '1 hour')"
+    )
+    notebook.write(hours, "hours")
+    notebook.view(str(notebook.landing / "courses_table"), "courses")
+    instructors = "SELECT instructor, count(course_id) AS total_courses FROM courses GROUP BY instructor"
+    notebook.upsert(spark.sql(instructors), "instructor_counts", "instructor")
+
+
+INCREMENTAL = """
+name: incremental
+bronze:
+  recordings: {path: "${landing}/recordings", format: json, options: {multiLine: true}, schemaHints: "%s"}
+  courses: {path: "${landing}/courses_table", format: delta}
+silver:
+  readings:
+    sql: SELECT device_id, mrn, CAST(time AS TIMESTAMP) AS time, heartrate FROM STREAM(recordings)
+gold:
+  device_counts:
+    mode: complete
+    sql: SELECT device_id, count(device_id) AS total_recordings FROM readings GROUP BY device_id
+  hours:
+    mode: append
+    withWatermark: {time: 10 minutes}
+    sql: SELECT window.start AS hour, count(heartrate) AS beats, max(heartrate) AS highest
+      FROM readings GROUP BY window(time, '1 hour')
+  instructor_counts:
+    mode: update
+    sql: SELECT instructor, count(course_id) AS total_courses FROM courses GROUP BY instructor
+"""
+
+
+def land_files(spark: SparkSession, workspace: Workspace, faults: Faults) -> None:
+    land(workspace, faults)
+
+
+def land_files_and_courses(spark: SparkSession, workspace: Workspace, faults: Faults) -> None:
+    """Land a file of readings, and INSERT INTO the table of courses three of its rows."""
+    land(Workspace(workspace.folder, "heart_rate"), faults)
+    table = f"delta.`{workspace.folder}/landing/courses_table`"
+    spark.sql(f"CREATE TABLE IF NOT EXISTS {table} ({COURSE}) USING delta")
+    first = spark.table(table).count()
+    courses = [f"('C{n:02}', 'Course {n}', 'Instructor {n % 4}', 'Data', {n})" for n in range(first, first + 3)]
+    spark.sql(f"INSERT INTO {table} VALUES {', '.join(courses)}")
+
+
+@dataclass(frozen=True)
+class Course:
+    """A course's notebook, and the pipeline whose tables are compared with it.
+
+    Attributes:
+        pipeline: its name.
+        notebook: writes the notebook's tables.
+        tables: columns of each table that are compared, and which rows of the pipeline's.
+        rounds: faults of the files that land before each run.
+        land: lands them.
+        definition: that of the pipeline; of this repository where it is empty.
+    """
+
+    pipeline: str
+    notebook: Callable[[Notebook], None]
+    tables: dict[str, tuple[str, str]]
+    rounds: tuple[Faults, ...] = (Faults(), Faults())
+    land: Callable[[SparkSession, Workspace, Faults], None] = land_files
+    definition: str = ""
+
+
+COURSES = [
+    # The course joins patients by an inner join.
+    Course("heart_rate", heart_rate, {
         "recordings_bronze": ("device_id, mrn, time, heartrate", "true"),
         "recordings_enriched": ("device_id, mrn, name, time, heartrate", "true"),
         "daily_patient_avg": ("mrn, name, date, round(avg_heartrate, 9)", "true"),
         "device_counts": ("device_id, total_recordings", "true"),
     }),
-    "healthcare_dlh": (healthcare_dlh, {
+    Course("healthcare_dlh", healthcare_dlh, {
         "fact_heartbeat_bronze": ("device_id, mrn, time, heartrate", "true"),
         "fact_heartbeat_silver": ("device_id, mrn, datetime, heartrate, patient_name", "patient_name IS NOT NULL"),
         "fact_heartbeat_by_patient_gold": ("patient_name, avg_heartrate, count", "true"),
     }),
-    "online_school": (online_school, {
+    Course("heart_rate", auto_loader, {
+        "recordings_enriched": ("device_id, mrn, name, time, heartrate", "true"),
+        "recordings_enriched_quarantine": ("device_id, mrn, name, time, heartrate", "true"),
+        "daily_patient_avg": ("mrn, name, date, round(avg_heartrate, 9)", "true"),
+    }, (Faults(duplicates=0.03, bad=0.04), Faults(duplicates=0.03, bad=0.04, drift=True))),
+    Course("incremental", incremental, {
+        "recordings": ("device_id, mrn, time, heartrate", "true"),
+        "readings": ("device_id, mrn, time, heartrate", "true"),
+        "device_counts": ("device_id, total_recordings", "true"),
+        "hours": ("hour, beats, highest", "true"),
+        "instructor_counts": ("instructor, total_courses", "true"),
+    }, (Faults(), Faults(), Faults()), land_files_and_courses, INCREMENTAL % READING),
+    # Later students change emails, which no stream follows.
+    Course("online_school", online_school, {
         "enrollments_bronze": ("enroll_id, student_id, enroll_timestamp, quantity, courses", "true"),
         "enrollments_silver": ("enroll_id, quantity, student_id, email, formatted_timestamp, courses", "true"),
         "daily_student_courses": ("student_id, email, day, courses_counts", "true"),
         "instructor_counts": ("instructor, total_courses", "true"),
-    }),
-}  # fmt: skip
+    }, (Faults(),)),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("pipeline", COURSES)
-def test_the_tables_of_a_pipeline_are_those_of_the_notebook(spark: SparkSession, tmp_path: Path, pipeline: str) -> None:
-    run_notebook, tables = COURSES[pipeline]
-    workspace = workspace_of(tmp_path / "pipeline", pipeline)
+@pytest.mark.parametrize("course", [pytest.param(course, id=course.notebook.__name__) for course in COURSES])
+def test_the_tables_of_a_pipeline_are_those_of_the_notebook(
+    spark: SparkSession, tmp_path: Path, course: Course
+) -> None:
+    workspace = workspace_for(course, tmp_path / "pipeline")
     notebook = Notebook(spark, workspace.folder / "landing", tmp_path / "notebook")
-    for _ in range(1 if pipeline == "online_school" else 2):  # later students change emails, which no stream follows
-        land(workspace, Faults())
-        run_notebook(notebook)
+    for faults in course.rounds:
+        course.land(spark, workspace, faults)
+        course.notebook(notebook)
         workspace.run(spark)
-        for table, (columns, condition) in tables.items():
-            theirs = chosen(notebook.rows(table), columns)
-            ours = chosen(spark.read.format("delta").load(workspace.uri(table)), columns, condition)
-            assert (theirs.exceptAll(ours).count(), ours.exceptAll(theirs).count()) == (0, 0), table
-            counts = theirs.count(), ours.count()
-            print(f"{pipeline}.{table}: {counts[0]} rows of the notebook, {counts[1]} of the pipeline")
+        for table, (columns, condition) in course.tables.items():
+            notebook_rows = chosen(notebook.rows(table), columns)
+            pipeline_rows = chosen(spark.read.format("delta").load(workspace.uri(table)), columns, condition)
+            missing, surplus = notebook_rows.exceptAll(pipeline_rows), pipeline_rows.exceptAll(notebook_rows)
+            assert (missing.take(3), surplus.take(3)) == ([], []), table
+            counts = notebook_rows.count(), pipeline_rows.count()
+            print(f"{course.pipeline}.{table}: {counts[0]} rows of the notebook, {counts[1]} of the pipeline")
             assert counts[0] == counts[1] > 0
+
+
+def workspace_for(course: Course, folder: Path) -> Workspace:
+    if not course.definition:
+        return workspace_of(folder, course.pipeline)
+    workspace = Workspace(folder, course.pipeline)
+    workspace.define(course.definition)
+    return workspace
 
 
 def chosen(rows: DataFrame, columns: str, condition: str = "true") -> DataFrame:
