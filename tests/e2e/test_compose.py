@@ -27,6 +27,7 @@ from sluicegate.lake.layout import Lake
 from sluicegate.lake.tables import dataset, delta_table
 from sluicegate.monitor import status
 from sluicegate.settings import Settings
+from tests.support import event_logs
 from tests.support.oracle import expected
 from tests.unit.repository.test_compose import HOLDERS
 
@@ -36,6 +37,17 @@ ROOT = Path(__file__).resolve().parents[2]
 DAG = "heart_rate"
 DAGS = f"/api/v2/dags/{DAG}"
 LONGEST = 900.0  # seconds; beyond all retries of a task
+
+# Streams of each job, with the names that Spark's pages show: of a first load, and of a run with readings alone.
+FIRST_LOAD = {
+    "heart_rate.bronze": ["bronze patients_bronze", "bronze recordings_bronze"],
+    "heart_rate.silver": ["silver patients", "silver recordings_enriched"],
+    "heart_rate.gold": ["gold daily_patient_avg", "gold device_counts"],
+}
+READINGS = FIRST_LOAD | {
+    "heart_rate.bronze": ["bronze recordings_bronze"],
+    "heart_rate.silver": ["silver recordings_enriched"],
+}
 
 
 @contextmanager
@@ -64,7 +76,7 @@ class Stack:
         (folder / ".env").touch(0o600)
         (folder / ".env").write_text(
             f"COMPOSE_PROJECT_NAME=sluicegate-test\nAIRFLOW_PORT={self.port}\nSPARK_PORT={_free_port()}\n"
-            "SLUICEGATE_IMAGE=sluicegate:test\n"
+            "SLUICEGATE_IMAGE=sluicegate:test\nSPARK_EVENT_LOG=true\n"
         )
         self.command = compose.compose()
         self._token = ""
@@ -86,6 +98,12 @@ class Stack:
 
     def container(self, service: str) -> str:
         return self.compose("ps", "-q", service).split()[0]
+
+    def is_running(self, service: str) -> bool:
+        """Whether a service has a container that runs; some releases of Compose list services without one."""
+        labels = {"project": "sluicegate-test", "service": service}
+        filters = [f"--filter=label=com.docker.compose.{name}={value}" for name, value in labels.items()]
+        return bool(subprocess.run(["docker", "ps", "-q", *filters], capture_output=True, check=True).stdout)
 
     def inside(self, *arguments: str) -> str:
         """What a command prints in the container of the scheduler."""
@@ -132,6 +150,14 @@ class Stack:
 
     def ended(self, run: str) -> str:
         return str(until(lambda: s if (s := self.state(run)) in ("success", "failed") else None, f"run {run}"))
+
+    def streams(self, folder: Path) -> dict[str, list[list[str]]]:
+        """Streams that each run of a layer's job started, by the event logs, which are copied into a folder."""
+        copy = ["docker", "cp", f"{self.container('airflow-scheduler')}:/events/.", str(folder)]
+        folder.mkdir()
+        subprocess.run(copy, check=True, capture_output=True)
+        runs = event_logs.streams_by_job(folder)
+        return {job: runs[job] for job in FIRST_LOAD if job in runs}
 
     def rows(self, layer: str, table: str, *columns: str) -> list[tuple[Any, ...]]:
         found = delta_table(Lake(str(self.lake), DAG).table(layer, table))
@@ -204,17 +230,27 @@ def edit(stack: Stack, old: str, new: str) -> None:
     path.write_text(text.replace(old, new))
 
 
-def test_jobs_are_spark_submits_by_default_and_clients_of_a_warm_spark_by_one_word(stack: Stack) -> None:
-    """All tests behind this one have the warm Spark."""
+def test_jobs_are_spark_submits_with_streams_by_default_and_clients_of_a_warm_spark_by_one_word(
+    stack: Stack, tmp_path: Path
+) -> None:
+    """All tests behind this one, but the last, have the warm Spark."""
+    stack.asked("PATCH", DAGS, {"is_paused": False})  # a paused DAG keeps a triggered run queued
     for files in (1, 2):
         drop(stack, files)
         with told(f"a run triggered through the REST API, {files},000 records: three spark-submits"):
             assert stack.ended(stack.trigger()) == "success"
         stack.is_right()
-    assert "connect" not in stack.compose("ps", "--services").split()
+    submits = {job: [FIRST_LOAD[job], READINGS[job]] for job in FIRST_LOAD}
+    assert stack.streams(tmp_path / "submits") == submits
+    assert not stack.is_running("connect")
     with told("make up WARM=1"):
         stack.make("up", f"LAKE={stack.lake}", "WARM=1")
-    assert "connect" in stack.compose("ps", "--services").split()
+    assert stack.is_running("connect")
+    drop(stack)
+    with told("a run triggered through the REST API, 1,000 records: the warm Spark's first"):
+        assert stack.ended(stack.trigger()) == "success"
+    stack.is_right()
+    assert stack.streams(tmp_path / "warm") == submits
 
 
 # Asks from inside of a container who answers there.
@@ -371,14 +407,22 @@ def test_a_cluster_by_two_settings(stack: Stack) -> None:
     stack.compose("up", "-d", "--remove-orphans")
 
 
-def test_down_keeps_what_there_is(stack: Stack) -> None:
+def test_down_keeps_what_there_is_and_jobs_are_spark_submits_again_without_two_settings(
+    stack: Stack, tmp_path: Path
+) -> None:
     before = stack.asked("GET", f"{DAGS}/dagRuns?limit=100")["total_entries"]
+    submits = stack.streams(tmp_path / "before")
     with told("make down"):
         stack.make("down")
     assert stack.compose("ps", "-q") == ""
+    lines = (stack.folder / ".env").read_text().splitlines(keepends=True)
+    of_warm_spark = ("SLUICEGATE_MASTER=", "COMPOSE_PROFILES=")
+    (stack.folder / ".env").write_text("".join(line for line in lines if not line.startswith(of_warm_spark)))
     with told("make up, again"):
         stack.make("up")
+    assert not stack.is_running("connect")
     assert stack.asked("GET", f"{DAGS}/dagRuns?limit=100")["total_entries"] >= before
     drop(stack)
     assert stack.ended(stack.trigger()) == "success"
     stack.is_right()
+    assert stack.streams(tmp_path / "after") == {job: [*submits[job], READINGS[job]] for job in FIRST_LOAD}

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
 
 STARTED = "org.apache.spark.sql.streaming.StreamingQueryListener$QueryStartedEvent"
 
@@ -19,6 +23,23 @@ def streams(folder: Path) -> dict[str, list[str]]:
     return {log.name.removeprefix("eventlog_v2_"): sorted(_started(log)) for log in folder.iterdir()}
 
 
+def streams_by_job(folder: Path) -> dict[str, list[list[str]]]:
+    """Names of the streams of each run of a job, by the job's name; of applications that have ended."""
+    runs: dict[str, list[list[str]]] = {}
+    for log in sorted(folder.iterdir()):
+        if list(log.glob("appstatus_*.inprogress")):
+            continue
+        [job] = [event["App Name"] for event in _events(log) if event["Event"] == "SparkListenerApplicationStart"]
+        runs.setdefault(job, []).append(sorted(_started(log)))
+    return runs
+
+
 def _started(log: Path) -> list[str]:
-    events = [json.loads(line) for file in log.glob("events_*") for line in file.read_text().splitlines()]
-    return [event["name"] for event in events if event["Event"] == STARTED]
+    return [event["name"] for event in _events(log) if event["Event"] == STARTED]
+
+
+def _events(log: Path) -> Iterator[dict[str, Any]]:
+    for file in sorted(log.glob("events_*")):
+        compression = "zstd" if file.suffix == ".zstd" else None
+        with pa.input_stream(str(file), compression=compression) as text:
+            yield from map(json.loads, text.read().splitlines())
