@@ -7,7 +7,6 @@ elsewhere, so to its pipeline the landing folder has been moved: the files in it
 from __future__ import annotations
 
 import json
-import tarfile
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -24,6 +23,7 @@ from sluicegate.monitor import verify as monitor_verify
 from sluicegate.schema import history
 from sluicegate.spark.session import new_session
 from tests.conftest import ROOT, Workspace
+from tests.support.archives import unpack
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,8 +56,7 @@ SELECT device_id, mrn, name, time, heartrate FROM (
 
 @pytest.fixture
 def former(tmp_path: Path) -> Workspace:
-    with tarfile.open(ARCHIVE) as packed:
-        packed.extractall(tmp_path, filter="data")
+    unpack(ARCHIVE, tmp_path)
     return Workspace(tmp_path, "former")
 
 

@@ -5,7 +5,6 @@ It lies in data/former_values.tar.gz; scripts/former_values.py says how it was m
 
 from __future__ import annotations
 
-import tarfile
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ import pytest
 from scripts.former_values import parquet
 from sluicegate.monitor import verify
 from tests.conftest import ROOT, Workspace
+from tests.support.archives import unpack
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,8 +26,7 @@ ARCHIVE = ROOT / "tests" / "spark" / "data" / "former_values.tar.gz"
 
 
 def test_values_that_a_former_version_stored_are_continued(spark: SparkSession, tmp_path: Path) -> None:
-    with tarfile.open(ARCHIVE) as packed:
-        packed.extractall(tmp_path, filter="data")
+    unpack(ARCHIVE, tmp_path)
     former = Workspace(tmp_path, "former_values")
     former.land("amounts/c.parquet", parquet({5: 50.0, 6: 0.5}, pa.float64()), age=90)
     former.land("notes/b.csv", 'id,note\n4,"say ""hi"""\n5,"C:\\dir\\"\n', age=80)

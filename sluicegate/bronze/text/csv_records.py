@@ -71,15 +71,17 @@ class Grammar:
         quote, separator, escape = (
             re.escape(character or NO_CHARACTER) for character in (self.quote, self.separator, self.escape)
         )
-        body = f"[^{quote}]*+(?:{quote}{quote}[^{quote}]*+)*+"
+        # Groups are not possessive: in Python 3.11.2 such a group fails where a part of it was tried in vain, so that
+        # right records were cut. What follows a group never fits into it: none needs to be.
+        body = f"[^{quote}]*+(?:{quote}{quote}[^{quote}]*+)*"
         if self.escape != self.quote:
-            body = rf"[^{quote}{escape}]*+(?:{escape}[\s\S][^{quote}{escape}]*+)*+"
+            body = rf"[^{quote}{escape}]*+(?:{escape}[\s\S][^{quote}{escape}]*+)*"
         blanks = "".join(blank for blank in " \t" if blank not in self.separator)
         blanks = f"[{blanks}]*+" if blanks else ""
         before = blanks if self.leading else ""
-        text = rf"[^{separator}\r\n]*+" if len(self.separator) == 1 else rf"(?:(?!{separator})[^\r\n])*+"
+        text = rf"[^{separator}\r\n]*+" if len(self.separator) == 1 else rf"(?:(?!{separator})[^\r\n])*"
         cell = f"(?:{before}{quote}{body}{quote}{blanks}|(?!{before}{quote}){text})"
-        last = rf"(?:{separator}{cell})*+[\r\n]*"
+        last = rf"(?:{separator}{cell})*[\r\n]*"
         self.cell = re.compile(cell)
         self.line = re.compile(cell + last)
         self.opening = re.compile(f"(?:{cell}{separator})*?{before}{quote}{body}")

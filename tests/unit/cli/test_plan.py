@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tarfile
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,6 +22,7 @@ from sluicegate.monitor.estimate import Plan
 from sluicegate.monitor.plan import TableWork
 from sluicegate.settings import Settings
 from tests.conftest import ROOT, Workspace
+from tests.support.archives import unpack
 
 pytestmark = pytest.mark.unit
 
@@ -31,8 +31,7 @@ ARCHIVE = ROOT / "tests" / "spark" / "data" / "former_lake.tar.gz"
 
 def test_a_streaming_aggregation_that_has_run_is_told_as_one(tmp_path: Path) -> None:
     """Its commits name the mode where those of other tables name the strategy: the command ended with a trace."""
-    with tarfile.open(ARCHIVE) as packed:
-        packed.extractall(tmp_path, filter="data")
+    unpack(ARCHIVE, tmp_path)
     places = [f"--{name}={tmp_path / name}" for name in ("lake", "landing", "pipelines")]
     done = CliRunner().invoke(app.app, ["plan", "former", *places])
     assert done.exit_code == 0, done.output

@@ -136,3 +136,17 @@ def test_a_file_of_more_than_MOST_BYTES_fails_with_its_line(
     about = {"x": {"trouble": {"line": 7, "why": "a quote is open", "minor": False, "characters": 16, "begins": True}}}
     assert files.to_split(about) == (set() if fails else {"x"})
     assert [reason.split(",")[0] for reason in damaged.values()] == (["line 7: a quote is open"] if fails else [])
+
+
+@pytest.mark.parametrize("grammar", [Grammar(), Grammar(escape="\\"), Grammar(separator="||"), Grammar(leading=True)])
+def test_no_group_of_a_pattern_is_possessive(grammar: Grammar) -> None:
+    """Python 3.11.2, which Debian 12 has, cut right records at their line breaks by such groups."""
+    for pattern in (grammar.cell, grammar.line, grammar.opening, grammar.inside, grammar.closing):
+        assert ")*+" not in pattern.pattern
+
+
+@pytest.mark.parametrize("value", ['"' + 'a""' * 100_000, '"a b",' * 50_000 + '"x', '"' * 100_001])
+def test_a_long_line_costs_what_it_is_long(value: str) -> None:
+    """Each of these took a second at most, where a pattern that tries in vain takes hours."""
+    assert Grammar().closes(value) is False
+    Grammar().stays_open(value)
