@@ -9,11 +9,10 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
-import psutil
 import pytest
 
 from sluicegate.tools.demo.local_airflow import LocalAirflow
@@ -21,6 +20,7 @@ from tests.conftest import Workspace, beat
 from tests.e2e.test_airflow import DAG, DAGS, ended, run, until
 from tests.e2e.test_s3 import OnS3
 from tests.spark.test_medallion import assert_right
+from tests.support.process_tree import JVM, descendants, kill_tree, named
 from tests.support.s3_server import s3_server
 
 pytestmark = [pytest.mark.e2e, pytest.mark.release]
@@ -71,9 +71,7 @@ class CeleryAirflow(LocalAirflow):
 def kill(worker: subprocess.Popen[bytes]) -> None:
     """Kills a worker and whatever it runs, as the machine's end would."""
     if worker.poll() is None:
-        for process in [*psutil.Process(worker.pid).children(recursive=True), psutil.Process(worker.pid)]:
-            with suppress(psutil.NoSuchProcess):
-                process.kill()
+        kill_tree(worker.pid)
 
 
 @pytest.fixture
@@ -131,14 +129,7 @@ def test_two_workers_and_one_that_is_killed_in_a_job(airflow: CeleryAirflow, buc
 
 def jobs(worker: subprocess.Popen[bytes]) -> list[int]:
     """Processes with a JVM below a worker."""
-    found = []
-    for process in psutil.Process(worker.pid).children(recursive=True):
-        try:
-            if process.name() == "java":
-                found.append(process.pid)
-        except psutil.NoSuchProcess:
-            continue
-    return found
+    return [process.pid for process in named(descendants(worker.pid), JVM)]
 
 
 def of_run(airflow: LocalAirflow, run_id: str) -> list[dict[str, Any]]:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import itertools
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from scripts.standalone import Cluster, cluster
 from tests.conftest import ROOT, Workspace, beat
 from tests.spark.test_medallion import assert_right
+from tests.support.process_tree import JVM, descendants, kill_tree, named, send
 
 pytestmark = [pytest.mark.e2e, pytest.mark.more]
 
@@ -65,9 +66,7 @@ def commits(workspace: Workspace, table: str) -> int:
 
 def kill_driver(job: subprocess.Popen[str]) -> None:
     """SIGKILL to the JVM of spark-submit alone: its Python, the executors and `sluicegate run` have to notice."""
-    for child in psutil.Process(job.pid).children(recursive=True):
-        if child.name() == "java":
-            child.kill()
+    send(named(descendants(job.pid), JVM), signal.SIGKILL)
 
 
 def test_a_worker_and_then_the_driver_killed(heartbeats: Workspace, spark_cluster: Cluster) -> None:
@@ -102,14 +101,12 @@ def test_a_job_that_waits_for_executors_says_so_though_its_data_is_personal(
 ) -> None:
     with cluster(tmp_path / "cluster", 0) as empty:
         job = start(heartbeats, empty)
-        family = psutil.Process(job.pid)
         assert job.stdout is not None
         try:
             said = list(itertools.takewhile(lambda line: "has not accepted any resources" not in line, job.stdout))
             assert job.poll() is None, said
         finally:
-            for process in [*family.children(recursive=True), family]:
-                process.kill()
+            kill_tree(job.pid)
             job.communicate()
 
 

@@ -20,10 +20,10 @@ from tests.support.disturbed_airflow import (
     note,
     quick_airflow,
     reaches,
-    tell,
     until,
     versions,
 )
+from tests.support.process_tree import send
 
 pytestmark = [pytest.mark.e2e, pytest.mark.release]
 
@@ -91,7 +91,7 @@ def test_marked_cleared_deleted_and_paused_runs(airflow: LocalAirflow, workspace
     working, job = mid_run(airflow, workspace, 7)
     typo = ("event_time: time", "event_tiem: time")
     saved(airflow, workspace, *typo, seen=lambda dag: "DefinitionMistakes" in dag["operators"])
-    tell(job, signal.SIGCONT)
+    send(job, signal.SIGCONT)
     assert reaches(airflow, working, "account", "up_for_retry", "failed", "success") == "up_for_retry"
     failed_with(airflow, "there is no field event_tiem", working, "account", 1)
     assert states(airflow, working) == {

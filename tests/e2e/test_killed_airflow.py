@@ -20,9 +20,9 @@ from tests.support.disturbed_airflow import (
     quick_airflow,
     reaches,
     service,
-    tell,
     until,
 )
+from tests.support.process_tree import send
 
 pytestmark = [pytest.mark.e2e, pytest.mark.release]
 
@@ -47,7 +47,7 @@ def test_a_run_whose_task_or_scheduler_is_killed_in_mid_job_is_tried_again(
 ) -> None:
     killed, job = mid_run(airflow, workspace, 1)
     task_process(job).kill()
-    tell(job, signal.SIGCONT)  # an orphan now
+    send(job, signal.SIGCONT)  # an orphan now
     assert ended(airflow, killed) == "success"
     assert tries(airflow, killed) == 2
     assert_right(workspace)
@@ -56,7 +56,7 @@ def test_a_run_whose_task_or_scheduler_is_killed_in_mid_job_is_tried_again(
     left, job = mid_run(airflow, workspace, 2)
     service("scheduler").kill()
     until(airflow, lambda: "scheduler ended with exit code -9; it is started again" in airflow.log.read_text())
-    tell(job, signal.SIGCONT)
+    send(job, signal.SIGCONT)
     assert ended(airflow, left) == "success"
     assert tries(airflow, left) == 2
     assert_right(workspace)
@@ -67,7 +67,7 @@ def test_a_triggerer_that_stands_still_is_no_quiet_day(airflow: LocalAirflow, wo
     schedule = 'tasks: run\nschedule: "1,2 0 1 1 *"\n'
     saved(airflow, workspace, "tasks: run\n", schedule, seen=lambda dag: "1,2 0" in (dag["timetable_summary"] or ""))
     assert ended(airflow, run(airflow)) == "success"
-    tell([service("triggerer")], signal.SIGSTOP)
+    send([service("triggerer")], signal.SIGSTOP)
     until(airflow, lambda: airflow.call("GET", "/api/v2/monitor/health")["triggerer"]["status"] == "unhealthy")
     waiting = run(airflow)
     reaches(airflow, waiting, "wait_for_files", "deferred")
@@ -79,7 +79,7 @@ def test_a_triggerer_that_stands_still_is_no_quiet_day(airflow: LocalAirflow, wo
     assert_right(workspace)
 
     # Killed while another run waits: it is started again, and reports what lands.
-    tell([service("triggerer")], signal.SIGCONT)
+    send([service("triggerer")], signal.SIGCONT)
     waiting = run(airflow)
     reaches(airflow, waiting, "wait_for_files", "deferred")
     service("triggerer").kill()

@@ -17,16 +17,15 @@ from tests.e2e.test_airflow import DAGS, asked, backfill, run, saved, states
 from tests.spark.test_medallion import assert_right
 from tests.support.disturbed_airflow import (
     ended,
-    family,
     ingest,
     job_at_work,
     land,
     note,
     quick_airflow,
-    tell,
     until,
     versions,
 )
+from tests.support.process_tree import JVM, descendants, named, send
 
 pytestmark = [pytest.mark.e2e, pytest.mark.release]
 
@@ -86,13 +85,13 @@ def test_a_month_again_beside_other_runs_and_once_more_in_reverse(airflow: Local
     # Three kinds of runs at once: one of the schedule, for which a file lands, the month's, and a replay by hand.
     # The job of the first stands still until the others are under way.
     land(workspace, 45)
-    until(airflow, lambda: "java" in {process.name() for process in family()})
+    until(airflow, lambda: named(descendants(), JVM))
     job = job_at_work()
-    tell(job, signal.SIGSTOP)
+    send(job, signal.SIGSTOP)
     backfill(airflow, **MONTH)
     replay = run(airflow, mode="replay", tables=["recordings_enriched"])
     until(airflow, lambda: at_work(airflow) == ["backfill", "manual", "scheduled"])
-    tell(job, signal.SIGCONT)
+    send(job, signal.SIGCONT)
     assert ended(airflow, replay) == "success"
     assert ended(airflow, scheduled) == "success"
     [month] = backfills(airflow)

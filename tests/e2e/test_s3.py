@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ from sluicegate.settings import Settings
 from sluicegate.spark import configuration, submit
 from tests.conftest import Workspace, beat
 from tests.spark.test_medallion import assert_right
+from tests.support.process_tree import kill_tree
 from tests.support.s3_server import BUCKET, Proxy, s3_server, seeded
 
 pytestmark = [pytest.mark.e2e, pytest.mark.more]
@@ -141,14 +141,8 @@ def test_killed_at_random_moments_while_the_store_fails(
 
 def kill_all(job: subprocess.Popen[str]) -> None:
     """SIGKILL to a command and to the job that it started, which has a process group of its own."""
-    import psutil
-
     if job.poll() is None:
-        for child in [*psutil.Process(job.pid).children(recursive=True), psutil.Process(job.pid)]:
-            try:
-                child.send_signal(signal.SIGKILL)
-            except psutil.NoSuchProcess:
-                continue
+        kill_tree(job.pid)
     job.communicate()
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import psutil
@@ -16,6 +16,7 @@ from sluicegate.tools.demo.local_airflow import LocalAirflow
 from tests.conftest import ROOT, Workspace, beat
 from tests.e2e.test_airflow import DAG, DAGS, asked, run, states
 from tests.e2e.test_airflow import until as until_at_last
+from tests.support.process_tree import JVM, descendants, living, named, send
 
 SECONDS = 300
 """Limit of each wait: a run of a few records takes half a minute, and twice that beside other work."""
@@ -98,7 +99,7 @@ def mid_run(airflow: LocalAirflow, workspace: Workspace, number: int) -> tuple[s
     run_id = run(airflow)
     until(airflow, lambda: version(workspace, "recordings_bronze") > before["recordings_bronze"])
     job = job_at_work()
-    tell(job, signal.SIGSTOP)
+    send(job, signal.SIGSTOP)
     assert states(airflow, run_id)["run"] == "running"
     now = versions(workspace)
     assert [now[name] for name in TABLES[3:]] == [before[name] for name in TABLES[3:]], "it was stopped too late"
@@ -107,31 +108,14 @@ def mid_run(airflow: LocalAirflow, workspace: Workspace, number: int) -> tuple[s
 
 def job_at_work() -> list[psutil.Process]:
     """Processes of the one job that is at work: its JVM first, and the Python that it has started."""
-    [jvm] = [one for one in family() if one.name() == "java"]
-    return [jvm, *jvm.children(recursive=True)]
-
-
-def tell(processes: Iterable[psutil.Process], number: int) -> None:
-    """Sends a signal to those processes that are there."""
-    for process in processes:
-        with suppress(psutil.NoSuchProcess):
-            process.send_signal(number)
-
-
-def family() -> list[psutil.Process]:
-    """All processes below this one that are alive."""
-    found = []
-    for process in psutil.Process().children(recursive=True):
-        with suppress(psutil.NoSuchProcess):
-            if process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-    return found
+    [jvm] = named(descendants(), JVM)
+    return [jvm, *descendants(jvm.pid)]
 
 
 def service(name: str) -> psutil.Process:
     """A process of the Airflow that this process has started, by its name: scheduler, triggerer."""
-    [found] = [one for one in psutil.Process().children() if name in one.cmdline()]
-    return found
+    [process] = [child for child in living(psutil.Process().children()) if name in child.cmdline()]
+    return process
 
 
 def command(workspace: Workspace, *words: str, options: Sequence[str] = ("lake", "pipelines")) -> str:

@@ -8,7 +8,7 @@ import os
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -369,7 +369,7 @@ class SluicegateJob(SparkSubmitOperator):
             children = []
         super().on_kill()
         for child in children:
-            if child.is_running():
+            with suppress(psutil.NoSuchProcess):
                 child.kill()
 
 
