@@ -33,9 +33,9 @@ bronze:
 silver:
   failed_cast: {sql: "SELECT k, CAST(name AS INT) AS n, name FROM STREAM(raw)", pii: [n, name]}
   broken_rule:
-    sql: "SELECT * FROM STREAM(raw)"
+    sql: "SELECT * EXCEPT (name), name AS Name FROM STREAM(raw)"
     pii: [NAME]
-    expectations: {short: {expect_or_quarantine: length(name) < 3}, shown: {expect: name IS NULL}}
+    expectations: {short: {expect_or_quarantine: length(Name) < 3}, shown: {expect: Name IS NULL}}
   fan_out: {sql: "SELECT r.k, n.name FROM STREAM(raw) AS r LEFT JOIN names_raw AS n ON r.name = n.name", pii: [name]}
   failing: {sql: "SELECT k, name FROM STREAM(raw)", pii: [name], expectations: {s: {expect_or_fail: name IS NULL}}}
   raising: {sql: "SELECT k, raise_error(concat('no ', name)) AS name FROM STREAM(raw)", pii: [name]}
@@ -101,7 +101,7 @@ def test_no_message_and_no_commit_quotes_a_value(
         marked.run(spark, "gold")
     reports = {table.table: table for table in work.done.tables}
     assert (reports["failed_cast"].quarantined, reports["broken_rule"].quarantined) == (2, 2)
-    assert [sample["row"] for sample in reports["broken_rule"].samples] == [{"name": "***"}]
+    assert [sample["row"] for sample in reports["broken_rule"].samples] == [{"Name": "***"}]
     assert not quotes(json.dumps(work.done.as_dict()))
     assert quotes(str(marked.rows("broken_rule_quarantine", "_record")))  # it is kept, beside the table
     for table, (kind, words) in REFUSED.items():

@@ -304,3 +304,9 @@ def test_silver_waits_for_its_lookup_and_then_follows_it(spark: SparkSession, wo
     assert (report["t"].why, report["t"].updated, report["u"].deleted) == ("names changed", 1, 1)
     assert sorted(workspace.rows("t", "k", "name")) == [(1, "A2"), (2, None)]
     assert workspace.rows("u", "k", "name") == [(1, "A2")]
+    # A name that nobody has is taken note of, or each run would look for its records again.
+    names = f"delta.`{workspace.uri('names')}`"
+    spark.sql(f"INSERT INTO {names} BY NAME SELECT * EXCEPT (k), 9 AS k FROM {names}")
+    report = workspace.run(spark, "silver")
+    assert (report["t"].why, report["t"].updated, report["t"].inserted) == ("names changed", 0, 0)
+    assert {r.state for r in workspace.run(None, "silver").values()} == {"idle"}  # type: ignore[arg-type]
