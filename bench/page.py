@@ -1,38 +1,64 @@
-"""The page of all figures, as Markdown: aims, one table, and what could not be measured."""
+"""The page of the headline figures, as Markdown, and the table of all figures, as CSV."""
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Iterable
 
 from bench import measure
 from bench.case import SMALL, Aim
-from bench.results import PLOT, RESULTS, CaseResult, Results
+from bench.results import PLOT, RESULTS, TABLE, CaseResult, Results
 
-HEAD = """# Measured
+HEAD = """# Benchmarks
 
-Made by `make bench` ([CONTRIBUTING.md](../../CONTRIBUTING.md#measure) says how); all figures are in [{file}]({file}).
-In each case the sides do the same job on the same machine, in turn, and each leaves as many rows as ours.
-Seconds, CPU seconds and megabytes are medians over rounds. *Ratio* is that of seconds to those of the
-side with ratio 1, the median of the ratios within one round; *growth* is that of seconds to those at the
-first size. CPU seconds are of all processes of a side, megabytes what they had in RAM together at most.
-A process that stays for several rounds keeps what its JVM once took.
+This page compares Sluicegate with other ways to do the same job: seconds, by case, and which aims are met or missed.
+In each case the sides work on the same machine in turn, and each has to leave as many rows as ours. Seconds are medians
+over rounds.
+
+To repeat it on a machine that does nothing else, run `make bench` ([options](../../CONTRIBUTING.md#measure)). It writes
+this page, [a table of all figures]({table}) and [each measurement]({file}). In the table, *ratio* compares a side's
+seconds with those of the baseline: the median of the ratios within a round. *growth* compares them with its seconds at
+the first size. CPU seconds are those of all processes of a side. Megabytes are the most RAM that they had together; a
+process that stays for several rounds keeps what its JVM once took.
 """
-COLUMNS = ("case", "at", "side", "seconds", "from – to", "ratio", "growth", "CPU seconds", "MB", "rows")
+COLUMNS = (
+    "case",
+    "at",
+    "side",
+    "seconds",
+    "least seconds",
+    "most seconds",
+    "ratio",
+    "growth",
+    "CPU seconds",
+    "MB",
+    "rows",
+    "not measured because",
+)
 
 
 def page(results: Results) -> str:
-    """The whole page."""
+    """Return the page of the headline figures."""
     parts = [
-        HEAD.format(file=RESULTS),
+        HEAD.format(file=RESULTS, table=TABLE),
         _machine(results),
         _aims(results),
-        "## Figures\n",
+        "## Seconds by case\n",
         f"![Seconds of each side]({PLOT})\n",
     ]
-    parts.append(_table(COLUMNS, (row for case in results.cases.values() for row in _rows(case))))
-    parts.append("## The cases\n")
     parts += [_about(case) for case in results.cases.values()]
     return "\n".join(parts)
+
+
+def table(results: Results) -> str:
+    """Return all figures as CSV, one line for each side at each point of a case."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for case in results.cases.values():
+        writer.writerows(_rows(case))
+    return text.getvalue()
 
 
 def _machine(results: Results) -> str:
@@ -64,31 +90,45 @@ def _verdict(aim: Aim, found: float | None) -> str:
 
 
 def _rows(case: CaseResult) -> list[tuple[str, ...]]:
-    rows = []
-    for point in case.points:
-        for side in case.sides:
-            why = case.left_out(point, side)
-            figures = [one for one in case.figures if (one.point, one.side) == (point, side)]
-            begin = (case.name, point, side)
-            if why or not figures:
-                rows.append((*begin, f"– ({_brief(why or case.error or 'not measured')})", *[""] * (len(COLUMNS) - 4)))
-                continue
-            seconds = case.seconds(point, side)
-            against = measure.ratio(seconds, case.seconds(point, case.baseline))
-            if case.left_out(point, case.baseline):
-                against = None
-            growth = measure.ratio(seconds, case.seconds(case.points[0], side)) if point != case.points[0] else None
-            least, most = min(seconds.values()), max(seconds.values())
-            cpu, peak = (
-                [value for one in figures if (value := getattr(one, name)) is not None] for name in ("cpu", "peak")
-            )
-            rows.append((
-                *begin, _number(measure.median([*seconds.values()])),
-                f"{_number(least)} – {_number(most)}", _number(against), _number(growth),
-                _number(measure.median(cpu) if cpu else None), f"{measure.median(peak):,.0f}" if peak else "",
-                "" if figures[-1].rows is None else f"{figures[-1].rows:,}",
-            ))  # fmt: skip
-    return rows
+    return [_row(case, point, side) for point in case.points for side in case.sides]
+
+
+def _row(case: CaseResult, point: str, side: str) -> tuple[str, ...]:
+    reason = _reason(case, point, side)
+    if reason:
+        return (case.name, point, side, *[""] * (len(COLUMNS) - 4), reason)
+    figures = [figure for figure in case.figures if (figure.point, figure.side) == (point, side)]
+    seconds = case.seconds(point, side)
+    against_baseline = None
+    if not case.left_out(point, case.baseline):
+        against_baseline = measure.ratio(seconds, case.seconds(point, case.baseline))
+    growth = None
+    if point != case.points[0]:
+        growth = measure.ratio(seconds, case.seconds(case.points[0], side))
+    return (
+        case.name,
+        point,
+        side,
+        _plain(measure.median([*seconds.values()])),
+        _plain(min(seconds.values())),
+        _plain(max(seconds.values())),
+        _plain(against_baseline),
+        _plain(growth),
+        _plain(_median(figure.cpu for figure in figures)),
+        _whole_number(_median(figure.peak for figure in figures)),
+        _whole_number(figures[-1].rows),
+        "",
+    )
+
+
+def _reason(case: CaseResult, point: str, side: str) -> str:
+    """Return why a side has no figures at a point; empty if it has some."""
+    why = case.left_out(point, side)
+    if why:
+        return _brief(why)
+    if case.seconds(point, side):
+        return ""
+    return _brief(case.error or "not measured")
 
 
 def _about(case: CaseResult) -> str:
@@ -98,9 +138,42 @@ def _about(case: CaseResult) -> str:
     said += f" commit {case.commit or 'unknown'}.\n"
     if not case.ended:
         said += f"\nIt did not come to its end: {_brief(case.error or 'it was stopped')}.\n"
+    if case.figures:
+        said += "\n" + _seconds_by_side(case)
+    reasons = _reasons(case)
+    if reasons:
+        said += "\n" + "".join(f"- {sides}: {reason}\n" for reason, sides in reasons.items())
+    return said
+
+
+def _seconds_by_side(case: CaseResult) -> str:
+    """Return a table with a line for each side that has figures, and a column for each point."""
+    lines = []
+    for side in case.sides:
+        cells = [_seconds(case, point, side) for point in case.points]
+        if any(cells):
+            lines.append((side, *(cell or "–" for cell in cells)))
+    return _table((case.name, *case.points), lines)
+
+
+def _seconds(case: CaseResult, point: str, side: str) -> str:
+    if _reason(case, point, side):
+        return ""
+    return _number(measure.median([*case.seconds(point, side).values()]))
+
+
+def _reasons(case: CaseResult) -> dict[str, str]:
+    """Return each reason why a side has no figures, with the sides and points that it is about."""
+    sides: dict[str, dict[str, list[str]]] = {}
     for point, side, why in case.absent:
-        said += f"\n- {side}{f', {point}' if point else ''}: {_brief(why)}"
-    return said + ("\n" if case.absent else "")
+        points = sides.setdefault(_brief(why), {}).setdefault(side, [])
+        if point is not None:
+            points.append(point)
+    return {reason: "; ".join(map(_side_at, points, points.values())) for reason, points in sides.items()}
+
+
+def _side_at(side: str, points: list[str]) -> str:
+    return f"{side} ({', '.join(points)})" if points else side
 
 
 def _table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -111,6 +184,20 @@ def _table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 def _brief(text: str) -> str:
     return " ".join(text.split())[:300].rstrip(".")
+
+
+def _median(figures: Iterable[float | None]) -> float | None:
+    measured = [figure for figure in figures if figure is not None]
+    return measure.median(measured) if measured else None
+
+
+def _whole_number(value: float | None) -> str:
+    return "" if value is None else f"{value:.0f}"
+
+
+def _plain(value: float | None) -> str:
+    """Return a number as programs read it, without commas."""
+    return _number(value).replace(",", "")
 
 
 def _number(value: float | None) -> str:

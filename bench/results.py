@@ -1,4 +1,4 @@
-"""The file with all figures, ``results.json``, and the page that is made of it, ``README.md``.
+"""The file with all measurements, ``results.json``, and what is made of it: ``README.md``, ``figures.csv``, a plot.
 
 The page says nothing that the file has not, so it can be made again without measuring: ``python -m bench --write``.
 """
@@ -14,7 +14,7 @@ from typing import Any
 from bench import measure
 from bench.case import Absence, Aim
 
-RESULTS, PAGE, PLOT = "results.json", "README.md", "plot.svg"
+RESULTS, PAGE, TABLE, PLOT = "results.json", "README.md", "figures.csv", "plot.svg"
 
 
 @dataclass
@@ -118,7 +118,7 @@ class Results:
         return found
 
     def write(self, order: list[str]) -> None:
-        """Writes the file, and the page with its plot.
+        """Writes the file, the page with its plot, and the table of all figures.
 
         Args:
             order: names of all cases, in the order of the page.
@@ -132,6 +132,7 @@ class Results:
         for name, text in (
             (RESULTS, json.dumps(said, indent=1) + "\n"),
             (PAGE, page.page(self)),
+            (TABLE, page.table(self)),
             (PLOT, plot.plot(self)),
         ):
             (self.folder / f".{name}").write_text(text)

@@ -1,30 +1,40 @@
-"""Text above the tables of docs/tpc.md."""
+"""Text of docs/tpc.md above the figures."""
 
 from __future__ import annotations
 
 HEAD = """\
 # TPC-H and TPC-DI as incrementally refreshed tables
 
-Written by `python -m bench.tpc`. TPC-H's 22 queries are gold tables over eight silver tables, which are kept up to
-date from change records (insert, update, delete). In TPC-DI's warehouse seven tables are silver, and eleven are gold
-tables over histories of its sources. The definitions are in
-[bench/tpc/pipelines](../bench/tpc/pipelines/tpch/pipeline.yaml); the data generator and the oracle are beside them.
-After the first load and after each batch of changes, every table was compared with what DuckDB computes from the
-landed files, by differently written queries.
+This page shows which tables of two well-known benchmarks are refreshed incrementally, and what that costs beside
+recomputing them. [A table of all figures]({table}) has each table's rows, technique, reason, seconds, CPU seconds and
+written bytes.
 
-A batch changes a thousandth of each source's rows: inserts, updates and deletes. *Seconds* are the duration of one
-table's job in a warm Spark, *CPU* the CPU seconds of Spark and Python, *written* the bytes of all new files: data,
-change feed, aggregate state, logs. Each gold table has a twin with the same query and `refresh: full`, which is
-recomputed from the same tables; the two run in turn. For a silver table the twin is a full refresh. The figures are
-medians over rounds.
+To repeat it, run `python -m bench.tpc` on a machine that does nothing else, which takes some hours;
+`--only tpch --scale 0.01` is a small run of a few minutes.
 
-Gold tables have `refresh: incremental` here, so that the table shows the incremental techniques. The default, `auto`,
-chooses by cost: it recomputes a table whose inputs have up to 100,000 rows together, and for larger ones takes the
-technique that is estimated to be faster from previous runs. At the scale below recomputing a table takes a second or
-two, so that `auto` recomputes most of them; incremental refresh pays when recomputing takes longer than its fixed
-cost.
+TPC-H's 22 queries are gold tables over eight silver tables, which are kept up to date from change records (insert,
+update, delete). In TPC-DI's warehouse seven tables are silver, and eleven are gold tables over histories of its
+sources. The definitions are in [bench/tpc/pipelines](../bench/tpc/pipelines/tpch/pipeline.yaml); the data generator and
+the oracle are beside them. After the first load and after each batch of changes, every table was compared with what
+DuckDB computes from the landed files, by differently written queries.
 
-Differences from the specifications (these are tables to be kept up to date, not results of the benchmarks):
+"""
+METHOD = """\
+## How it is measured
+
+- A batch changes a thousandth of each source's rows: inserts, updates and deletes.
+- *Seconds* are the duration of one table's job in a warm Spark, *CPU seconds* those of Spark and Python, *written* the
+  bytes of all new files: data, change feed, aggregate state, logs. The figures are medians over rounds.
+- Each gold table has a twin with the same query and `refresh: full`, which is recomputed from the same tables. The two
+  run in turn. For a silver table the twin is a full refresh.
+- Gold tables have `refresh: incremental` here. The default, `auto`, chooses by cost: it recomputes a table whose inputs
+  have up to 100,000 rows together, and for larger ones takes the technique that is estimated to be faster from previous
+  runs. At these scales recomputing a table takes a second or two, so that `auto` recomputes most of them. Incremental
+  refresh pays when recomputing takes longer than its fixed cost.
+
+## Differences from the specifications
+
+These are tables to be kept up to date, not results of the benchmarks:
 
 - A table has no LIMIT, since which rows are within it depends on all rows. The ORDER BY is kept, so that `SELECT *
   FROM tpch.q03 LIMIT 10` in `sluicegate sql` returns the first rows in that order (queries 2, 3, 10, 18 and 21).

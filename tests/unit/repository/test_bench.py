@@ -14,7 +14,7 @@ from bench import __main__ as bench
 from bench import cases, measure, page
 from bench.case import FULL, SCALES, SMALL, Absence, Aim, Case, Scene, Side
 from bench.measure import Cost
-from bench.results import PAGE, PLOT, RESULTS, Results
+from bench.results import PAGE, PLOT, RESULTS, TABLE, CaseResult, Figure, Results
 
 pytestmark = pytest.mark.unit
 
@@ -83,15 +83,32 @@ def test_ratios_are_of_one_round_and_aims_are_held_against_them(measured: Result
 
 
 def test_a_side_that_fails_or_leaves_other_rows_has_no_figures_but_its_reason(measured: Results) -> None:
+    lines = page.table(measured).splitlines()
+    assert lines[0].startswith("case,at,side,seconds,least seconds,most seconds,ratio,growth,")
+    assert len(lines) == 1 + 2 * 5  # each side at each point
+    assert "race,long,ours,6.00,3.00,12.0,0.50,3.00,2.00,100,7," in lines
+    assert 'race,short,other,,,,,,,,,"its table has 6 rows, and that of ours 7"' in lines
+    assert "race,short,broken,,,,,,,,,failed: it said | no and more" in lines
+    assert "race,long,gone,,,,,,,,,it is not installed" in lines
+
+
+def test_the_page_has_the_seconds_of_each_side_and_why_some_have_none(measured: Results) -> None:
     text = page.page(measured)
-    assert "| race | long | ours | 6.00 | 3.00 – 12.0 | 0.50 | 3.00 | 2.00 | 100 | 7 |" in text
-    assert "| race | short | other | – (its table has 6 rows, and that of ours 7) |" in text
-    assert "| race | short | broken | – (failed: it said \\| no and more) |" in text
-    assert "- gone: it is not installed" in text
+    assert "| race | short | long |\n| --- | --- | --- |\n| ours | 2.00 | 6.00 |\n| theirs | 4.00 | 12.0 |\n\n" in text
+    assert "- other (short, long): its table has 6 rows, and that of ours 7\n" in text
+    assert "- gone: it is not installed\n" in text
+
+
+def test_numbers_of_the_table_have_no_commas(tmp_path: Path) -> None:
+    figure = Figure("short", "ours", 0, 1234.0, 5678.0, 2048.0, 1_000_000)
+    race = CaseResult("race", "Nothing.", "ours", SMALL, 1, points=["short"], sides=["ours"], figures=[figure])
+    assert "race,short,ours,1234,1234,1234,1.00,,5678,2048,1000000," in page.table(
+        Results(tmp_path, cases={"race": race})
+    )
 
 
 def test_the_page_and_the_plot_are_made_again_from_the_figures(measured: Results) -> None:
-    written = {name: (measured.folder / name).read_text() for name in (RESULTS, PAGE, PLOT)}
+    written = {name: (measured.folder / name).read_text() for name in (RESULTS, PAGE, TABLE, PLOT)}
     assert bench.main(["--write", "--out", str(measured.folder)]) == 0
     assert {name: (measured.folder / name).read_text() for name in written} == written
     assert written[PLOT].count("<rect") == 1 + 2 * 2  # the page, and two sides at two points
@@ -103,6 +120,7 @@ def test_the_committed_page_is_that_of_the_committed_figures() -> None:
     results = Results.read(folder)
     assert results.cases
     assert page.page(results) == (folder / PAGE).read_text()
+    assert page.table(results) == (folder / TABLE).read_text()
     assert {*results.cases} <= {kind.name for kind in cases.ALL}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bench.tpc import oracle
+from bench.tpc import oracle, page
 from bench.tpc.__main__ import main
 from bench.tpc.measure import Cost, Figures
 from bench.tpc.oracle import Oracle
@@ -16,6 +16,7 @@ from bench.tpc.results import Results
 from bench.tpc.tpcdi_rows import TpcDi
 from bench.tpc.tpch_rows import LANDINGS, TpcH
 from bench.tpc.world import World
+from tests.conftest import ROOT
 
 pytestmark = pytest.mark.unit
 
@@ -87,11 +88,11 @@ def test_the_oracle_tells_the_first_difference() -> None:
     assert oracle._first("t", [("a", 1e9)], [("a", 1e9 + 2)]) is not None
 
 
-def test_the_page_has_a_line_for_each_table(tmp_path: Path) -> None:
+def test_the_table_has_a_line_for_each_table_and_the_page_their_totals(tmp_path: Path) -> None:
     kept = Figures(
         "q01", "gold", 4, "partial", "rows that come add", ["partial"], [Cost(1.0, 0.5, 2000)], [Cost(2.0, 2.0, 9000)]
     )
-    whole = Figures("q02", "gold", 9, "whole", "a | b", ["whole"], [Cost(1.5, 1.0, 10)], [Cost(1.5, 1.0, 10)])
+    whole = Figures("q02", "gold", 9, "whole", "a, b", ["whole"], [Cost(1.5, 1.0, 10)], [Cost(1.5, 1.0, 10)])
     still = Figures("dim_date", "silver", 7)
     results = Results()
     results.put("tpcdi", 0.2, [still], {"cores": "2"})
@@ -99,11 +100,25 @@ def test_the_page_has_a_line_for_each_table(tmp_path: Path) -> None:
     (tmp_path / "bench").mkdir()
     results.write(tmp_path / "bench" / "tpc.json")
     assert main(["--write", "--out", str(tmp_path)]) == 0
+    lines = (tmp_path / "bench" / "tpc.csv").read_text().splitlines()
+    assert lines[1:] == [
+        "TPC-H,0.05,q01,4,incremental,1.00,0.50,2000,2.00,2.00,9000,0.25,rows that come add",
+        'TPC-H,0.05,q02,9,recomputed,1.50,1.00,10,1.50,1.00,10,1.00,"a, b"',
+        "TPC-DI,0.2,dim_date,7,record by record,,,,,,,,",
+    ]
     text = (tmp_path / "tpc.md").read_text()
-    assert "| q01 | 4 | incremental | 1.00 | 0.50 | 2.0 kB | 2.00 | 2.00 | 9.0 kB | 0.25 |" in text
-    assert "| q02 | 9 | **recomputed** | 1.50 | 1.00 | 10 B | 1.50 | 1.00 | 10 B | 1.00 |" in text
-    assert "| dim_date | 7 | record by record | – | – | – | – | – | – | |" in text
-    assert "- `q02`: a | b" in text
+    # q02 is recomputed in any case, so that it is not part of the totals.
+    assert "| TPC-H, scale 0.05 | 2 | incremental: 1, recomputed: 1 | 0 | 2 | 2.0 kB | 9.0 kB |" in text
+    assert "| TPC-DI, scale 0.2 | 1 | record by record: 1 | 0 | 0 | 0 B | 0 B |" in text
+    assert "`q02` is recomputed (a, b)" in text
+
+
+def test_the_committed_page_and_table_are_those_of_the_committed_figures() -> None:
+    docs = ROOT / "docs"
+    results = Results.read(docs / "bench" / "tpc.json")
+    assert results.figures
+    assert page.page(results) == (docs / page.PAGE).read_text()
+    assert page.table(results) == (docs / page.TABLE).read_text()
 
 
 def test_figures_of_another_scale_go() -> None:
