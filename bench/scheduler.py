@@ -5,7 +5,7 @@ copies of that of heart rates, with tables that one real run has made: what wait
 are looked at three times, each for a while, from outside: with nothing due; from the minute in which all runs are due
 until each run waits for files, in the triggerer; and waiting. Then files land, and every pipeline wants a Spark job:
 each fails at once, without Spark, and the times of the first of them tell how many there were at a time. The table goes
-into docs/sizing.md, in the place of the one before.
+into bench/measurements.md, in the place of the one before.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from sluicegate.run import pipeline as pipeline_run
 from sluicegate.settings import HOME, Settings
 from sluicegate.tools.demo.local_airflow import LocalAirflow
 
-PAGE = HOME / "docs" / "sizing.md"
+PAGE = HOME / "bench" / "measurements.md"
 BLOCK = Block("bench.scheduler", "The scheduler's load")
 NAME = "heart_rate"
 SAMPLES = HOME / "data" / NAME

@@ -3,7 +3,8 @@
 Each run takes in one more file of 1,000 records through the DAG of heart rates, and is waited for. The DAG keeps its
 schedule: where a scheduled run is quicker than the triggered one and takes its file, another one lands. Before the
 first run, and after each quarter of them, disk, memory and restarts are looked at, from outside of what is measured;
-the table goes into docs/sizing.md, in the place of the one before. Ctrl-C ends the series with the runs that it had.
+the table goes into bench/measurements.md, in the place of the one before. Ctrl-C ends the series with the runs that it
+had.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from sluicegate.console import human_bytes
 
 DAG = "heart_rate"
 DAGS = f"/api/v2/dags/{DAG}"
-PAGE = compose.ROOT / "docs" / "sizing.md"
+PAGE = compose.ROOT / "bench" / "measurements.md"
 BLOCK = Block("bench.stack", "The compose stack after many runs")
 
 # Folders in which all that the stack keeps but its database is, with a service that has each. Each container has a
