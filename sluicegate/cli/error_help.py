@@ -303,7 +303,7 @@ EXPLANATIONS = {
         " wrong with the tables.",
         ("Whoever delivers the files is late.", "They are delivered to another folder."),
         ("Ask them, or look for the files.", "Expect them within another time span."),
-        "howto/airflow.md",
+        "howto/starting-runs.md",
     ),
     "SG305": Explanation(
         "Freshness, volume, backlog or the rate of a rule is beyond a limit `fail` under `alerts` of the definition.",
