@@ -77,7 +77,7 @@ CHANGES = (
     Change("gold", "types of the tables that it reads", "full refresh", "run"),
     Change("gold", "its rules", "goes on", "plan"),
 )
-"""All kinds of changes; docs/howto/quarantine-and-replay.md has the same table. A full refresh evaluates each record
+"""All kinds of changes; docs/howto/editing-a-definition.md has the same table. A full refresh evaluates each record
 with its lookups as they are now: a table with a lookup ``as_of_run`` would lose values that nobody else has, so there
 the run refuses, and names the command."""
 
