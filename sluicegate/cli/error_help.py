@@ -102,7 +102,7 @@ EXPLANATIONS = {
             "and quarantine the other rows by a rule: `expect_or_quarantine: b <> 0`.",
             "In a rule, write a function that gives NULL, as `try_parse_json` or `get`, or test the value before.",
         ),
-        "from-databricks.md",
+        "howto/values-that-do-not-fit.md",
     ),
     "SG207": Explanation(
         "Files cannot be read in the format and with the options of the definition.",
@@ -166,7 +166,7 @@ EXPLANATIONS = {
             "The returned rows lack `_chunk` and `_pos`, which identify the record.",
         ),
         ("Correct the function; nothing was written.", "Keep `_chunk` and `_pos` in what it returns."),
-        "delta-live-tables.md",
+        "howto/python-functions.md",
     ),
     "SG212": Explanation(
         "`apply_changes` names columns that the records do not have, or records have columns that it adds itself.",

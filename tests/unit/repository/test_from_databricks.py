@@ -1,4 +1,4 @@
-"""What ``docs/from-databricks.md`` tells people to write is there: commands, options, fields, and queries that run."""
+"""What ``docs/from-databricks.md`` and ``docs/howto/querying.md`` say to write is there: commands, fields, queries."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from tests.unit.repository.test_docs import ROOT, check_command, prose, shell_li
 pytestmark = pytest.mark.unit
 
 PAGE = ROOT / "docs" / "from-databricks.md"
+QUERIES = ROOT / "docs" / "howto" / "querying.md"
 SCHEMA = json.loads((ROOT / "docs" / "pipeline.schema.json").read_text())
 
 # Names of this project that are neither commands nor fields: columns that tables have, the environment, and calls of
@@ -45,16 +46,16 @@ OTHERS = {
 
 def rows() -> Iterator[tuple[str, str]]:
     """What stands in the second and the third column of each row: what to write here, and the remark."""
-    for line in PAGE.read_text().splitlines():
+    for line in [*PAGE.read_text().splitlines(), *QUERIES.read_text().splitlines()]:
         cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
-        if len(cells) >= 2 and not set(line) <= set("| -") and cells[0] != "there":
+        if len(cells) >= 2 and not set(line) <= set("| -") and cells[0] not in ("there", "refused"):
             yield cells[1], cells[2] if len(cells) > 2 else ""
 
 
 def spans() -> list[str]:
     """Everything in back-ticks on our side, and the commands and options in remarks and text."""
     ours = [span for here, _ in rows() for span in re.findall(r"`([^`]+)`", here)]
-    anywhere = re.findall(r"`((?:sluicegate |--)[^`]+)`", " ".join(prose(PAGE).split()))
+    anywhere = re.findall(r"`((?:sluicegate |--)[^`]+)`", " ".join(f"{prose(PAGE)} {prose(QUERIES)}".split()))
     return [span for span in dict.fromkeys([*ours, *anywhere]) if span != "sluicegate sql"]
 
 
@@ -160,7 +161,7 @@ def school(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Pipeline
 
 def queries() -> list[str]:
     written = [shlex.split(span)[2] for span in spans() if span.startswith('sluicegate sql "')]
-    return [*written, *(shlex.split(line)[2] for line in shell_lines(PAGE) if line.startswith("sluicegate sql"))]
+    return [*written, *(shlex.split(line)[2] for line in shell_lines(QUERIES) if line.startswith("sluicegate sql"))]
 
 
 @pytest.mark.parametrize("query", queries())
