@@ -161,7 +161,7 @@ def _jobs() -> Iterator[str]:
     last = f"`{report.REPORT} {{json}}` or `{report.ERROR} {{json}}`"
     yield (
         f"Each runs one layer of one pipeline, by itself. Started by hand, its last line is {last}. To a command or a"
-        " task that starts it, it reports the same on [a channel](../design.md#what-a-run-says)."
+        " task that starts it, it reports the same on [a channel](../design/reports.md)."
     )
     yield from dict.fromkeys(_table(headings, _job_rows(layer_job.layer_parser(layer))) for layer in layers)
     others = {

@@ -8,8 +8,8 @@ What is new
 The stream
     ``readStream`` over the source's change data feed from that version on, or over all of its rows on a first load,
     ``trigger(availableNow=True)``: ``changes`` and ``all_rows`` in ``sluicegate/flow/source_stream.py``, started by
-    ``run_available`` in ``sluicegate/flow/foreach_batch.py``; a query only where docs/design.md, *Where a query reads*,
-    says so. Its ``foreachBatch`` computes the groups that the changed rows affect (``apply`` in
+    ``run_available`` in ``sluicegate/flow/foreach_batch.py``; a query only where docs/design/streams.md says so,
+    *Where a query reads*. Its ``foreachBatch`` computes the groups that the changed rows affect (``apply`` in
     ``sluicegate/gold/layer.py``), so that the table equals a full recomputation; on a first load the whole query, over
     the source as of the version at which the batch ends.
 Commits

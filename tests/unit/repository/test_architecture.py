@@ -91,6 +91,13 @@ def test_the_second_picture_goes_by_functions_that_there_are() -> None:
     assert [name for name in steps if f"`{name}`" not in PAGE] == []
 
 
+def test_the_map_has_a_line_for_each_package() -> None:
+    packages = {f"{init.parent.name}/" for init in (ROOT / "sluicegate").glob("*/__init__.py")}
+    rows = re.findall(r"^\| ((?:`\w+/`(?:, )?)+) \|", PAGE, re.MULTILINE)
+    listed = [package for row in rows for package in named(row)]
+    assert sorted(listed) == sorted(packages)
+
+
 def test_the_page_names_what_is_there() -> None:
     assert len(named(PAGE)) > 100
     assert list(missing(PAGE)) == []

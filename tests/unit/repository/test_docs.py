@@ -405,11 +405,20 @@ def test_every_picture_is_shown_and_said_in_words_and_small() -> None:
 
 
 def test_the_files_that_the_design_names_exist() -> None:
-    tokens = re.findall(r"`([^`\s]+)`", prose(ROOT / "docs" / "design.md"))
+    pages = sorted((ROOT / "docs" / "design").glob("*.md"))
+    tokens = {token for page in pages for token in re.findall(r"`([^`\s]+)`", prose(page))}
     files = {token for token in tokens if re.fullmatch(r"[\w*/.]+(\.py|/)", token)}
-    assert {"flow/loop.py", "definition/", "dags/", "tests/e2e/test_kill.py"} <= files
+    assert {"bench/refresh.py", "spark/s3_commits.py"} <= files
     missing = [file for file in sorted(files) if not any([*ROOT.glob(file), *(ROOT / "sluicegate").glob(file)])]
     assert missing == []
+
+
+def test_the_design_lists_each_of_its_decisions_once() -> None:
+    folder = ROOT / "docs" / "design"
+    titles = {page.name: page.read_text().partition("\n")[0].removeprefix("# ") for page in folder.glob("*.md")}
+    listed = re.findall(r"^\| \[([^]]+)\]\((\w[\w-]*\.md)\) \|", (folder / "README.md").read_text(), re.MULTILINE)
+    assert sorted(name for _, name in listed) == sorted(titles.keys() - {"README.md"})
+    assert [title for title, name in listed if titles[name] != title] == []
 
 
 def test_a_script_of_a_layer_leads_to_its_stream_at_once() -> None:
