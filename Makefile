@@ -1,6 +1,6 @@
 # Each target says in its `##` comment what it does; `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup try demo ui up down test test-commands test-more test-unit test-spark test-connect test-e2e test-release test-chaos test-scale test-compose check fmt docs site bench clean
+.PHONY: help setup try demo ui up down check fmt test-unit test-spark test-e2e test test-commands test-more test-release test-all test-chaos test-scale test-connect test-compose docs site packages bench clean
 
 # The first Python of a version that fits, so that a machine whose python3 is newer or older needs no option.
 # If none fits, scripts/setup.py says what to install.
@@ -38,47 +38,49 @@ down: ## stop that stack; its data stay
 	@$(PYTHON) -m scripts.compose down
 
 # The tests run a lake on S3, too, and read Kafka. What is set for a target is set for those that it needs: for setup.
-test test-commands test-more test-spark test-connect test-e2e test-release test-chaos test-scale: S3 = 1
-test test-commands test-more test-spark test-connect test-e2e test-release test-chaos test-scale: KAFKA = test
+test test-commands test-more test-spark test-connect test-e2e test-release test-all test-chaos test-scale: S3 = 1
+test test-commands test-more test-spark test-connect test-e2e test-release test-all test-chaos test-scale: KAFKA = test
 
 # Two processes, each with a Spark of its own: one Spark keeps little more than one core busy. The one that has done its
 # half takes from what the other has left, so that none is idle at the end.
 TWO := -n 2 --dist worksteal
 
-test: setup ## what every change has to pass: all without Spark, and each promise in Spark and by whole commands (ARGS="-k word" for some)
-	@$(RUN) -m pytest -m "not more and not release and not chaos and not compose and not scale" $(TWO) $(ARGS)
-
-test-commands: setup ## what CI runs after that: README's commands, the tutorial, the demo, real Airflows, S3, kills of whole commands
-	@$(RUN) -m pytest -m "more and e2e and not release and not chaos and not compose and not scale" $(TWO) $(ARGS)
-
-test-more: setup ## more of what `make test` has in Spark: a stop at every point, more pipelines: by hand, before a change to how tables are filled
-	@$(RUN) -m pytest -m "more and spark and not release and not chaos and not compose and not scale" $(TWO) $(ARGS)
-
-test-release: setup ## the rest of what `make test-more` has an example of, and long properties: by hand, before a release
-	@$(RUN) -m pytest -m "release and not chaos and not compose and not scale" $(TWO) $(ARGS)
-
-test-chaos: setup ## the long runs of stops and changes: by hand, before a change to how records are applied goes in
-	@$(RUN) -m pytest -m chaos --timeout 0 $(ARGS)
-
-test-scale: setup ## what only shows with thousands of files, commits and chunks: by hand, before a release
-	@$(RUN) -m pytest -m scale --timeout 0 --durations=0 --durations-min=1 $(ARGS)
-
-test-compose: setup ## the stack, with real files and services that are killed; needs Docker
-	@$(RUN) -m pytest -m compose --timeout 0 -s $(ARGS)
-
 # The folder that a target's tests are in, unless ARGS names files or folders: only these are imported.
 folder = $(if $(filter tests/%,$(ARGS)),,$(1))
 
-test-unit: setup ## the tests without Spark: three minutes on two cores (ARGS=tests/unit/landing: those of a package, in seconds)
+test-unit: setup ## while you work, three minutes: the tests without Spark (ARGS=tests/unit/landing: those of a package, in seconds)
 	@$(RUN) -m pytest $(call folder,tests/unit) $(if $(filter tests/%,$(ARGS)),,$(TWO)) $(ARGS)
 
-test-spark: setup ## the tests of the layers, in Spark
-	@$(RUN) -m pytest $(call folder,tests/spark) $(ARGS)
+test: setup ## before every commit, half an hour: all unit tests, and each promise in Spark or by a whole command (ARGS="-k word": some of them)
+	@$(RUN) -m pytest -m "not more and not release and not chaos and not compose and not scale" $(TWO) $(ARGS)
 
-test-connect: setup ## the tests of the layers again, through a Spark Connect server: before a change to what a server does otherwise goes in
+test-commands: setup ## what CI runs after that: README, the tutorial, the demo, real Airflows, S3, kills
+	@$(RUN) -m pytest -m "more and e2e and not release and not chaos and not compose and not scale" $(TWO) $(ARGS)
+
+test-more: setup ## before a change to how tables are filled, 42 minutes with test-commands: the promises at every point of a stop, and in more pipelines
+	@$(RUN) -m pytest -m "more and spark and not release and not chaos and not compose and not scale" $(TWO) $(ARGS)
+
+test-release: setup ## before a release, half an hour: further kinds, queries and pipelines, and long properties
+	@$(RUN) -m pytest -m "release and not chaos and not compose and not scale" $(TWO) $(ARGS)
+
+test-all: test test-commands test-more test-release ## the four above, one after the other: about two hours
+
+test-chaos: setup ## before a change to how records are applied, an hour: long runs of stops and changes
+	@$(RUN) -m pytest -m chaos --timeout 0 $(ARGS)
+
+test-scale: setup ## before a release, hours: thousands of files, commits and ledger batches
+	@$(RUN) -m pytest -m scale --timeout 0 --durations=0 --durations-min=1 $(ARGS)
+
+test-compose: setup ## before a change to the stack, half an hour: its services with real files, and killed; needs Docker
+	@$(RUN) -m pytest -m compose --timeout 0 -s $(ARGS)
+
+test-connect: setup ## before a change for Spark Connect, half an hour: the tests of the layers through a server
 	@SLUICEGATE_TESTS_ON=server $(RUN) -m pytest $(call folder,tests/spark) -m "not more and not release and not chaos" $(ARGS)
 
-test-e2e: setup ## the tests of whole commands: spark-submit, Airflow, kills
+test-spark: setup ## the folder tests/spark alone: the layers, in Spark
+	@$(RUN) -m pytest $(call folder,tests/spark) $(ARGS)
+
+test-e2e: setup ## the folder tests/e2e alone: whole commands, spark-submit, Airflow, kills
 	@$(RUN) -m pytest $(call folder,tests/e2e) -m "not compose" $(ARGS)
 
 check: setup ## lint, formatting, types, directions of imports, the site's links, and what linters say of the image and of shell scripts
@@ -97,6 +99,9 @@ docs: setup ## write docs/reference, docs/pipeline.schema.json and the pictures 
 
 # The variable silences an advertisement for a successor of mkdocs-material.
 SITE := NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --quiet --strict
+
+packages: setup ## build wheel and source distribution into dist/, and try both in an empty environment
+	@$(RUN) -m scripts.packages
 
 site: setup ## build the documentation site into site/, and fail at a link that leads nowhere
 	@$(SITE)
