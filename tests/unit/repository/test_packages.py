@@ -61,6 +61,7 @@ def test_a_package_is_tried_without_the_settings_of_this_checkout() -> None:
 def test_the_version_is_one_everywhere() -> None:
     locked = tomllib.loads((ROOT / "uv.lock").read_text())["package"]
     assert [package["version"] for package in locked if package["name"] == "sluicegate"] == [PROJECT["version"]]
+    assert f"## [{PROJECT['version']}]" in (ROOT / "CHANGELOG.md").read_text()
     minor = PROJECT["version"].rpartition(".")[0]
     assert re.search(rf"\bversion\s+{re.escape(minor)},\s+alpha", (ROOT / "README.md").read_text())
 
