@@ -182,7 +182,8 @@ def _stands(tables: list[dict[str, Any]]) -> Iterator[str]:
         if table.get("failed files"):
             yield f"- {table['table']}: {files(table['failed files'])} could not be read"
         if table.get("skipped files"):
-            yield f"- {table['table']}: {files(table['skipped files'])} skipped, there before the table"
+            skipped = files(table["skipped files"])
+            yield f"- {table['table']}: {skipped} skipped, and in no table until `sluicegate reload` reads them"
         if table.get("waits"):
             yield f"- {table['table']} is behind: {plain(table['waits'])}"
 

@@ -22,11 +22,20 @@ def none_failed(status_log: DeltaTable) -> bool:
     )
 
 
-def skipped(ledger: DeltaTable | None) -> int:
-    """Number of files that were there before the table and are not read, as ``includeExistingFiles`` is false."""
-    if ledger is None:
-        return 0
-    return sum(action == SKIP for action in ledger.scan(["action"]).read_all()["action"].to_pylist())
+def skipped(ledger: DeltaTable | None) -> list[str]:
+    """Paths of the files that are in no table, as their newest entry says that they are not to be read."""
+    if ledger is None or not _may_skip(ledger):
+        return []
+    entries = ledger.scan(["chunk", "path", "action"]).read_all()
+    columns = (entries[column].to_pylist() for column in ("chunk", "path", "action"))
+    newest = {path: action for _, path, action in sorted(zip(*columns, strict=True))}
+    return sorted(path for path, action in newest.items() if action == SKIP)
+
+
+def _may_skip(ledger: DeltaTable) -> bool:
+    """Whether statistics leave it open that a file was skipped: no action of a ledger sorts after that one."""
+    greatest = [action for (action,) in tables.statistics_rows(ledger, "max.action")]
+    return any(action is None or action >= SKIP for action in greatest)
 
 
 def last_version(lake: layout.Lake, name: str, bronze: DeltaTable, opened: Tables) -> int:

@@ -48,7 +48,7 @@ class TableWork:
         refused: files and folders in landing that are passed over: links that lead out of it, and what is unreadable.
         failed: files whose last reading failed and that the next run does not retry.
         skips: files that the next run, the first one, leaves out: ``includeExistingFiles`` is false.
-        skipped: files that it has left out.
+        skipped: files that are in no table, as they were to be left out.
         behind: whether the status of files that a killed run read is not on record yet.
         versions: versions of a source Delta table that are not taken in yet.
         unknown: whether only a run can find out what waits, as only its JVM can ask Kafka's brokers.
@@ -214,7 +214,7 @@ class Pending:
         counted = [
             (self.changed, f"{files_(self.changed)} changed after being read"),
             (failed, f"{files_(failed)} could not be read"),
-            (skipped, f"{files_(skipped)} skipped that {_were(skipped)} there before the table"),
+            (skipped, f"{files_(skipped)} {_is(skipped)} skipped and in no table until `sluicegate reload` reads them"),
             (refused, f"{refused:,} in landing {_were(refused)} passed over"),
         ]
         return [text for count, text in counted if count]
@@ -308,7 +308,7 @@ def _of_files(flow: Flow, flow_progress: Progress, table: BronzeTable, lake: lay
     """Work that waits for a bronze table of files."""
     name = flow.table
     behind = on_record.behind(lake, name, opened)
-    skipped = 0 if table.includeExistingFiles else on_record.skipped(opened[lake.ledger(name)].delta)
+    skipped = len(on_record.skipped(opened[lake.ledger(name)].delta))
     if glance.nothing_new(name, table, lake, opened):
         return TableWork(flow, flow_progress, behind=behind, skipped=skipped)
     # Not above: with nothing to do neither is needed, and pyarrow takes longer to import than all the rest.

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from shlex import quote
 from typing import TYPE_CHECKING
 
-from sluicegate.console import silent
+from sluicegate.console import files, silent
 from sluicegate.errors import SluicegateError, UserError
 from sluicegate.flow.finding import Finding
 from sluicegate.flow.proofs import Proofs
 from sluicegate.flow.sample import EVERYTHING, Sample
+from sluicegate.lake import tables
 from sluicegate.lake.layout import LAYERS, Lake
+from sluicegate.landing import on_record
 from sluicegate.monitor import backlog
 from sluicegate.monitor import verify as by_identity
 from sluicegate.witness import landed_files, statistics
@@ -40,8 +43,21 @@ def without_spark(
     findings = list(statistics.findings(pipeline, Lake(settings.lake, pipeline.name)))
     findings += by_identity.findings(pipeline, settings)
     findings += landed_files.findings(pipeline, settings, tell, sample=sample, proofs=proofs)
+    findings += _skipped(pipeline)
     findings += _behind(pipeline)
     return [*findings, *_in_one_place(pipeline)]
+
+
+def _skipped(pipeline: Pipeline) -> Iterator[Finding]:
+    """Files that are in no table, as their bronze table was to leave them out: nobody proves anything about them."""
+    lake = Lake(pipeline.settings.lake, pipeline.name)
+    for name, table in pipeline.bronze.items():
+        paths = on_record.skipped(tables.delta_table(lake.ledger(name))) if table.of_files else []
+        if not paths:
+            continue
+        reading = f"`sluicegate reload {pipeline.name} {name} --files {quote(paths[0])}` reads the first"
+        text = f"{files(len(paths))} that the ledger has as skipped and that are in no table; {reading}"
+        yield Finding("unseen", name, text)
 
 
 def _behind(pipeline: Pipeline) -> list[Finding]:

@@ -14,7 +14,9 @@ from sluicegate.flow.model import Flow, Progress
 from sluicegate.lake.layout import Lake
 from sluicegate.lake.table_description import Change
 from sluicegate.landing import intake
+from sluicegate.landing.reread import Reload
 from sluicegate.monitor.plan import Pending, TableWork, pending
+from sluicegate.run import verification
 from sluicegate.settings import Settings
 
 pytestmark = pytest.mark.unit
@@ -55,13 +57,36 @@ def test_files_that_were_there_before_the_table_are_counted_and_not_told_to_be_r
     assert first.sentence() == "waiting: 2 files for things to be skipped"
     found = intake.enter("things", definition.bronze["things"], at)
     assert found.remarks == ("2 files skipped that were there before the table: includeExistingFiles is false",)
-    assert "2 files skipped that were there before the table" in pending(definition, settings).sentence()
+    assert "2 files are skipped and in no table" in pending(definition, settings).sentence()
+    unseen = [finding for finding in verification.without_spark(definition) if finding.kind == "unseen"]
+    assert [finding.table for finding in unseen] == ["things"]
+    assert f"sluicegate reload p things --files {tmp_path}/landing/x/1.json" in unseen[0].what
     (tmp_path / "landing/x/3.json").write_text("{}")
     later = pending(definition, settings)
     assert later.files == 1
-    assert "2 files skipped that were there before the table" in later.sentence()
+    assert "2 files are skipped and in no table" in later.sentence()
     places = ["--lake", settings.lake, "--landing", settings.landing, "--pipelines", str(settings.pipelines)]
     monkeypatch.setattr(sys, "argv", ["sluicegate", "files", "p", "things", *places])
     with pytest.raises(SystemExit):
         app.main()
     assert "3 files, 2 of them skipped" in capsys.readouterr().out
+
+
+def test_a_skipped_file_that_is_read_after_all_is_counted_no_more(tmp_path: Path) -> None:
+    (tmp_path / "pipelines/p").mkdir(parents=True)
+    (tmp_path / "pipelines/p/pipeline.yaml").write_text(
+        "name: p\nbronze:\n"
+        "  things: {path: '${landing}/x', format: json, settleSeconds: 0, includeExistingFiles: false}\n"
+    )
+    (tmp_path / "landing/x").mkdir(parents=True)
+    for number in (1, 2):
+        (tmp_path / f"landing/x/{number}.json").write_text("{}")
+    settings = Settings.of(str(tmp_path / "lake"), str(tmp_path / "landing"), tmp_path / "pipelines")
+    definition, lake = load("p", settings), Lake(settings.lake, "p")
+    intake.enter("things", definition.bronze["things"], lake)
+    assert [table.skipped for table in pending(definition, settings).tables] == [2]
+    intake.enter("things", definition.bronze["things"], lake, Reload(files=("1.json",)).discover)
+    assert [table.skipped for table in pending(definition, settings).tables] == [1]
+    assert "1 file is skipped and in no table" in pending(definition, settings).sentence()
+    unseen = [finding.what for finding in verification.without_spark(definition) if finding.kind == "unseen"]
+    assert [f"{tmp_path}/landing/x/2.json" in text for text in unseen] == [True]
