@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
 
 BY_IDENTITY = "each record of what it reads is in exactly one place: the table, its quarantine or its set-aside records"
+ABOUT_TABLES = "the values of `_events` and `_schemas`, which tell of runs and of columns; only their files are"
 NO_SOURCE = "its records, as a table that it reads is gone or has been replaced, or its flows have changed"
 
 
@@ -45,7 +46,7 @@ def without_spark(
     findings += landed_files.findings(pipeline, settings, tell, sample=sample, proofs=proofs)
     findings += _skipped(pipeline)
     findings += _behind(pipeline)
-    return [*findings, *_in_one_place(pipeline)]
+    return [*findings, *_about_tables(pipeline), *_in_one_place(pipeline)]
 
 
 def _skipped(pipeline: Pipeline) -> Iterator[Finding]:
@@ -68,6 +69,14 @@ def _behind(pipeline: Pipeline) -> list[Finding]:
         if type(error) is not SluicegateError:  # a landing folder that is missing, a store that does not answer
             raise
         return [Finding("wrong", error.where.table or pipeline.name, f"{error.message}; {error.hint}")]
+
+
+def _about_tables(pipeline: Pipeline) -> Iterator[Finding]:
+    """That values of the tables which tell of others are compared with nothing, if there are any."""
+    lake = Lake(pipeline.settings.lake, pipeline.name)
+    addresses = [lake.events, *map(lake.schemas, pipeline.bronze)]
+    if any(tables.delta_table(address) is not None for address in addresses):
+        yield Finding("unseen", pipeline.name, ABOUT_TABLES)
 
 
 def _in_one_place(pipeline: Pipeline) -> Iterator[Finding]:

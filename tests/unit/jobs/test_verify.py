@@ -10,8 +10,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 from typer.testing import CliRunner
 
 from sluicegate import api
@@ -135,6 +136,20 @@ def test_a_table_whose_source_is_gone_is_not_said_to_be_proved(proved: Workspace
     told = verification.without_spark(proved.definition)
     assert [(one.kind, one.what) for one in told if one.table == "recordings_enriched"] == [("unseen", NO_SOURCE)]
     assert "patients" in {one.table for one in told if one.kind == "proved"}
+
+
+def test_that_values_of_events_and_schemas_are_not_compared_is_told_where_there_are_any(proved: Workspace) -> None:
+    def told() -> list[tuple[str, str]]:
+        findings = verification.without_spark(proved.definition)
+        return [(one.kind, one.what) for one in findings if one.table == "heart_rate"]
+
+    assert told() == []
+    write_deltalake(proved.lake.schemas("patients_bronze"), pa.table({"version": [1]}))
+    [(kind, what)] = told()
+    assert (kind, "`_schemas`" in what) == ("unseen", True)
+    shutil.rmtree(proved.lake.schemas("patients_bronze"))
+    write_deltalake(proved.lake.events, pa.table({"version": [1]}))
+    assert [kind for kind, _ in told()] == ["unseen"]
 
 
 def test_the_command_says_no_more_than_is_proved(proved: Workspace) -> None:
