@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deltalake import DeltaTable, write_deltalake
-from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.exceptions import DeltaError, DeltaProtocolError, TableNotFoundError
+from deltalake.table import SUPPORTED_READER_FEATURES
 
-from sluicegate.errors import NotADeltaTable, Where
+from sluicegate.errors import NotADeltaTable, SluicegateError, Where
 from sluicegate.lake.damage import whole
 from sluicegate.lake.layout import address, is_local, local_path
 from sluicegate.storage import aws, filesystems
@@ -21,6 +22,15 @@ if TYPE_CHECKING:
 
 # Small tables with this many data files are compacted: opening the files costs more than reading them.
 MANY_FILES = 32
+
+
+class UnreadableFeatures(SluicegateError, DeltaProtocolError):
+    """Raised when a table has features of Delta that another program has switched on and that jobs cannot read."""
+
+
+def unreadable_features(table: DeltaTable) -> list[str]:
+    """Features of Delta that hide rows or columns of a table from delta-rs, which jobs and verifications read by."""
+    return sorted(set(table.protocol().reader_features or ()) - SUPPORTED_READER_FEATURES)
 
 
 def delta_table(uri: str, version: int | None = None) -> DeltaTable | None:
@@ -106,14 +116,30 @@ def dataset(table: DeltaTable) -> Any:
 
     Files on local disk and S3 are read by Arrow itself. Through delta-rs, the default, Arrow's reader threads call
     back into Python, and a process that exits while they still run is sometimes aborted ("terminate called").
+
+    Raises:
+        UnreadableFeatures: the files alone do not give its rows.
     """
     found = filesystem(table)
     try:
         return table.to_pyarrow_dataset(filesystem=found, parquet_read_options=_read_options())
+    except DeltaProtocolError as error:
+        raise _unreadable(table, error) from error
     except ValueError:  # delta-rs makes Python's dates of the statistics: there is none after the year 9999
         if found is None or not is_plain(table):
             raise
         return files_of(table, statistics(table, "path")["path"].to_pylist())
+
+
+def _unreadable(table: DeltaTable, error: DeltaProtocolError) -> UnreadableFeatures:
+    uri, features = address(table.table_uri), ", ".join(unreadable_features(table)) or "a feature of Delta"
+    name = uri.rstrip("/").rpartition("/")[2]
+    return UnreadableFeatures(
+        f"{name} cannot be read: another program has switched on {features}",
+        where=Where(table=name, file=uri),
+        cause=str(error).splitlines()[0],
+        hint="ALTER TABLE … DROP FEATURE in Spark takes it away, and the next run goes on",
+    )
 
 
 def above(table: DeltaTable, column: str, value: int) -> Any:

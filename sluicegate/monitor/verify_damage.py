@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deltalake.table import SUPPORTED_READER_FEATURES
-
 from sluicegate.flow.finding import Finding
 from sluicegate.lake import layout, tables
 from sluicegate.lake.damage import damages, files, set_aside
@@ -39,7 +37,7 @@ def _of_features(pipeline: Pipeline, lake: layout.Lake) -> Iterator[Finding]:
         table = tables.delta_table(uri)
         if table is None:
             continue
-        features = sorted(set(table.protocol().reader_features or ()) - SUPPORTED_READER_FEATURES)
+        features = tables.unreadable_features(table)
         if features:
             folder = uri.rstrip("/").rpartition("/")[2]
             text = (

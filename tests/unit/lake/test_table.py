@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from sluicegate.errors import DamagedTable, NotADeltaTable
+from sluicegate.errors import DamagedTable, NotADeltaTable, SluicegateError
 from sluicegate.flow import flows
 from sluicegate.flow.progress import progress
 from sluicegate.jobs.layer import Job
@@ -315,3 +315,18 @@ def test_files_of_a_first_commit_that_was_stopped_before_its_log_are_in_nobodys_
         shutil.copy(file, tmp_path / place / file_of_somebody)
         with pytest.raises(NotADeltaTable):
             tables.delta_table(str(tmp_path / place))
+
+
+def test_rows_of_a_table_with_deletion_vectors_are_refused_with_what_to_do(tmp_path: Path) -> None:
+    """Another program has switched them on: runs ended in an error of delta-rs that named no table and no way out."""
+    uri = str(tmp_path / "readings")
+    write_deltalake(uri, pa.table({"id": [1]}))
+    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+    entry = {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **features}}
+    (tmp_path / "readings" / "_delta_log" / f"{1:020}.json").write_text(json.dumps(entry))
+    opened = tables.delta_table(uri)
+    assert opened is not None
+    with pytest.raises(SluicegateError, match=r"readings cannot be read: .*deletionVectors") as raised:
+        tables.dataset(opened)
+    assert "DROP FEATURE" in raised.value.hint
+    assert raised.value.where.table == "readings"
