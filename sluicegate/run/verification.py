@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
 
 BY_IDENTITY = "each record of what it reads is in exactly one place: the table, its quarantine or its set-aside records"
-ABOUT_TABLES = "the values of `_events` and `_schemas`, which tell of runs and of columns; only their files are"
+ABOUT_TABLES = "the values of the event log `_events` and of the schema histories in `_schemas`; their files are"
 NO_SOURCE = "its records, as a table that it reads is gone or has been replaced, or its flows have changed"
 
 
