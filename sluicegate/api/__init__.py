@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from sluicegate.api.chosen import copy_into, discard, reload, replay, reset
+from sluicegate.api.chosen import copy_into, discard, reload, replay, reset, skip
 from sluicegate.console import silent
 from sluicegate.errors import DefinitionError, JobFailed, PipelineMissing, QueryError, UserError
 from sluicegate.settings import Settings
@@ -17,8 +17,8 @@ from sluicegate.storage import aws
 from sluicegate.storage.store_errors import translated
 
 __all__ = ["alerts", "copy_into", "discard", "files", "history", "impact", "lineage", "load", "plan",
-           "readable_definitions", "reload", "replay", "reset", "run", "spark_session", "sql", "status",
-           "verify"]  # fmt: skip
+           "readable_definitions", "reload", "replay", "reset", "run", "skip", "spark_session", "sql",
+           "status", "verify"]  # fmt: skip
 
 if TYPE_CHECKING:
     import pyarrow as pa

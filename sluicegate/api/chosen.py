@@ -1,7 +1,7 @@
-"""Runs over files or records that somebody chooses: COPY INTO, reload, reset, replay and discard.
+"""Runs over files or records that somebody chooses: COPY INTO, reload, reset, replay, discard and skip.
 
-Each is one spark-submit, and none where nothing was chosen that is there; in a replay gold follows in the same one. A
-discard needs no Spark.
+Each is one spark-submit, and none where nothing was chosen that is there; in a replay gold follows in the same one.
+Neither a discard nor a skip needs Spark.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sluicegate.console import files as files_of
 from sluicegate.console import silent
 from sluicegate.storage.store_errors import translated
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
     from sluicegate.flow.report import RunReport
     from sluicegate.landing.reread import Preview
+    from sluicegate.landing.skip import Preview as SkipPreview
     from sluicegate.run.discard import Chosen
 
 
@@ -280,6 +282,52 @@ def discard(
     written = chosen.carry_out(user(), identity)
     tell(f"{written:,} taken back: they wait again" if undo else f"{written:,} discarded, as the discard {identity}")
     return written
+
+
+@translated()
+def skip(
+    pipeline: Pipeline,
+    table: str,
+    listed: str | Path,
+    *,
+    column: str | None = None,
+    from_prefix: Sequence[str] = (),
+    to_prefix: Sequence[str] = (),
+    confirm: Callable[[SkipPreview], bool] | None = None,
+    tell: Callable[[str], None] = silent,
+) -> int:
+    """Enters files that another pipeline has read into the ledger as skipped, as ``sluicegate skip --yes``. No Spark.
+
+    Args:
+        pipeline: the definition.
+        table: name of a bronze table.
+        listed: path or URI of the list of these files: text with a path on each line, CSV, JSON or Parquet.
+        column: the column that has the paths; None for ``path``, ``file_path``, ``source_file`` or the only one.
+        from_prefix: what paths of the list begin with, where the same folder is called otherwise here.
+        to_prefix: for each of these, what it is called here.
+        confirm: gets what would be done before anything is written; where it returns False, nothing is done.
+        tell: takes a line on what was done.
+
+    Returns:
+        Files that were entered; those that are skipped already are not entered twice.
+
+    Raises:
+        PipelineMissing: there is no such bronze table.
+        LandingMissing: the landing folder does not exist, or none of the files is in it.
+        UserError: the list cannot be read, or the table has read one of its files.
+        TargetConflict: the tables belong to another target.
+        LakeLocked: a run of the pipeline held the lock all the time.
+    """
+    from sluicegate.landing import listed_files
+    from sluicegate.landing import skip as skipping
+
+    request = skipping.Skip(table, str(listed), column, listed_files.prefixes(from_prefix, to_prefix))
+    if confirm is not None and not confirm(skipping.preview(pipeline, request)):
+        return 0
+    entered: int = skipping.enter(pipeline, request).files.num_rows
+    reading = f"`sluicegate reload {pipeline.name} {table} --files` reads one after all"
+    tell(f"{files_of(entered)} entered as skipped; {reading}")
+    return entered
 
 
 def _utc(time: datetime | None) -> datetime | None:

@@ -32,6 +32,7 @@ from sluicegate.cli import (
     serve,
     show,
     simulate,
+    skip,
     sql,
     status,
     streams,
@@ -108,6 +109,7 @@ app.command()(reload.reload)
 app.command()(reload.reset)
 app.command()(reload.replay)
 app.command()(discard.discard)
+app.command()(skip.skip)
 app.command()(streams.streams)
 app.command()(maintain.maintain)
 app.command()(rename.rename)

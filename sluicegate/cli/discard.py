@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sluicegate import api
-from sluicegate.cli.options import JsonOption, PipelineName, printer, show_json, with_settings
+from sluicegate.cli.options import JsonOption, PipelineName, ask, printer, show_json, with_settings
 from sluicegate.console import say, warn
-from sluicegate.errors import UserError
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
@@ -53,7 +51,7 @@ def discard(
         if dry_run or not (chosen.records or chosen.discards):
             return False
         if not yes:
-            _ask("take these discards back?" if undo else "discard them?", on_stderr=as_json)
+            ask("take these discards back?" if undo else "discard them?", "a discard", on_stderr=as_json)
         return True
 
     definition = api.load(pipeline, settings)
@@ -72,11 +70,3 @@ def _show(chosen: Chosen, *, as_json: bool, dry_run: bool) -> None:
             say(line)
         elif not dry_run:
             warn(line)
-
-
-def _ask(question: str, *, on_stderr: bool) -> None:
-    """Ask at the terminal, and end with exit code 2 unless the answer is yes."""
-    if not sys.stdin.isatty():
-        raise UserError("a discard asks first, and there is no terminal", hint="add --yes")
-    if not typer.confirm(question, err=on_stderr):
-        raise typer.Exit(2)

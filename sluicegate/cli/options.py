@@ -156,6 +156,23 @@ def printer(as_json: bool, *, quiet: bool = False) -> Callable[[str], None]:
     return warn if as_json else say
 
 
+def ask(question: str, command: str, *, on_stderr: bool) -> None:
+    """Asks a person at the terminal, and ends with exit code 2 unless the answer is yes.
+
+    Args:
+        question: what a yes agrees to.
+        command: what asks, for the message where there is no terminal.
+        on_stderr: whether stdout is for JSON.
+
+    Raises:
+        UserError: there is no terminal.
+    """
+    if not sys.stdin.isatty():
+        raise UserError(f"{command} asks first, and there is no terminal", hint="add --yes")
+    if not typer.confirm(question, err=on_stderr):
+        raise typer.Exit(2)
+
+
 def show_json(facts: Any) -> None:
     """Prints facts for programs."""
     text = json.dumps(

@@ -209,9 +209,10 @@ def statuses(lake: layout.Lake, name: str) -> pa.Table:
     """All ledger entries of a bronze table with their file status, in the order of reading.
 
     Column ``state`` is ``waiting``; ``ingested``; ``failed`` (see ``error``); ``skipped`` (there before the table, and
-    ``includeExistingFiles`` is false); ``replaced`` (a later read replaced its rows, or they were dropped); ``dropped``
-    (by a reset, as the file was gone); ``archived`` (its rows are in the table; the file was removed at ``archived``,
-    to ``place``); or ``moved`` (read from a former landing folder: its rows are under that path).
+    ``includeExistingFiles`` is false, or read by another pipeline, see landing/skip.py); ``replaced`` (a later read
+    replaced its rows, or they were dropped); ``dropped`` (by a reset, as the file was gone); ``archived`` (its rows are
+    in the table; the file was removed at ``archived``, to ``place``); or ``moved`` (read from a former landing folder:
+    its rows are under that path).
     """
     ledger = tables.delta_table(lake.ledger(name))
     if ledger is None:

@@ -141,7 +141,8 @@ def files(
     Each entry has path, size, modification_time, chunk, discovered, rows, corrupt, rescued, error, version and ingested
     of the commit, and state: that of ``landing.file_status.statuses``, and for files that are not in the ledger
     ``settling``, ``waiting``, ``changed`` (since it was read) or ``refused``: passed over, for the reason in ``error``
-    (a link that leads out of the folder, what cannot be read). For a bronze table of a Delta source, one entry for each
+    (a link that leads out of the folder, what cannot be read). The ``error`` of a file that is ``skipped`` names the
+    list that it was entered from, if it was. For a bronze table of a Delta source, one entry for each
     run, see ``monitor.verify_delta_source.entries``; of Kafka's topics, one for each range of offsets, whose size is
     their number.
 
@@ -202,7 +203,29 @@ def _of_files(name: str, pipeline: Pipeline, settings: Settings, states: Sequenc
     refused = [{"path": path, "state": "refused", "error": reason} for path, reason in discovered.refused.items()]
     parts.append(pa.Table.from_pylist(refused, pa.schema([(n, pa.string()) for n in ("path", "state", "error")])))
     entries = pa.concat_tables(parts, promote_options="default")
-    return _chosen(entries, states, newest)
+    return _with_reasons(_chosen(entries, states, newest), lake.ledger(name))
+
+
+def _with_reasons(entries: pa.Table, ledger_uri: str) -> pa.Table:
+    """Entries whose ``error`` is also why a file is skipped, where a list says so."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from sluicegate.lake import tables
+    from sluicegate.landing import skip
+
+    skipped = pc.fill_null(pc.equal(entries["state"], "skipped"), False)
+    chunks = entries.filter(skipped)["chunk"].unique().to_pylist()
+    ledger = tables.delta_table(ledger_uri) if chunks else None
+    if ledger is None:
+        return entries
+    texts = skip.reasons(ledger, chunks)
+    reasons = pc.take(
+        pa.array(list(texts.values()), pa.string()),
+        pc.index_in(entries["chunk"], value_set=pa.array(list(texts), pa.int64())),
+    )
+    errors = pc.if_else(skipped, reasons, entries["error"])
+    return entries.set_column(entries.schema.get_field_index("error"), "error", errors)
 
 
 def of_ledger(name: str, table: BronzeTable, lake: layout.Lake) -> pa.Table:

@@ -64,7 +64,7 @@ def fresh(code: str) -> str:
 
 def test_every_name_is_there_and_no_other() -> None:
     functions = {"alerts", "copy_into", "discard", "files", "history", "impact", "lineage", "load", "plan", "reload",
-                 "replay", "reset", "run", "spark_session", "sql", "status", "verify"}  # fmt: skip
+                 "replay", "reset", "run", "skip", "spark_session", "sql", "status", "verify"}  # fmt: skip
     assert set(sg.__all__) == functions | {"Interval", "Pipeline", "Settings", "__version__"} | set(kinds())
     assert sg.__all__ == sorted(sg.__all__)
     assert set(sg.__all__) <= set(dir(sg))

@@ -33,7 +33,7 @@ def test_the_notebook_shows_each_function_of_the_package() -> None:
     text = "".join("".join(cell["source"]) for cell in cells(NOTEBOOK))
     # What changes which files are read again is for one who needs it; the page of Python has it.
     functions = {name for name in sluicegate.__all__ if name[0].islower()} - {
-        "copy_into", "discard", "reload", "replay", "reset"
+        "copy_into", "discard", "reload", "replay", "reset", "skip"
     }  # fmt: skip
     assert {name for name in functions if f"sg.{name}(" not in text} == set()
 

@@ -109,6 +109,7 @@ CROSSED: dict[str, str] = {
     "channel.EMPTIED_AT": "tests/unit/test_channel.py::test_the_file_of_a_long_run_does_not_grow",
     "console.LONG": "tests/unit/cli/test_watching.py::test_time_left_is_said_of_what_is_LONG",
     "monitor.alerts.DAY": "tests/unit/monitor/test_alerts.py::test_what_came_before_the_last_day_does_not_count",
+    "landing.skip.SHOWN": "tests/unit/landing/test_skip.py::test_the_preview_names_the_newest_file_and_the_first_ten",
     "monitor.verify.SHOWN": "tests/unit/monitor/test_status.py::test_so_many_records_are_named_and_all_are_counted",
     "definition.bronze.LARGEST_RECORD": "tests/unit/bronze/test_file_sizes.py::"
     "test_no_record_may_be_longer_than_an_array_of_java",

@@ -1,0 +1,244 @@
+"""Lists of files that another pipeline has read, and their names below a landing folder.
+
+A list is text, CSV, JSON or Parquet, as people get it from ``cloud_files_state`` of Databricks or from the column
+``_metadata.file_path`` of a table: one file, or the folder of part files that Spark writes.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import posixpath
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from io import StringIO
+from typing import Any
+from urllib.parse import unquote
+
+from sluicegate.errors import UserError, Where
+from sluicegate.storage import filesystems, listings
+
+# Names that the column of the paths has where nobody says its name: that of cloud_files_state, and those of people who
+# select _metadata.file_path or input_file_name().
+COLUMNS = ("path", "file_path", "source_file", "_metadata.file_path", "input_file_name()")
+
+_COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """What the paths of a list begin with, and what the same folder is called here."""
+
+    former: str
+    present: str
+
+    def of(self, path: str) -> str | None:
+        """The path as it is called here; None if it does not begin so."""
+        former = spelled(self.former).rstrip("/")
+        if path != former and not path.startswith(f"{former}/"):
+            return None
+        present = self.present if "://" in self.present else os.path.abspath(self.present)
+        return spelled(present).rstrip("/") + path[len(former) :]
+
+
+def prefixes(former: Sequence[str], present: Sequence[str]) -> tuple[Prefix, ...]:
+    """Pairs of prefixes, those with the longest former one first.
+
+    Raises:
+        UserError: one of them has no partner, or is empty.
+    """
+    if len(former) != len(present):
+        raise UserError(
+            f"{len(former)} prefixes of the list are given, and {len(present)} of this place",
+            hint="give one --to-prefix for each --from-prefix, in the same order",
+        )
+    if not all((*former, *present)):
+        raise UserError("a prefix is empty", hint="say the folder that the paths begin with, as dbfs:/mnt/landing")
+    pairs = [Prefix(*pair) for pair in zip(former, present, strict=True)]
+    return tuple(sorted(pairs, key=lambda pair: -len(pair.former)))
+
+
+def spelled(path: str) -> str:
+    """A path in the one spelling in which paths are compared: ``s3://`` for ``s3a://``, ``/a`` for ``file:///a``."""
+    if path.startswith("file:"):
+        return "/" + path.removeprefix("file:").lstrip("/")
+    if path.startswith("dbfs:"):
+        return "dbfs:/" + path.removeprefix("dbfs:").lstrip("/")
+    return re.sub(r"^s3[an]://", "s3://", path)
+
+
+@dataclass(frozen=True)
+class Landing:
+    """A landing folder by all of its names.
+
+    Attributes:
+        folder: as paths in the ledger begin.
+        address: as the definition has it.
+        mapped: prefixes of the list that are called otherwise here.
+        resolved: folders of listed paths by what they are without links, as far as they were asked for.
+    """
+
+    folder: str
+    address: str
+    mapped: tuple[Prefix, ...] = ()
+    resolved: dict[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def _folders(self) -> tuple[str, ...]:
+        names = [spelled(self.folder), spelled(self.address)]
+        if filesystems.local(self.folder) is not None:
+            names.append(os.path.realpath(self.folder))
+        return tuple(dict.fromkeys(name.rstrip("/") + "/" for name in names))
+
+    def names(self, listed: str) -> tuple[str, ...]:
+        """Names below the folder that a path of a list can mean; none if it is elsewhere.
+
+        There are two where a path has ``%``: Spark's paths are percent-encoded, and others are as they are.
+        """
+        path = self._here(spelled(listed))
+        readings = dict.fromkeys((path, unquote(path)))
+        return tuple(dict.fromkeys(name for reading in readings if (name := self._below(reading)) is not None))
+
+    def _here(self, path: str) -> str:
+        for prefix in self.mapped:
+            if (present := prefix.of(path)) is not None:
+                return present
+        return path
+
+    def _below(self, path: str) -> str | None:
+        if "://" not in path and not path.startswith(("/", "dbfs:")):
+            return posixpath.normpath(path)
+        if path.startswith("/"):
+            path = os.path.normpath(path)
+        for folder in self._folders:
+            if path.startswith(folder):
+                return path[len(folder) :]
+        return self._through_links(path) if path.startswith("/") else None
+
+    def _through_links(self, path: str) -> str | None:
+        above, _, name = path.rpartition("/")
+        if above not in self.resolved:
+            self.resolved[above] = os.path.realpath(above)
+        real = f"{self.resolved[above]}/{name}"
+        return next((real[len(folder) :] for folder in self._folders if real.startswith(folder)), None)
+
+
+def paths(address: str, column: str | None = None) -> list[str]:
+    """The paths of a list, each once, in the order of the list.
+
+    Args:
+        address: path or URI of the list; its format is that of its name: ``.csv``, ``.json`` (an array, or a value on
+            each line), ``.parquet``, and any other is text with a path on each line. Of a folder, all files in it.
+        column: the column that has the paths; None for that of ``COLUMNS`` which is there, or the only one.
+
+    Raises:
+        UserError: there is no list, it is empty, it cannot be read, or it is not clear which column is meant.
+    """
+    try:
+        listed = [path for part in _parts(address) for path in _of_part(part, column)]
+    except (OSError, ValueError, ImportError, csv.Error) as error:  # Arrow's are ValueErrors, too
+        hint = "a list is text with a path on each line, CSV, JSON or Parquet, by the ending of its name"
+        raise UserError(
+            "the list of files cannot be read", where=Where(file=address), cause=str(error), hint=hint
+        ) from error
+    if not listed:
+        raise UserError("the list names no file", where=Where(file=address), hint="give the list of what was read")
+    return list(dict.fromkeys(listed))
+
+
+def _parts(address: str) -> list[str]:
+    fs, root = filesystems.opened(address)
+    if not fs.isdir(root):
+        return [address]
+    parts: list[str] = listings.files(address)["path"].to_pylist()
+    return sorted(part for part in parts if not part.rpartition("/")[2].startswith((".", "_")))
+
+
+def _of_part(part: str, column: str | None) -> Iterator[str]:
+    ending = _ending(part)
+    if ending == "parquet":
+        return _of_parquet(part, column)
+    with filesystems.reader(part, "rt", "infer", encoding="utf-8-sig", newline="") as file:
+        text: str = file.read()
+    if ending == "csv":
+        return _of_csv(text, part, column)
+    if ending in ("json", "jsonl", "ndjson"):
+        return _of_json(text, part, column)
+    return iter(_lines(text))
+
+
+def _lines(text: str) -> list[str]:
+    """Lines that are not blank; only a line feed ends one, as names may have what Unicode takes for an end."""
+    return [line.removesuffix("\r") for line in text.split("\n") if line.strip()]
+
+
+def _ending(part: str) -> str:
+    name = part.rpartition("/")[2].lower()
+    for compression in _COMPRESSED:
+        name = name.removesuffix(compression)
+    return name.rpartition(".")[2]
+
+
+def _of_parquet(part: str, column: str | None) -> Iterator[str]:
+    from pyarrow import parquet
+
+    fs, path = filesystems.opened(part)
+    with fs.open(path, "rb") as file:
+        table = parquet.read_table(file)
+    return _values(table[_chosen(table.column_names, part, column)].to_pylist(), part)
+
+
+def _of_csv(text: str, part: str, column: str | None) -> Iterator[str]:
+    rows = [row for row in csv.reader(StringIO(text, newline="")) if row]
+    if not rows:
+        return iter(())
+    header = rows[0]
+    if column is None and len(header) == 1 and header[0].lower() not in COLUMNS:
+        return _values([row[0] for row in rows], part)  # Spark writes no header unless it is to
+    place = header.index(_chosen(header, part, column))
+    short = next((number for number, row in enumerate(rows, 1) if len(row) <= place), None)
+    if short is not None:
+        raise ValueError(f"record {short} of {part} has no {header[place]}")
+    return _values([row[place] for row in rows[1:]], part)
+
+
+def _of_json(text: str, part: str, column: str | None) -> Iterator[str]:
+    is_array = text.lstrip().startswith("[")
+    values = json.loads(text) if is_array else [json.loads(line) for line in _lines(text)]
+    objects = [value for value in values if isinstance(value, dict)]
+    if not objects:
+        return _values(values, part)
+    name = _chosen(list(dict.fromkeys(key for value in objects for key in value)), part, column)
+    return _values([value.get(name) if isinstance(value, dict) else value for value in values], part)
+
+
+def _chosen(names: Sequence[str], part: str, column: str | None) -> str:
+    """The column that has the paths.
+
+    Raises:
+        UserError: there is none, or it is not clear which.
+    """
+    where = Where(file=part)
+    if column is not None:
+        if column not in names:
+            raise UserError(f"the list has no column {column}", where=where, hint=f"it has {', '.join(names)}")
+        return column
+    usual = [name for name in names if name.lower() in COLUMNS]
+    candidates = usual or names
+    if len(candidates) != 1:
+        raise UserError(
+            f"several columns of the list may have the paths: {', '.join(candidates)}",
+            where=where,
+            hint="say which with --column",
+        )
+    return candidates[0]
+
+
+def _values(values: Iterable[Any], part: str) -> Iterator[str]:
+    for number, value in enumerate(values, 1):
+        if not isinstance(value, str) or not value:
+            raise ValueError(f"record {number} of {part} has no path, but {json.dumps(value, default=str)}")
+        yield value
