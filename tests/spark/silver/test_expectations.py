@@ -20,7 +20,11 @@ pytestmark = pytest.mark.spark
 
 
 def table(**fields: Any) -> SilverTable:
-    return SilverTable.model_validate({"sql": "SELECT k, v FROM STREAM(raw)", **fields})
+    return SilverTable.model_validate(fields)
+
+
+def of_query(**fields: Any) -> SilverTable:
+    return table(sql="SELECT k, v FROM STREAM(raw)", **fields)
 
 
 def fates(rows: DataFrame) -> dict[str, tuple[str, set[str]]]:
@@ -33,7 +37,7 @@ def test_of_what_a_row_breaks_the_fate_that_keeps_most_of_it_is_its_own(spark: S
         "out": {"expect_or_drop": "v < 10"},
         "apart": {"expect_or_quarantine": "v < 20"},
     }
-    rules = Rules(table(keys=["k"], expectations=its), {"c1": "CAST(r.v AS INT)", "c2": "CAST(r.v AS INT)"}, {"k": "k"})
+    rules = Rules(of_query(keys=["k"], expectations=its), {"c1": "CAST(r.v AS INT)", "c2": "CAST(r.v AS INT)"}, {"k": "k"})
     rows = [("good", 1, 2, False, False), ("noted", 1, 1, False, False), ("out", 1, 10, False, False),
             ("both", 1, 20, False, False), ("unknown", 1, None, False, False), ("no key", None, 2, False, False),
             ("unfit", 1, 2, False, True)]  # fmt: skip
@@ -53,7 +57,7 @@ def test_of_what_a_row_breaks_the_fate_that_keeps_most_of_it_is_its_own(spark: S
 def test_a_delete_is_held_to_its_key_and_sequence_alone_and_what_was_not_parsed_is_none(spark: SparkSession) -> None:
     changes = {"keys": ["k"], "sequence_by": "seq", "apply_as_deletes": "op = 'd'"}
     its = {"known": {"expect_or_quarantine": "v IS NOT NULL"}, "positive": {"expect_or_quarantine": "k > 0"}}
-    silver = table(apply_changes=changes, expectations=its)
+    silver = table(**{"from": "raw"}, apply_changes=changes, expectations=its)
     assert deletes.identity(silver) == {"_sequence", "k", "seq"}
     assert deletes.deciding(silver) == {"_sequence", "k", "seq", "op"}
     rules = Rules(silver, {}, {"k": "k"}, (), deletes.identity(silver), {PARSED: False})
@@ -70,7 +74,7 @@ def test_a_delete_is_held_to_its_key_and_sequence_alone_and_what_was_not_parsed_
         "no key": ("quarantine", {"k is not null", "positive"}), "negative": ("quarantine", {"positive"}),
         "unparsed": ("quarantine", {PARSED}), "null": ("good", set()),
     }  # fmt: skip
-    without = table(apply_changes={"keys": ["k"], "sequence_by": "seq"})
+    without = table(**{"from": "raw"}, apply_changes={"keys": ["k"], "sequence_by": "seq"})
     for none in (None, without.apply_changes):
         assert DELETES not in deletes.with_deletes(landed, none).columns
 
@@ -78,7 +82,7 @@ def test_a_delete_is_held_to_its_key_and_sequence_alone_and_what_was_not_parsed_
 def test_of_rows_that_share_what_should_be_unique_the_first_stays_and_a_NULL_does_not(spark: SparkSession) -> None:
     """Each expectation considers all rows that are good so far, also those that another one turns away."""
     its = {"one_mail": {"expect_or_quarantine": "unique(mail)"}, "one_name": {"expect": "unique(first, last)"}}
-    rules = Rules(table(expectations=its), {}, {})
+    rules = Rules(of_query(expectations=its), {}, {})
     rows = [("a", "x@", "A", "B", "good", 1), ("b", "x@", "A", "C", "good", 2), ("c", None, "A", "C", "good", 3),
             ("d", None, "D", "D", "good", 4), ("e", "e@", None, "D", "good", 5), ("f", "f@", "A", "B", "drop", 0),
             ("g", "x@", "G", "G", "quarantine", 0)]  # fmt: skip
