@@ -277,22 +277,31 @@ class _Comparison:
         landing = listed_files.Landing(self.place.folder, self.table.path, self.request.mapped)
         folder = self.place.folder.rstrip("/")
         paths: dict[str, None] = {}
+        ambiguous: dict[str, list[str]] = {}
         missing = []
         for line in listed:
             candidates = [f"{folder}/{name}" for name in landing.names(line)]
             present = [path for path in candidates if path in self.landed or path in self.recorded]
             if len(present) > 1:
-                raise UserError(
-                    f"{line} in the list can be two files: {' and '.join(present)}",
-                    where=_where(self.request, self.request.address),
-                    cause="a % in a path is one in the name of the file, or begins an encoded character",
-                    hint="move one of the two out of landing for this command",
-                )
-            if present:
+                ambiguous[line] = present
+            elif present:
                 paths[present[0]] = None
             else:
                 missing.append(line)
+        for line, present in ambiguous.items():
+            paths |= dict.fromkeys(self._meant(line, [path for path in present if path not in paths]))
         return list(paths), missing
+
+    def _meant(self, line: str, unnamed: list[str]) -> list[str]:
+        """The file that a line means which can mean two: the one that no other line names; none if others name both."""
+        if len(unnamed) > 1:
+            raise UserError(
+                f"{line} in the list can be two files: {' and '.join(unnamed)}",
+                where=_where(self.request, self.request.address),
+                cause="a % in a path is one in the name of the file, or begins an encoded character",
+                hint="move one of the two out of landing for this command",
+            )
+        return unnamed
 
     def _kind(self, path: str) -> Kind:
         entry, file = self.recorded.get(path), self.landed.get(path)

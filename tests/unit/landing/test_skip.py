@@ -209,7 +209,16 @@ def test_a_path_that_can_be_two_files_is_refused(cut_over: CutOver) -> None:
     cut_over.land("a b.json", "a%20b.json")
     with pytest.raises(UserError, match="can be two files"):
         sg.skip(cut_over.pipeline, "things", cut_over.listed("a%20b.json"))
-    assert sg.skip(cut_over.pipeline, "things", cut_over.listed("a b.json", "a%2520b.json")) == 2
+    assert cut_over.version() is None
+
+
+@pytest.mark.parametrize("listed", [("a%20b.json", "a%2520b.json"), ("a%20b.json", "a b.json")], ids=["encoded", "raw"])
+def test_a_path_that_can_be_two_files_is_the_one_that_no_other_line_names(
+    cut_over: CutOver, listed: tuple[str, ...]
+) -> None:
+    cut_over.land("a b.json", "a%20b.json")
+    assert sg.skip(cut_over.pipeline, "things", cut_over.listed(*listed)) == 2
+    assert {name for name, state in cut_over.states().items() if state == "skipped"} == {"a b.json", "a%20b.json"}
 
 
 def test_what_the_definition_passes_over_is_not_in_landing(cut_over: CutOver) -> None:

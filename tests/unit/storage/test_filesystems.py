@@ -10,8 +10,9 @@ import string
 import tempfile
 import threading
 import time
+import urllib.parse
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta, timezone
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -26,11 +27,13 @@ from deltalake import CommitProperties, write_deltalake
 from fsspec import AbstractFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
+from sluicegate.definition import load
 from sluicegate.definition.bronze import BronzeTable
 from sluicegate.errors import LakeUnsupported, LandingMissing, SluicegateError, SourceError, StoreUnreachable
 from sluicegate.lake import layout, log, tables
-from sluicegate.landing import discovery, file_status, intake
+from sluicegate.landing import discovery, file_status, intake, skip
 from sluicegate.landing.copy import Copy
+from sluicegate.settings import Settings
 from sluicegate.storage import filesystems, listings, local_files
 
 pytestmark = pytest.mark.unit
@@ -291,6 +294,25 @@ def test_files_from_before_are_left_out_if_so_configured(store: Store, at: layou
     assert intake.enter(NAME, later_on, at).new.num_rows == 0
     store.put("new.json")
     assert names(store, look(store, at, includeExistingFiles=False).new) == ["new.json"]
+
+
+@pytest.mark.parametrize("encode", [str, urllib.parse.quote], ids=["as they are", "encoded"])
+def test_files_of_a_list_are_known_by_each_spelling_of_a_store(
+    store: Store, tmp_path: Path, encode: Callable[[str], str]
+) -> None:
+    """The old pipeline may name a bucket by another scheme, and encodes names or does not."""
+    for name in (*ODD, "new.json"):
+        store.put(name)
+    (tmp_path / "pipelines/p").mkdir(parents=True)
+    definition = f"name: p\nbronze:\n  things: {{path: '{store.folder}', format: json, settleSeconds: 0}}\n"
+    (tmp_path / "pipelines/p/pipeline.yaml").write_text(definition)
+    pipeline = load("p", Settings.of(str(tmp_path / "lake"), str(tmp_path), tmp_path / "pipelines"))
+    schemes = {"s3://": "s3a://", "s3a://": "s3n://", "/": "file:///"}
+    begun = next((begin for begin in schemes if store.folder.startswith(begin)), "")
+    folder = schemes.get(begun, "") + store.folder.removeprefix(begun)
+    (tmp_path / "list.txt").write_text("\n".join(f"{folder}/{encode(name)}" for name in ODD))
+    assert skip.enter(pipeline, skip.Skip(NAME, str(tmp_path / "list.txt"))).files.num_rows == len(ODD)
+    assert names(store, look(store, layout.Lake(str(tmp_path / "lake"), "p")).new) == ["new.json"]
 
 
 def test_a_folder_that_is_missing_and_one_that_was_emptied(store: Store, at: layout.Lake) -> None:
