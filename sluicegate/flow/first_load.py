@@ -17,6 +17,7 @@ from sluicegate.flow import delivery, source_changes, source_stream
 from sluicegate.flow.delivery import ExpectedRows
 from sluicegate.flow.model import AVAILABLE_NOW, Flow, Progress, name_of
 from sluicegate.flow.report import TableReport
+from sluicegate.flow.source_changes import SourceChanges
 from sluicegate.lake import tables
 from sluicegate.lake.table import Tables
 from sluicegate.schema import columns
@@ -63,9 +64,13 @@ class FirstLoad:
 
     def _stream_first_part(self, now: Progress) -> str:
         """Streams the rows up to a version before the newest, if rows were only added until then; as ``stream``."""
+        refusal = "its source has later versions, and its history up to this one has more than added rows"
         history = source_stream.counted_changes(self.flow, replace(now, since=-1))
-        if history is None or source_changes.revised(name_of(self.flow.source), self._source_at(now.until), -1):
-            return "its source has later versions, and its history up to this one has more than added rows"
+        if history is None:
+            return refusal
+        source = self.flow.source
+        if SourceChanges.of(source, -1, now.until, name=name_of(source)).revised:
+            return refusal
         return self._stream_history(now, history)
 
     def _short_history(self, now: Progress) -> ExpectedRows | None:

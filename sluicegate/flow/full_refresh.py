@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from sluicegate.flow import foreseen_types, source_changes, stream_progress
 from sluicegate.flow.model import Flow, name_of
+from sluicegate.flow.source_changes import SourceChanges
 from sluicegate.lake import former_versions, log, offsets
 from sluicegate.lake.table import Table
 from sluicegate.lake.tables import table_id
@@ -27,35 +28,53 @@ class Identity:
     of_flows: bool
 
 
+@dataclass(frozen=True)
+class SourceState:
+    """What a full refresh of a table with one source is decided by.
+
+    Attributes:
+        source: the source as it is now.
+        offset: version of it that the target has taken in; None before the first.
+        changes: the commits of the source after the offset.
+        stamps: the other inputs as they are now, each as its id and version.
+        identity: what records of the source are known by.
+    """
+
+    source: DeltaTable
+    offset: int | None
+    changes: SourceChanges
+    stamps: Mapping[str, str]
+    identity: Identity
+
+
 def why_restored(past: offsets.Lineage) -> str:
     """Sentence about the last RESTORE of a table."""
     return f"it was restored in version {past.restores[-1].at}"
 
 
-def why_whole(
-    flow: Flow,
-    source: DeltaTable,
-    past: offsets.Lineage,
-    offset: int | None,
-    stamps: Mapping[str, str],
-    identity: Identity,
-) -> str:
-    """Reason for a full refresh of the target; empty when the changes since the offset are enough."""
-    name, last = name_of(flow.source), past.ours
+def why_whole(flow: Flow, past: offsets.Lineage | None, state: SourceState) -> str:
+    """Reason to make a target again that is there; empty when the changes since the offset are enough."""
+    if past is None:
+        return ""
+    last = past.ours
     if flow.rebuildable and past.news and last is not None:
         return why_restored(past)
     if flow.foreign:
-        return source_changes.why_whole(flow, source, last, offset)
+        return source_changes.why_whole(flow, state.source, last, state.offset, state.changes)
     if stream_progress.recorded(last) is not None:
         return "one flow fills it now"
-    if offset is None:
-        return f"{name} is not the table that it was filled from"
+    if state.offset is None:
+        return f"{name_of(flow.source)} is not the table that it was filled from"
     if not flow.rebuildable:
         return ""
     if last is None or last.ours is None:
         return "its log no longer tells what it was made from"
-    other = _why_other(flow, source, last) or why_numbered(flow, last, identity)
-    return other or _why_changed(flow, source, last, offset, stamps)
+    return (
+        _why_other(flow, state.source, last)
+        or why_numbered(flow, last, state.identity)
+        or why_inputs(flow, state.stamps, last)
+        or _why_changes(flow, state.changes)
+    )
 
 
 def why_numbered(flow: Flow, last: log.Commit, identity: Identity) -> str:
@@ -68,14 +87,18 @@ def why_numbered(flow: Flow, last: log.Commit, identity: Identity) -> str:
     """
     if not flow.by_record:
         return ""
-    source, ours = name_of(flow.source), last.ours or {}
-    if bool(ours.get("numbered")) != (flow.many or identity.of_many):
+    source, facts = name_of(flow.source), last.ours or {}
+    if bool(facts.get("numbered")) != (flow.many or identity.of_many):
         if identity.of_many:
             return f"a record of {source} gives many rows now"
-        return "a record gives many rows now" if flow.many else "a record gives one row now"
-    if bool(ours.get("by_flow")) == identity.of_flows:
+        if flow.many:
+            return "a record gives many rows now"
+        return "a record gives one row now"
+    if bool(facts.get("by_flow")) == identity.of_flows:
         return ""
-    return f"several flows fill {source} now" if identity.of_flows else f"one flow fills {source} now"
+    if identity.of_flows:
+        return f"several flows fill {source} now"
+    return f"one flow fills {source} now"
 
 
 def why_stored(flow: Flow, target: Table) -> str:
@@ -88,7 +111,9 @@ def why_stored(flow: Flow, target: Table) -> str:
 
 def command(flow: Flow, target: Table) -> str:
     """The command for a full refresh that its changed definition takes, where rows have values of former lookups."""
-    return flow.stored.command if flow.stored is not None and flow.as_of_run and why_stored(flow, target) else ""
+    if flow.stored is None or not flow.as_of_run or not why_stored(flow, target):
+        return ""
+    return flow.stored.command
 
 
 def why_inputs(flow: Flow, stamps: Mapping[str, str], last: log.Commit) -> str:
@@ -99,48 +124,47 @@ def why_inputs(flow: Flow, stamps: Mapping[str, str], last: log.Commit) -> str:
         stamps: the inputs, each as its id and version.
         last: our last commit to the target.
     """
-    changed = [
-        name for name, stamp in stamps.items() if name not in flow.as_of_run and _rebuilt(flow, name, stamp, last)
-    ]
+    relevant = {name: stamp for name, stamp in stamps.items() if name not in flow.as_of_run}
+    changed = [name for name, stamp in relevant.items() if not _can_follow(flow, name, stamp, last)]
     return f"{', '.join(changed)} changed" if changed else ""
 
 
 def _why_other(flow: Flow, source: DeltaTable, last: log.Commit) -> str:
     """Reason, if the target was made by another definition, or of another table; empty if it was not."""
-    ours, new_table = last.ours or {}, f", {NEW_TABLE}" if flow.forgets else ""
-    if ours.get("source_id", table_id(source)) != table_id(source):
+    facts, new_table = last.ours or {}, f", {NEW_TABLE}" if flow.forgets else ""
+    if facts.get("source_id", table_id(source)) != table_id(source):
         # The offset is that of this table, but rows of another one have come since: it was moved away and back.
         return f"{name_of(flow.source)} is not the table that it was filled from last"
-    if flow.fingerprint and ours.get("fingerprint") != flow.fingerprint:
+    if flow.fingerprint and facts.get("fingerprint") != flow.fingerprint:
         return f"its definition changed{new_table}"
-    if flow.key and ours.get("key") != flow.key:
+    if flow.key and facts.get("key") != flow.key:
         return f"the key of its pseudonyms changed{new_table}"
-    left = flow.forgets and former_versions.are_left(flow.target, last)
-    return "a run was stopped before it had deleted its former versions" if left else ""
+    if flow.forgets and former_versions.are_left(flow.target, last):
+        return "a run was stopped before it had deleted its former versions"
+    return ""
 
 
-def _why_changed(flow: Flow, source: DeltaTable, last: log.Commit, offset: int, stamps: Mapping[str, str]) -> str:
+def _why_changes(flow: Flow, changes: SourceChanges) -> str:
     """Reason, if what changed since the offset cannot be followed; empty if it can."""
-    if reason := why_inputs(flow, stamps, last):
-        return reason
-    name = name_of(flow.source)
     if flow.added:
-        return source_changes.rewritten(flow.source, name, offset, source.version())
+        return changes.rewritten
     if not (flow.by_record or flow.row_deltas):
-        return source_changes.revised(name, source, offset)
-    replaced = source_changes.overwritten(name, source, offset)
-    return replaced or source_changes.other_columns(flow.source, name, offset, source.version())
+        return changes.revised
+    return changes.overwritten or changes.other_columns
 
 
-def _rebuilt(flow: Flow, name: str, stamp: str, last: log.Commit) -> bool:
-    """Whether an input changed in a way that leaves the affected records unknown."""
-    before = (last.ours or {}).get("inputs", {}).get(name, "")
-    (was, _, then), (now, _, version) = before.rpartition("@"), stamp.rpartition("@")
-    if before == stamp:
-        return False
-    if was == now and int(then) < int(version) and source_changes.same_rows(flow.inputs[name], int(then), int(version)):
-        return False
-    if name not in flow.followed or was != now or int(then) > int(version):
+def _can_follow(flow: Flow, name: str, stamp: str, last: log.Commit) -> bool:
+    """Whether it is known which records a change of an input affects, if it changed at all."""
+    recorded = (last.ours or {}).get("inputs", {}).get(name, "")
+    if recorded == stamp:
         return True
+    (former_id, _, read), (newest_id, _, newest) = recorded.rpartition("@"), stamp.rpartition("@")
+    if former_id != newest_id or int(read) > int(newest):
+        return False
+    uri = flow.inputs[name]
+    if int(read) < int(newest) and source_changes.same_rows(uri, int(read), int(newest)):
+        return True
+    if name not in flow.followed:
+        return False
     # A table that was made again may have other columns, over which Delta reads no change feed.
-    return not source_changes.grew(flow.inputs[name], int(then), int(version))
+    return SourceChanges.of(uri, int(read), int(newest), name=name).only_gained_columns

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sluicegate.flow import source_changes, stream_progress
-from sluicegate.flow.model import Flow, Progress, StreamProgress
+from sluicegate.flow import stream_progress
+from sluicegate.flow.model import Flow, Progress, StreamProgress, name_of
+from sluicegate.flow.source_changes import SourceChanges
 from sluicegate.lake import log
 from sluicegate.lake.table import Tables
 
@@ -84,7 +85,8 @@ def _end(uri: str, since: int, until: int, most: int, least: int) -> int:
             continue
         if size and taken and taken + size > most and end is not None and end >= least:
             # Columns that came later are NULL in what is read before; anything else cannot be read by today's columns.
-            return end if source_changes.grew(uri, end, until) else until
+            later = SourceChanges.of(uri, end, until, name=name_of(uri))
+            return end if later.only_gained_columns else until
         taken, end = taken + size, version
     return until
 

@@ -1,21 +1,30 @@
-"""Changes of another Delta table, as a source, since it was read: only added rows or columns, or more?"""
+"""Changes of a table that is followed, since it was read: only added rows or columns, or more?
+
+The log is read in one pass, each commit once. What a run does about it is then told from that one value.
+"""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from sluicegate.errors import LandingMissing, SchemaMismatch, Where
-from sluicegate.lake import log, tables
+from sluicegate.lake import layout, log, tables
+from sluicegate.storage.concurrent import each
 
 if TYPE_CHECKING:
     from sluicegate.flow.model import Flow
 
+Schema = Mapping[str, Any]
+"""Columns of a table, as Delta writes them in its log."""
 
 # One batch, whatever has come: Delta's own limit, 1000 files, could end it in the middle of a commit.
 STREAM = {"maxFilesPerTrigger": str(2**31 - 1)}
@@ -35,25 +44,179 @@ REWRITTEN = ("SLUICEGATE_SOURCE_REWRITTEN", "DELTA_SOURCE_IGNORE_DELETE", "DELTA
              "DELTA_STREAMING_CANNOT_CONTINUE_PROCESSING", "DELTA_BLOCK_COLUMN_MAPPING")  # fmt: skip
 
 
-def overwritten(name: str, source: DeltaTable, offset: int) -> str:
-    """Reason, if a commit after the offset replaced all rows of the source; empty if none did."""
-    for commit in _since(source, offset):
-        if commit.overwrites and not commit.partly:
-            return f"{name} was changed by {commit.operation} in version {commit.version}"
-    return ""
+class ColumnChange(Enum):
+    """What a commit did to the columns of a table: data written before reads as it did only if it is ``ADDITIVE``."""
+
+    ADDITIVE = "as they were, but for new ones"
+    OTHER = "one was taken away, renamed, or has another type"
+    UNKNOWN = "the columns before are no longer known"
 
 
-def revised(name: str, source: DeltaTable, offset: int) -> str:
-    """Reason, if a commit after the offset did more than add rows to the source; empty if none did."""
-    for commit in _since(source, offset):
-        if commit.operation not in ADDITIVE or commit.overwrites:
-            return f"{name} was changed by {commit.operation} in version {commit.version}"
-    return ""
+@dataclass(frozen=True)
+class CommitChanges:
+    """What one commit did to a table.
+
+    Attributes:
+        version: the version that it made.
+        operation: Delta's name for it, or what stands for it in a sentence.
+        only_adds: whether the operation is of a kind that only adds rows.
+        replaces_all: whether it was an overwrite of the whole table.
+        removes_rows: whether it took data files away that had rows.
+        schemas: the columns that it gave the table; none where it left them alone.
+        columns: what it did to them.
+    """
+
+    version: int
+    operation: str
+    only_adds: bool
+    replaces_all: bool
+    removes_rows: bool
+    schemas: Sequence[Schema] = ()
+    columns: ColumnChange = ColumnChange.ADDITIVE
+
+    @classmethod
+    def of(cls, uri: str, version: int) -> CommitChanges | None:
+        """Read a commit; None if the log no longer has it."""
+        try:
+            actions = list(log.actions(uri, version, added=False))
+        except FileNotFoundError:
+            return None
+        info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
+        commit = log.commit_of(version, info)
+        removals = [action["remove"] for action in actions if "remove" in action]
+        return cls(
+            version,
+            info.get("operation") or "another program",
+            only_adds=commit.operation in ADDITIVE and not commit.overwrites,
+            replaces_all=commit.overwrites and not commit.partly,
+            removes_rows=any(removal.get("dataChange", True) for removal in removals),
+            schemas=[json.loads(action["metaData"]["schemaString"]) for action in actions if "metaData" in action],
+        )
 
 
-def _since(table: DeltaTable, offset: int) -> Iterator[log.Commit]:
-    found = log.commits(table, table.version() - offset) if offset < table.version() else iter(())
-    return (commit for commit in found if commit.version > offset)
+@dataclass(frozen=True)
+class SourceChanges:
+    """What the commits of some versions did to a table that is followed.
+
+    Each reason is the sentence for people about the commit that calls for something else than taking in new rows, and
+    empty if there is none.
+
+    Attributes:
+        name: what the table is called in them.
+        commits: the commits that the log still has, oldest first.
+        gone: versions of those that were cleaned away.
+    """
+
+    name: str
+    commits: Sequence[CommitChanges] = ()
+    gone: Sequence[int] = ()
+
+    @classmethod
+    def of(cls, uri: str, offset: int, until: int, *, name: str) -> SourceChanges:
+        """Read the commits after a version, up to another one.
+
+        Args:
+            uri: the table.
+            offset: the version that was taken in last.
+            until: the last version to be read.
+            name: what the table is called in sentences.
+        """
+        versions = range(offset + 1, until + 1)
+        if not versions:
+            return cls(name)
+        entries = _entries(uri, versions)
+        commits = [commit for commit in entries if commit is not None]
+        gone = [version for version, commit in zip(versions, entries, strict=True) if commit is None]
+        return cls(name, list(_with_columns(commits, uri, offset)), gone)
+
+    @property
+    def overwritten(self) -> str:
+        """Reason, if a commit replaced all rows; the newest of them."""
+        for commit in self._newest_first():
+            if commit.replaces_all:
+                return self._changed(commit)
+        return ""
+
+    @property
+    def revised(self) -> str:
+        """Reason, if a commit may have done more than add rows, by its operation; the newest of them."""
+        for commit in self._newest_first():
+            if not commit.only_adds:
+                return self._changed(commit)
+        return ""
+
+    @property
+    def rewritten(self) -> str:
+        """Reason, if a commit took rows away or changed columns, or is gone, so that it may have done so."""
+        for commit in self._up_to_gap():
+            if commit.removes_rows:
+                return self._changed(commit)
+            if commit.columns is not ColumnChange.ADDITIVE:
+                return self._changed_columns(commit)
+        if self.gone:
+            return f"the history of {self.name} is gone up to version {self.gone[0]}"
+        return ""
+
+    @property
+    def other_columns(self) -> str:
+        """Reason, if a commit took a column away, renamed it or changed its type.
+
+        Over such a commit Delta reads no change feed, whether or not the column is read by anybody. A history that is
+        gone in part is found out by who reads it.
+        """
+        for commit in self._up_to_gap():
+            if commit.columns is ColumnChange.OTHER:
+                return self._changed_columns(commit)
+        return ""
+
+    @property
+    def only_gained_columns(self) -> bool:
+        """Whether each commit left the columns as they were, but for new ones; not if that is no longer known.
+
+        Where one lost a column or changed its type, Delta reads no change feed, even if a later one put that right.
+        """
+        return not self.gone and all(commit.columns is ColumnChange.ADDITIVE for commit in self.commits)
+
+    def _newest_first(self) -> Iterator[CommitChanges]:
+        """The commits after the last one that is gone, the newest first."""
+        oldest = self.gone[-1] if self.gone else -1
+        return (commit for commit in reversed(self.commits) if commit.version > oldest)
+
+    def _up_to_gap(self) -> Iterator[CommitChanges]:
+        """The commits before the first one that is gone, the oldest first."""
+        if not self.gone:
+            return iter(self.commits)
+        return (commit for commit in self.commits if commit.version < self.gone[0])
+
+    def _changed(self, commit: CommitChanges) -> str:
+        return f"{self.name} was changed by {commit.operation} in version {commit.version}"
+
+    def _changed_columns(self, commit: CommitChanges) -> str:
+        return f"the columns of {self.name} were changed by {commit.operation} in version {commit.version}"
+
+
+def _entries(uri: str, versions: Sequence[int]) -> list[CommitChanges | None]:
+    """The commits of some versions, None for one that is gone; read concurrently where each takes a request."""
+    read = partial(CommitChanges.of, uri)
+    if layout.is_local(uri):
+        return [read(version) for version in versions]
+    return each(read, versions)
+
+
+def _with_columns(commits: Sequence[CommitChanges], uri: str, offset: int) -> Iterator[CommitChanges]:
+    """The same commits, each with what it did to the columns that the ones before it had left."""
+    before: Schema | None = None
+    for commit in commits:
+        columns = ColumnChange.ADDITIVE
+        for schema in commit.schemas:
+            if before is None:
+                before = _columns_at(uri, offset)
+            if before is None:
+                columns = ColumnChange.UNKNOWN
+            elif not only_gained_fields(before, schema):
+                columns = ColumnChange.OTHER
+            before = schema
+        yield replace(commit, columns=columns)
 
 
 def newest(table: DeltaTable, read: int) -> int:
@@ -67,8 +230,11 @@ def newest(table: DeltaTable, read: int) -> int:
     if not 0 <= read < version or not next(iter(log.commits(table, 1))).fence:
         return version
     # Not for long: behind an offset that does not move, entries of the log are cleaned away that it still needs.
-    began = (time.time() - FENCE_SECONDS) * 1000
-    return read if all(commit.fence and commit.timestamp > began for commit in _since(table, read)) else version
+    oldest = (time.time() - FENCE_SECONDS) * 1000
+    later = [commit for commit in log.commits(table, version - read) if commit.version > read]
+    if all(commit.fence and commit.timestamp > oldest for commit in later):
+        return read
+    return version
 
 
 def missing(flow: Flow) -> LandingMissing:
@@ -80,7 +246,9 @@ def missing(flow: Flow) -> LandingMissing:
     )
 
 
-def why_whole(flow: Flow, source: DeltaTable, last: log.Commit | None, offset: int | None) -> str:
+def why_whole(
+    flow: Flow, source: DeltaTable, last: log.Commit | None, offset: int | None, changes: SourceChanges
+) -> str:
     """Reason for a full refresh of the bronze table; empty when the rows added since the offset are enough.
 
     Args:
@@ -88,24 +256,24 @@ def why_whole(flow: Flow, source: DeltaTable, last: log.Commit | None, offset: i
         source: its source now.
         last: the newest commit of ours in the bronze table's log.
         offset: version of the source that the bronze table has taken in.
+        changes: the commits of the source after the offset.
 
     Raises:
         SchemaMismatch: the bronze table has rows of another kind of source, which would be lost.
     """
-    name = flow.source.rstrip("/").rsplit("/", 1)[-1]
     filled_from = (last.ours or {}).get("source") if last else None
     if filled_from is None and (last is not None or offset is None):
         raise SchemaMismatch(
             f"{flow.table} has rows that did not come from a Delta table",
             where=Where(table=flow.table, file=flow.target),
             cause="its definition says format delta, and what was read before would give way to that table's rows",
-            hint=f"give the table that reads {name} another name, or move {flow.target} away",
+            hint=f"give the table that reads {changes.name} another name, or move {flow.target} away",
         )
     if last is None:
         return "its log no longer tells what it was made from"
     if filled_from != tables.table_id(source):
-        return f"{name} is another table than the one that it was filled from"
-    return "" if offset is None else rewritten(flow.source, name, offset, source.version())
+        return f"{changes.name} is another table than the one that it was filled from"
+    return changes.rewritten
 
 
 def demand_additive(flow: Flow, until: int, end: int) -> None:
@@ -114,114 +282,59 @@ def demand_additive(flow: Flow, until: int, end: int) -> None:
     Raises:
         RuntimeError: they did not.
     """
-    if why := rewritten(flow.source, flow.source, until, end):
-        raise RuntimeError(f"{REWRITTEN[0]}: {why}")
-
-
-def rewritten(uri: str, name: str, offset: int, until: int) -> str:
-    """Reason, if a commit after the offset did more than add rows; empty if none did."""
-    before: dict[str, Any] | None = None
-    for version in range(offset + 1, until + 1):
-        try:
-            actions = list(log.actions(uri, version, added=False))
-        except FileNotFoundError:
-            return f"the history of {name} is gone up to version {version}"
-        operation = next((a["commitInfo"].get("operation") for a in actions if "commitInfo" in a), "another program")
-        if any(action["remove"].get("dataChange", True) for action in actions if "remove" in action):
-            return f"{name} was changed by {operation} in version {version}"
-        for after in (json.loads(action["metaData"]["schemaString"]) for action in actions if "metaData" in action):
-            before = before or _columns_at(uri, offset)
-            if before is None or not _grew(before, after):
-                return f"the columns of {name} were changed by {operation} in version {version}"
-            before = after
-    return ""
+    changes = SourceChanges.of(flow.source, until, end, name=flow.source)
+    if reason := changes.rewritten:
+        raise RuntimeError(f"{REWRITTEN[0]}: {reason}")
 
 
 def same_rows(uri: str, since: int, until: int) -> bool:
     """Whether the commits after a version changed no row and no column of a table, but its comments or files only."""
-    for version in range(since + 1, until + 1):
-        try:
-            actions = list(log.actions(uri, version))
-        except FileNotFoundError:
-            return False
-        files = [action[kind] for action in actions for kind in ("add", "remove", "cdc") if kind in action]
-        if any(file.get("dataChange", True) for file in files):
-            return False
-        if any("metaData" in action for action in actions):
-            before, after = _columns_at(uri, version - 1), _columns_at(uri, version)
-            if not (_grew(before, after) and _grew(after, before)):
-                return False
-    return True
+    return all(_keeps_rows(uri, version) for version in range(since + 1, until + 1))
 
 
-def grew(uri: str, since: int, until: int) -> bool:
-    """Whether a table only gained columns after a version, in each commit; not if that is no longer known.
-
-    Where one lost a column or changed its type, Delta reads no change feed, even if a later one put that right.
-    """
-    before: dict[str, Any] | None = None
-    for version in range(since + 1, until + 1):
-        try:
-            changed = [action["metaData"] for action in log.actions(uri, version, added=False) if "metaData" in action]
-        except FileNotFoundError:
-            return False
-        for after in (json.loads(one["schemaString"]) for one in changed):
-            before = before or _columns_at(uri, since)
-            if before is None or not _grew(before, after):
-                return False
-            before = after
-    return True
-
-
-def other_columns(uri: str, name: str, offset: int, until: int) -> str:
-    """Reason, if a commit after the offset took a column away, renamed it or changed its type; empty if none did.
-
-    Over such a commit Delta reads no change feed, whether or not the column is read by anybody. A history that is gone
-    in part is found out by who reads it.
-    """
-    before: dict[str, Any] | None = None
-    for version in range(offset + 1, until + 1):
-        try:
-            actions = list(log.actions(uri, version, added=False))
-        except FileNotFoundError:
-            return ""
-        for action in actions:
-            if "metaData" not in action:
-                continue
-            after = json.loads(action["metaData"]["schemaString"])
-            before = before or _columns_at(uri, offset)
-            if before is not None and not _grew(before, after):
-                operation = next((a["commitInfo"].get("operation") for a in actions if "commitInfo" in a), "")
-                return f"the columns of {name} were changed by {operation or 'another program'} in version {version}"
-            before = after
-    return ""
-
-
-def _columns_at(uri: str, version: int) -> dict[str, Any] | None:
-    """The source's columns as of a version, as Delta writes them; None if that is no longer known."""
+def _keeps_rows(uri: str, version: int) -> bool:
+    """Whether one commit changed no row and no column; not if the log no longer has it."""
     try:
-        columns: dict[str, Any] = json.loads(tables.table_at(uri, version=version).schema().to_json())
+        actions = list(log.actions(uri, version))
+    except FileNotFoundError:
+        return False
+    files = [action[kind] for action in actions for kind in ("add", "remove", "cdc") if kind in action]
+    if any(file.get("dataChange", True) for file in files):
+        return False
+    if not any("metaData" in action for action in actions):
+        return True
+    before, after = _columns_at(uri, version - 1), _columns_at(uri, version)
+    return only_gained_fields(before, after) and only_gained_fields(after, before)
+
+
+def _columns_at(uri: str, version: int) -> Schema | None:
+    """The columns of a table as of a version; None if that is no longer known."""
+    try:
+        columns: Schema = json.loads(tables.table_at(uri, version=version).schema().to_json())
     except DeltaError:
         return None
     return columns
 
 
-def _grew(before: Any, after: Any) -> bool:
+def only_gained_fields(before: Any, after: Any) -> bool:
     """Whether a type is as it was, but for new fields; data written before then reads as it did."""
     if not (isinstance(before, dict) and isinstance(after, dict)):
         return bool(before == after)
     if before.get("type") != "struct" or after.get("type") != "struct":
         # Arrays and maps; whether an element may be NULL changes nothing that is there.
         parts = ("type", "elementType", "keyType", "valueType")
-        return all(_grew(before.get(part), after.get(part)) for part in parts)
-    now = {field["name"]: field for field in after["fields"]}
-    return all(
-        field["name"] in now and _physical(field) == _physical(now[field["name"]])
-        and _grew(field["type"], now[field["name"]]["type"])
-        for field in before["fields"]
-    )  # fmt: skip
+        return all(only_gained_fields(before.get(part), after.get(part)) for part in parts)
+    fields = {field["name"]: field for field in after["fields"]}
+    return all(_keeps_field(field, fields.get(field["name"])) for field in before["fields"])
 
 
-def _physical(field: dict[str, Any]) -> Any:
+def _keeps_field(before: Schema, after: Schema | None) -> bool:
+    """Whether a field is the same one in the data files, of a type that has at most gained fields."""
+    if after is None or _physical_name(before) != _physical_name(after):
+        return False
+    return only_gained_fields(before["type"], after["type"])
+
+
+def _physical_name(field: Schema) -> Any:
     """Name of a field in the data files: a column that was dropped and made again has another."""
     return (field.get("metadata") or {}).get("delta.columnMapping.physicalName", field["name"])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sluicegate.flow import histories, source_changes
 from sluicegate.flow.model import Flow, StreamProgress, name_of
+from sluicegate.flow.source_changes import SourceChanges
 from sluicegate.lake import log, tables
 from sluicegate.lake.table import Table, Tables
 
@@ -84,30 +85,37 @@ def progress_of(flow: Flow, opened: Tables, last: log.Commit | None) -> dict[str
     Raises:
         SluicegateError: a source is older than what was taken from it, or has another history now.
     """
-    before, there = recorded(last) or {}, {name: opened[uri].delta for name, uri in flow.streams.items()}
-    found = {name: _progress(flow, name, source, before.get(name)) for name, source in there.items() if source}
-    for name, one in found.items():
-        identity = histories.identity_of_source((last.ours if last is not None else None) or {}, name)
-        uri = flow.streams[name]
-        if one.since >= 0 and histories.is_other(opened[uri], one.since, identity):
-            raise histories.refused(flow, uri, one.since)
-    return found
+    offsets, sources = recorded(last) or {}, {name: opened[uri].delta for name, uri in flow.streams.items()}
+    streams = {name: _progress(flow, name, source, offsets.get(name)) for name, source in sources.items() if source}
+    facts_of_last = (last.ours if last is not None else None) or {}
+    for name, stream in streams.items():
+        uri, identity = flow.streams[name], histories.identity_of_source(facts_of_last, name)
+        if stream.since >= 0 and histories.is_other(opened[uri], stream.since, identity):
+            raise histories.refused(flow, uri, stream.since)
+    return streams
 
 
-def _progress(flow: Flow, name: str, source: DeltaTable, before: Mapping[str, Any] | None) -> StreamProgress:
-    uri, now = flow.streams[name], StreamProgress(tables.table_id(source), until=source.version())
-    if before is None:
-        return now
-    since = int(before["until"])
-    now = replace(now, known=True, since=since, until=source_changes.newest(source, since))
-    if before["source_id"] != now.source_id:
+def _progress(flow: Flow, name: str, source: DeltaTable, offset: Mapping[str, Any] | None) -> StreamProgress:
+    """Progress of one flow.
+
+    Args:
+        flow: the flow of the table.
+        name: the name of the flow.
+        source: the table that it follows.
+        offset: its offset, as the last commit records it; None if it is new.
+    """
+    uri, source_id = flow.streams[name], tables.table_id(source)
+    if offset is None:
+        return StreamProgress(source_id, until=source.version())
+    since = int(offset["until"])
+    until = source_changes.newest(source, since)
+    if offset["source_id"] != source_id:
         why = f"{name_of(uri)} is not the table that the flow {name} was filled from"
-        return replace(now, since=-1, restarts=True, why=why)
-    if now.since > now.until:
+        return StreamProgress(source_id, until=until, known=True, restarts=True, why=why)
+    if since > until:
         raise histories.older(flow, uri)
-    why = source_changes.overwritten(name_of(uri), source, now.since)
-    why = why or source_changes.other_columns(uri, name_of(uri), now.since, now.until)
-    if why:
-        return replace(now, restarts=True, why=why)
-    why = source_changes.revised(name_of(uri), source, now.since)
-    return replace(now, revised=bool(why), why=why)
+    changes = SourceChanges.of(uri, since, source.version(), name=name_of(uri))
+    stream = StreamProgress(source_id, since, until, known=True)
+    if reason := changes.overwritten or changes.other_columns:
+        return replace(stream, restarts=True, why=reason)
+    return replace(stream, revised=bool(changes.revised), why=changes.revised)

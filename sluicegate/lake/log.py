@@ -60,7 +60,7 @@ def commits(table: DeltaTable, limit: int | None = None) -> Iterator[Commit]:
         limit: how many of them at most; None for all.
     """
     for number, entry in enumerate(_history(table, limit)):
-        yield _commit(table.version() - number, entry)
+        yield commit_of(table.version() - number, entry)
 
 
 def _history(table: DeltaTable, limit: int | None) -> Iterable[Mapping[str, Any]]:
@@ -96,7 +96,8 @@ def _infos(uri: str, newest: int) -> Iterator[Mapping[str, Any]]:
         yield next((action["commitInfo"] for action in said if "commitInfo" in action), {})
 
 
-def _commit(version: int, entry: Mapping[str, Any]) -> Commit:
+def commit_of(version: int, entry: Mapping[str, Any]) -> Commit:
+    """Read a commit from the ``commitInfo`` of its entry in the log."""
     metrics = entry.get("operationMetrics") or {}
     parameters = entry.get("operationParameters") or {}
     restored = parameters.get("version") if entry.get("operation") == "RESTORE" else None

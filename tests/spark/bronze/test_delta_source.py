@@ -12,7 +12,8 @@ from deltalake import DeltaTable
 
 from sluicegate import _faults
 from sluicegate.errors import LandingMissing, NotADeltaTable, SchemaMismatch
-from sluicegate.flow import loop, model, source_changes
+from sluicegate.flow import loop, model
+from sluicegate.flow.source_changes import only_gained_fields
 from sluicegate.lake.table import Tables
 from sluicegate.monitor import plan, status
 from sluicegate.spark.session import configured
@@ -358,12 +359,12 @@ def test_what_only_grew() -> None:
     """By itself, without Spark."""
     text = {"name": "a", "type": "string", "nullable": True, "metadata": {}}
     number = {"name": "b", "type": {"type": "array", "elementType": "integer", "containsNull": True}}
-    assert source_changes._grew({"type": "struct", "fields": [text]}, {"type": "struct", "fields": [number, text]})
-    assert not source_changes._grew({"type": "struct", "fields": [text, number]}, {"type": "struct", "fields": [text]})
+    assert only_gained_fields({"type": "struct", "fields": [text]}, {"type": "struct", "fields": [number, text]})
+    assert not only_gained_fields({"type": "struct", "fields": [text, number]}, {"type": "struct", "fields": [text]})
     renamed = {**text, "metadata": {"delta.columnMapping.physicalName": "col-1"}}
-    assert not source_changes._grew({"type": "struct", "fields": [text]}, {"type": "struct", "fields": [renamed]})
+    assert not only_gained_fields({"type": "struct", "fields": [text]}, {"type": "struct", "fields": [renamed]})
     wider = {"name": "b", "type": {"type": "array", "elementType": "long", "containsNull": True}}
-    assert not source_changes._grew({"type": "struct", "fields": [number]}, {"type": "struct", "fields": [wider]})
+    assert not only_gained_fields({"type": "struct", "fields": [number]}, {"type": "struct", "fields": [wider]})
 
 
 def test_a_source_that_was_put_back_and_written_on(source: Source) -> None:

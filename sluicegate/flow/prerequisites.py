@@ -1,0 +1,49 @@
+"""What has to be there before a table can be filled: those that it follows, joins, or reads for a rule. No Spark."""
+
+from __future__ import annotations
+
+from sluicegate.flow import stream_progress
+from sluicegate.flow.model import Flow, name_of
+from sluicegate.lake.table import Tables
+from sluicegate.schema.columns import data_columns
+
+
+def why_blocked(flow: Flow, opened: Tables) -> str:
+    """Reason why a flow waits for other tables; empty if it does not."""
+    return _no_source(flow, opened) or _no_input(flow, opened) or _no_treated_columns(flow, opened)
+
+
+def _no_source(flow: Flow, opened: Tables) -> str:
+    """Reason, if no table that the flow follows is there yet."""
+    if any(opened[uri].delta for uri in flow.sources):
+        return ""
+    if not flow.rebuildable:
+        return "nothing has been read yet"
+    return f"{' and '.join(map(name_of, flow.sources))} has no rows yet"
+
+
+def _no_input(flow: Flow, opened: Tables) -> str:
+    """Reason, if a table that the flow, or a rule of it, reads besides is not there yet."""
+    for name, uri in flow.inputs.items():
+        if opened[uri].delta is None:
+            return f"it joins {name}, which has no rows yet"
+    for name, uri in flow.references.items():
+        if opened[uri].delta is None:
+            return f"a rule of it reads {name}, which has no rows yet"
+    return ""
+
+
+def _no_treated_columns(flow: Flow, opened: Tables) -> str:
+    """Reason, if columns that are to be de-identified may yet come, by a flow whose own source has no rows."""
+    source = opened[flow.source]
+    if not flow.makes or source.delta is None:
+        return ""
+    lacking, flows = stream_progress.lacking(
+        flow, source, data_columns({field.name for field in source.delta.schema().fields})
+    )
+    if not lacking or not flows:
+        return ""
+    return (
+        f"{name_of(flow.source)} has no column {', '.join(lacking)} yet, which is to be de-identified: its flow"
+        f" {flows[0]} may make it, and waits for its own source (in the table's `schema` it is there at once)"
+    )
