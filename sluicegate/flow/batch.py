@@ -205,7 +205,7 @@ class Batch:
             "since": self.progress.since, "until": self.progress.until, "inputs": dict(self.progress.stamps),
             **self._sources(),
             "fingerprint": self.flow.fingerprint, "why": self.progress.why, "seen": self.progress.seen,
-            **({"numbered": True} if self.flow.many or self.progress.of_many else {}),
+            **({"numbered": True} if self.flow.policy.many or self.progress.of_many else {}),
             **({"by_flow": True} if self.progress.of_flows else {}),
             **({"rules": self.flow.rules} if self.flow.rules else {}),
             **({"key": self.flow.key} if self.flow.key else {}), **(self.choice.facts() if self.choice else {}),

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from sluicegate import pii_key
 from sluicegate.flow.definition_changes import StoredRows
-from sluicegate.flow.model import Flow
+from sluicegate.flow.model import Fingerprints, Flow
+from sluicegate.flow.policies import CopyPolicy, ForeignTablePolicy, LedgerPolicy, QueryPolicy, RecordPolicy
 from sluicegate.lake import layout, log, tables
 from sluicegate.lake.table import Tables
 from sluicegate.lake.table_description import TAG, Description
@@ -34,32 +35,31 @@ def flows(pipeline: Pipeline, at: layout.Lake, layer: str, opened: Tables | None
         layer: bronze, silver or gold.
         opened: the handles of the step that this is a part of; how gold is refreshed depends on what tables have now.
     """
-    found = _flows(pipeline, at, layer, opened or Tables())
-    return {name: _as_defined(flow, pipeline, at) for name, flow in found.items()}
+    by_name = _flows(pipeline, at, layer, opened or Tables())
+    return {name: _as_defined(flow, pipeline, at) for name, flow in by_name.items()}
 
 
 def renewed(flow: Flow, pipeline: Pipeline, at: layout.Lake) -> Flow:
     """A flow as it is now: how a gold table is refreshed depends on the columns that those it reads have by now."""
     if flow.layer != "gold":
         return flow
-    found = _gold_flow(flow.table, pipeline.gold[flow.table], at, _addresses(pipeline, at), Tables())
-    return _as_defined(found, pipeline, at)
+    gold = _gold_flow(flow.table, pipeline.gold[flow.table], at, _addresses(pipeline, at), Tables())
+    return _as_defined(gold, pipeline, at)
 
 
 def _as_defined(flow: Flow, pipeline: Pipeline, at: layout.Lake) -> Flow:
-    """A flow with what is said of all tables alike: what describes them, their rules, and whether they are private."""
+    """Adds the settings that every table shares: description, rules, and whether its values are private."""
     flow = replace(flow, private=bool(pipeline.pii))
     if flow.table in pipeline.deidentified_tables:
         return flow
     _, table = pipeline.table(flow.table)
-    if flow.table in pipeline.silver:
-        command = f"sluicegate run {pipeline.name} --full-refresh {flow.table}"
-        flow = replace(flow, stored=StoredRows(pipeline.silver[flow.table], command))
     address = _addresses(pipeline, at)
-    references = {name: address[name] for name in table.rules_read(flow.table)}
     return replace(
-        flow, description=_description(table), rules=table.rules_fingerprint, references=references
-    )  # fmt: skip
+        flow,
+        description=_description(table),
+        fingerprints=replace(flow.fingerprints, rules=table.rules_fingerprint),
+        references={name: address[name] for name in table.rules_read(flow.table)},
+    )
 
 
 def _description(table: Described) -> Description:
@@ -116,119 +116,144 @@ def _flows(pipeline: Pipeline, at: layout.Lake, layer: str, opened: Tables) -> d
     if layer == "gold":
         in_order = {name: pipeline.gold[name] for name in pipeline.in_order("gold")}
         return {name: _gold_flow(name, table, at, address, opened) for name, table in in_order.items()}
-    found = {}
+    by_name: dict[str, Flow] = {}
     for name in pipeline.in_order("silver"):
-        found[name] = _silver_flow(name, pipeline.silver[name], at, address, _any_case(pipeline, at))
-        for copy in (copy for copy, of in pipeline.deidentified_tables.items() if of == name):
-            found[copy] = _deidentified_flow(copy, pipeline.silver[name], address[name], at)
-    return found
+        by_name[name] = _silver_flow(name, pipeline, at, address)
+        copies = [copy for copy, source in pipeline.deidentified_tables.items() if source == name]
+        by_name |= {copy: _deidentified_flow(copy, pipeline.silver[name], address[name], at) for copy in copies}
+    return by_name
 
 
 def _any_case(pipeline: Pipeline, at: layout.Lake) -> frozenset[str]:
     """Addresses of the bronze tables whose fields go by their names in any case."""
-    its = (name for name, table in pipeline.bronze.items() if not table.readerCaseSensitive)
-    return frozenset(at.table("bronze", name) for name in its)
+    names = (name for name, table in pipeline.bronze.items() if not table.readerCaseSensitive)
+    return frozenset(at.table("bronze", name) for name in names)
 
 
-def _silver_flow(
-    name: str, table: SilverTable, at: layout.Lake, address: Mapping[str, str], any_case: frozenset[str]
-) -> Flow:
-    others = [read for read in table.joined if table.several or read != table.stream]
-    as_of_run = frozenset(read for read in others if table.lookup_mode(read) == "as_of_run")
-    return Flow(
-        "silver", name, address[table.stream], at.table("silver", name),
-        streams={flow: address[maker.stream] for flow, maker in table.several.items()},
-        inputs={read: address[read] for read in others},
-        followed=frozenset(read for read in others if table.can_follow(read)) - as_of_run,
+def _silver_flow(name: str, pipeline: Pipeline, at: layout.Lake, address: Mapping[str, str]) -> Flow:
+    table = pipeline.silver[name]
+    lookups = [read for read in table.joined if table.several or read != table.stream]
+    as_of_run = frozenset(read for read in lookups if table.lookup_mode(read) == "as_of_run")
+    policy = RecordPolicy(
+        followed=frozenset(read for read in lookups if table.can_follow(read)) - as_of_run,
         as_of_run=as_of_run,
         retries=any(rule.retry for rule in table.expectations.values()),
-        side_tables=(at.quarantine(name), at.set_aside(name)),
-        by_record=True,
         many=table.many,
         batch_bytes=table.batch_bytes,
-        any_case=any_case,
-    )  # fmt: skip
+        stored=StoredRows(table, f"sluicegate run {pipeline.name} --full-refresh {name}"),
+        any_case=_any_case(pipeline, at),
+    )
+    return Flow(
+        "silver",
+        name,
+        address[table.stream],
+        at.table("silver", name),
+        streams={flow: address[maker.stream] for flow, maker in table.several.items()},
+        inputs={read: address[read] for read in lookups},
+        side_tables=(at.quarantine(name), at.set_aside(name)),
+        policy=policy,
+    )
 
 
 def _deidentified_flow(name: str, table: SilverTable, source: str, at: layout.Lake) -> Flow:
     treatments = table.deidentified or {}
-    return Flow(
-        "silver", name, source, at.table("silver", name),
-        by_record=True,
-        batch_bytes=table.batch_bytes,
-        fingerprint=hashlib.sha256(json.dumps(treatments, sort_keys=True).encode()).hexdigest(),
+    fingerprints = Fingerprints(
+        computation=hashlib.sha256(json.dumps(treatments, sort_keys=True).encode()).hexdigest(),
         key=pii_key.fingerprint() if "hmac" in treatments.values() else "",
-        forgets=True,
+    )
+    policy = CopyPolicy(
+        batch_bytes=table.batch_bytes,
         treated=frozenset(column.lower() for column in treatments),
-        makes={flow: _made(maker) for flow, maker in table.several.items()},
-    )  # fmt: skip
+        makes={flow: _columns_made_by(maker) for flow, maker in table.several.items()},
+    )
+    return Flow("silver", name, source, at.table("silver", name), policy=policy, fingerprints=fingerprints)
 
 
-def _made(maker: SilverFlow) -> frozenset[str] | None:
+def _columns_made_by(maker: SilverFlow) -> frozenset[str] | None:
     """Columns that a flow is certain to make, in lower case; None if only its data tells."""
-    found = (maker.named_as and maker.named_as.outputs) or (maker.query and maker.query.outputs)
-    return frozenset(column.lower() for column in found) if found else None
+    columns = (maker.named_as and maker.named_as.outputs) or (maker.query and maker.query.outputs)
+    return frozenset(column.lower() for column in columns) if columns else None
 
 
 def _bronze_flow(name: str, table: BronzeTable, at: layout.Lake) -> Flow:
     if table.format == "delta":
-        return Flow("bronze", name, table.path, at.table("bronze", name), foreign=True)
-    of_topics = table.kafka is not None
-    return Flow("bronze", name, at.ledger(name), at.table("bronze", name), rebuildable=False, of_topics=of_topics)
+        return Flow("bronze", name, table.path, at.table("bronze", name), policy=ForeignTablePolicy())
+    policy = LedgerPolicy(of_topics=table.kafka is not None)
+    return Flow("bronze", name, at.ledger(name), at.table("bronze", name), policy=policy)
 
 
 def _gold_flow(name: str, table: GoldTable, at: layout.Lake, address: Mapping[str, str], opened: Tables) -> Flow:
     """It follows the first table that it reads, and those that are joined to its rows."""
     source, *others = table.reads
     last = opened[at.table("gold", name)].last_commit_of_ours  # the target before its sources, as in ``progress``
-    # Their columns count if all tables are there: what a name means depends on them.
-    known = {name: opened[address[name]].delta for name in table.reads}
-    schemas = {name: [f.name for f in one.schema().fields if f.name not in columns.ENGINE_COLUMNS]
-               for name, one in known.items() if one is not None}  # fmt: skip
-    found = table.refresh_strategy(schemas if len(schemas) == len(known) else None)
-    parts = [table.fingerprint, *_parts(found), *table.of_stream, *table.dropped_by]
-    # A streaming aggregation does not come back to rows that it has: by other rules it is made of all.
-    parts += [table.rules_fingerprint] if table.mode and table.rules_fingerprint else []
-    flow = Flow(
-        "gold", name, address[source], at.table("gold", name),
+    strategy = table.refresh_strategy(_schemas(table, address, opened))
+    fingerprint = _gold_fingerprint(table, strategy)
+    policy = QueryPolicy(
+        followed=_followed(strategy, others),
+        row_deltas=strategy.kind in INCREMENTAL,
+        added=strategy.kind == "stream",
+        refresh_strategy=_decided(strategy, fingerprint, last),
+    )
+    return Flow(
+        "gold",
+        name,
+        address[source],
+        at.table("gold", name),
         inputs={read: address[read] for read in others},
-        followed=_followed(found, others),
-        fingerprint=hashlib.sha256("\0".join(parts).encode()).hexdigest(),
-        row_deltas=found.kind in INCREMENTAL,
-        added=found.kind == "stream",
-        refresh_strategy=found,
-    )  # fmt: skip
-    return replace(flow, refresh_strategy=_decided(flow, found, last))
+        policy=policy,
+        fingerprints=Fingerprints(computation=fingerprint),
+    )
 
 
-def _followed(found: RefreshStrategy, others: list[str]) -> frozenset[str]:
+def _schemas(table: GoldTable, address: Mapping[str, str], opened: Tables) -> dict[str, list[str]] | None:
+    """Columns of the tables that a query reads; None unless all are there: what a name means depends on them."""
+    schemas: dict[str, list[str]] = {}
+    for name in table.reads:
+        delta = opened[address[name]].delta
+        if delta is None:
+            return None
+        schemas[name] = [field.name for field in delta.schema().fields if field.name not in columns.ENGINE_COLUMNS]
+    return schemas
+
+
+def _gold_fingerprint(table: GoldTable, strategy: RefreshStrategy) -> str:
+    parts = [table.fingerprint, *_parts(strategy), *table.of_stream, *table.dropped_by]
+    # A streaming aggregation does not come back to rows that it has: by other rules it is made of all.
+    if table.mode and table.rules_fingerprint:
+        parts.append(table.rules_fingerprint)
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def _followed(strategy: RefreshStrategy, others: list[str]) -> frozenset[str]:
     """The inputs of whose changes the affected rows are known."""
-    if found.kind == "keys":
+    if strategy.kind == "keys":
         return frozenset(others)
-    return frozenset(found.grouped.joins if found.grouped and found.kind != "whole" else ())
+    if strategy.kind == "whole" or not strategy.grouped:
+        return frozenset()
+    return frozenset(strategy.grouped.joins)
 
 
-def _decided(flow: Flow, found: RefreshStrategy, last: log.Commit | None) -> RefreshStrategy:
+def _decided(strategy: RefreshStrategy, fingerprint: str, last: log.Commit | None) -> RefreshStrategy:
     """How the table is kept up to date: as its last run found it with Spark's help, else as the query's text tells.
 
     Of a streaming aggregation the definition tells it, and its commits name the mode instead.
     """
-    if found.kind == "stream":
-        return found
-    said = last.ours if last is not None and last.ours is not None else {}
-    if said.get("fingerprint") != flow.fingerprint or "strategy" not in said:
-        return replace(found, expected=found.kind in INCREMENTAL)
-    if said["strategy"] == found.kind and found.kind != "keys":  # its text does not tell which keys these are
-        return found
-    why, cheaper = str(said.get("because", "")), str(said.get("instead", ""))
-    return replace(found, kind=said["strategy"], why=why, cheaper=cheaper)
+    if strategy.kind == "stream":
+        return strategy
+    facts = (last.ours if last is not None else None) or {}
+    if facts.get("fingerprint") != fingerprint or "strategy" not in facts:
+        return replace(strategy, expected=strategy.kind in INCREMENTAL)
+    if facts["strategy"] == strategy.kind and strategy.kind != "keys":  # its text does not tell which keys these are
+        return strategy
+    why, cheaper = str(facts.get("because", "")), str(facts.get("instead", ""))
+    return replace(strategy, kind=facts["strategy"], why=why, cheaper=cheaper)
 
 
-def _parts(found: RefreshStrategy) -> list[str]:
+def _parts(strategy: RefreshStrategy) -> list[str]:
     """Parts of a query, and the rules that found them: any difference in these calls for a full refresh."""
-    grouped = found.grouped
+    grouped = strategy.grouped
     if grouped is None:
         return [READING]
     calls = [call.sql() for call in grouped.calls]
     outputs = [part for output in grouped.outputs for part in output]
-    return [READING, found.kind, *grouped.groups, str(grouped.keys), *calls, *outputs, grouped.having]
+    return [READING, strategy.kind, *grouped.groups, str(grouped.keys), *calls, *outputs, grouped.having]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sluicegate.errors import SchemaMismatch, Where
 from sluicegate.flow import foreseen_types, source_changes, stream_progress
 from sluicegate.flow.model import Flow, name_of
 from sluicegate.flow.source_changes import SourceChanges
@@ -57,15 +58,15 @@ def why_whole(flow: Flow, past: offsets.Lineage | None, state: SourceState) -> s
     if past is None:
         return ""
     last = past.ours
-    if flow.rebuildable and past.news and last is not None:
+    if flow.policy.rebuildable and past.news and last is not None:
         return why_restored(past)
     if flow.foreign:
-        return source_changes.why_whole(flow, state.source, last, state.offset, state.changes)
+        return _why_foreign(flow, last, state) or flow.policy.why_full_refresh(state.changes)
     if stream_progress.recorded(last) is not None:
         return "one flow fills it now"
     if state.offset is None:
         return f"{name_of(flow.source)} is not the table that it was filled from"
-    if not flow.rebuildable:
+    if not flow.policy.rebuildable:
         return ""
     if last is None or last.ours is None:
         return "its log no longer tells what it was made from"
@@ -73,7 +74,7 @@ def why_whole(flow: Flow, past: offsets.Lineage | None, state: SourceState) -> s
         _why_other(flow, state.source, last)
         or why_numbered(flow, last, state.identity)
         or why_inputs(flow, state.stamps, last)
-        or _why_changes(flow, state.changes)
+        or flow.policy.why_full_refresh(state.changes)
     )
 
 
@@ -85,13 +86,13 @@ def why_numbered(flow: Flow, last: log.Commit, identity: Identity) -> str:
         last: our last commit to the target.
         identity: what records of the source are known by.
     """
-    if not flow.by_record:
+    if not flow.policy.by_record:
         return ""
     source, facts = name_of(flow.source), last.ours or {}
-    if bool(facts.get("numbered")) != (flow.many or identity.of_many):
+    if bool(facts.get("numbered")) != (flow.policy.many or identity.of_many):
         if identity.of_many:
             return f"a record of {source} gives many rows now"
-        if flow.many:
+        if flow.policy.many:
             return "a record gives many rows now"
         return "a record gives one row now"
     if bool(facts.get("by_flow")) == identity.of_flows:
@@ -131,7 +132,7 @@ def why_inputs(flow: Flow, stamps: Mapping[str, str], last: log.Commit) -> str:
 
 def _why_other(flow: Flow, source: DeltaTable, last: log.Commit) -> str:
     """Reason, if the target was made by another definition, or of another table; empty if it was not."""
-    facts, new_table = last.ours or {}, f", {NEW_TABLE}" if flow.forgets else ""
+    facts, new_table = last.ours or {}, f", {NEW_TABLE}" if flow.policy.forgets else ""
     if facts.get("source_id", table_id(source)) != table_id(source):
         # The offset is that of this table, but rows of another one have come since: it was moved away and back.
         return f"{name_of(flow.source)} is not the table that it was filled from last"
@@ -139,18 +140,31 @@ def _why_other(flow: Flow, source: DeltaTable, last: log.Commit) -> str:
         return f"its definition changed{new_table}"
     if flow.key and facts.get("key") != flow.key:
         return f"the key of its pseudonyms changed{new_table}"
-    if flow.forgets and former_versions.are_left(flow.target, last):
+    if flow.policy.forgets and former_versions.are_left(flow.target, last):
         return "a run was stopped before it had deleted its former versions"
     return ""
 
 
-def _why_changes(flow: Flow, changes: SourceChanges) -> str:
-    """Reason, if what changed since the offset cannot be followed; empty if it can."""
-    if flow.added:
-        return changes.rewritten
-    if not (flow.by_record or flow.row_deltas):
-        return changes.revised
-    return changes.overwritten or changes.other_columns
+def _why_foreign(flow: Flow, last: log.Commit | None, state: SourceState) -> str:
+    """Reason, if a bronze table that follows a table of others was filled from another one; empty if it was not.
+
+    Raises:
+        SchemaMismatch: the bronze table has rows of another kind of source, which would be lost.
+    """
+    name = name_of(flow.source)
+    filled_from = (last.ours or {}).get("source") if last else None
+    if filled_from is None and (last is not None or state.offset is None):
+        raise SchemaMismatch(
+            f"{flow.table} has rows that did not come from a Delta table",
+            where=Where(table=flow.table, file=flow.target),
+            cause="its definition says format delta, and what was read before would give way to that table's rows",
+            hint=f"give the table that reads {name} another name, or move {flow.target} away",
+        )
+    if last is None:
+        return "its log no longer tells what it was made from"
+    if filled_from != table_id(state.source):
+        return f"{name} is another table than the one that it was filled from"
+    return ""
 
 
 def _can_follow(flow: Flow, name: str, stamp: str, last: log.Commit) -> bool:
@@ -164,7 +178,7 @@ def _can_follow(flow: Flow, name: str, stamp: str, last: log.Commit) -> bool:
     uri = flow.inputs[name]
     if int(read) < int(newest) and source_changes.same_rows(uri, int(read), int(newest)):
         return True
-    if name not in flow.followed:
+    if name not in flow.policy.followed:
         return False
     # A table that was made again may have other columns, over which Delta reads no change feed.
     return SourceChanges.of(uri, int(read), int(newest), name=name).only_gained_columns

@@ -133,7 +133,9 @@ def refused(flow: Flow, uri: str, version: int) -> SluicegateError:
 def _hint(flow: Flow, uri: str) -> str:
     """What to do about a source that was put back: rows that only the target still has are nowhere else."""
     name, places = name_of(uri), " and ".join([flow.target, *flow.side_tables])
-    rebuilds = f"rebuilds it from the rows that {name} has" if flow.rebuildable else "reads the ledger's files again"
+    rebuilds = "reads the ledger's files again"
+    if flow.policy.rebuildable:
+        rebuilds = f"rebuilds it from the rows that {name} has"
     return (
         f"put the pipeline's folder in the lake back from one backup, so that {name} and {flow.table} are of one time;"
         f" without one, move {places} away, and keep what may be nowhere else: the next run {rebuilds}"

@@ -209,7 +209,7 @@ class _Loop:
         try:
             applied = source_stream.take_first_batch(stream, self.flow, take, stops=most_files is not None)
         except Exception as error:
-            if source_stream.is_gap(error) and self.flow.rebuildable:
+            if source_stream.is_gap(error) and self.flow.policy.rebuildable:
                 return "the source's history is gone"
             if self.flow.foreign and any(sign in str(error) for sign in source_changes.REWRITTEN):
                 # The snapshot is of before that; what it changed is the next run's.
@@ -245,7 +245,7 @@ class _Loop:
                 rows = self._of_feed(table_reader.changes(self.session, source, now.since + 1, now.until), now)
             self._apply(rows, now, expected)
         except Exception as error:
-            if source_stream.is_gap(error) and self.flow.rebuildable:
+            if source_stream.is_gap(error) and self.flow.policy.rebuildable:
                 return "the source's history is gone"
             raise_readable(error, self.flow)
         return ""
@@ -256,14 +256,14 @@ class _Loop:
         if self.flow.streams:
             return self.session.range(0)
         rows = self._as_of_end(now).limit(0)
-        types = ("string", "bigint", "timestamp") if self.flow.row_deltas else ()
+        types = ("string", "bigint", "timestamp") if self.flow.policy.row_deltas else ()
         of_feed = {c: lit(None).cast(kind) for c, kind in zip(columns.CHANGE_COLUMNS, types, strict=False)}
         return rows.withColumns(of_feed) if of_feed else rows
 
     def _of_feed(self, rows: DataFrame, now: Progress) -> DataFrame:
         # Another program may have committed to the source since the offsets were read: that is the next run's.
         ours = rows.where(f"_commit_version <= {now.until}")
-        return ours if self.flow.row_deltas else ours.drop(*columns.CHANGE_COLUMNS)
+        return ours if self.flow.policy.row_deltas else ours.drop(*columns.CHANGE_COLUMNS)
 
     def rebuild(self, now: Progress, *, of_part: bool = False) -> bool:
         """Makes a full refresh of the target from the source as of ``until``; False if that of a part cannot be had."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
+from sluicegate.flow.policies import Policy
 from sluicegate.lake.table_description import Description
 
 if TYPE_CHECKING:
@@ -31,6 +32,23 @@ def query_because(why: str) -> str:
 
 
 @dataclass(frozen=True)
+class Fingerprints:
+    """Fingerprints of what makes the rows of a table; where one is another than the last commit's, a run acts on it.
+
+    Attributes:
+        computation: of what computes the table; the target gets a full refresh when it differs. Empty: not compared.
+        rules: of the rules that its rows must meet before they are committed. Where it differs, all rows are held to
+            them, though none has changed. Empty: there are none, or only new rows are held to them.
+        key: of the key that its pseudonyms are made with; the target gets a full refresh when it differs. Empty: it has
+            none, or the key is not known to this process.
+    """
+
+    computation: str = ""
+    rules: str = ""
+    key: str = ""
+
+
+@dataclass(frozen=True)
 class Flow:
     """One table with the table that it follows.
 
@@ -42,34 +60,12 @@ class Flow:
         streams: where several flows of the definition fill the target together, the table that each of them follows,
             by its name. Else empty.
         inputs: the other tables it reads, name to URI; when one of them changes, the target gets a full refresh.
-        followed: the inputs of whose changes the affected records are known: only these are reprocessed.
-        as_of_run: the inputs whose changes matter to later records only, and to quarantined ones if ``retries``.
-        retries: whether the target reprocesses quarantined records when one of these changes.
-        side_tables: URIs of the tables that are written together with the target, before or after it.
-        by_record: whether the target knows by identity which records its rows were made of.
-        fingerprint: of what computes the table; the target gets a full refresh when it differs. Empty: not compared.
-        rules: fingerprint of the rules that its rows must meet before they are committed. Where it differs, all rows
-            are held to them, though none has changed. Empty: there are none, or only new rows are held to them.
-        key: fingerprint of the key that its pseudonyms are made with; the target gets a full refresh when it differs.
-            Empty: it has none, or the key is not known to this process.
-        private: whether values may be personal data, so that no message can quote one.
-        rebuildable: whether a full refresh from the source is possible (not of bronze: files may be gone).
-        row_deltas: whether the target takes in row deltas, former rows as well as current ones: it can then follow any
-            change of the source.
-        many: whether a record of the source may give many rows, so that each has its number within it.
-        added: whether it can take in new rows only; any other change of the source calls for a full refresh.
-        refresh_strategy: refresh strategy of the target, if it is a gold table.
         references: the tables that its rules read, name to URI.
-        foreign: whether the source is a table of other programs': it may have no change data feed, and change in any
-            way (see bronze/delta_source.py).
-        of_topics: whether the source is a ledger of ranges of offsets, and not of files.
+        side_tables: URIs of the tables that are written together with the target, before or after it.
+        policy: what is due when one of these tables changes, by the kind of the target.
+        fingerprints: of what makes its rows.
+        private: whether values may be personal data, so that no message can quote one.
         description: what the definition says of the target besides its rows.
-        forgets: whether former versions of the target are deleted when another definition makes it, or another key.
-        treated: columns that the source of a de-identified copy has to have, in lower case.
-        makes: columns that each flow of that source makes, in lower case; None where its data tells.
-        batch_bytes: bytes of the source's files that one batch takes in; None: all that waits.
-        stored: what the definition says of the rows that it stores, if it is a silver table.
-        any_case: URIs of the sources whose fields go by their names in any case; see ``readerCaseSensitive``.
     """
 
     layer: str
@@ -78,30 +74,12 @@ class Flow:
     target: str
     streams: Mapping[str, str] = field(default_factory=dict)
     inputs: Mapping[str, str] = field(default_factory=dict)
-    followed: frozenset[str] = frozenset()
-    as_of_run: frozenset[str] = frozenset()
-    retries: bool = False
-    side_tables: tuple[str, ...] = ()
-    by_record: bool = False
-    fingerprint: str = ""
-    rules: str = ""
-    key: str = ""
-    private: bool = False
-    rebuildable: bool = True
-    row_deltas: bool = False
-    many: bool = False
-    added: bool = False
     references: Mapping[str, str] = field(default_factory=dict)
-    foreign: bool = False
-    of_topics: bool = False
-    refresh_strategy: RefreshStrategy | None = None
+    side_tables: tuple[str, ...] = ()
+    policy: Policy = field(default_factory=Policy)
+    fingerprints: Fingerprints = field(default_factory=Fingerprints)
+    private: bool = False
     description: Description = field(default_factory=Description)
-    forgets: bool = False
-    treated: frozenset[str] = frozenset()
-    makes: Mapping[str, frozenset[str] | None] = field(default_factory=dict)
-    batch_bytes: int | None = None
-    stored: StoredRows | None = None
-    any_case: frozenset[str] = frozenset()
 
     def without_stream(self, *, remote: bool) -> str:
         """Reason why a query reads what the target takes in; empty where an availableNow stream does.
@@ -111,7 +89,9 @@ class Flow:
         """
         if remote:
             return ON_CONNECT
-        return TOGETHER if self.streams else ""
+        if self.streams:
+            return TOGETHER
+        return ""
 
     @property
     def stream_name(self) -> str:
@@ -122,6 +102,53 @@ class Flow:
     def sources(self) -> tuple[str, ...]:
         """URIs of all tables whose changes it follows."""
         return tuple(dict.fromkeys(self.streams.values())) or (self.source,)
+
+    # --- what the layers ask of the policy and the fingerprints ------------------------------------------------------
+
+    @property
+    def fingerprint(self) -> str:
+        """Fingerprint of what computes the table."""
+        return self.fingerprints.computation
+
+    @property
+    def rules(self) -> str:
+        """Fingerprint of the rules that its rows must meet."""
+        return self.fingerprints.rules
+
+    @property
+    def key(self) -> str:
+        """Fingerprint of the key that its pseudonyms are made with."""
+        return self.fingerprints.key
+
+    @property
+    def foreign(self) -> bool:
+        """Whether the source is a table of other programs'."""
+        return self.policy.foreign
+
+    @property
+    def of_topics(self) -> bool:
+        """Whether the source is a ledger of ranges of offsets, and not of files."""
+        return self.policy.of_topics
+
+    @property
+    def as_of_run(self) -> frozenset[str]:
+        """The inputs whose changes matter to later records only."""
+        return self.policy.as_of_run
+
+    @property
+    def stored(self) -> StoredRows | None:
+        """What the definition says of the rows that it stores, if it is a silver table."""
+        return self.policy.stored
+
+    @property
+    def any_case(self) -> frozenset[str]:
+        """URIs of the sources whose fields go by their names in any case."""
+        return self.policy.any_case
+
+    @property
+    def refresh_strategy(self) -> RefreshStrategy | None:
+        """Refresh strategy of the target, if it is a gold table."""
+        return self.policy.refresh_strategy
 
 
 @dataclass(frozen=True)

@@ -20,74 +20,85 @@ from sluicegate.lake import log
 from sluicegate.lake.table import Tables
 
 
-def first(flow: Flow, now: Progress, opened: Tables) -> Progress:
+def first(flow: Flow, waiting: Progress, opened: Tables) -> Progress:
     """The first part of what waits: the same progress with a nearer end, or itself if that is all.
 
     Args:
         flow: the flow.
-        now: its progress.
+        waiting: its progress.
         opened: the handles of the step.
     """
-    if flow.batch_bytes is None or not now.work or (now.kind == "whole" and opened[flow.target].delta is not None):
-        return now
-    if not flow.streams:
-        end = _end(flow.source, now.since, now.until, flow.batch_bytes, _written_to_side_tables(flow, now, opened))
-        return now if end == now.until else replace(now, until=end)
-    ends = {name: _end_of_stream(flow, name, one, opened) for name, one in now.streams.items()}
-    if all(one.until == ends[name] for name, one in now.streams.items()):
-        return now
-    return replace(now, streams={name: replace(one, until=ends[name]) for name, one in now.streams.items()})
+    most_bytes = flow.policy.batch_bytes
+    if most_bytes is None or not waiting.work:
+        return waiting
+    if waiting.kind == "whole" and opened[flow.target].delta is not None:
+        return waiting
+    if flow.streams:
+        return _first_of_streams(flow, waiting, most_bytes, opened)
+    least = _written_to_side_tables(flow, waiting, opened)
+    end = _end(flow.source, waiting.since, waiting.until, most_bytes, least)
+    return waiting if end == waiting.until else replace(waiting, until=end)
 
 
-def _end_of_stream(flow: Flow, name: str, one: StreamProgress, opened: Tables) -> int:
-    """Version at which the first part of one of several flows ends."""
-    if one.restarts or not flow.batch_bytes:  # its records in the target give way to all that its source has
-        return one.until
-    least = max((_recorded(flow, uri, name, opened) for uri in flow.side_tables), default=-1)
-    return _end(flow.streams[name], one.since if one.known else -1, one.until, flow.batch_bytes, least)
+def _first_of_streams(flow: Flow, waiting: Progress, most_bytes: int, opened: Tables) -> Progress:
+    """The first part of what waits for a table that several flows fill: each has one of its own."""
+    parts: dict[str, StreamProgress] = {}
+    for name, stream in waiting.streams.items():
+        if stream.restarts:  # its records in the target give way to all that its source has
+            parts[name] = stream
+            continue
+        least = max((_recorded(uri, name, opened) for uri in flow.side_tables), default=-1)
+        since = stream.since if stream.known else -1
+        parts[name] = replace(stream, until=_end(flow.streams[name], since, stream.until, most_bytes, least))
+    return waiting if parts == waiting.streams else replace(waiting, streams=parts)
 
 
-def _recorded(flow: Flow, uri: str, name: str, opened: Tables) -> int:
+def _recorded(side_table: str, flow: str, opened: Tables) -> int:
     """Offset of one of several flows by the newest commit of a side table; -1 if it has none."""
-    said = (stream_progress.recorded(opened[uri].last_commit_of_ours) or {}).get(name)
-    return -1 if said is None else int(said["until"])
+    offset = (stream_progress.recorded(opened[side_table].last_commit_of_ours) or {}).get(flow)
+    return -1 if offset is None else int(offset["until"])
 
 
-def _written_to_side_tables(flow: Flow, now: Progress, opened: Tables) -> int:
+def _written_to_side_tables(flow: Flow, waiting: Progress, opened: Tables) -> int:
     """The greatest offset that a run which was stopped has written to a side table; -1 without any.
 
     No part may end before it: Delta would take a later write to that table for one that it has, and records of that
     run would be there whose time has not come.
     """
-    found: list[int | None] = []
+    offsets: list[int | None] = []
     for table in (opened[uri] for uri in flow.side_tables):
+        offsets.append(table.offset(waiting.app_id))
         last = table.last_commit_of_ours
-        found += [table.offset(now.app_id), (last.ours or {}).get("until") if last else None]
-    return max((offset for offset in found if offset is not None), default=-1)
+        if last is not None:
+            offsets.append((last.ours or {}).get("until"))
+    return max((offset for offset in offsets if offset is not None), default=-1)
 
 
-def _end(uri: str, since: int, until: int, most: int, least: int) -> int:
+def _end(uri: str, since: int, until: int, most_bytes: int, least: int) -> int:
     """Version at which a part ends: before the one by which it would have more bytes, but not before it has any.
 
     Args:
         uri: the source.
         since: its version that was taken in last.
         until: its version at which all that waits ends.
-        most: how many bytes of its files a part may have.
+        most_bytes: how many bytes of its files a part may have.
         least: version before which it may not end.
     """
-    taken, end = 0, None
-    for version in range(since + 1, until + 1) if until - since > 1 else ():
+    if until - since <= 1:
+        return until
+    part_bytes, end = 0, None
+    for version in range(since + 1, until + 1):
         try:
             size = _bytes(uri, version)
         except FileNotFoundError:  # cleaned away: nobody can read the table as of this version
             end = None
             continue
-        if size and taken and taken + size > most and end is not None and end >= least:
+        is_full = bool(size and part_bytes) and part_bytes + size > most_bytes
+        if is_full and end is not None and end >= least:
             # Columns that came later are NULL in what is read before; anything else cannot be read by today's columns.
             later = SourceChanges.of(uri, end, until, name=name_of(uri))
             return end if later.only_gained_columns else until
-        taken, end = taken + size, version
+        part_bytes, end = part_bytes + size, version
     return until
 
 

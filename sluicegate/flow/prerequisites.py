@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sluicegate.flow import stream_progress
 from sluicegate.flow.model import Flow, name_of
+from sluicegate.flow.policies import CopyPolicy
 from sluicegate.lake.table import Tables
 from sluicegate.schema.columns import data_columns
 
@@ -17,7 +18,7 @@ def _no_source(flow: Flow, opened: Tables) -> str:
     """Reason, if no table that the flow follows is there yet."""
     if any(opened[uri].delta for uri in flow.sources):
         return ""
-    if not flow.rebuildable:
+    if not flow.policy.rebuildable:
         return "nothing has been read yet"
     return f"{' and '.join(map(name_of, flow.sources))} has no rows yet"
 
@@ -36,11 +37,10 @@ def _no_input(flow: Flow, opened: Tables) -> str:
 def _no_treated_columns(flow: Flow, opened: Tables) -> str:
     """Reason, if columns that are to be de-identified may yet come, by a flow whose own source has no rows."""
     source = opened[flow.source]
-    if not flow.makes or source.delta is None:
+    if not isinstance(flow.policy, CopyPolicy) or source.delta is None:
         return ""
-    lacking, flows = stream_progress.lacking(
-        flow, source, data_columns({field.name for field in source.delta.schema().fields})
-    )
+    columns = data_columns({field.name for field in source.delta.schema().fields})
+    lacking, flows = stream_progress.lacking(flow, source, columns)
     if not lacking or not flows:
         return ""
     return (

@@ -86,12 +86,12 @@ def _of_source(
         unread, since=since, until=until, app_id=committed.app_id, restores=[] if past is None else past.facts(),
         why=reason, of_many=state.identity.of_many, of_flows=state.identity.of_flows,
     )  # fmt: skip
-    if not flow.rebuildable:
+    if not flow.policy.rebuildable:
         return _of_ledger(read, past)
     # The first time, too: rows that the source once had and has no more do not belong in the target.
     if reason or committed.offset is None or past is None or past.ours is None:
         return replace(read, kind="whole", command=full_refresh.command(flow, target))
-    if not flow.by_record:
+    if not flow.policy.by_record:
         return _of_query(flow, read, past.ours, opened)
     reasons = [changes.revised] if changes.revised else []
     return _by_record(flow, read, reasons, past.ours, opened)
@@ -101,21 +101,21 @@ def _committed_offset(
     flow: Flow, source: DeltaTable, target: Table, past: offsets.Lineage | None
 ) -> offsets.CommittedOffset:
     """The offset of a flow; restores of a target that can be made again do not matter, as they lead to that."""
-    restores = None if flow.rebuildable else past
+    restores = None if flow.policy.rebuildable else past
     return offsets.committed_offset(target.delta, offsets.app_id(flow.layer, flow.table, source), restores)
 
 
 def _changes(flow: Flow, source: DeltaTable, offset: int | None) -> SourceChanges:
     """The commits of the source after the offset; none of a ledger, which only ever grows."""
     name = name_of(flow.source)
-    if offset is None or not flow.rebuildable:
+    if offset is None or not flow.policy.rebuildable:
         return SourceChanges(name)
     return SourceChanges.of(flow.source, offset, source.version(), name=name)
 
 
 def _identity(flow: Flow, source: DeltaTable) -> Identity:
     """What records of the source are known by; nothing where the target does not know them."""
-    if not flow.by_record:
+    if not flow.policy.by_record:
         return Identity(of_many=False, of_flows=False)
     columns = _columns(source)
     return Identity(of_many=ROW in columns, of_flows=FLOW in columns)
@@ -138,7 +138,7 @@ def _why_replaced(flow: Flow, past: offsets.Lineage | None, opened: Tables) -> s
 
 def _demand_ledger(flow: Flow, reason: str) -> None:
     """Refuses a full refresh of a table that cannot be made again."""
-    if reason and not flow.rebuildable:
+    if reason and not flow.policy.rebuildable:
         raise SluicegateError(
             f"{flow.table} cannot go on: {reason}",
             where=Where(table=flow.table, file=flow.source),
@@ -157,7 +157,7 @@ def _of_ledger(read: Progress, past: offsets.Lineage | None) -> Progress:
 
 def _of_query(flow: Flow, read: Progress, last: log.Commit, opened: Tables) -> Progress:
     """Progress of a target that does not know of which records its rows were made: gold, and bronze of Delta tables."""
-    changed = {name: version for name, version in _changed(read.stamps, last).items() if name in flow.followed}
+    changed = {name: version for name, version in _changed(read.stamps, last).items() if name in flow.policy.followed}
     if changed:
         reason = f"{', '.join(sorted(changed))} changed"
     else:
@@ -286,8 +286,8 @@ def _by_record(flow: Flow, read: Progress, reasons: Sequence[str], last: log.Com
     if stopped is not None and stopped.get("mode") == "whole":
         return replace(read, kind="whole", why="a run that made it again was stopped")
     inputs = _changed(_read_before(flow, read.stamps, last), last)
-    changed = {name: version for name, version in inputs.items() if name in flow.followed}
-    retry = flow.retries and not flow.as_of_run.isdisjoint(inputs)
+    changed = {name: version for name, version in inputs.items() if name in flow.policy.followed}
+    retry = flow.policy.retries and not flow.as_of_run.isdisjoint(inputs)
     why = list(reasons)
     if retry:
         why.insert(0, f"{', '.join(sorted(inputs))} changed")

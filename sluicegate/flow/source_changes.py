@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from sluicegate.errors import LandingMissing, SchemaMismatch, Where
+from sluicegate.errors import LandingMissing, Where
 from sluicegate.lake import layout, log, tables
 from sluicegate.storage.concurrent import each
 
@@ -244,36 +244,6 @@ def missing(flow: Flow) -> LandingMissing:
         where=Where(table=flow.table, file=flow.source),
         hint="correct its path, or make the table first",
     )
-
-
-def why_whole(
-    flow: Flow, source: DeltaTable, last: log.Commit | None, offset: int | None, changes: SourceChanges
-) -> str:
-    """Reason for a full refresh of the bronze table; empty when the rows added since the offset are enough.
-
-    Args:
-        flow: the flow.
-        source: its source now.
-        last: the newest commit of ours in the bronze table's log.
-        offset: version of the source that the bronze table has taken in.
-        changes: the commits of the source after the offset.
-
-    Raises:
-        SchemaMismatch: the bronze table has rows of another kind of source, which would be lost.
-    """
-    filled_from = (last.ours or {}).get("source") if last else None
-    if filled_from is None and (last is not None or offset is None):
-        raise SchemaMismatch(
-            f"{flow.table} has rows that did not come from a Delta table",
-            where=Where(table=flow.table, file=flow.target),
-            cause="its definition says format delta, and what was read before would give way to that table's rows",
-            hint=f"give the table that reads {changes.name} another name, or move {flow.target} away",
-        )
-    if last is None:
-        return "its log no longer tells what it was made from"
-    if filled_from != tables.table_id(source):
-        return f"{changes.name} is another table than the one that it was filled from"
-    return changes.rewritten
 
 
 def demand_additive(flow: Flow, until: int, end: int) -> None:

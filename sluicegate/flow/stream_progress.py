@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sluicegate.flow import histories, source_changes
 from sluicegate.flow.model import Flow, StreamProgress, name_of
+from sluicegate.flow.policies import CopyPolicy
 from sluicegate.flow.source_changes import SourceChanges
 from sluicegate.lake import log, tables
 from sluicegate.lake.table import Table, Tables
@@ -67,11 +68,16 @@ def lacking(flow: Flow, source: Table, columns: Iterable[str]) -> tuple[list[str
         source: the table that it follows.
         columns: the columns that this has.
     """
-    taken = recorded(source.last_commit_of_ours)
-    awaited = {} if taken is None else {name: made for name, made in flow.makes.items() if name not in taken}
-    there = {column.lower() for column in columns}
-    gone = flow.treated - there - frozenset().union(*(made for made in awaited.values() if made))
-    return sorted(gone), [name for name, made in awaited.items() if made is None]
+    policy = flow.policy
+    if not isinstance(policy, CopyPolicy):
+        return [], []
+    offsets = recorded(source.last_commit_of_ours)
+    awaited: dict[str, frozenset[str] | None] = {}
+    if offsets is not None:
+        awaited = {flow: new_columns for flow, new_columns in policy.makes.items() if flow not in offsets}
+    certain: set[str] = set().union(*(new_columns for new_columns in awaited.values() if new_columns))
+    lacking = policy.treated - {column.lower() for column in columns} - certain
+    return sorted(lacking), [flow for flow, new_columns in awaited.items() if new_columns is None]
 
 
 def progress_of(flow: Flow, opened: Tables, last: log.Commit | None) -> dict[str, StreamProgress]:

@@ -19,6 +19,7 @@ from sluicegate.errors import AccountingError
 from sluicegate.flow import delivery, source_stream, stream_checkpoint
 from sluicegate.flow import loop as flow_loop
 from sluicegate.flow.model import Flow, Progress
+from sluicegate.flow.policies import ForeignTablePolicy, Policy, QueryPolicy
 
 pytestmark = pytest.mark.unit
 
@@ -227,7 +228,8 @@ def test_what_was_committed_since_the_marks_were_read_is_the_next_runs(table: Ta
         table.add(rows)
     given = pa.table(table.delta.load_cdf(1).read_all())
     assert Counter(given["_commit_version"].to_pylist()) == {1: 1, 2: 2, 3: 4, 4: 8}
-    loop = flow_loop._Loop(None, Flow("silver", "s", table.uri, "", row_deltas=signed), list, {}, None, None)  # type: ignore[arg-type]
+    flow = Flow("silver", "s", table.uri, "", policy=QueryPolicy(row_deltas=signed))
+    loop = flow_loop._Loop(None, flow, list, {}, None, None)  # type: ignore[arg-type]
     for until, count in ((1, 1), (2, 3), (3, 7), (4, 15)):
         taken: Any = loop._of_feed(Feed(duckdb.from_arrow(given)), Progress("incremental", 0, until))  # type: ignore[arg-type]
         assert len(taken.rows) == count
@@ -254,7 +256,7 @@ def test_a_batch_must_end_behind_every_change(table: Table, tmp_path: Path, fore
     table.delta.optimize.compact()  # gives nothing: whether a batch ends before or behind it is all the same
     folder = tmp_path / "offsets"
     folder.mkdir()
-    way = Flow("silver", "s", table.uri, "", foreign=foreign)
+    way = Flow("silver", "s", table.uri, "", policy=ForeignTablePolicy() if foreign else Policy())
 
     def end(version: int, index: int = -1, since: int = 0) -> int:
         (folder / "0").write_text(offsets(version, index))

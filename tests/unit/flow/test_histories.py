@@ -15,6 +15,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from sluicegate.errors import SluicegateError
 from sluicegate.flow import histories, stream_progress
 from sluicegate.flow.model import Flow, Progress
+from sluicegate.flow.policies import ForeignTablePolicy, LedgerPolicy, Policy, QueryPolicy, RecordPolicy
 from sluicegate.flow.progress import progress
 from sluicegate.lake import log, tables
 from sluicegate.lake.table import Tables, TablesOfPoll
@@ -66,7 +67,7 @@ def put_back(uri: str, version: int) -> None:
 
 
 @pytest.mark.parametrize("commits", [1, 2])
-@pytest.mark.parametrize("about", [{}, {"by_record": True}, {"layer": "bronze", "rebuildable": False}])
+@pytest.mark.parametrize("about", [{}, {"policy": RecordPolicy()}, {"layer": "bronze", "policy": LedgerPolicy()}])
 def test_a_source_that_was_put_back_and_written_on(tmp_path: Path, about: dict[str, Any], commits: int) -> None:
     """With as many commits as it had, and with more. The table may have rows that nothing else has any more."""
     lake = Lake(tmp_path, **about)
@@ -79,7 +80,12 @@ def test_a_source_that_was_put_back_and_written_on(tmp_path: Path, about: dict[s
 
 @pytest.mark.parametrize("commits", [1, 2])
 @pytest.mark.parametrize(
-    "about", [{"layer": "gold"}, {"layer": "gold", "row_deltas": True}, {"layer": "bronze", "foreign": True}]
+    "about",
+    [
+        {"layer": "gold"},
+        {"layer": "gold", "policy": QueryPolicy(row_deltas=True)},
+        {"layer": "bronze", "policy": ForeignTablePolicy()},
+    ],
 )
 def test_what_is_a_function_of_its_source_is_made_again(tmp_path: Path, about: dict[str, Any], commits: int) -> None:
     lake = Lake(tmp_path, **about)
@@ -103,7 +109,7 @@ def test_a_source_that_was_put_back_no_further_than_it_was_read(tmp_path: Path) 
 
 def test_offsets_without_identities_and_a_log_that_was_cleaned_are_taken_as_they_are(tmp_path: Path) -> None:
     """As a version before wrote them; the next commit has identities."""
-    lake = Lake(tmp_path, by_record=True)
+    lake = Lake(tmp_path, policy=RecordPolicy())
     lake.add(lake.source)
     lake.run(identities=False)
     put_back(lake.source, 1)
@@ -122,22 +128,23 @@ def test_offsets_without_identities_and_a_log_that_was_cleaned_are_taken_as_they
 @pytest.mark.parametrize("commits", [1, 2])
 def test_a_lookup_that_was_put_back_and_written_on(tmp_path: Path, commits: int) -> None:
     """It changed in a way that nobody can follow, whatever its version."""
-    lake = Lake(tmp_path, by_record=True, followed=frozenset({"l"}))
+    lake = Lake(tmp_path, policy=RecordPolicy(followed=frozenset({"l"})))
     lake.add(lake.lookup)
     lake.run()
     put_back(lake.lookup, 0)
     lake.add(*[lake.lookup] * commits)
     assert (lake.now().kind, lake.now().why) == ("whole", "l changed")
-    later: dict[str, Any] = {"followed": frozenset(), "as_of_run": frozenset({"l"})}
-    assert lake.now(**later).kind == "idle"
-    assert lake.now(**later, retries=True).retry
-    assert (lake.now(by_record=False).kind, lake.now(by_record=False).why) == ("whole", "l changed")
+    as_of_run = RecordPolicy(as_of_run=frozenset({"l"}))
+    assert lake.now(policy=as_of_run).kind == "idle"
+    assert lake.now(policy=replace(as_of_run, retries=True)).retry
+    recomputed = lake.now(policy=Policy(followed=frozenset({"l"})))
+    assert (recomputed.kind, recomputed.why) == ("whole", "l changed")
 
 
 def test_a_source_of_several_flows(tmp_path: Path) -> None:
     a, b = str(tmp_path / "source"), str(tmp_path / "b")
     write_deltalake(b, ROWS)
-    lake = Lake(tmp_path, by_record=True, inputs={}, streams={"a": a, "b": b})
+    lake = Lake(tmp_path, policy=RecordPolicy(), inputs={}, streams={"a": a, "b": b})
     lake.add(b)
     lake.run()
     put_back(b, 0)
@@ -149,7 +156,7 @@ def test_a_source_of_several_flows(tmp_path: Path) -> None:
 def test_what_a_stopped_run_has_read_for_the_tables_beside_counts(tmp_path: Path) -> None:
     """Its rows are there under the identities of records that have others now."""
     beside = str(tmp_path / "target_quarantine")
-    lake = Lake(tmp_path, by_record=True, side_tables=(beside,))
+    lake = Lake(tmp_path, policy=RecordPolicy(), side_tables=(beside,))
     lake.add(lake.source)
     lake.run(beside, step="enter")
     assert lake.now().repair
@@ -174,7 +181,7 @@ def test_a_commit_that_was_repeated_is_the_one_that_was_read(tmp_path: Path) -> 
     write_deltalake(ledger, ROWS, mode="append")
     read(0)
     read(1)
-    lake = Lake(tmp_path, by_record=True)
+    lake = Lake(tmp_path, policy=RecordPolicy())
     put_back(bronze, 0)
     read(1)
     assert lake.now().kind == "idle"

@@ -13,7 +13,8 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from sluicegate.definition.silver import BATCH_BYTES, SilverTable
 from sluicegate.flow import parts
-from sluicegate.flow.model import Flow, Progress
+from sluicegate.flow.model import Fingerprints, Flow, Progress
+from sluicegate.flow.policies import RecordPolicy
 from sluicegate.flow.progress import progress
 from sluicegate.flow.report import TableReport
 from sluicegate.lake import log
@@ -33,13 +34,13 @@ class Source:
             write_deltalake(self.uri, ROWS, mode="append")
         adds = pa.table(DeltaTable(self.uri).get_add_actions(flatten=True)) if commits else None
         self.size = 0 if adds is None else max(adds["size_bytes"].to_pylist())
-        self.flow = Flow("silver", "target", self.uri, self.target, side_tables=(self.beside,), by_record=True)
+        self.flow = Flow("silver", "target", self.uri, self.target, side_tables=(self.beside,), policy=RecordPolicy())
 
     def ends(self, most: int | None) -> list[int]:
         """Ends of the parts up to the source's newest version, each applied before the next one is made out."""
         found = []
         while True:
-            flow, opened = replace(self.flow, batch_bytes=most), Tables()
+            flow, opened = replace(self.flow, policy=RecordPolicy(batch_bytes=most)), Tables()
             now = progress(flow, opened)
             if not now.work:
                 return found
@@ -98,17 +99,17 @@ def test_of_a_commit_with_a_change_feed_the_bytes_of_the_feed_count(tmp_path: Pa
 
 def test_a_full_refresh_of_a_table_that_is_there_is_one_batch(tmp_path: Path) -> None:
     source = Source(tmp_path)
-    flow = replace(source.flow, batch_bytes=1)
+    flow = replace(source.flow, policy=RecordPolicy(batch_bytes=1))
     source.commit(source.target, replace(progress(flow), until=1), fingerprint="former")
-    now = progress(replace(flow, fingerprint="other"))
+    now = progress(replace(flow, fingerprints=Fingerprints("other")))
     assert (now.kind, now.until) == ("whole", 3)
-    assert parts.first(replace(flow, fingerprint="other"), now, Tables()) is now
+    assert parts.first(replace(flow, fingerprints=Fingerprints("other")), now, Tables()) is now
 
 
 def test_no_part_ends_before_what_a_stopped_run_has_written_beside_the_table(tmp_path: Path) -> None:
     """Else Delta would skip the write of a later part, whose number it knows."""
     source = Source(tmp_path)
-    flow = replace(source.flow, batch_bytes=1)
+    flow = replace(source.flow, policy=RecordPolicy(batch_bytes=1))
     assert parts.first(flow, progress(flow), Tables()).until == 0
     source.commit(source.beside, replace(progress(flow), until=2))
     assert parts.first(flow, progress(flow), Tables()).until == 2
@@ -125,7 +126,7 @@ def test_no_part_ends_before_a_column_is_gone(tmp_path: Path) -> None:
     write_deltalake(source.uri, pa.table({"other": [1]}), mode="append")
     opened = Tables()
     now = replace(progress(source.flow, opened), kind="incremental", since=0)
-    assert parts.first(replace(source.flow, batch_bytes=1), now, opened).until == 4
+    assert parts.first(replace(source.flow, policy=RecordPolicy(batch_bytes=1)), now, opened).until == 4
 
 
 def test_versions_that_were_cleaned_away_end_no_part(tmp_path: Path) -> None:
@@ -138,7 +139,7 @@ def test_versions_that_were_cleaned_away_end_no_part(tmp_path: Path) -> None:
 
 def test_of_several_flows_each_has_its_part(tmp_path: Path) -> None:
     few, many = Source(tmp_path / "few", commits=1), Source(tmp_path / "many", commits=3)
-    flow = replace(few.flow, streams={"few": few.uri, "many": many.uri}, batch_bytes=1)
+    flow = replace(few.flow, streams={"few": few.uri, "many": many.uri}, policy=RecordPolicy(batch_bytes=1))
     now = progress(flow)
     assert {name: one.until for name, one in now.streams.items()} == {"few": 0, "many": 2}
     part = parts.first(flow, now, Tables())

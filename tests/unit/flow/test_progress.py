@@ -16,7 +16,8 @@ from sluicegate.errors import SluicegateError
 from sluicegate.flow import batch as flow_batch
 from sluicegate.flow import histories, source_changes
 from sluicegate.flow.delivery import Delivery
-from sluicegate.flow.model import Flow, Progress
+from sluicegate.flow.model import Fingerprints, Flow, Progress
+from sluicegate.flow.policies import LedgerPolicy, Policy, QueryPolicy, RecordPolicy
 from sluicegate.flow.progress import progress
 from sluicegate.flow.report import TableReport
 from sluicegate.lake import fence, layout, log, metadata_commit, offsets, tables
@@ -84,7 +85,7 @@ def test_a_table_waits_for_those_that_its_rules_read(tmp_path: Path) -> None:
 
 
 def test_the_first_version_of_a_ledger_has_no_files_to_read(tmp_path: Path) -> None:
-    history = History(tmp_path, rebuildable=False)
+    history = History(tmp_path, policy=LedgerPolicy())
     history.add()
     assert (history.now().kind, history.now().until) == ("idle", 0)
     history.add()
@@ -94,7 +95,7 @@ def test_the_first_version_of_a_ledger_has_no_files_to_read(tmp_path: Path) -> N
 def test_only_a_lookup_that_is_read_as_of_the_run_lets_rules_be_asked_again(tmp_path: Path) -> None:
     inputs = {name: str(tmp_path / name) for name in ("l", "m")}
     as_of_run: dict[str, Any] = {"followed": frozenset({"m"}), "as_of_run": frozenset({"l"}), "retries": True}
-    history = made(tmp_path, inputs=inputs, by_record=True, **as_of_run)
+    history = made(tmp_path, inputs=inputs, policy=RecordPolicy(**as_of_run))
     history.add(inputs["m"])
     assert (history.now().retry, history.now().changed, history.now().why) == (False, {"m": 0}, "m changed")
     history.add(inputs["l"])
@@ -112,13 +113,14 @@ def test_what_came_after_the_mark_is_taken(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("about", "why"),
-    [({"fingerprint": "b"}, "its definition changed"), ({"key": "b"}, "the key of its pseudonyms changed"),
-     ({"fingerprint": ""}, ""), ({"fingerprint": "a"}, "")],
+    ("fingerprints", "why"),
+    [(Fingerprints("b"), "its definition changed"), (Fingerprints("a", key="b"), "the key of its pseudonyms changed"),
+     (Fingerprints(""), ""), (Fingerprints("a"), "")],
 )  # fmt: skip
-def test_another_definition_or_key_makes_it_again(tmp_path: Path, about: dict[str, Any], why: str) -> None:
-    history = made(tmp_path, fingerprint="a")
-    assert (history.now(**about).kind, history.now(**about).why) == ("whole" if why else "idle", why)
+def test_another_definition_or_key_makes_it_again(tmp_path: Path, fingerprints: Fingerprints, why: str) -> None:
+    history = made(tmp_path, fingerprints=Fingerprints("a"))
+    now = history.now(fingerprints=fingerprints)
+    assert (now.kind, now.why) == ("whole" if why else "idle", why)
 
 
 def test_rows_that_went_or_were_replaced(tmp_path: Path) -> None:
@@ -128,16 +130,17 @@ def test_rows_that_went_or_were_replaced(tmp_path: Path) -> None:
     DeltaTable(history.source).delete("id = 1")
     why = "source was changed by DELETE in version 2"
     assert (history.now().kind, history.now().why) == ("whole", why)
-    assert (history.now(row_deltas=True).kind, history.now(row_deltas=True).why) == ("incremental", "")
-    known = history.now(by_record=True)
+    signed = history.now(policy=QueryPolicy(row_deltas=True))
+    assert (signed.kind, signed.why) == ("incremental", "")
+    known = history.now(policy=RecordPolicy())
     assert (known.kind, known.why, known.revised, known.reprocesses) == ("incremental", why, True, True)
     history.add(mode="overwrite")
-    for about in ({}, {"row_deltas": True}, {"by_record": True}):
-        assert history.now(**about).kind == "whole"
+    for policy in (Policy(), QueryPolicy(row_deltas=True), RecordPolicy()):
+        assert history.now(policy=policy).kind == "whole"
 
 
 def test_rows_that_were_replaced_by_a_condition_are_those_of_some_records(tmp_path: Path) -> None:
-    history = made(tmp_path, by_record=True)
+    history = made(tmp_path, policy=RecordPolicy())
     write_deltalake(history.source, pa.table({"id": [1]}), mode="overwrite", predicate="id = 1")
     now = history.now()
     assert (now.kind, now.why, now.revised) == ("incremental", "source was changed by WRITE in version 1", True)
@@ -148,7 +151,7 @@ def test_rows_that_were_replaced_by_a_condition_are_those_of_some_records(tmp_pa
 
 def test_a_lookup_that_lost_rows_has_changed_and_one_that_was_compacted_has_not(tmp_path: Path) -> None:
     """A DELETE of all rows of a file only takes it away."""
-    history = made(tmp_path, inputs={"l": str(tmp_path / "lookup")}, by_record=True)
+    history = made(tmp_path, inputs={"l": str(tmp_path / "lookup")}, policy=RecordPolicy())
     history.add(history.lookup)
     history.run()
     DeltaTable(history.lookup).optimize.compact()
@@ -159,8 +162,8 @@ def test_a_lookup_that_lost_rows_has_changed_and_one_that_was_compacted_has_not(
 
 
 def test_a_lookup_that_was_put_back_has_changed_in_a_way_that_nobody_knows(tmp_path: Path) -> None:
-    followed: dict[str, Any] = {"by_record": True, "followed": frozenset({"l"})}
-    history = made(tmp_path, inputs={"l": str(tmp_path / "lookup")}, **followed)
+    policy = RecordPolicy(followed=frozenset({"l"}))
+    history = made(tmp_path, inputs={"l": str(tmp_path / "lookup")}, policy=policy)
     history.add(history.lookup)
     assert (history.now().kind, history.now().changed) == ("incremental", {"l": 0})
     history.run()
@@ -170,7 +173,7 @@ def test_a_lookup_that_was_put_back_has_changed_in_a_way_that_nobody_knows(tmp_p
 
 def test_a_column_that_is_another_one_in_the_files_is_another_column(tmp_path: Path) -> None:
     """Where columns are mapped, one that was dropped and made again has its former name, and other values."""
-    history = made(tmp_path, row_deltas=True)
+    history = made(tmp_path, policy=QueryPolicy(row_deltas=True))
     log_of_source = Path(history.source) / "_delta_log"
     actions = [json.loads(line) for line in (log_of_source / f"{0:020}.json").read_text().splitlines()]
     metadata = next(action["metaData"] for action in actions if "metaData" in action)
@@ -191,15 +194,15 @@ def test_rows_that_another_rule_refused_are_taken_back_where_nothing_else_is_to_
     assert history.now().kind == "idle"
     history.add(layout.rejected(history.target))
     assert (history.now().kind, history.now().why) == ("incremental", "it is refused no more")
-    assert history.now(rules="other").why == "its rules changed"
+    assert history.now(fingerprints=Fingerprints(rules="other")).why == "its rules changed"
     history.add()
     assert (history.now().kind, history.now().why) == ("incremental", "")
 
 
 def test_a_joined_table_with_other_columns(tmp_path: Path) -> None:
     """No change feed is read over other columns, be it that they are what they were by now; over new ones it is."""
-    followed: dict[str, Any] = {"row_deltas": True, "followed": frozenset({"l"})}
-    history = made(tmp_path, inputs={"l": str(tmp_path / "lookup")}, **followed)
+    policy = QueryPolicy(row_deltas=True, followed=frozenset({"l"}))
+    history = made(tmp_path, inputs={"l": str(tmp_path / "lookup")}, policy=policy)
     write_deltalake(history.lookup, pa.table({"id": [4], "new": [1]}), mode="append", schema_mode="merge")
     assert (history.now().kind, history.now().changed) == ("incremental", {"l": 0})
     history.run()
@@ -222,7 +225,7 @@ def test_another_source_in_its_place(tmp_path: Path) -> None:
     history.add()
     assert (history.now().kind, history.now().why) == ("whole", "source is not the table that it was filled from")
     with pytest.raises(SluicegateError, match="cannot go on"):
-        history.now(rebuildable=False)
+        history.now(policy=LedgerPolicy())
 
 
 def test_a_source_that_is_older_than_what_was_taken(tmp_path: Path) -> None:
@@ -265,7 +268,7 @@ def test_a_log_that_tells_nothing_and_a_restore(tmp_path: Path) -> None:
     history.run()
     DeltaTable(history.target).restore(0)
     assert (history.now().kind, history.now().why) == ("whole", "it was restored in version 2")
-    bronze = history.now(rebuildable=False)
+    bronze = history.now(policy=LedgerPolicy())
     assert (bronze.kind, bronze.since, bronze.until) == ("incremental", 0, 1)
     DeltaTable(history.target).create_checkpoint()
     for version in range(2):
@@ -277,14 +280,14 @@ def test_a_log_that_tells_nothing_and_a_restore(tmp_path: Path) -> None:
 def test_a_lookup_that_changed_is_followed_or_read_whole(tmp_path: Path, followed: bool) -> None:
     names = frozenset({"l"} if followed else ())
     lookups = {"l": str(tmp_path / "lookup")}
-    history = made(tmp_path, inputs=lookups, followed=names, by_record=True)
+    history = made(tmp_path, inputs=lookups, policy=RecordPolicy(followed=names))
     history.add(history.lookup)
     now = history.now()
     assert (now.kind, now.why) == ("incremental" if followed else "whole", "l changed")
     assert dict(now.changed) == ({"l": 0} if followed else {})
-    as_of_run = history.now(followed=frozenset(), as_of_run=frozenset({"l"}))
+    as_of_run = history.now(policy=RecordPolicy(as_of_run=frozenset({"l"})))
     assert as_of_run.kind == "idle"
-    retried = history.now(followed=frozenset(), as_of_run=frozenset({"l"}), retries=True)
+    retried = history.now(policy=RecordPolicy(as_of_run=frozenset({"l"}), retries=True))
     assert (retried.kind, retried.retry, retried.reprocesses) == ("incremental", True, True)
 
 
@@ -294,14 +297,17 @@ def fence_off(*uris: str) -> None:
         assert metadata_commit.put(DeltaTable(uri), fence.PROPERTY, uuid.uuid4().hex)
 
 
-@pytest.mark.parametrize("about", [{"by_record": True}, {"row_deltas": True}])
-def test_a_fence_is_no_version_to_be_read(tmp_path: Path, about: dict[str, Any]) -> None:
-    history = made(tmp_path, inputs={"l": str(tmp_path / "lookup")}, followed=frozenset({"l"}), **about)
+FOLLOWED = frozenset({"l"})
+
+
+@pytest.mark.parametrize("policy", [RecordPolicy(followed=FOLLOWED), QueryPolicy(row_deltas=True, followed=FOLLOWED)])
+def test_a_fence_is_no_version_to_be_read(tmp_path: Path, policy: Policy) -> None:
+    history = made(tmp_path, inputs={"l": str(tmp_path / "lookup")}, policy=policy)
     for _ in range(2):
         fence_off(history.source, history.lookup)
         now = history.now()
         assert (now.kind, now.since, now.until, dict(now.changed), now.why) == ("idle", 0, 0, {}, "")
-    retried = history.now(followed=frozenset(), as_of_run=frozenset({"l"}), retries=True)
+    retried = history.now(policy=RecordPolicy(as_of_run=frozenset({"l"}), retries=True))
     assert (retried.kind, retried.retry) == ("idle", False)
     history.add()
     now = history.now()
@@ -317,7 +323,7 @@ def test_after_FENCE_SECONDS_a_fence_is_a_version_like_any_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its entry may be cleaned away soon, and an offset before it could not be continued then."""
-    history = made(tmp_path, inputs={"l": str(tmp_path / "lookup")}, by_record=True, followed=frozenset({"l"}))
+    history = made(tmp_path, inputs={"l": str(tmp_path / "lookup")}, policy=RecordPolicy(followed=frozenset({"l"})))
     fence_off(history.source, history.lookup)
     monkeypatch.setattr(source_changes, "FENCE_SECONDS", -1)
     assert (history.now().kind, history.now().until, history.now().why) == ("incremental", 1, "l changed")
@@ -326,7 +332,7 @@ def test_after_FENCE_SECONDS_a_fence_is_a_version_like_any_other(
 
 
 def test_properties_that_others_set_are_no_fence(tmp_path: Path) -> None:
-    history = made(tmp_path, by_record=True)
+    history = made(tmp_path, policy=RecordPolicy())
     DeltaTable(history.source).alter.set_table_properties({"delta.logRetentionDuration": "interval 60 days"})
     assert (history.now().kind, history.now().until) == ("incremental", 1)
 
@@ -335,7 +341,7 @@ def test_rows_that_were_to_leave_a_table_beside_are_looked_for_until_a_run_has_s
     tmp_path: Path,
 ) -> None:
     beside = str(tmp_path / "target_quarantine")
-    history = made(tmp_path, by_record=True, side_tables=(beside,))
+    history = made(tmp_path, policy=RecordPolicy(), side_tables=(beside,))
     history.add(beside)  # rows of another program: no run has said anything
     history.run(op="x", leaves=["target_quarantine"])
     assert history.now().repair
@@ -345,7 +351,7 @@ def test_rows_that_were_to_leave_a_table_beside_are_looked_for_until_a_run_has_s
 
 def test_a_run_that_was_stopped_in_the_middle_is_made_up_for(tmp_path: Path) -> None:
     beside = str(tmp_path / "target_quarantine")
-    history = made(tmp_path, by_record=True, side_tables=(beside,))
+    history = made(tmp_path, policy=RecordPolicy(), side_tables=(beside,))
     history.run(beside, op="x", step="enter", mode="incremental")
     stopped = history.now()
     assert (stopped.kind, stopped.repair) == ("incremental", True)
@@ -364,7 +370,7 @@ def test_a_run_that_was_stopped_in_the_middle_is_made_up_for(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("commits", [0, 1, 2])
 def test_nothing_is_written_to_a_table_that_another_run_changed(tmp_path: Path, commits: int) -> None:
-    history = made(tmp_path / "tables", by_record=True)
+    history = made(tmp_path / "tables", policy=RecordPolicy())
     history.add()
     now, frame = history.now(), Delivery(None, history.way)  # type: ignore[arg-type]  # no row of it is looked at
     report = TableReport("target", "silver")
@@ -382,7 +388,7 @@ def test_nothing_is_written_to_a_table_that_another_run_changed(tmp_path: Path, 
 
 
 def test_a_mark_is_read_in_the_epoch_of_its_rows(tmp_path: Path) -> None:
-    history = made(tmp_path, rebuildable=False)
+    history = made(tmp_path, policy=LedgerPolicy())
     history.add()
     history.run()
     DeltaTable(history.target).restore(0)
@@ -408,9 +414,9 @@ def test_rows_that_are_known_by_another_identity_make_it_again(
     tmp_path: Path, was: bool, many: bool, of_many: bool, why: str
 ) -> None:
     """Without a word in a commit, as those of before have none, a record was one row."""
-    history = History(tmp_path, by_record=True)
+    history = History(tmp_path, policy=RecordPolicy())
     write_deltalake(history.source, ROWS.append_column("_record_row", ROWS["id"]) if of_many else ROWS)
     history.run(**({"numbered": True} if was else {}))
-    now = history.now(many=many)
+    now = history.now(policy=RecordPolicy(many=many))
     assert (now.kind, now.why, now.of_many) == ("whole" if why else "idle", why, of_many)
-    assert history.now(many=many, by_record=False).kind == "idle"
+    assert history.now(policy=Policy()).kind == "idle"

@@ -15,6 +15,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from sluicegate.errors import SluicegateError
 from sluicegate.flow import histories, stream_progress
 from sluicegate.flow.model import Flow, Progress
+from sluicegate.flow.policies import CopyPolicy, RecordPolicy
 from sluicegate.flow.progress import progress
 from sluicegate.lake import fence, log, metadata_commit, offsets
 from sluicegate.lake.table import Tables
@@ -29,7 +30,7 @@ class History:
 
     def __init__(self, folder: Path, *flows: str, **about: Any) -> None:
         self.folder = folder
-        self.flow = Flow("silver", "t", self.uri(flows[0]), self.uri("t"), by_record=True, **about)
+        self.flow = Flow("silver", "t", self.uri(flows[0]), self.uri("t"), policy=RecordPolicy(), **about)
         self.define(*flows)
 
     def uri(self, name: str) -> str:
@@ -176,7 +177,7 @@ def test_what_follows_such_a_table_knows_records_by_their_flow(tmp_path: Path) -
     flowing = pa.table({"id": [1], "_record_flow": ["x"]})
     write_deltalake(history.uri("a"), flowing, mode="append", schema_mode="merge")
     assert history.now().kind == "incremental"  # its records are known by flow already
-    plain = Flow("silver", "u", history.uri("a"), history.uri("u"), by_record=True)
+    plain = Flow("silver", "u", history.uri("a"), history.uri("u"), policy=RecordPolicy())
     assert progress(plain).of_flows
     numbered = pa.table({"id": [1], "_record_row": [1]})
     write_deltalake(history.uri("b"), numbered, mode="append", schema_mode="merge")
@@ -213,7 +214,7 @@ def test_a_lookup_that_comes_with_a_flow_makes_nothing_of_the_others_again(tmp_p
     history.add("c", "tags")
     history.define("a", "b", "c")
     its = frozenset(["tags"] if followed else [])
-    history.flow = replace(history.flow, inputs={"tags": history.uri("tags")}, followed=its)
+    history.flow = replace(history.flow, inputs={"tags": history.uri("tags")}, policy=RecordPolicy(followed=its))
     now = history.now()
     assert (now.kind, work(now), now.reprocesses) == ("incremental", {"c": (-1, 0)}, False)
     assert now.why == "the flow c is new"
@@ -228,12 +229,17 @@ def test_a_lookup_that_comes_with_a_flow_makes_nothing_of_the_others_again(tmp_p
 def test_a_column_that_a_flow_is_certain_to_make_is_lacked_by_nobody(tmp_path: Path) -> None:
     history = made(tmp_path, "a")
     source = Tables()[history.flow.target]
-    copy = Flow("silver", "copy", history.flow.target, history.uri("copy"), treated=frozenset({"id", "name", "born"}))
-    assert stream_progress.lacking(copy, source, ["ID"]) == (["born", "name"], [])
+    copy = Flow("silver", "copy", history.flow.target, history.uri("copy"))
+
+    def lacking(columns: list[str], **makes: frozenset[str] | None) -> tuple[list[str], list[str]]:
+        policy = CopyPolicy(treated=frozenset({"id", "name", "born"}), makes=makes)
+        return stream_progress.lacking(replace(copy, policy=policy), source, columns)
+
+    assert lacking(["ID"]) == (["born", "name"], [])
     certain: dict[str, Any] = {"b": frozenset({"name", "other"})}
-    assert stream_progress.lacking(replace(copy, makes=certain), source, ["ID"]) == (["born"], [])
+    assert lacking(["ID"], **certain) == (["born"], [])
     by_data = certain | {"c": None}
-    assert stream_progress.lacking(replace(copy, makes=by_data), source, ["ID"]) == (["born"], ["c"])
+    assert lacking(["ID"], **by_data) == (["born"], ["c"])
     # What a flow makes that the table has taken in is there, or it is not made.
     taken_in: dict[str, Any] = {"a": frozenset({"born"})}
-    assert stream_progress.lacking(replace(copy, makes=taken_in), source, ["id"]) == (["born", "name"], [])
+    assert lacking(["id"], **taken_in) == (["born", "name"], [])

@@ -1,0 +1,157 @@
+"""What the kinds of tables differ in: what a run may do about changes of the tables that a flow reads.
+
+A table of each kind has a policy of its own class. What a policy does not say has the answer of ``Policy``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from sluicegate.flow.definition_changes import StoredRows
+    from sluicegate.flow.source_changes import SourceChanges
+    from sluicegate.sql.refresh.strategy import RefreshStrategy
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A table that takes in added rows, and is made again from its source after any other change.
+
+    Attributes:
+        rebuildable: whether a full refresh from the source is possible.
+        foreign: whether the source is a table of other programs': it may have no change data feed, and change in any
+            way (see bronze/delta_source.py).
+        by_record: whether the target knows by identity which records its rows were made of.
+        forgets: whether former versions of the target are deleted when another definition makes it, or another key.
+        followed: the inputs of whose changes the affected records are known: only these are reprocessed.
+    """
+
+    rebuildable: ClassVar[bool] = True
+    foreign: ClassVar[bool] = False
+    by_record: ClassVar[bool] = False
+    forgets: ClassVar[bool] = False
+    followed: frozenset[str] = frozenset()
+
+    def why_full_refresh(self, changes: SourceChanges) -> str:
+        """Reason, if what changed in the source since the offset cannot be followed; empty if it can."""
+        return changes.revised
+
+    @property
+    def of_topics(self) -> bool:
+        """Whether the source is a ledger of ranges of offsets, and not of files."""
+        return False
+
+    @property
+    def row_deltas(self) -> bool:
+        """Whether the target takes in row deltas, former rows as well as current ones."""
+        return False
+
+    @property
+    def refresh_strategy(self) -> RefreshStrategy | None:
+        """Refresh strategy of the target, if it is a gold table."""
+        return None
+
+    @property
+    def as_of_run(self) -> frozenset[str]:
+        """The inputs whose changes matter to later records only, and to quarantined ones if ``retries``."""
+        return frozenset()
+
+    @property
+    def retries(self) -> bool:
+        """Whether the target reprocesses quarantined records when an input ``as_of_run`` changes."""
+        return False
+
+    @property
+    def many(self) -> bool:
+        """Whether a record of the source may give many rows, so that each has its number within it."""
+        return False
+
+    @property
+    def batch_bytes(self) -> int | None:
+        """Bytes of the source's files that one batch takes in; None: all that waits."""
+        return None
+
+    @property
+    def stored(self) -> StoredRows | None:
+        """What the definition says of the rows that it stores, if it is a silver table."""
+        return None
+
+    @property
+    def any_case(self) -> frozenset[str]:
+        """URIs of the sources whose fields go by their names in any case; see ``readerCaseSensitive``."""
+        return frozenset()
+
+
+@dataclass(frozen=True)
+class LedgerPolicy(Policy):
+    """A bronze table of what its ledger lists: files may be gone, so no full refresh is possible."""
+
+    rebuildable: ClassVar[bool] = False
+    of_topics: bool = False
+
+
+@dataclass(frozen=True)
+class ForeignTablePolicy(Policy):
+    """A bronze table that follows a Delta table of other programs."""
+
+    foreign: ClassVar[bool] = True
+
+    def why_full_refresh(self, changes: SourceChanges) -> str:
+        """Any commit that did more than add rows, by its actions: what operations others have is not known."""
+        return changes.rewritten
+
+
+@dataclass(frozen=True)
+class QueryPolicy(Policy):
+    """A gold table: what its query gives.
+
+    Attributes:
+        added: whether it can take in new rows only; any other change of the source calls for a full refresh.
+        row_deltas: see ``Policy``; it can then follow any change of the source.
+        refresh_strategy: see ``Policy``.
+    """
+
+    added: bool = False
+    row_deltas: bool = False
+    refresh_strategy: RefreshStrategy | None = None
+
+    def why_full_refresh(self, changes: SourceChanges) -> str:
+        """An overwrite or other columns where it takes in row deltas; else any commit that did more than add rows."""
+        if self.added:
+            return changes.rewritten
+        if self.row_deltas:
+            return changes.overwritten or changes.other_columns
+        return changes.revised
+
+
+@dataclass(frozen=True)
+class RecordPolicy(Policy):
+    """A silver table: it knows of which records its rows were made, and reprocesses those that changed."""
+
+    by_record: ClassVar[bool] = True
+    as_of_run: frozenset[str] = frozenset()
+    retries: bool = False
+    many: bool = False
+    batch_bytes: int | None = None
+    stored: StoredRows | None = None
+    any_case: frozenset[str] = frozenset()
+
+    def why_full_refresh(self, changes: SourceChanges) -> str:
+        """An overwrite, or other columns: over these Delta reads no change feed."""
+        return changes.overwritten or changes.other_columns
+
+
+@dataclass(frozen=True)
+class CopyPolicy(RecordPolicy):
+    """A de-identified copy of a silver table.
+
+    Attributes:
+        treated: columns that the source has to have, in lower case.
+        makes: columns that each flow of that source makes, in lower case; None where its data tells.
+    """
+
+    forgets: ClassVar[bool] = True
+    treated: frozenset[str] = frozenset()
+    makes: Mapping[str, frozenset[str] | None] = field(default_factory=dict)
