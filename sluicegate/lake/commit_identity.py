@@ -39,8 +39,9 @@ def identity(uri: str, version: int) -> str | None:
     head = _head(uri, version)
     if head is None:
         return None
-    made_from = _made_from(head)
-    text = head if made_from is None else json.dumps(made_from, sort_keys=True).encode()
+    text, inputs = head, _inputs(head)
+    if inputs is not None:
+        text = json.dumps(inputs, sort_keys=True).encode()
     return hashlib.sha256(text).hexdigest()[:32]
 
 
@@ -57,30 +58,46 @@ def _head(uri: str, version: int) -> bytes | None:
         return None
 
 
-def _made_from(head: bytes) -> dict[str, Any] | None:
+def _inputs(head: bytes) -> dict[str, Any] | None:
     """What the rows of a commit of ours were made from; None if it is none, or does not tell it here."""
-    lines = head.splitlines()
-    try:
-        # The last line may be cut.
-        actions = [json.loads(line) for line in (lines[:-1] if len(head) == HEAD else lines) if line.strip()]
-    except ValueError:
-        return None
+    actions = _actions(head)
     info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
-    ours = log.facts_of(info.get("userMetadata"))
-    read = (ours or {}).get(COMMITS) or {}
-    identities = [known for kind in read.values() for known in kind.values()]
-    if ours is None or not identities or None in identities:
+    facts = log.facts_of(info.get("userMetadata"))
+    if facts is None:
         return None
-    found = {name: ours[name] for name in MADE_FROM if name in ours}
-    if ours.get("layer") != "bronze":
+    by_kind: Mapping[str, Mapping[str, str | None]] = facts.get(COMMITS) or {}
+    identities = [identity for commits in by_kind.values() for identity in commits.values()]
+    if not identities or None in identities:
+        return None
+    inputs = {name: facts[name] for name in MADE_FROM if name in facts}
+    if facts.get("layer") == "bronze":
+        inputs["rows"] = _rows(action["add"] for action in actions if "add" in action)
+    else:
         # A ledger batch is read alone; other batches depend on where they began.
-        return {**found, "since": ours.get("since")}
-    return {**found, "rows": _rows(action["add"] for action in actions if "add" in action)}
+        inputs["since"] = facts.get("since")
+    return inputs
+
+
+def _actions(head: bytes) -> list[dict[str, Any]]:
+    """Whole actions at the beginning of a log entry; none if it is no JSON."""
+    lines = head.splitlines()
+    if len(head) == HEAD:
+        lines.pop()  # it may be cut
+    try:
+        return [json.loads(line) for line in lines if line.strip()]
+    except ValueError:
+        return []
 
 
 def _rows(added: Iterable[Mapping[str, Any]]) -> list[Any]:
     """Number of the rows in some files, and their first and last positions: how files are split is Spark's choice."""
-    stats = [json.loads(file.get("stats") or "{}") for file in added]
-    lows, highs = ([(one.get(bound) or {}).get("_pos") for one in stats] for bound in ("minValues", "maxValues"))
-    first, last = ([value for value in values if value is not None] for values in (lows, highs))
-    return [sum(one.get("numRecords", 0) for one in stats), min(first, default=None), max(last, default=None)]
+    statistics = [json.loads(file.get("stats") or "{}") for file in added]
+    count = sum(file.get("numRecords", 0) for file in statistics)
+    first, last = _positions(statistics, "minValues"), _positions(statistics, "maxValues")
+    return [count, min(first, default=None), max(last, default=None)]
+
+
+def _positions(statistics: Iterable[Mapping[str, Any]], bound: str) -> list[int]:
+    """Positions of records at a bound of each file, as far as statistics have it."""
+    positions = [(file.get(bound) or {}).get("_pos") for file in statistics]
+    return [position for position in positions if position is not None]

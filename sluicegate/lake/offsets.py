@@ -10,7 +10,7 @@ https://docs.delta.io/latest/delta-utility.html#restore-a-delta-table-to-an-earl
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from deltalake import DeltaTable
@@ -68,30 +68,70 @@ class Lineage:
 
 def lineage(table: DeltaTable) -> Lineage:
     """Read the RESTORE history of a table: nearly always from its newest commits alone, in some milliseconds."""
-    for limit in (5, None):
-        found: list[Restore] = []
-        ours: log.Commit | None = None
-        oldest = seen = -1
-        for commit in log.commits(table, limit):
-            oldest = commit.version
-            if ours is not None and oldest <= seen:
-                break
-            if commit.operation == "RESTORE":
-                to = _restored(table, commit) if commit.restored_to is None else commit.restored_to
-                found.append(Restore(to, oldest))
-            elif ours is None and commit.ours is not None:
-                # The commit records the restores before it, but not one that came while it was being made.
-                ours, seen = commit, int(commit.ours.get("seen", oldest - 1))
-        if ours is not None and oldest <= seen + 1:
-            break
-    recorded = [Restore(to, at) for to, at in ((ours.ours or {}).get("restores") or [])] if ours else []
-    if ours is None and oldest > 0:
+    newest = _newest_commits(table, 5)
+    if not newest.are_enough:
+        newest = _newest_commits(table, None)
+    recorded, unrecorded = newest.recorded, newest.restores
+    if newest.of_run is None and newest.oldest > 0:
         # The log no longer shows which restores there were: a new epoch begins here.
-        found.append(Restore(None, table.version()))
-    return Lineage(tuple(sorted({*recorded, *found}, key=lambda restore: restore.at)), ours, bool(found))
+        unrecorded.append(Restore(None, table.version()))
+    restores = sorted({*recorded, *unrecorded}, key=lambda restore: restore.at)
+    return Lineage(tuple(restores), newest.of_run, bool(unrecorded))
 
 
-def _restored(table: DeltaTable, commit: log.Commit) -> int | None:
+@dataclass
+class _NewestCommits:
+    """What the newest commits of a table say of its RESTORE history.
+
+    Attributes:
+        of_run: the newest commit of one of our runs; None if there is none among them.
+        recorded_upto: version up to which this commit records the restores.
+        restores: restores after that, the newest first.
+        oldest: version of the oldest commit that was looked at.
+    """
+
+    of_run: log.Commit | None = None
+    recorded_upto: int = -1
+    restores: list[Restore] = field(default_factory=list)
+    oldest: int = -1
+
+    @property
+    def are_enough(self) -> bool:
+        """Whether a commit of a run records all restores before these commits."""
+        return self.of_run is not None and self.oldest <= self.recorded_upto + 1
+
+    @property
+    def recorded(self) -> list[Restore]:
+        """Restores that the commit of the run records."""
+        if self.of_run is None or self.of_run.ours is None:
+            return []
+        return [Restore(to, version) for to, version in self.of_run.ours.get("restores") or ()]
+
+
+def _newest_commits(table: DeltaTable, limit: int | None) -> _NewestCommits:
+    """Read the newest commits of a table up to a limit, or up to what one of a run records."""
+    newest = _NewestCommits()
+    for commit in log.commits(table, limit):
+        newest.oldest = commit.version
+        if newest.of_run is not None and commit.version <= newest.recorded_upto:
+            break
+        if commit.operation == "RESTORE":
+            newest.restores.append(Restore(_restored_version(table, commit), commit.version))
+        elif newest.of_run is None and commit.ours is not None:
+            # The commit records the restores before it, but not one that came while it was being made.
+            newest.of_run = commit
+            newest.recorded_upto = int(commit.ours.get("seen", commit.version - 1))
+    return newest
+
+
+def _restored_version(table: DeltaTable, commit: log.Commit) -> int | None:
+    """Version that a RESTORE brought back; None if it is not known."""
+    if commit.restored_to is not None:
+        return commit.restored_to
+    return _version_of_files(table, commit)
+
+
+def _version_of_files(table: DeltaTable, commit: log.Commit) -> int | None:
     """Version that a RESTORE by timestamp brought back, by its set of files: the logged timestamp has no time zone.
 
     Returns:
@@ -143,7 +183,9 @@ def committed_offset(table: DeltaTable | None, app: str, line: Lineage | None) -
 
 
 def _of_epoch(app: str, restore: Restore | None) -> str:
-    return app if restore is None else f"{app}#{restore.at}"
+    if restore is None:
+        return app
+    return f"{app}#{restore.at}"
 
 
 def _as_of(table: DeltaTable, app: str, line: Lineage) -> int | None:

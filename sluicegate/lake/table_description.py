@@ -8,12 +8,13 @@ that those that it no longer has are taken away, and those of others stay.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
+    from deltalake.schema import Field
 
 NOTE = "sluicegate.described"
 """Table property with the names of what the definition describes."""
@@ -46,8 +47,8 @@ class Description:
     def note(self) -> dict[str, Any]:
         """What ``NOTE`` has of it; empty if it says nothing."""
         columns = sorted(name.lower() for name in self.columns)
-        found = {"comment": bool(self.comment), "columns": columns, "properties": sorted(self.properties)}
-        return {name: value for name, value in found.items() if value}
+        parts = {"comment": bool(self.comment), "columns": columns, "properties": sorted(self.properties)}
+        return {name: value for name, value in parts.items() if value}
 
 
 @dataclass(frozen=True)
@@ -58,19 +59,26 @@ class Change:
         comment: the table's comment to be, empty to take it away; None where it stays.
         columns: comments to be of columns, by their names in the table; empty to take one away.
         properties: properties to be set.
-        gone: properties to be taken away.
+        removed: properties to be taken away.
     """
 
     comment: str | None
     columns: Mapping[str, str]
     properties: Mapping[str, str]
-    gone: tuple[str, ...]
+    removed: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return self.comment is not None or bool(self.columns or self.properties or self.removed)
 
     def __str__(self) -> str:
-        parts = ["the table's comment"] if self.comment is not None else []
-        parts += [f"comments of {', '.join(self.columns)}"] if self.columns else []
-        named = [name for name in (*self.properties, *self.gone) if name != NOTE]
-        parts += [f"properties {', '.join(named)}"] if named else []
+        parts = []
+        if self.comment is not None:
+            parts.append("the table's comment")
+        if self.columns:
+            parts.append(f"comments of {', '.join(self.columns)}")
+        properties = [name for name in (*self.properties, *self.removed) if name != NOTE]
+        if properties:
+            parts.append(f"properties {', '.join(properties)}")
         return " and ".join(parts) or "which of its comments and properties are the definition's"
 
 
@@ -79,36 +87,64 @@ def is_described(table: DeltaTable | None) -> bool:
     return table is not None and NOTE in table.metadata().configuration
 
 
-def difference(table: DeltaTable | None, wanted: Description) -> Change | None:
+def difference(table: DeltaTable | None, description: Description) -> Change | None:
     """What has to change so that a table says what its definition says; None if nothing, or there is no table."""
-    if table is None or not (wanted or is_described(table)):
+    if table is None or not (description or is_described(table)):
         return None
     metadata = table.metadata()
-    before: dict[str, Any] = json.loads(metadata.configuration.get(NOTE, "{}"))
-    comment = wanted.comment if wanted.comment or before.get("comment") else None
-    held = {one.name: str((one.metadata or {}).get("comment", "")) for one in table.schema().fields}
-    landed = {one.name.lower(): str((one.metadata or {}).get(LANDED, "")) for one in table.schema().fields}
-    to_be = {name: _landed(name, landed) for name in before.get("columns", ())}
-    to_be |= {name.lower(): text for name, text in wanted.columns.items()}
-    columns = {name: to_be[name.lower()] for name in held if to_be.get(name.lower(), held[name]) != held[name]}
-    properties = dict(wanted.properties) | ({NOTE: json.dumps(wanted.note)} if wanted else {})
-    gone = {*before.get("properties", ()), NOTE} - {*properties}
+    former: dict[str, Any] = json.loads(metadata.configuration.get(NOTE, "{}"))
+    properties = dict(description.properties)
+    if description:
+        properties[NOTE] = json.dumps(description.note)
+    removed = {*former.get("properties", ()), NOTE} - {*properties}
     change = Change(
-        None if comment == (metadata.description or "") else comment,
-        columns,
+        _changed_comment(description, former, metadata.description or ""),
+        _changed_columns(table, description, former.get("columns", ())),
         {name: text for name, text in properties.items() if metadata.configuration.get(name) != text},
-        tuple(sorted(gone & {*metadata.configuration})),
+        tuple(sorted(removed & {*metadata.configuration})),
     )
-    return None if change == Change(None, {}, {}, ()) else change
+    return change or None
+
+
+def _changed_comment(description: Description, former: Mapping[str, Any], stored: str) -> str | None:
+    """The table's comment to be; None where it stays: it is right, or is nobody's but the table's."""
+    if not (description.comment or former.get("comment")) or description.comment == stored:
+        return None
+    return description.comment
+
+
+def _changed_columns(table: DeltaTable, description: Description, former: Iterable[str]) -> dict[str, str]:
+    """Comments to be of the columns whose comments change.
+
+    Args:
+        table: the table.
+        description: what its definition says.
+        former: columns, in lower case, whose comments are a definition's so far.
+    """
+    landed = {column.name.lower(): _metadata(column, LANDED) for column in table.schema().fields}
+    comments = {column: _landed(column, landed) for column in former}
+    comments |= {column.lower(): comment for column, comment in description.columns.items()}
+    changed = {}
+    for column in table.schema().fields:
+        comment = comments.get(column.name.lower())
+        if comment is not None and comment != _metadata(column, "comment"):
+            changed[column.name] = comment
+    return changed
+
+
+def _metadata(column: Field, key: str) -> str:
+    return str((column.metadata or {}).get(key, ""))
 
 
 def _landed(column: str, landed: Mapping[str, str]) -> str:
     """The comment of a column without one of the definition's: its landed name, if it is called otherwise."""
-    field = landed.get(column, "")
-    return "" if field == column else field
+    name = landed.get(column, "")
+    if name == column:
+        return ""
+    return name
 
 
-def without_column(table: DeltaTable, wanted: Description) -> list[str]:
+def without_column(table: DeltaTable, description: Description) -> list[str]:
     """Columns that a description names and the table does not have."""
-    held = {one.name.lower() for one in table.schema().fields}
-    return [name for name in wanted.columns if name.lower() not in held]
+    columns = {field.name.lower() for field in table.schema().fields}
+    return [name for name in description.columns if name.lower() not in columns]

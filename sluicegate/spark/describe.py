@@ -30,7 +30,7 @@ def describe(session: SparkSession, uri: str, change: Change, before: str | None
     """
     name = f"delta.{quoted(uri)}"
     properties = dict(change.properties) | ({"comment": change.comment} if change.comment is not None else {})
-    removes = "" in change.columns.values() or change.gone or change.comment == ""
+    removes = "" in change.columns.values() or change.removed or change.comment == ""
     last = properties.pop(NOTE, None) if removes else None
     if last is not None:
         properties[NOTE] = _both(before, last)
@@ -40,8 +40,8 @@ def describe(session: SparkSession, uri: str, change: Change, before: str | None
         if change.columns:
             columns = ", ".join(f"{quoted(column)} COMMENT {_text(text)}" for column, text in change.columns.items())
             session.sql(f"ALTER TABLE {name} ALTER COLUMN {columns}")
-        if change.gone:
-            session.sql(f"ALTER TABLE {name} UNSET TBLPROPERTIES ({', '.join(map(literal, change.gone))})")
+        if change.removed:
+            session.sql(f"ALTER TABLE {name} UNSET TBLPROPERTIES ({', '.join(map(literal, change.removed))})")
         if last is not None:
             session.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({_listed({NOTE: last})})")
 
