@@ -38,33 +38,33 @@ def database(pipeline: Pipeline) -> Database:
     return pipeline.database or Database(name=pipeline.name, comment=pipeline.description)
 
 
-def tables(pipeline: Pipeline, at: layout.Lake) -> Iterator[tuple[str, str]]:
+def tables(pipeline: Pipeline, lake: layout.Lake) -> Iterator[tuple[str, str]]:
     """Name and location of each table meant for people, those of quarantined and of rejected rows included."""
     for layer in LAYERS:
         for name in pipeline.names(layer):
-            yield name, at.table(layer, name)
+            yield name, lake.table(layer, name)
             if layer == "silver":
-                yield f"{name}_quarantine", at.quarantine(name)
-            yield layout.rejected(name), layout.rejected(at.table(layer, name))
+                yield f"{name}_quarantine", lake.quarantine(name)
+            yield layout.rejected(name), layout.rejected(lake.table(layer, name))
 
 
-def due(pipeline: Pipeline, at: layout.Lake) -> bool:
+def due(pipeline: Pipeline, lake: layout.Lake) -> bool:
     """Whether a table or database setting is not registered yet."""
     try:
-        fs, path = filesystems.opened(at.registered)
+        fs, path = filesystems.opened(lake.registered)
         with fs.open(path, "rt", encoding="utf-8") as file:
-            return str(json.load(file)["sum"]) != _sum(pipeline, _there(pipeline, at))
+            return str(json.load(file)["sum"]) != _sum(pipeline, _tables_in_lake(pipeline, lake))
     except (FileNotFoundError, ValueError, KeyError):
         return True
 
 
-def _there(pipeline: Pipeline, at: layout.Lake) -> dict[str, str]:
-    return {name: uri for name, uri in tables(pipeline, at) if lake_tables.delta_table(uri) is not None}
+def _tables_in_lake(pipeline: Pipeline, lake: layout.Lake) -> dict[str, str]:
+    return {name: uri for name, uri in tables(pipeline, lake) if lake_tables.delta_table(uri) is not None}
 
 
-def _sum(pipeline: Pipeline, there: dict[str, str]) -> str:
-    said = database(pipeline).model_dump()
-    facts = json.dumps([metastore.address(), said, there], sort_keys=True)
+def _sum(pipeline: Pipeline, tables_in_lake: dict[str, str]) -> str:
+    settings = database(pipeline).model_dump()
+    facts = json.dumps([metastore.address(), settings, tables_in_lake], sort_keys=True)
     return hashlib.sha256(facts.encode()).hexdigest()
 
 
@@ -89,14 +89,14 @@ def _model(spark_home: Path) -> list[str]:
     (jar,) = spark_home.glob("jars/hive-metastore-*.jar")
     described = ElementTree.fromstring(zipfile.ZipFile(jar).read("package.jdo"))  # noqa: S314 (it is part of Spark)
     return [
-        f"{package.get('name')}.{one.get('name')}"
+        f"{package.get('name')}.{persistent.get('name')}"
         for package in described.iter("package")
-        for one in package.findall("class")
-        if one.get("embedded-only") != "true"
+        for persistent in package.findall("class")
+        if persistent.get("embedded-only") != "true"
     ]
 
 
-def register(spark: SparkSession, pipeline: Pipeline, at: layout.Lake) -> list[str]:
+def register(spark: SparkSession, pipeline: Pipeline, lake: layout.Lake) -> list[str]:
     """Registers a pipeline's database and those of its tables in the lake that are not in the catalog yet.
 
     Returns:
@@ -105,57 +105,59 @@ def register(spark: SparkSession, pipeline: Pipeline, at: layout.Lake) -> list[s
     Raises:
         CatalogConflict: a name already belongs to another table.
     """
-    said, there = database(pipeline), _there(pipeline, at)
-    name = quoted(said.name)
+    settings, tables_in_lake = database(pipeline), _tables_in_lake(pipeline, lake)
+    name = quoted(settings.name)
     spark.sql(
-        f"CREATE DATABASE IF NOT EXISTS {name} COMMENT {literal(said.comment)}"
-        f" LOCATION {literal(f'{at.databases}/{said.name}')}"
+        f"CREATE DATABASE IF NOT EXISTS {name} COMMENT {literal(settings.comment)}"
+        f" LOCATION {literal(f'{lake.databases}/{settings.name}')}"
     )
-    if said.properties:
-        properties = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in said.properties.items())
+    if settings.properties:
+        properties = ", ".join(f"{literal(key)} = {literal(value)}" for key, value in settings.properties.items())
         spark.sql(f"ALTER DATABASE {name} SET DBPROPERTIES ({properties})")
-    _forget_former(spark, {said.name, *renamed.former_names(at.root, at.pipeline)}, at)
-    known = {row["tableName"] for row in spark.sql(f"SHOW TABLES IN {name}").collect()}
+    _forget_former(spark, {settings.name, *renamed.former_names(lake.root, lake.pipeline)}, lake)
+    registered = {row["tableName"] for row in spark.sql(f"SHOW TABLES IN {name}").collect()}
     entered = []
-    for table, uri in there.items():
+    for table, uri in tables_in_lake.items():
         whole = f"{name}.{quoted(table)}"
-        if table.lower() not in known:
+        if table.lower() not in registered:
             spark.sql(f"CREATE TABLE {whole} USING delta LOCATION {literal(uri)}")
             entered.append(table)
         else:
             _same(spark, whole, uri)
-    fs, path = filesystems.opened(at.registered)
-    if filesystems.has_folders(at.registered):
+    fs, path = filesystems.opened(lake.registered)
+    if filesystems.has_folders(lake.registered):
         fs.makedirs(path.rpartition("/")[0], exist_ok=True)
     with fs.open(path, "wt", encoding="utf-8") as file:
-        json.dump({"sum": _sum(pipeline, there), "tables": sorted(there)}, file)
+        json.dump({"sum": _sum(pipeline, tables_in_lake), "tables": sorted(tables_in_lake)}, file)
     return entered
 
 
-def _forget_former(spark: SparkSession, databases: Iterable[str], at: layout.Lake) -> None:
+def _forget_former(spark: SparkSession, databases: Iterable[str], lake: layout.Lake) -> None:
     """Drops entries of tables at their places under a former name of the pipeline, and its database if that is empty.
 
     Args:
         spark: the session.
         databases: where they may be entered.
-        at: the lake.
+        lake: the lake.
     """
-    former = tuple(f"{layout.canonical(at.root)}/{name}/" for name in renamed.former_names(at.root, at.pipeline))
-    for database in databases if former else ():
+    former = tuple(f"{layout.canonical(lake.root)}/{name}/" for name in renamed.former_names(lake.root, lake.pipeline))
+    if not former:
+        return
+    for database in databases:
         if not spark.catalog.databaseExists(database):
             continue
         name = quoted(database)
         # Not DESCRIBE, which opens the table: there is none any more.
         entered = spark.sql(f"SHOW TABLE EXTENDED IN {name} LIKE '*'").where("NOT isTemporary").collect()
         places = {row["tableName"]: _location(row["information"]) for row in entered}
-        gone = [
+        dropped = [
             table
             for table, place in places.items()
             if place.startswith(former) and lake_tables.delta_table(place) is None
         ]
-        for table in gone:
+        for table in dropped:
             spark.sql(f"DROP TABLE {name}.{quoted(table)}")
-        if gone and len(gone) == len(places) and database in renamed.former_names(at.root, at.pipeline):
+        if dropped and len(dropped) == len(places) and database in renamed.former_names(lake.root, lake.pipeline):
             spark.sql(f"DROP DATABASE {name}")
 
 

@@ -92,49 +92,55 @@ class Table:
 
 def retention(pipeline: Pipeline) -> timedelta:
     """How long files stay that a table no longer needs."""
-    return pipeline.maintenance.keeps if pipeline.maintenance else RETENTION
+    if not pipeline.maintenance:
+        return RETENTION
+    return pipeline.maintenance.keeps
 
 
-def maintainable(pipeline: Pipeline, at: layout.Lake, keeps: timedelta | None = None) -> list[Table]:
+def maintainable(pipeline: Pipeline, lake: layout.Lake, keeps: timedelta | None = None) -> list[Table]:
     """Tables of a pipeline, with the maintenance that is due.
 
     Args:
         pipeline: the definition.
-        at: the lake.
+        lake: the lake.
         keeps: how long files stay; by default as the definition says.
     """
-    keeps = retention(pipeline) if keeps is None else keeps
-    behind = unfollowed(pipeline, at)
+    if keeps is None:
+        keeps = retention(pipeline)
+    behind = unfollowed(pipeline, lake)
     # Each refresh keeps them in small files by itself, so that it need not write all for one group.
-    states = {at.groups(name) for name in pipeline.gold}
-    found = []
-    for uri, of_spark in _addresses(pipeline, at):
+    states = {lake.groups(name) for name in pipeline.gold}
+    maintained = []
+    for uri, of_spark in _addresses(pipeline, lake):
         table = tables.delta_table(uri)
-        if table is not None:
-            seen = _seen(table, uri, at, of_spark, keeps, behind.get(uri))
-            found.append(replace(seen, scattered=False) if uri in states else seen)
-    return found
+        if table is None:
+            continue
+        state = _state(table, uri, lake, of_spark, keeps, behind.get(uri))
+        if uri in states:
+            state = replace(state, scattered=False)
+        maintained.append(state)
+    return maintained
 
 
-def unfollowed(pipeline: Pipeline, at: layout.Lake) -> dict[str, tuple[datetime, str]]:
+def unfollowed(pipeline: Pipeline, lake: layout.Lake) -> dict[str, tuple[datetime, str]]:
     """Source tables that another table is behind: the time of the oldest commit it has yet to take in, and its name.
 
     The change feed from that commit on needs the files that it and later commits added or removed.
     """
-    found: dict[str, tuple[datetime, str]] = {}
+    oldest: dict[str, tuple[datetime, str]] = {}
     for layer in ("silver", "gold"):  # bronze follows ledgers, and tables of other programs
-        for flow in flows.flows(pipeline, at, layer).values():
-            now = progress(flow)
-            if now.kind != "incremental":
+        for flow in flows.flows(pipeline, lake, layer).values():
+            state = progress(flow)
+            if state.kind != "incremental":
                 continue
-            for uri, (version, _) in now.spans(flow).items():
-                made = _made(uri, version + 1)
-                if uri not in found or made < found[uri][0]:
-                    found[uri] = made, flow.table
-    return found
+            for uri, (version, _) in state.spans(flow).items():
+                committed = _commit_time(uri, version + 1)
+                if uri not in oldest or committed < oldest[uri][0]:
+                    oldest[uri] = committed, flow.table
+    return oldest
 
 
-def _made(uri: str, version: int) -> datetime:
+def _commit_time(uri: str, version: int) -> datetime:
     """Commit time of a version; 1970 if the log no longer tells."""
     for commit in log.commits(tables.table_at(uri)):
         if commit.version == version:
@@ -142,52 +148,70 @@ def _made(uri: str, version: int) -> datetime:
     return datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def _addresses(pipeline: Pipeline, at: layout.Lake) -> Iterator[tuple[str, bool]]:
+def _addresses(pipeline: Pipeline, lake: layout.Lake) -> Iterator[tuple[str, bool]]:
     """URIs of the tables that may need maintenance, each with whether Spark writes it."""
     for layer in LAYERS:
         for name in pipeline.names(layer):
-            yield at.table(layer, name), True
-            yield layout.rejected(at.table(layer, name)), True
+            yield lake.table(layer, name), True
+            yield layout.rejected(lake.table(layer, name)), True
     for name in pipeline.silver:
-        yield at.quarantine(name), True
-        yield at.set_aside(name), True
-        yield at.discarded(name), False
+        yield lake.quarantine(name), True
+        yield lake.set_aside(name), True
+        yield lake.discarded(name), False
     for name in pipeline.gold:
-        yield at.groups(name), True
+        yield lake.groups(name), True
     for name in pipeline.bronze:
-        yield at.schemas(name), False
-        yield at.archive(name), False
-    yield at.events, False
+        yield lake.schemas(name), False
+        yield lake.archive(name), False
+    yield lake.events, False
 
 
-def _seen(
-    table: DeltaTable, uri: str, at: layout.Lake, of_spark: bool, keeps: timedelta, behind: tuple[datetime, str] | None
+def _state(
+    table: DeltaTable,
+    uri: str,
+    lake: layout.Lake,
+    of_spark: bool,
+    keeps: timedelta,
+    behind: tuple[datetime, str] | None,
 ) -> Table:
     sizes = tables.statistics(table, "size_bytes")["size_bytes"].to_pylist()
     small = sum(size < SMALL for size in sizes)
     clustered = "clustering" in (table.protocol().writer_features or ())
-    said = (table.metadata().configuration or {}).get("delta.deletedFileRetentionDuration")
-    own = time_span(said) if said else RETENTION
-    keeps = max(keeps, own if said else keeps)
+    scattered = small >= tables.MANY_FILES
+    if clustered:
+        scattered = small > 1
+    own_setting = (table.metadata().configuration or {}).get("delta.deletedFileRetentionDuration")
+    own_retention = RETENTION
+    if own_setting:
+        own_retention = time_span(own_setting)
+        keeps = max(keeps, own_retention)
     horizon = datetime.now(UTC) - keeps
     live = {name_of(file) for file in table.file_uris()}
     lying = _data_files(uri)
     old = lying.filter(pc.less(lying["modification_time"], horizon))["path"].to_pylist()
     stale = [path for path in old if name_of(path) not in live]
     return Table(
-        name=uri.removeprefix(f"{at.root.rstrip('/')}/{at.pipeline}/"),
+        name=uri.removeprefix(f"{lake.root.rstrip('/')}/{lake.pipeline}/"),
         uri=uri,
         of_spark=of_spark,
         files=len(sizes),
         bytes=pc.sum(lying["size"]).as_py() or 0,
-        scattered=small > 1 if clustered else small >= tables.MANY_FILES,
+        scattered=scattered,
         stale=len(stale),
         retention=keeps,
-        lengthen=of_spark and own < keeps,
-        held=f"{behind[1]} has not followed it since {behind[0]:%Y-%m-%d}"
-        if behind and behind[0] - SLACK < horizon
-        else "",
+        lengthen=of_spark and own_retention < keeps,
+        held=_held_back(behind, horizon),
     )
+
+
+def _held_back(behind: tuple[datetime, str] | None, horizon: datetime) -> str:
+    """Reason to keep the files of former versions: a table has yet to take in changes as old; empty without one."""
+    if behind is None:
+        return ""
+    committed, table = behind
+    if committed - SLACK >= horizon:
+        return ""
+    return f"{table} has not followed it since {committed:%Y-%m-%d}"
 
 
 def _data_files(uri: str) -> pa.Table:
@@ -222,22 +246,22 @@ def _hours(table: Table) -> int:
 
 
 def line_of(before: Table, after: Table) -> str:
-    was, now = (f"{files(table.files)}, {human_bytes(table.bytes)}" for table in (before, after))
-    return f"  {before.name:<44} {was:>22} → {now}"
+    former, current = (f"{files(table.files)}, {human_bytes(table.bytes)}" for table in (before, after))
+    return f"  {before.name:<44} {former:>22} → {current}"
 
 
 def compared(before: Sequence[Table], after: Sequence[Table]) -> list[dict[str, Any]]:
     """Files and bytes of each maintained table before and after."""
-    done = {table.name: table for table in after}
+    maintained = {table.name: table for table in after}
     return [
         {
-            "table": was.name,
-            "files_before": was.files,
-            "files_after": now.files,
-            "bytes_before": was.bytes,
-            "bytes_after": now.bytes,
-            "held": was.held,
+            "table": former.name,
+            "files_before": former.files,
+            "files_after": current.files,
+            "bytes_before": former.bytes,
+            "bytes_after": current.bytes,
+            "held": former.held,
         }
-        for was in before
-        if (now := done.get(was.name)) is not None
+        for former in before
+        if (current := maintained.get(former.name)) is not None
     ]

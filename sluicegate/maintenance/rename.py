@@ -64,8 +64,8 @@ def rename(former: str, name: str, settings: Settings, *, tables_only: bool = Fa
         LakeLocked: a run is at work on it.
         LakeUnsupported: the lake is on a store that cannot move a folder.
     """
-    for one in (former, name):
-        if fault := name_fault(one):
+    for pipeline in (former, name):
+        if fault := name_fault(pipeline):
             raise RenameRefused(fault)
     if former == name:
         raise RenameRefused(f"the pipeline is called {name} already")
@@ -93,7 +93,7 @@ class _Rename:
 
     def _definition(self, settings: Settings) -> Pipeline:
         """The definition, which may have got its name already."""
-        old, new = (self.pipelines / one / loader.FILE for one in (self.former, self.name))
+        old, new = self.pipelines / self.former / loader.FILE, self.pipelines / self.name / loader.FILE
         if old.is_file() and new.is_file():
             raise RenameRefused(
                 f"there is a pipeline {self.name} already", where=Where(file=str(new)), hint="choose another name"
@@ -103,10 +103,15 @@ class _Rename:
                 f"there is no pipeline {self.former} in {self.pipelines}",
                 hint=f"there are {', '.join(names(self.pipelines)) or 'none'}",
             )
-        found = load_file(old if old.is_file() else new, settings)
-        if found.name not in (self.former, self.name):
-            raise RenameRefused(f"the definition is that of {found.name}", where=Where(file=str(found.folder)))
-        return found
+        file = old
+        if new.is_file():
+            file = new
+        definition = load_file(file, settings)
+        if definition.name not in (self.former, self.name):
+            raise RenameRefused(
+                f"the definition is that of {definition.name}", where=Where(file=str(definition.folder))
+            )
+        return definition
 
     def _is_begun(self) -> bool:
         """Whether this very rename was begun and not completed.
@@ -114,15 +119,15 @@ class _Rename:
         Raises:
             RenameRefused: another one was, and has to be completed first.
         """
-        for one in (self.former, self.name):
-            known = renamed.recorded(self.root, one)
-            if known is None or known.done:
+        for name in (self.former, self.name):
+            record = renamed.recorded(self.root, name)
+            if record is None or record.done:
                 continue
-            if (known.former, known.name) == (self.former, self.name):
+            if (record.former, record.name) == (self.former, self.name):
                 return True
             raise RenameRefused(
-                f"the rename of {known.former} to {known.name} has not come to its end",
-                hint=f"sluicegate rename {known.former} {known.name} completes it",
+                f"the rename of {record.former} to {record.name} has not come to its end",
+                hint=f"sluicegate rename {record.former} {record.name} completes it",
             )
         return False
 
@@ -130,25 +135,25 @@ class _Rename:
     def alone(self) -> Iterator[None]:
         """Context in which no run is at work on the pipeline by either name, and no other rename on the lake."""
         owner = f"rename of {self.former} to {self.name}"
-        with ExitStack() as held:
-            held.enter_context(pipeline_lock(Lake(self.root, renamed.FOLDER), owner, wait=0))
-            for place in sorted((self.old, self.new), key=lambda one: one.pipeline):
-                self._hold(place, owner, held)
+        with ExitStack() as locks:
+            locks.enter_context(pipeline_lock(Lake(self.root, renamed.FOLDER), owner, wait=0))
+            for lake in sorted((self.old, self.new), key=lambda lake: lake.pipeline):
+                self._lock(lake, owner, locks)
             yield
 
-    def _hold(self, place: Lake, owner: str, held: ExitStack) -> None:
-        """Takes what the runs of a name take before they write; ``held`` gives it back."""
-        if (holder := held.enter_context(turn(place, owner))) is not None:
+    def _lock(self, lake: Lake, owner: str, locks: ExitStack) -> None:
+        """Take what the runs of a name take before they write; ``locks`` gives it back."""
+        if (holder := locks.enter_context(turn(lake, owner))) is not None:
             raise LakeLocked(
-                f"pipeline {place.pipeline} is being written by {holder}",
-                where=Where(file=self._folder(place)),
+                f"pipeline {lake.pipeline} is being written by {holder}",
+                where=Where(file=self._folder(lake)),
                 hint="wait for that run to end, or stop it; nothing was renamed",
             )
-        held.enter_context(fence.sole_writer(place, owner, remote=False, wait=0, renaming=True))
-        if running := [one.id for one in streams.listed(self.root, place.pipeline) if not one.dead]:
+        locks.enter_context(fence.sole_writer(lake, owner, remote=False, wait=0, renaming=True))
+        if running := [stream.id for stream in streams.listed(self.root, lake.pipeline) if not stream.dead]:
             raise LakeLocked(
-                f"a continuous run is at work on pipeline {place.pipeline}: {', '.join(running)}",
-                hint=f"sluicegate streams {place.pipeline} --stop-all stops it; nothing was renamed",
+                f"a continuous run is at work on pipeline {lake.pipeline}: {', '.join(running)}",
+                hint=f"sluicegate streams {lake.pipeline} --stop-all stops it; nothing was renamed",
             )
 
     def done(self) -> Renamed:
@@ -158,18 +163,20 @@ class _Rename:
             self._demand_one_of_two()
         else:
             self._demand_possible(old, new)
-        if old or new:
-            claim.claim(self.old if old else self.new, self.definition.settings.target)
-        found = Renamed(remarks=list(self._readers()))
+        if old:
+            claim.claim(self.old, self.definition.settings.target)
+        elif new:
+            claim.claim(self.new, self.definition.settings.target)
+        report = Renamed(remarks=list(self._readers()))
         renamed.begun(self.root, self.former, self.name)
         _faults.point("rename.recorded")
-        found.lake = old and self._move_tables()
+        report.lake = old and self._move_tables()
         self._take_locks_away(self.old)  # where there was nothing else, they would be left alone
         _faults.point("rename.tables_moved")
-        found.definition = not self.tables_only and self._definition_moved()
+        report.definition = not self.tables_only and self._definition_moved()
         renamed.ended(self.root, self.former, self.name)
-        found.remarks += self._other_targets()
-        return found
+        report.remarks += self._other_targets()
+        return report
 
     def _demand_possible(self, old: bool, new: bool) -> None:
         """Checks what must be so before anything is done.
@@ -178,9 +185,19 @@ class _Rename:
             old: whether there are tables under the former name.
             new: whether there are tables under the new one.
         """
-        before = renamed.recorded(self.root, self.former)
-        if before is not None and before.name == self.name and new and not old:
+        record = renamed.recorded(self.root, self.former)
+        if record is not None and record.name == self.name and new and not old:
             return  # it is done, but for the definition perhaps
+        self._demand_tables_movable(old, new)
+        for name in self._taken():
+            raise RenameRefused(
+                f"the DAG of one pipeline would be called as that of another: {name}", hint="choose another name"
+            )
+        if not self.tables_only:
+            self._demand_definition_movable()
+
+    def _demand_tables_movable(self, old: bool, new: bool) -> None:
+        """Check that tables of the new name are not in the way, and that there is something to rename."""
         if new:
             raise RenameRefused(
                 f"the lake has tables of a pipeline {self.name} already",
@@ -191,38 +208,36 @@ class _Rename:
             raise PipelineMissing(
                 f"there is no pipeline {self.former}", where=Where(file=self._folder(self.old)), hint="it has no tables"
             )
-        for name in self._taken():
-            raise RenameRefused(
-                f"the DAG of one pipeline would be called as that of another: {name}", hint="choose another name"
-            )
-        folder = self.definition.folder
-        if not self.tables_only and not all(os.access(one, os.W_OK) for one in (folder, folder.parent)):
+
+    def _demand_definition_movable(self) -> None:
+        """Check that the definition may be written, and that its new folder is free."""
+        folder, target = self.definition.folder, self.pipelines / self.name
+        if not (os.access(folder, os.W_OK) and os.access(folder.parent, os.W_OK)):
             raise RenameRefused(
                 "this user may not write the definition",
                 where=Where(file=str(folder)),
                 hint="with --tables-only the tables are renamed, and the definition by whoever deploys it",
             )
-        wanted = self.pipelines / self.name
-        taken = wanted.exists() and not (wanted.is_dir() and not any(wanted.iterdir()))
-        if not self.tables_only and folder != wanted and taken:
+        is_empty_folder = target.is_dir() and not any(target.iterdir())
+        if folder != target and target.exists() and not is_empty_folder:
             raise RenameRefused(
                 "there is something without a definition where that of the new name is to be",
-                where=Where(file=str(wanted)),
+                where=Where(file=str(target)),
                 hint="move it away, a folder that an earlier definition has left for instance, or choose another name",
             )
 
     def _taken(self) -> Iterator[str]:
         """Names of DAGs that two pipelines would have."""
-        others = [one for one in names(self.pipelines) if one not in (self.former, self.name)]
-        yield from (one for one in dag_ids(self.name) if one in others)
-        yield from (self.name for one in others if self.name in dag_ids(one))
+        pipelines = [name for name in names(self.pipelines) if name not in (self.former, self.name)]
+        yield from (name for name in dag_ids(self.name) if name in pipelines)
+        yield from (self.name for name in pipelines if self.name in dag_ids(name))
 
-    def _has_tables(self, at: Lake) -> bool:
-        folder = Path(self._folder(at))
-        return folder.is_dir() and any(one.name not in _WITHOUT_TABLES for one in folder.iterdir())
+    def _has_tables(self, lake: Lake) -> bool:
+        folder = Path(self._folder(lake))
+        return folder.is_dir() and any(entry.name not in _WITHOUT_TABLES for entry in folder.iterdir())
 
-    def _folder(self, at: Lake) -> str:
-        return f"{local_path(self.root)}/{at.pipeline}"
+    def _folder(self, lake: Lake) -> str:
+        return f"{local_path(self.root)}/{lake.pipeline}"
 
     def _demand_one_of_two(self) -> None:
         """Checks that no table would have to give way to another.
@@ -239,14 +254,14 @@ class _Rename:
                 " give the same command again; until then no run of either name begins",
             )
 
-    def _take_locks_away(self, at: Lake) -> None:
-        """Removes the folder of a name that has no tables; whoever waits for a lock in it finds that it is gone."""
-        if self._has_tables(at):
+    def _take_locks_away(self, lake: Lake) -> None:
+        """Remove the folder of a name that has no tables; whoever waits for a lock in it finds that it is gone."""
+        if self._has_tables(lake):
             return
         for name in _WITHOUT_TABLES:
-            shutil.rmtree(f"{self._folder(at)}/{name}", ignore_errors=True)
+            shutil.rmtree(f"{self._folder(lake)}/{name}", ignore_errors=True)
         with suppress(OSError):  # it is not there, or something has come into it, which stays
-            os.rmdir(self._folder(at))
+            os.rmdir(self._folder(lake))
 
     def _move_tables(self) -> bool:
         self._demand_one_of_two()  # as it is now, behind the record that keeps runs out
@@ -303,10 +318,10 @@ class _Rename:
                 tables = load(other, self.definition.settings, of_many=True).bronze
             except SluicegateError:
                 continue
-            for table, said in tables.items():
-                if said.format == "delta" and local_path(said.path).startswith(before):
-                    now = f"{self._folder(self.new)}/{local_path(said.path).removeprefix(before)}"
-                    yield f"{other}.{table} reads {said.path}: let its path be {now}"
+            for name, table in tables.items():
+                if table.format == "delta" and local_path(table.path).startswith(before):
+                    path = f"{self._folder(self.new)}/{local_path(table.path).removeprefix(before)}"
+                    yield f"{other}.{name} reads {table.path}: let its path be {path}"
 
     def _other_targets(self) -> Iterator[str]:
         """Sentence for each other target, whose tables have the former name still."""

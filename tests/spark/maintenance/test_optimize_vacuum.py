@@ -119,7 +119,7 @@ def test_what_is_SMALL_to_who_looks_is_put_together_by_spark(
         [size] = {*tables.statistics(DeltaTable(uri), "size_bytes")["size_bytes"].to_pylist()}
         monkeypatch.setattr(optimize_vacuum, "SMALL", size - beyond)
         settings = {**optimize_vacuum.SETTINGS, least: str(optimize_vacuum.SMALL)}
-        seen = optimize_vacuum._seen(DeltaTable(uri), uri, workspace.lake, True, timedelta(days=7), None)
+        seen = optimize_vacuum._state(DeltaTable(uri), uri, workspace.lake, True, timedelta(days=7), None)
         assert seen.scattered == (beyond < 0)
         with session.configured(spark, settings):
             optimize_vacuum.by_spark(spark, replace(seen, scattered=True))

@@ -123,7 +123,7 @@ def test_files_stay_for_who_follows_a_commit_within_SLACK_of_when_they_may_go(
     monkeypatch.setattr(optimize_vacuum, "datetime", Clock)
     commit = now - keeps + optimize_vacuum.SLACK + beyond * timedelta(microseconds=1)
     uri = maintained.lake.events
-    seen = optimize_vacuum._seen(DeltaTable(uri), uri, maintained.lake, False, keeps, (commit, "a table"))
+    seen = optimize_vacuum._state(DeltaTable(uri), uri, maintained.lake, False, keeps, (commit, "a table"))
     assert (seen.stale, bool(seen.held), seen.vacuum) == (32, beyond < 0, beyond >= 0)
 
 
@@ -183,7 +183,7 @@ def test_files_stay_for_RETENTION_or_longer_and_a_table_is_told_only_of_longer(
     assert optimize_vacuum.retention(workspace.definition) == keeps
     uri = workspace.lake.events
     write_deltalake(uri, pa.table({"n": [1]}))
-    seen = optimize_vacuum._seen(DeltaTable(uri), uri, workspace.lake, True, keeps, None)
+    seen = optimize_vacuum._state(DeltaTable(uri), uri, workspace.lake, True, keeps, None)
     assert (seen.retention, seen.lengthen) == (keeps, keeps > RETENTION)
 
 
