@@ -6,13 +6,12 @@ be parsed is in ``_corrupt_record``. Rows are compared in blocks, column by colu
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
 from sluicegate.lake import layout
+from sluicegate.witness.difference import Difference
 from sluicegate.witness.records import Record, has_bytes_that_are_no_text, has_twins
 from sluicegate.witness.table_columns import CORRUPT, QUICK, RESCUED, Columns, Row, from_path
 from sluicegate.witness.values import Comparer, alike, cell, is_nothing, pairs, parsed, same_text
@@ -32,65 +31,8 @@ FILE_PATH = "_file_path"
 # Records that are corrupt by their bytes, as a finding counts those of which not all can be said.
 OF_BYTES = "records with bytes that are no text"
 
-# Numbers of records in a finding; all are counted.
-SHOWN = 3
-
 # Records and rows without a counterpart that are kept, to be looked for elsewhere in the file.
 UNMATCHED = 1_000
-
-
-@dataclass
-class Difference:
-    """What the comparison of a file came to.
-
-    Attributes:
-        landed: records of the file.
-        stored: rows of the table.
-        changed: how many records differ from their row.
-        how: number of the first of them, from 1, and how it differs.
-        missing: how many records no row has.
-        first_missing: numbers of the first of them, from 1.
-        added: how many rows are no record.
-        unsaid: values of which it cannot be said whether they are right, by their column.
-    """
-
-    landed: int = 0
-    stored: int = 0
-    changed: int = 0
-    how: tuple[int, str] = (0, "")
-    missing: int = 0
-    first_missing: list[int] = field(default_factory=list)
-    added: int = 0
-    unsaid: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def any(self) -> bool:
-        """Whether the rows are not those of the file."""
-        return bool(self.changed or self.missing or self.added)
-
-    def note_missing(self, numbers: Sequence[int]) -> None:
-        """Note records that no row has."""
-        self.missing += len(numbers)
-        self.first_missing += numbers[: SHOWN - len(self.first_missing)]
-
-    def note_changed(self, number: int, how: str) -> None:
-        """Note a record that differs from its row."""
-        self.changed += 1
-        self.how = self.how if self.how[0] else (number, how)
-
-    def __str__(self) -> str:
-        said = []
-        if self.missing:
-            first = ", ".join(f"{number:,}" for number in self.first_missing)
-            others = f" and {self.missing - len(self.first_missing):,} others"
-            said.append(f"no row has its record {first}{others if self.missing > len(self.first_missing) else ''}")
-        if self.added:
-            said.append(f"{self.added:,} {'row is' if self.added == 1 else 'rows are'} no record of it")
-        if self.changed:
-            number, how = self.how
-            others = f", and {self.changed - 1:,} others differ" if self.changed > 1 else ""
-            said.append(f"record {number:,} differs from its row: {how}{others}")
-        return "; ".join(said)
 
 
 class Comparison:
@@ -121,12 +63,12 @@ class Comparison:
             else:
                 landed, stored = self._aligned(landed, stored, to_the_end=False)
         while True:
-            rest = list(islice(records, HELD))
-            self.found.landed += len(rest)
-            landed, stored = self._aligned([*landed, *rest], stored, to_the_end=True)
+            further = list(islice(records, HELD))
+            self.found.landed += len(further)
+            landed, stored = self._aligned([*landed, *further], stored, to_the_end=True)
             self._note_missing(self.found.landed - len(landed) + 1, landed)
             landed = []
-            if not rest:
+            if not further:
                 break
         self._note_added(stored)
         self._match_broken()
@@ -173,33 +115,40 @@ class Comparison:
         """Whether all rows are what landed, by a comparison that is fast where they are."""
         if not stored:
             return True
-        by_column = dict(zip(self.columns.names, zip(*stored, strict=True), strict=True))
-        if self._in_path or any(text is not None for side in (RESCUED, CORRUPT) for text in by_column[side]):
+        values = dict(zip(self.columns.names, zip(*stored, strict=True), strict=True))
+        if self._in_path or _has_values(values[RESCUED]) or _has_values(values[CORRUPT]):
             return False
-        names: set[str] = set()
-        for record in landed:
-            if record.fields is None or record.broken:
-                return False
-            names.update(record.fields)
-        of = {name: self.columns.of(name) for name in names}
-        taken = [column for column in of.values() if column is not None]
-        if len(taken) < len(of) or len(set(taken)) < len(taken):
+        fields = _fields_of_all(landed)
+        if fields is None:
             return False
-        others = self.columns.types.keys() - set(taken)
-        if any(value is not None for column in others for value in by_column[column]):
+        columns = self._columns_of_fields({name for record in fields for name in record})
+        if columns is None:
+            return False
+        if any(_has_values(values[column]) for column in self.columns.types.keys() - set(columns.values())):
             return False
         return all(
-            self._column_is_alike(column, [record.fields.get(name) for record in landed], by_column[column])  # type: ignore[union-attr]
-            for name, column in of.items()
-            if column is not None
+            self._column_is_alike(column, [record.get(name) for record in fields], values[column])
+            for name, column in columns.items()
         )
+
+    def _columns_of_fields(self, names: Iterable[str]) -> dict[str, str] | None:
+        """The column of each field; None if one has no column, or two have the same."""
+        columns: dict[str, str] = {}
+        for name in names:
+            column = self.columns.of(name)
+            if column is None:
+                return None
+            columns[name] = column
+        if len(set(columns.values())) < len(columns):
+            return None
+        return columns
 
     def _column_is_alike(self, column: str, landed: Sequence[Any], stored: Sequence[Any]) -> bool:
         quick = QUICK.get(str(self.columns.types[column]))
         if quick is not None and quick(landed) == list(stored):
             return True
         compared = self.columns.compared[column]
-        return all(self._cell(one, other, compared, False) is True for one, other in zip(landed, stored, strict=True))
+        return all(self._cell(*values, compared, False) is True for values in zip(landed, stored, strict=True))
 
     def _cell(self, landed: Any, stored: Any, compared: Comparer, part: bool) -> bool | None:
         if self.csv and landed is None and stored == "":
@@ -216,8 +165,8 @@ class Comparison:
         first = self.found.landed - len(landed) + 1
         a = b = 0
         while a < len(landed) and b < len(stored):
-            how = self._differs(landed[a], stored[b])
-            if not how:
+            difference = self._differs(landed[a], stored[b])
+            if not difference:
                 a, b = a + 1, b + 1
                 continue
             if landed[a].broken:  # its row may be behind those of the others, however many are
@@ -232,7 +181,7 @@ class Comparison:
                 self._note_added(stored[b : b + added])
                 a, b = a + missing, b + added
                 continue
-            self.found.note_changed(first + a, how)
+            self.found.note_changed(first + a, difference)
             a, b = a + 1, b + 1
         return landed[a:], stored[b:]
 
@@ -275,11 +224,11 @@ class Comparison:
                 return f"it is {self._shown(record.text)}, and the row has nothing of it"
             self.found.unsaid["records that are not read as JSON"] += 1
             return ""
-        how = self._differs_parsed(record.fields, rescued_values, values)
-        if how and record.text is not None and has_twins(record.text):
+        difference = self._differs_parsed(record.fields, rescued_values, values)
+        if difference and record.text is not None and has_twins(record.text):
             self.found.unsaid["records that have a field twice"] += 1
             return ""
-        return how
+        return difference
 
     def _rescued(self, rescued: str | None) -> dict[str, Any] | str:
         """Values in the rescued data, or what is wrong with these."""
@@ -289,32 +238,40 @@ class Comparison:
             rescued_values = parsed(rescued)
         except ValueError:
             return "its _rescued_data is no JSON"
-        where = rescued_values.pop(FILE_PATH, None) if isinstance(rescued_values, dict) else None
-        if where is None or layout.canonical(where) != self.path:
+        if not isinstance(rescued_values, dict):
+            return "its _rescued_data is of another file"
+        file = rescued_values.pop(FILE_PATH, None)
+        if file is None or layout.canonical(file) != self.path:
             return "its _rescued_data is of another file"
         if rescued.count(FILE_PATH) > 1:
-            landed, *others = [value for name, value in pairs(rescued) if name == FILE_PATH]
-            return {**rescued_values, FILE_PATH: landed} if others else dict(rescued_values)
+            landed, *of_file = [value for name, value in pairs(rescued) if name == FILE_PATH]
+            if of_file:  # a field has that name, too, and comes first
+                rescued_values[FILE_PATH] = landed
         return dict(rescued_values)
 
     def _differs_corrupt(
         self, record: Record, corrupt: str, values: Mapping[str, Any], rescued_values: Mapping[str, Any]
     ) -> str:
         """How a row that is corrupt differs; its text says all, and what it has besides must have landed."""
-        if how := self._differs_text(record, corrupt):
-            return how
+        if difference := self._differs_text(record, corrupt):
+            return difference
         if not self.columns.rescues:  # there Spark keeps the values that it could read
             return ""
-        landed = {column: value for name, value in (record.fields or {}).items() if (column := self.columns.of(name))}
+        fields = record.fields or {}
+        landed = {column: value for name, value in fields.items() if (column := self.columns.of(name))}
         for column, stored in values.items():
-            if stored is None or column in self._in_path or (self.csv and stored == ""):
+            if column in self._in_path or self._is_no_value(stored):
                 continue
             if self._cell(landed.get(column), stored, self.columns.compared[column], True) is False:
                 return self._other(column, stored, landed.get(column))
         for name, value in rescued_values.items():
-            if alike((record.fields or {}).get(name), value) is False:
+            if alike(fields.get(name), value) is False:
                 return f"_rescued_data has {self._shown(value)} for {name}, and the file has not"
         return ""
+
+    def _is_no_value(self, stored: Any) -> bool:
+        """Whether a stored value is none that must have landed: of CSV also an empty text."""
+        return stored is None or (self.csv and stored == "")
 
     def _differs_text(self, record: Record, corrupt: str) -> str:
         if record.text is None:
@@ -328,45 +285,68 @@ class Comparison:
         return f"it is {self._shown(record.text)}, and _corrupt_record has {self._shown(corrupt)}"
 
     def _differs_parsed(self, fields: Mapping[str, Any], rescued_values: dict[str, Any], values: dict[str, Any]) -> str:
+        if difference := self._differs_in_path(fields, rescued_values, values):
+            return difference
+        for name, value in fields.items():
+            if name in rescued_values:
+                difference = self._differs_rescued(name, value, rescued_values.pop(name), values)
+            else:
+                difference = self._differs_field(name, value, values)
+            if difference:
+                return difference
+        for name, stored in values.items():
+            if not self._is_no_value(stored):
+                return self._other(name, stored, None)
+        for name in rescued_values:
+            return f"_rescued_data has {name!r}, and the file has not"
+        return ""
+
+    def _differs_in_path(
+        self, fields: Mapping[str, Any], rescued_values: dict[str, Any], values: dict[str, Any]
+    ) -> str:
+        """How the columns of the file's path differ from it; they are taken out of ``values``."""
         for name, expected in self._in_path.items():
-            stored = values.pop(name)
-            is_rescued = name in rescued_values if name in fields else rescued_values.pop(name, None) is not None
-            if is_rescued and stored is None:
+            stored, rescued = values.pop(name), name in rescued_values
+            if name not in fields:  # what was rescued is the path's, and no field's
+                rescued = rescued_values.pop(name, None) is not None
+            if rescued and stored is None:
                 continue
             if self._cell(expected, stored, self.columns.compared[name], False) is False:
                 return self._other(name, stored, expected)
-        for name, value in fields.items():
-            if how := self._differs_field(name, value, rescued_values, values):
-                return how
-        for name, stored in values.items():
-            if stored is not None and not (self.csv and stored == ""):
-                return self._other(name, stored, None)
-        return f"_rescued_data has {next(iter(rescued_values))!r}, and the file has not" if rescued_values else ""
+        return ""
 
-    def _differs_field(self, name: str, value: Any, rescued_values: dict[str, Any], values: dict[str, Any]) -> str:
+    def _differs_rescued(self, name: str, value: Any, rescued: Any, values: dict[str, Any]) -> str:
+        """How the rescued data differ from a field.
+
+        A part of the value may be in its column, which is taken out of ``values`` then.
+        """
+        verdict = self._same_rescued(value, rescued)
+        if verdict is False:
+            return f"_rescued_data has {self._shown(rescued)} for {name}, and the file {self._shown(value)}"
+        self.found.unsaid["_rescued_data"] += verdict is None
         column = self.columns.of(name)
-        if name in rescued_values:
-            said = rescued_values.pop(name)
-            verdict = self._same_rescued(value, said)
-            if verdict is False:
-                return f"_rescued_data has {self._shown(said)} for {name}, and the file {self._shown(value)}"
-            self.found.unsaid["_rescued_data"] += verdict is None
-            stored = values.get(column) if column is not None else None
-            if column is not None and stored is not None:
-                if self._cell(value, stored, self.columns.compared[column], True) is False:
-                    return ""  # of another field whose name differs in case: looked at with that
-                values.pop(column)
+        if column is None or values.get(column) is None:
             return ""
+        # Else it is of another field whose name differs in case, and looked at with that.
+        if self._cell(value, values[column], self.columns.compared[column], True) is not False:
+            values.pop(column)
+        return ""
+
+    def _differs_field(self, name: str, value: Any, values: dict[str, Any]) -> str:
+        """How the column of a field differs from it; it is taken out of ``values``."""
+        column, has_landed = self.columns.of(name), not is_nothing(value) and value != ""
         if column is None or column not in values:
-            if is_nothing(value) or value == "" or not self.columns.rescues:
-                return ""
-            return f"{name} is {self._shown(value)} in the file, and in no column"
+            if has_landed and self.columns.rescues:
+                return f"{name} is {self._shown(value)} in the file, and in no column"
+            return ""
         stored = values.pop(column)
         verdict = self._cell(value, stored, self.columns.compared[column], not self.columns.rescues)
-        if stored is None and not self.columns.rescues and not is_nothing(value) and value != "":
+        if stored is None and has_landed and not self.columns.rescues:
             verdict = None  # one that does not fit its column, or one that was lost
         self.found.unsaid[column] += verdict is None
-        return self._other(column, stored, value) if verdict is False else ""
+        if verdict is False:
+            return self._other(column, stored, value)
+        return ""
 
     @staticmethod
     def _same_rescued(landed: Any, rescued: Any) -> bool | None:
@@ -384,12 +364,32 @@ class Comparison:
             return "NULL"
         if self.columns.private:
             return "another value"
-        text = ascii(str(value) if isinstance(value, str) else value)
-        return text if len(text) <= 60 else f"{text[:57]}..."
+        if isinstance(value, str):  # also of a kind of its own, which shows otherwise
+            value = str(value)
+        text = ascii(value)
+        if len(text) <= 60:
+            return text
+        return f"{text[:57]}..."
+
+
+def _has_values(column: Iterable[Any]) -> bool:
+    return any(value is not None for value in column)
+
+
+def _fields_of_all(records: Sequence[Record]) -> list[Mapping[str, Any]] | None:
+    """Fields of some records; None if one was not read as such, or is broken."""
+    fields = []
+    for record in records:
+        if record.fields is None or record.broken:
+            return None
+        fields.append(record.fields)
+    return fields
 
 
 def _same_json(landed: Any, stored: str) -> bool:
     try:
-        return alike(parsed(landed) if isinstance(landed, str) else landed, parsed(stored)) is not False
+        if isinstance(landed, str):
+            landed = parsed(landed)
+        return alike(landed, parsed(stored)) is not False
     except ValueError:
         return False

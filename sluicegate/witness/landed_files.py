@@ -32,7 +32,8 @@ from sluicegate.landing import file_status, moved_files
 from sluicegate.landing.copy_options import CopyOptions, of_chunks
 from sluicegate.private_folders import PrivateFolder
 from sluicegate.storage import filesystems
-from sluicegate.witness.comparison import Comparison, Difference
+from sluicegate.witness.comparison import Comparison
+from sluicegate.witness.difference import Difference
 from sluicegate.witness.proved_files import Entry, Key, ProvedFiles
 from sluicegate.witness.records import READERS, Files, Unreadable, obstacle
 from sluicegate.witness.rows_of_files import by_file, rows_of_files

@@ -333,7 +333,7 @@ EXEMPT = {
     "bronze.text.undecodable.FIRST": SHAPE,
     "bronze.text.text_decoder.HEAD": SHAPE,
     "bronze.text.xml_content.SHOWN": LOOKS,
-    "witness.comparison.SHOWN": LOOKS,
+    "witness.difference.SHOWN": LOOKS,
     "witness.statistics.SHOWN": LOOKS,
     "witness.statistics.MILLISECOND": SHAPE,
     "tools.sqlshell.names.SHOWN": LOOKS,

@@ -12,7 +12,8 @@ from pyarrow import orc, parquet
 
 from sluicegate.definition import BronzeTable
 from sluicegate.witness import records
-from sluicegate.witness.comparison import Comparison, Difference
+from sluicegate.witness.comparison import Comparison
+from sluicegate.witness.difference import Difference
 from sluicegate.witness.table_columns import Columns
 
 pytestmark = pytest.mark.unit

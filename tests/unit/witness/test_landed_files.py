@@ -22,7 +22,7 @@ from pyarrow import parquet
 from sluicegate.definition import BronzeTable
 from sluicegate.flow.finding import Finding
 from sluicegate.flow.sample import Sample
-from sluicegate.witness import comparison, landed_files, records, values
+from sluicegate.witness import comparison, difference, landed_files, records, values
 from sluicegate.witness.comparison import Comparison
 from sluicegate.witness.records import Record
 from sluicegate.witness.table_columns import Columns
@@ -416,7 +416,7 @@ def test_values_of_pipelines_with_personal_data_are_not_shown(lake: Workspace) -
     assert not any(name in str(told(lake)) for name in ("Grace", "Ada"))
 
 
-def compared(columns: Columns, fields: dict[str, Any], *row: Any) -> comparison.Difference:
+def compared(columns: Columns, fields: dict[str, Any], *row: Any) -> difference.Difference:
     """What the comparison of a file of one record comes to."""
     return Comparison(columns, "/a.json", csv=False).run(iter([Record(fields)]), [[row]])
 
