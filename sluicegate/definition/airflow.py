@@ -52,12 +52,12 @@ class AirflowSettings(Part):
     @classmethod
     def _not_nothing(cls, span: Duration | None) -> Duration | None:
         if span is not None and not span:
-            raise wrong("time-span", "a time span of nothing ends or repeats a task at once", "as in 30 minutes")
+            raise wrong("time-span", "a duration of 0 would end or retry a task at once", "for example 30 minutes")
         return span
 
     @field_validator("approvers")
     @classmethod
     def _somebody(cls, approvers: list[str]) -> list[str]:
         if not all(approver.strip() for approver in approvers):
-            raise wrong("name", "the id of a user is not empty")
+            raise wrong("name", "a user id must not be empty")
         return approvers

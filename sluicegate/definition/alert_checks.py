@@ -14,8 +14,8 @@ def findings(tables: Tables, alerts: Alerts) -> Iterator[Finding]:
     for kind in KINDS:
         for name in getattr(alerts, kind):
             if name not in tables.layers:
-                hint = nearest(name, tables.layers) or f"there are {', '.join(tables.layers)}"
-                yield Finding("unknown-table", ("alerts", kind, name), f"there is no table {name}", hint)
+                hint = nearest(name, tables.layers) or f"tables: {', '.join(tables.layers)}"
+                yield Finding("unknown-table", ("alerts", kind, name), f"unknown table {name}", hint)
     yield from _of_files(tables, alerts)
     yield from _of_rules(tables, alerts)
 
@@ -27,7 +27,7 @@ def _of_files(tables: Tables, alerts: Alerts) -> Iterator[Finding]:
             layer = tables.layers[name]
             if layer == "bronze" and bronze is None:
                 continue  # it has a mistake of its own
-            message = f"{name} reads no files: of: files is for bronze tables of files"
+            message = f"{name} does not read files: `of: files` requires a bronze table that reads files"
             yield Finding("alert", ("alerts", "volume", name, "of"), message, "of: rows")
 
 
@@ -37,6 +37,6 @@ def _of_rules(tables: Tables, alerts: Alerts) -> Iterator[Finding]:
         expectations = None if table is None else table.expectations
         for rule in rules:
             if expectations is not None and rule not in expectations:
-                hint = nearest(rule, expectations) or f"it has {', '.join(expectations) or 'none'}"
-                message = f"{name} has no expectation {rule}"
+                hint = nearest(rule, expectations) or f"its expectations: {', '.join(expectations) or 'none'}"
+                message = f"unknown expectation {rule} of {name}"
                 yield Finding("unknown-rule", ("alerts", "rule_rate", name, rule), message, hint)

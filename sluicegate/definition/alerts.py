@@ -18,7 +18,7 @@ _Count = Annotated[int, Field(ge=0)]
 
 def _not_nothing(span: timedelta) -> timedelta:
     if not span:
-        raise wrong("time-span", "a time span of nothing is always over", "as in 30 minutes")
+        raise wrong("time-span", "a duration of 0 is always exceeded", "for example 30 minutes")
     return span
 
 
@@ -27,13 +27,13 @@ _Span = Annotated[Duration, AfterValidator(_not_nothing)]
 
 def _demand_a_limit(part: Any) -> None:
     if part.warn is None and part.fail is None:
-        raise wrong("missing-field", "an alert has warn, fail or both, and this has none", "as in {fail: …}")
+        raise wrong("missing-field", "an alert needs warn, fail or both", "for example {fail: …}")
 
 
 def _demand_order(warn: Any, fail: Any, warned: object, failed: object) -> None:
     if warn is not None and fail is not None and warn >= fail:
-        message = f"it fails above {failed} already, so it never warns above {warned}"
-        raise wrong("threshold", message, "warn is less than fail")
+        message = f"warn above {warned} has no effect: fail above {failed} is reached first"
+        raise wrong("threshold", message, "warn must be below fail")
 
 
 class Freshness(Part):
@@ -76,9 +76,9 @@ class Volume(Part):
             return self
         low, high = (self.warn.min, self.fail.min), (self.warn.max, self.fail.max)
         if None not in low and low[0] <= low[1]:  # type: ignore[operator]
-            raise wrong("threshold", f"it fails below {low[1]:,} already, so it never warns below {low[0]:,}")
+            raise wrong("threshold", f"warn below {low[0]:,} has no effect: fail below {low[1]:,} is reached first")
         if None not in high and high[0] >= high[1]:  # type: ignore[operator]
-            raise wrong("threshold", f"it fails above {high[1]:,} already, so it never warns above {high[0]:,}")
+            raise wrong("threshold", f"warn above {high[0]:,} has no effect: fail above {high[1]:,} is reached first")
         return self
 
 
@@ -145,11 +145,13 @@ class Alerts(Part):
     def _some_rule(cls, tables: dict[str, dict[str, RuleRate]]) -> dict[str, dict[str, RuleRate]]:
         for name, rules in tables.items():
             if not rules:
-                raise wrong("missing-field", f"{name} has no expectation here", "as in valid_price: {fail: 5%}")
+                raise wrong(
+                    "missing-field", f"the alert on {name} names no expectation", "for example valid_price: {fail: 5%}"
+                )
         return tables
 
     @model_validator(mode="after")
     def _something(self) -> Alerts:
         if not any(getattr(self, kind) for kind in KINDS):
-            raise wrong("missing-field", f"there is nothing to look at: alerts has some of {', '.join(KINDS)}")
+            raise wrong("missing-field", f"alerts is empty: it takes {', '.join(KINDS)}")
         return self

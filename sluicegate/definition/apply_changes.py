@@ -69,7 +69,7 @@ class _Changes(Part):
         _one_of(self, *TRACKED)
         for field in TRACKED:
             if getattr(self, field) is not None and not self.history:
-                raise wrong("scd-type", f"{field} goes with stored_as_scd_type 2: type 1 keeps no history")
+                raise wrong("scd-type", f"{field} requires stored_as_scd_type 2: type 1 keeps no history")
         return self
 
 
@@ -136,7 +136,7 @@ class ApplyChanges(_Changes):
             for name in getattr(self, field) or ():
                 if not self.selected([name]):
                     where = "is not in column_list" if self.column_list else "is in except_column_list"
-                    raise wrong("not-a-column", f"{name} of {field} {where}, so the table would not have it")
+                    raise wrong("not-a-column", f"{name} of {field} {where}, so the table would not contain it")
         return self
 
 
@@ -160,7 +160,7 @@ class ApplyChangesFromSnapshot(_Changes):
     def _sequence_of_snapshots(self) -> ApplyChangesFromSnapshot:
         for field in ("keys", "track_history_column_list"):
             if self.sequence_by in (getattr(self, field) or ()):
-                message = f"{self.sequence_by} says which snapshot a record is of, and cannot be one of {field} as well"
+                message = f"{self.sequence_by} identifies the snapshot of a record, so {field} cannot contain it"
                 raise wrong("one-of", message)
         return self
 
@@ -168,4 +168,4 @@ class ApplyChangesFromSnapshot(_Changes):
 def _one_of(part: Part, *fields: str) -> None:
     set_fields = [field for field in fields if getattr(part, field) is not None]
     if len(set_fields) > 1:
-        raise wrong("one-of", f"{' and '.join(set_fields)} say the same thing in two ways: give one of them")
+        raise wrong("one-of", f"{' and '.join(set_fields)} exclude each other: set one of them")

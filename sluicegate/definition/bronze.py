@@ -184,7 +184,7 @@ class BronzeTable(Described, Ruled):
         if not isinstance(data, dict) or data.get("format") != "kafka":
             return make(data)
         if "path" in data:
-            raise wrong("not-allowed", "path is for files, and Kafka's topics stand under kafka: take it away")
+            raise wrong("not-allowed", "path is for files: topics are listed under kafka. Remove path")
         table = make({**data, "path": "kafka://"})
         return table if table.kafka is None else table.model_copy(update={"path": table.kafka.address})
 
@@ -198,11 +198,13 @@ class BronzeTable(Described, Ruled):
     @model_validator(mode="after")
     def _one_schema(self) -> BronzeTable:
         if self.schema_ and self.adds_columns:
-            hint = "take schemaEvolutionMode away, or write schemaHints instead of schema"
-            raise wrong("schema-and-evolution", "a table with a schema of its own does not take new columns", hint)
+            hint = "remove schemaEvolutionMode, or replace schema by schemaHints"
+            raise wrong("schema-and-evolution", "a table with a fixed schema does not accept new columns", hint)
         if self.schema_ and self.schemaHints:
             raise wrong(
-                "schema-and-hints", "schema has all the types: schemaHints have nothing to add", "take one away"
+                "schema-and-hints",
+                "schema and schemaHints exclude each other: schema already declares all types",
+                "remove one of them",
             )
         return self
 
@@ -211,15 +213,16 @@ class BronzeTable(Described, Ruled):
         if self.singleVariantColumn is None:
             return self
         if self.format not in ("json", "csv", "xml", "kafka"):
-            reason = f"{self.format} files have columns: singleVariantColumn is for json, csv and xml"
-            raise wrong("not-allowed", reason, "take it away")
+            reason = f"singleVariantColumn requires json, csv or xml: {self.format} files bring their own columns"
+            raise wrong("not-allowed", reason, "remove it")
         set_too = [name for name in ("schema_", "schemaHints", "partitionColumns") if getattr(self, name)]
         if set_too or self.inferColumnTypes or not self.rescues:
             field_name = (set_too or ["inferColumnTypes" if self.inferColumnTypes else "rescuedDataColumn"])[0].rstrip(
                 "_"
             )
             raise wrong(
-                "not-allowed", f"with singleVariantColumn a record is one value: {field_name} has nothing to say"
+                "not-allowed",
+                f"{field_name} has no effect with singleVariantColumn, which stores each record as one value",
             )
         return self
 
@@ -230,58 +233,66 @@ class BronzeTable(Described, Ruled):
         self._fits_kafka()
         self._fits_format()
         if self.pathGlobFilter and set(self.pathGlobFilter) & set("{}"):
-            raise wrong("not-allowed", "pathGlobFilter has * ? and [ ], no braces", "make two tables, or one pattern")
+            raise wrong(
+                "not-allowed",
+                "pathGlobFilter supports *, ? and [ ], not braces",
+                "split it into two tables, or write one pattern",
+            )
         if self.modifiedAfter and self.modifiedBefore and self.modifiedAfter >= self.modifiedBefore:
-            raise wrong("out-of-range", "no file is modified after modifiedAfter and before modifiedBefore")
+            raise wrong("out-of-range", "modifiedBefore must be after modifiedAfter: this range contains no time")
         return self
 
     def _fits_delta(self) -> None:
         """Refuse fields about files, and paths that are no URIs, for a table that reads a Delta table."""
         files_only = sorted({name.rstrip("_") for name in self.model_fields_set} - _OF_DELTA)
         if files_only:
-            message = f"{files_only[0]} is for files, and a Delta table is read as it is: take it away"
+            message = f"{files_only[0]} is for files, not for a Delta source: remove it"
             raise wrong("not-allowed", message)
         if "://" not in self.path and set(self.path) & set("#?%"):
             raise wrong(
-                "not-allowed", "the path of a Delta table cannot have #, ? or % in it: it is taken for a URI, too"
+                "not-allowed", "the path of a Delta table must not contain #, ? or %, which have a meaning in URIs"
             )
 
     def _fits_format(self) -> None:
         """Refuse fields that the format does not have, and require those that it needs."""
         if self.format != "csv" and "dialect" in self.model_fields_set:
-            raise wrong("not-allowed", f"dialect is for csv, and not for {self.format}", "take dialect away")
+            raise wrong("not-allowed", f"dialect is only for csv, not for {self.format}", "remove dialect")
         if self.format in ("text", "binaryFile") and (self.schema_ or self.schemaHints):
-            raise wrong("schema-of-format", f"{self.format} files have columns of their own: take the types away")
+            raise wrong(
+                "schema-of-format", f"{self.format} files bring their own column types: remove the declared types"
+            )
         if not self.rescues and (self.format != "json" or self._multi_line):
-            message = "only JSON lines are read without rescued data (rescuedDataColumn: none)"
-            raise wrong("not-allowed", message, "take rescuedDataColumn away")
+            message = "`rescuedDataColumn: none` requires JSON Lines"
+            raise wrong("not-allowed", message, "remove rescuedDataColumn")
         if self.format == "xml" and not any(name.lower() == "rowtag" for name in self.options):
-            raise wrong("missing-field", "xml needs the option rowTag: the name of the element that is a record")
+            raise wrong("missing-field", "xml requires the option rowTag: the element that holds one record")
 
     def _fits_kafka(self) -> None:
         if self.kafka is None:
             if self.format == "kafka":
-                hint = "as in kafka: {bootstrap_servers: b1:9092, topic: orders}"
-                raise wrong("missing-field", "format: kafka needs the field kafka, with brokers and topics", hint)
+                hint = "for example kafka: {bootstrap_servers: b1:9092, topic: orders}"
+                raise wrong("missing-field", "format: kafka requires the field kafka, with brokers and topics", hint)
             return
         if self.format != "kafka":
-            raise wrong("not-allowed", f"kafka does not go with format: {self.format}", "write format: kafka")
+            raise wrong(
+                "not-allowed", f"the field kafka requires format: kafka, not {self.format}", "write format: kafka"
+            )
         set_fields = {name.rstrip("_") for name in self.model_fields_set}
         if files_only := set_fields - _OF_KAFKA - _OF_JSON:
-            raise wrong("not-allowed", f"{sorted(files_only)[0]} is for files, and Kafka has records: take it away")
+            raise wrong("not-allowed", f"{sorted(files_only)[0]} is for files, not for Kafka: remove it")
         if self.kafka.value != "json" and (files_only := (set_fields & _OF_JSON) - {"schemaEvolutionMode"}):
-            reason = f"{sorted(files_only)[0]} is for values that are JSON, and they are {self.kafka.value}"
-            raise wrong("not-allowed", reason, "take it away")
+            reason = f"{sorted(files_only)[0]} requires JSON values, but value is {self.kafka.value}"
+            raise wrong("not-allowed", reason, "remove it")
         named = [*(self.declared or {}), *(path[0] for path in self._hints), self.singleVariantColumn or ""]
         if reserved := [name for name in named if name.lower() in COLUMNS]:
-            raise wrong("reserved-name", f"{reserved[0]} is a column that every table of Kafka's records has")
+            raise wrong("reserved-name", f"{reserved[0]} is a reserved column: every Kafka table has it")
 
     @model_validator(mode="after")
     def _normalized_names(self) -> BronzeTable:
         for name in (*(self.declared or {}), *(path[0] for path in self._hints)) if self.normalizes else ():
             if (column := normalized(name)) != name:
-                message = f"with columnNames: normalized no column is called {name}"
-                raise wrong("name", message, f"write {column}" if column else "give it a name with letters")
+                message = f"no column is named {name}, because columnNames is normalized"
+                raise wrong("name", message, f"write {column}" if column else "rename it with letters")
         return self
 
     @model_validator(mode="after")
@@ -289,14 +300,14 @@ class BronzeTable(Described, Ruled):
         if (self.cleanSource == "MOVE") != (self.cleanSourceMoveDestination is not None):
             raise wrong(
                 "clean-source",
-                "cleanSource: MOVE and cleanSourceMoveDestination go together",
-                "write both, or none of them",
+                "cleanSource: MOVE and cleanSourceMoveDestination require each other",
+                "set both or neither",
             )
         if self.cleanSource == "DELETE" and self.cleanSourceRetentionDuration < DELETE_AT_LEAST:
             raise wrong(
                 "out-of-range",
-                "files are deleted no sooner than 7 days after their rows were committed",
-                "write a cleanSourceRetentionDuration of 7 days or more, or cleanSource: MOVE",
+                "files are deleted 7 days after the commit of their rows at the earliest",
+                "set cleanSourceRetentionDuration to 7 days or more, or use cleanSource: MOVE",
             )
         return self
 
@@ -309,7 +320,7 @@ class BronzeTable(Described, Ruled):
     def of_topics(self) -> KafkaSource:
         """Its topics, of ``format: kafka``."""
         if self.kafka is None:
-            raise TypeError(f"a table of {self.format} has no topics")
+            raise TypeError(f"a {self.format} table has no topics")
         return self.kafka
 
     @property

@@ -76,7 +76,7 @@ def _cleaning(name: str, table: BronzeTable, tables: Mapping[str, BronzeTable]) 
             yield Finding("clean-source", place, f"{to} and the folder that {other} reads, {other_table.path}, overlap")
         if other != name and (_within(table.path, other_table.path) or _within(other_table.path, table.path)):
             place = ("bronze", name, "cleanSource")
-            yield Finding("clean-source", place, f"{other} reads files of the same folder, {other_table.path}")
+            yield Finding("clean-source", place, f"{other} also reads the folder {other_table.path}")
 
 
 def _within(path: str, folder: str) -> bool:
@@ -119,12 +119,12 @@ def _lookups(tables: Tables, path: Path, table: SilverTable) -> Iterator[Finding
     for lookup in table.lookups:
         place = (*path, "lookups", lookup)
         if lookup in table.streams and (not table.several or lookup not in joined):
-            yield Finding("not-a-lookup", place, f"{lookup} is read record by record: it is no lookup", "take it away")
+            yield Finding("not-a-lookup", place, f"{lookup} is read as a stream, so it cannot be a lookup", "remove it")
         elif any(maker.is_python for maker in table.makers.values()):
             yield from read_checks.of_field(tables, place, lookup, None)
         elif lookup not in joined:
-            hint = nearest(lookup, joined) or (f"it joins {', '.join(joined)}" if joined else "it joins no table")
-            yield Finding("not-a-lookup", place, f"{path[-1]} does not read {lookup}", hint)
+            hint = nearest(lookup, joined) or (f"its lookups: {', '.join(joined)}" if joined else "it joins no lookup")
+            yield Finding("not-a-lookup", place, f"{path[-1]} does not join {lookup}", hint)
 
 
 def _declared(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]:
@@ -133,7 +133,7 @@ def _declared(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding
     if outputs is None or declared is None:
         return
     for column in _not_among(declared, outputs):
-        message = f"{name} declares {column}, and nothing makes it"
+        message = f"{name} declares {column}, but its query does not return it"
         yield Finding("unknown-column", ("silver", name, "schema"), message, instead(column, outputs))
     if table.schemaEvolutionMode != "failOnNewColumns" or table.changes is not None:
         return
@@ -142,9 +142,9 @@ def _declared(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding
             continue
         place: Path = ("silver", name, *(("flows", flow) if table.flows else ()), "sql")
         for column in _not_among(tables.of_maker(maker) or (), declared):
-            message = f"{column} is not in the schema of {name}, which fails on new columns"
+            message = f"{column} is not in the schema of {name}, whose schemaEvolutionMode fails on new columns"
             line = maker.query.line_of_output(column)
-            yield Finding("new-column", place, message, "declare it, or leave it out", line)
+            yield Finding("new-column", place, message, "add it to the schema, or remove it from the query", line)
 
 
 def _not_among(columns: Iterable[str], names_of_others: Iterable[str]) -> list[str]:
@@ -157,30 +157,38 @@ def _rule_names(path: Path, table: SilverTable) -> Iterator[Finding]:
     first: dict[str, str] = {}
     for place, rule, expectation in table.rules:
         if expectation.unique and table.changes is not None:
-            message = "unique does not go with apply_changes, whose rules are about records before they become rows"
-            yield Finding("unique", (*path, place, rule), message, "put it on a silver table that reads this one")
+            message = (
+                "unique cannot be combined with apply_changes, which checks records before they are merged into rows"
+            )
+            yield Finding(
+                "unique", (*path, place, rule), message, "move the rule to a silver table that reads this one"
+            )
         if rule in first:
-            yield Finding("duplicate-name", (*path, place, rule), f"there is a rule {rule} in {first[rule]} already")
+            yield Finding("duplicate-name", (*path, place, rule), f"duplicate rule {rule} (also in {first[rule]})")
         first.setdefault(rule, place)
 
 
 def _rows(tables: Tables, path: Path, table: SilverTable) -> Iterator[Finding]:
     """``rows: many`` and ``quarantine: record`` must have a meaning for the table."""
     if table.many and table.changes is not None:
-        message = "apply_changes makes one row of a record at most, and rows: many goes with sql or python"
-        yield Finding("rows", (*path, "rows"), message, "make the rows in a silver table that this one reads")
+        message = "rows: many requires sql or python: apply_changes returns at most one row for each record"
+        yield Finding("rows", (*path, "rows"), message, "split the records in a silver table that this one reads")
     for before in filter(None, (_of_many(tables, stream) for stream in table.streams if table.many)):
-        message = f"a record of {before} gives many rows already, and {path[-1]} reads them one by one"
-        yield Finding("rows", (*path, "rows"), message, f"make all rows in the query of {before}, or in gold")
+        message = f"rows: many twice: {before} already returns many rows for each record, and {path[-1]} reads {before}"
+        yield Finding(
+            "rows", (*path, "rows"), message, f"return all rows in the query of {before}, or move this step to gold"
+        )
     if table.quarantine == "row":
         return
     if not table.many:
-        message = "quarantine: record is for rows: many: here a record is one row"
-        yield Finding("quarantine", (*path, "quarantine"), message, "take it away, or write rows: many")
+        message = "quarantine: record requires rows: many"
+        yield Finding("quarantine", (*path, "quarantine"), message, "remove it, or set rows: many")
     for place, rule, expectation in table.rules:
         if expectation.unique:
-            message = "unique is decided row by row, and does not go with quarantine: record"
-            yield Finding("unique", (*path, place, rule), message, "put it on a silver table that reads this one")
+            message = "unique is evaluated for each row and cannot be combined with quarantine: record"
+            yield Finding(
+                "unique", (*path, place, rule), message, "move the rule to a silver table that reads this one"
+            )
 
 
 def _of_many(tables: Tables, name: str) -> str:
@@ -205,7 +213,7 @@ def _gold(tables: Tables, name: str, table: GoldTable) -> Iterator[Finding]:
     else:
         yield from _gold_query(tables, name, table)
     if table.refresh == "incremental" and (strategy := table.refresh_strategy()).kind == "whole":
-        message = f"{name} cannot be kept up to date by what changes: {strategy.why}"
+        message = f"{name} cannot be refreshed incrementally: {strategy.why}"
         yield Finding("refresh", ("gold", name, "refresh"), message, strategy.cheaper or "refresh: auto")
 
 
@@ -213,7 +221,7 @@ def _gold_query(tables: Tables, name: str, table: GoldTable) -> Iterator[Finding
     path: Path = ("gold", name, "sql")
     yield from _objections(path, table.query.table_objections())
     if not table.query.tables:
-        yield Finding("reads-nothing", path, "the query reads no table", sql_line=1)
+        yield Finding("reads-nothing", path, "the query does not read any table", sql_line=1)
     yield from read_checks.of_query(tables, path, table.written or table.query)
     yield from _delta_names(path, table.query)
     yield from _names_for_readers(tables, name, table.query)
@@ -229,8 +237,8 @@ def _objections(path: Path, objections: list[QuerySyntax]) -> Iterator[Finding]:
 def _delta_names(path: Path, query: Query) -> Iterator[Finding]:
     for output in query.outputs or []:
         if REFUSED & set(output):
-            message = f"Delta has no column {output}: it takes {REFUSED_IN_WORDS} in a name"
-            yield Finding("name", path, message, "give it another, AS name", query.line_of_output(output))
+            message = f"invalid column name {output}: Delta does not allow {REFUSED_IN_WORDS}"
+            yield Finding("name", path, message, "rename it with AS", query.line_of_output(output))
 
 
 def _names_for_readers(tables: Tables, name: str, query: Query) -> Iterator[Finding]:
@@ -238,9 +246,9 @@ def _names_for_readers(tables: Tables, name: str, query: Query) -> Iterator[Find
     readers = [reader for reader, table in tables.gold.items() if reader != name and name in table.reads]
     for output in query.outputs or []:
         if engine_columns.is_working(output) or (readers and output.lower() in _HIDDEN):
-            message = f"{output} is a name of the engine's own, so {readers[0] if readers else name} cannot read it"
+            message = f"{output} is a reserved name, so {readers[0] if readers else name} cannot read it"
             line = query.line_of_output(output)
-            yield Finding("reserved-name", ("gold", name, "sql"), message, "give it another, AS name", line)
+            yield Finding("reserved-name", ("gold", name, "sql"), message, "rename it with AS", line)
 
 
 def _output_names(path: Path, query: Query) -> Iterator[Finding]:
@@ -249,7 +257,7 @@ def _output_names(path: Path, query: Query) -> Iterator[Finding]:
         # Provenance may be passed through, but not computed: the quarantine has it, too.
         provenance = output in ("receipt_time", "source_file") and query.hands_on(output)
         if output.startswith("_") or (output.lower() in RESERVED and not provenance):
-            message = f"{output} is a name of the engine's own, as are all that begin with _: give it another, AS name"
+            message = f"{output} is reserved, as all names that start with _: rename it with AS"
             yield Finding("reserved-name", path, message, sql_line=query.line_of_output(output))
 
 
@@ -292,7 +300,7 @@ def _unknown(name: str, path: Path, fields: Mapping[Path, list[str]], columns: l
             if column not in columns:
                 place = (*path, *field_path, number) if field_path[-1] in _LISTS else (*path, *field_path)
                 place = (*place, column) if field_path[-1] in _BY_COLUMN else place
-                yield Finding("unknown-column", place, f"{name} has no column {column}", instead(column, columns))
+                yield Finding("unknown-column", place, f"unknown column {column} of {name}", instead(column, columns))
 
 
 def _changes(name: str, of: str, table: SilverTable, changes: Changes, source: list[str]) -> Iterator[Finding]:
@@ -311,12 +319,12 @@ def _changes(name: str, of: str, table: SilverTable, changes: Changes, source: l
     lower = {column.lower() for column in source}
     for column in table.apply_changes.delete_columns if table.apply_changes else []:
         if column.lower() not in lower:
-            message = f"{of} has no column {column}"
+            message = f"unknown column {column} of {of}"
             yield Finding("unknown-column", (*path, "apply_as_deletes"), message, instead(column, source))
     for column in (START_AT, END_AT) if changes.history else ():
         if column in changes.selected(source):
-            message = f"{of} has a column {column}, and {name} makes one of this name"
-            yield Finding("reserved-name", (*path, "stored_as_scd_type"), message, "leave it out by except_column_list")
+            message = f"{of} already has a column {column}, which {name} adds"
+            yield Finding("reserved-name", (*path, "stored_as_scd_type"), message, "exclude it with except_column_list")
 
 
 def _expected(path: Path, of: str, table: SilverTable, columns: list[str]) -> Iterator[Finding]:
@@ -325,7 +333,7 @@ def _expected(path: Path, of: str, table: SilverTable, columns: list[str]) -> It
     for place, rule, expectation in table.rules:
         for column in expectation.columns:
             if column.lower() not in lower:
-                message = f"{of} has no column {column}"
+                message = f"unknown column {column} of {of}"
                 yield Finding("unknown-column", (*path, place, rule), message, instead(column, columns))
 
 

@@ -24,14 +24,14 @@ def demand_read(declared: Mapping[str, Sequence[str]], reads: Sequence[str] | No
         PydanticCustomError: they do not.
     """
     if declared and reads is None:
-        message = "lineage tells what a Python function does, and this table has none: queries tell it themselves"
-        raise wrong("lineage", message, "take it away")
+        message = "lineage is only for Python functions: the lineage of a query is derived from its SQL"
+        raise wrong("lineage", message, "remove lineage")
     for column, sources in declared.items():
         for source in sources:
             table, dot, name = source.partition(".")
             if not dot or not table or not name:
-                message = f"{column} comes from {source}, which is no column of a table"
-                raise wrong("lineage", message, "as in orders.id")
+                message = f"{column} comes from {source}, but TABLE.COLUMN is expected"
+                raise wrong("lineage", message, "for example orders.id")
             if table.lower() not in (reads or ()):
-                hint = nearest(table, reads) or f"it reads {', '.join(reads or ())}"
-                raise wrong("lineage", f"{column} comes from {source}, and {table} is no table that is read", hint)
+                hint = nearest(table, reads) or f"its inputs: {', '.join(reads or ())}"
+                raise wrong("lineage", f"{column} comes from {source}, but the function does not read {table}", hint)

@@ -14,10 +14,10 @@ from sluicegate.sql.engine_columns import is_reserved
 # what is still there of a table's history, by which tables are followed: these are the engine's.
 # Each with what its value is: Delta would refuse another one only after the rows of each run.
 TUNING = {
-    "delta.checkpointInterval": (re.compile(r"0*[1-9]\d{0,8}"), "a whole number from 1"),
-    "delta.dataSkippingNumIndexedCols": (re.compile(r"-1|\d{1,9}"), "a whole number, or -1 for all columns"),
-    "delta.dataSkippingStatsColumns": (re.compile(r".+"), "names of columns with commas between them"),
-    "delta.targetFileSize": (re.compile(r"0*[1-9]\d{0,9}([kmgt](i?b)?|b)?", re.IGNORECASE), "a size, as in 64mb"),
+    "delta.checkpointInterval": (re.compile(r"0*[1-9]\d{0,8}"), "an integer of 1 or more"),
+    "delta.dataSkippingNumIndexedCols": (re.compile(r"-1|\d{1,9}"), "an integer, or -1 for all columns"),
+    "delta.dataSkippingStatsColumns": (re.compile(r".+"), "comma-separated column names"),
+    "delta.targetFileSize": (re.compile(r"0*[1-9]\d{0,9}([kmgt](i?b)?|b)?", re.IGNORECASE), "a size such as 64mb"),
     "delta.tuneFileSizesForRewrites": (re.compile(r"true|false", re.IGNORECASE), "true or false"),
 }
 
@@ -30,9 +30,9 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 def _words(text: str) -> str:
-    """Check that a text has no control characters: it goes into statements and logs as it is."""
+    """Refuse control characters: the text goes into statements and logs as it is."""
     if "${" in text or _CONTROL.search(text):
-        raise wrong("description", f"{text!r} has ${{ or a control character in it, and is shown to people as it is")
+        raise wrong("description", f"{text!r} must not contain ${{ or control characters")
     return text
 
 
@@ -40,11 +40,11 @@ def _columns(comments: dict[str, str]) -> dict[str, str]:
     commented: set[str] = set()
     for name in comments:
         if not name or "." in name:
-            raise wrong("name", f"{name!r} is no column: fields inside of columns have no comments here")
+            raise wrong("name", f"invalid column name {name!r}: nested fields cannot have comments here")
         if name.lower() in commented:
-            raise wrong("duplicate-name", f"{name} stands twice, in other cases")
+            raise wrong("duplicate-name", f"duplicate name {name}: names do not differ in case only")
         if is_reserved(name):
-            raise wrong("reserved-name", f"{name} is a column of the engine's own: it has its meaning from there")
+            raise wrong("reserved-name", f"{name} is a reserved column, and its comment cannot be changed")
         commented.add(name.lower())
     return comments
 
@@ -52,24 +52,24 @@ def _columns(comments: dict[str, str]) -> dict[str, str]:
 def _properties(properties: dict[str, str]) -> dict[str, str]:
     for name, text in properties.items():
         if not _PROPERTY.fullmatch(name):
-            raise wrong("name", f"{name!r} is no name of a property: letters, digits, _ . and - are allowed")
+            raise wrong("name", f"invalid property name {name!r}: use letters, digits, _ . and -")
         if name.lower() in _OF_SPARK:
-            hint = "write it beside table_properties" if name == "comment" else "choose another name, or a tag"
-            raise wrong("property", f"{name} is a name that Spark keeps for something else", hint)
+            hint = "set it next to table_properties" if name == "comment" else "choose another name, or use a tag"
+            raise wrong("property", f"{name} is reserved by Spark", hint)
         if name.lower().startswith("delta.") and name not in TUNING:
-            hint = nearest(name, TUNING) or f"allowed are {', '.join(TUNING)}"
-            raise wrong("property", f"{name} changes how a table is written or read, which is the engine's", hint)
+            hint = nearest(name, TUNING) or f"allowed properties: {', '.join(TUNING)}"
+            raise wrong("property", f"{name} cannot be set: it changes how the table is written or read", hint)
         if name in TUNING and not TUNING[name][0].fullmatch(text):
-            raise wrong("property", f"{name} is {TUNING[name][1]}, and not {text}")
+            raise wrong("property", f"{name} must be {TUNING[name][1]}, not {text}")
         if name.lower().startswith("sluicegate."):
-            raise wrong("property", f"{name} begins as the engine's own properties do", "choose another name")
+            raise wrong("property", f"{name} has the reserved prefix of the engine's properties", "choose another name")
     return properties
 
 
 def _tags(tags: dict[str, str]) -> dict[str, str]:
     for name in tags:
         if not IDENTIFIER.fullmatch(name):
-            raise wrong("name", f"{name!r} is not a name: letters, digits and _ are allowed, with a letter or _ first")
+            raise wrong("name", f"invalid name {name!r}: use letters, digits and _, starting with a letter or _")
     return tags
 
 

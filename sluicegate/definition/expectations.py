@@ -56,25 +56,25 @@ class Expectation(Part):
         conditions = [name for name in CONDITIONS if getattr(self, name) is not None]
         kinds = "expect, expect_or_drop, expect_or_quarantine or expect_or_fail"
         if not conditions:
-            raise wrong("one-of", f"an expectation has exactly one of {kinds}, and this has none")
+            raise wrong("one-of", f"an expectation needs one of {kinds}")
         if len(conditions) > 1:
-            raise wrong("one-of", f"an expectation has exactly one of {kinds}, and this has {' and '.join(conditions)}")
+            raise wrong("one-of", f"an expectation takes only one of {kinds}, not {' and '.join(conditions)}")
         if self.retry and self.expect_or_quarantine is None:
-            raise wrong("retry", "only quarantined rows can be reprocessed: retry goes with expect_or_quarantine")
+            raise wrong("retry", "retry requires expect_or_quarantine: only quarantined rows can be reprocessed")
         if self.unique and self.action == "drop":
             # It must be restored when the row that it duplicates goes.
-            raise wrong("unique", "a row that is not unique cannot be dropped", "write expect_or_quarantine instead")
+            raise wrong("unique", "unique does not support expect_or_drop", "write expect_or_quarantine instead")
         self._check_thresholds()
         return self
 
     def _check_thresholds(self) -> None:
         warn, fail = self.warn_above, self.fail_above
         if self.expect_or_fail is not None and (warn or fail):
-            message = "expect_or_fail fails the run with its first row: a threshold has nothing to say"
-            raise wrong("threshold", message, "write expect with fail_above")
+            message = "a threshold has no effect with expect_or_fail, which fails the run at the first row"
+            raise wrong("threshold", message, "use expect with fail_above")
         if warn and fail and warn.is_share == fail.is_share and warn.number >= fail.number:
-            message = f"the run fails above {fail.text} already, so it never warns above {warn.text}"
-            raise wrong("threshold", message, "warn_above is less than fail_above")
+            message = f"warn_above {warn.text} has no effect: fail_above {fail.text} is reached first"
+            raise wrong("threshold", message, "warn_above must be below fail_above")
 
     def _conditions(self) -> list[tuple[str, str | None]]:
         return [(name, getattr(self, name)) for name in CONDITIONS]
@@ -113,7 +113,7 @@ def rule_names(rules: dict[str, Any]) -> dict[str, Any]:
     """Check the names of rules."""
     for name in rules:
         if not IDENTIFIER.fullmatch(name):
-            raise wrong("name", f"{name!r} is not a name: letters, digits and _ are allowed, with a letter or _ first")
+            raise wrong("name", f"invalid name {name!r}: use letters, digits and _, starting with a letter or _")
     return rules
 
 

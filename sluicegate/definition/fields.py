@@ -57,7 +57,7 @@ def nearest(name: str, names: Any) -> str:
 def name_fault(name: str) -> str:
     """Fault in the name of a pipeline or a table, as a sentence; empty if there is none."""
     if not _NAME.fullmatch(name):
-        return f"{name} is not a name: small letters, digits and _ are allowed, with a letter first"
+        return f"invalid name {name}: use lowercase letters, digits and _, starting with a letter"
     return ""
 
 
@@ -74,10 +74,15 @@ def _with_variables(text: str, info: ValidationInfo) -> str:
     def value(match: re.Match[str]) -> str:
         name = match.group(1)
         if name == pii_key.VARIABLE or name.startswith(_OF_KAFKA):
-            raise wrong("unset-variable", f"${{{name}}} is a secret, which no definition can name")
+            raise wrong("unset-variable", f"${{{name}}} is a secret, which a definition must not reference")
         if name not in names:
-            hint = nearest(name, ["landing", "lake"]) or "set it in the environment of every process that runs this"
-            raise wrong("unset-variable", f"${{{name}}} has no value: it is neither landing nor lake nor set", hint)
+            hint = (
+                nearest(name, ["landing", "lake"])
+                or "set it in the environment of every process that runs the pipeline"
+            )
+            raise wrong(
+                "unset-variable", f"${{{name}}} is not set: use landing, lake or a variable of the environment", hint
+            )
         return names[name]
 
     return VARIABLE.sub(value, text)
@@ -86,8 +91,10 @@ def _with_variables(text: str, info: ValidationInfo) -> str:
 def absolute(path: str, hint: str = "") -> str:
     """Check that a path is absolute or a URI, and return it without slashes that say nothing."""
     if "://" not in path and not path.startswith("/"):
-        hint = hint or f"begin it with ${{landing}}: ${{landing}}/{path}"
-        raise wrong("relative-path", f"{path} means another folder for each process that reads it", hint)
+        hint = hint or f"start it with ${{landing}}: ${{landing}}/{path}"
+        raise wrong(
+            "relative-path", f"{path} is a relative path, so it depends on the working folder of each process", hint
+        )
     return path.rstrip("/") if "://" in path else os.path.normpath(path)
 
 
@@ -108,7 +115,7 @@ def _listed(text: str, read: Callable[[str], Mapping[tuple[str, ...], str]]) -> 
         raise wrong("columns", error.message) from None
     for name, *_ in columns:
         if is_reserved(name):
-            raise wrong("reserved-name", f"{name} is a name of the engine's own: it cannot be declared")
+            raise wrong("reserved-name", f"{name} is a reserved name and cannot be declared")
     return text
 
 
@@ -122,7 +129,7 @@ def _condition(text: str) -> str:
 def _distinct(names: list[str]) -> list[str]:
     for name in names:
         if names.count(name) > 1:
-            raise wrong("duplicate-name", f"{name} stands twice")
+            raise wrong("duplicate-name", f"duplicate name {name}")
     return names
 
 
@@ -132,7 +139,7 @@ def _bytes(value: Any) -> Any:
         return value
     match = re.fullmatch(r"(\d+)\s*([kmgt]?)i?b?", value.strip().lower())
     if not match:
-        raise wrong("wrong-type", f"a number of bytes is expected, as in 512m, and there is {value}")
+        raise wrong("wrong-type", f"expected a size such as 512m, got {value}")
     return int(match.group(1)) * _UNITS[match.group(2)]
 
 
@@ -141,18 +148,18 @@ def _duration(value: Any) -> Any:
     try:
         return time_span(str(value))
     except ValueError:
-        message = f"a time span is expected, as in 30 days or 12 hours, and there is {value}"
+        message = f"expected a duration such as 30 days or 12 hours, got {value}"
         raise wrong("wrong-type", message) from None
 
 
 def cron(schedule: str) -> str:
     """Check that a text is a cron expression with five fields of a time that comes, and return it."""
     if preset := _PRESETS.get(schedule.strip()):
-        raise wrong("schedule", f"{schedule} is not a cron expression", f'write "{preset}"')
+        raise wrong("schedule", f"invalid cron expression {schedule}", f'write "{preset}"')
     count = len(schedule.split())
     if count != 5:
-        message = f"{schedule} has {count} fields: minute, hour, day, month and day of the week are five"
-        raise wrong("schedule", message, 'as in "*/15 * * * *", every quarter of an hour')
+        message = f"{schedule} has {count} fields, but cron takes five: minute, hour, day, month and weekday"
+        raise wrong("schedule", message, 'for example "*/15 * * * *", every 15 minutes')
     _, _, day, month, _ = schedule.split()
     if _is_plain_cron(schedule) and "*" in (day, month):
         return schedule
@@ -161,13 +168,15 @@ def cron(schedule: str) -> str:
 
     # croniter accepts R for a random minute, which would differ between processes.
     if not croniter.is_valid(schedule) or re.search(r"\b[rR]\b", schedule):
-        message = f"{schedule} is not a cron expression"
-        raise wrong("schedule", message, 'minute hour day month weekday, as in "30 6 * * mon-fri"')
+        message = f"invalid cron expression {schedule}"
+        raise wrong("schedule", message, 'minute hour day month weekday, for example "30 6 * * mon-fri"')
     try:
         croniter(schedule, datetime(2025, 1, 1, tzinfo=UTC)).get_next()
     except CroniterBadDateError:
         raise wrong(
-            "schedule", f"{schedule} is a day that never comes", "the third field is the day, the fourth the month"
+            "schedule",
+            f"{schedule} never runs: no month has this day",
+            "the third field is the day, the fourth the month",
         ) from None
     return schedule
 
@@ -199,16 +208,16 @@ def _moment(value: Any) -> Any:
     except ValueError:
         pass
     if not isinstance(value, datetime):
-        raise wrong("wrong-type", f"a time is expected, as in 2024-05-01T12:00:00, and there is {value}")
+        raise wrong("wrong-type", f"expected a timestamp such as 2024-05-01T12:00:00, got {value}")
     return value if value.tzinfo else value.replace(tzinfo=UTC)
 
 
 def _columns(names: list[str]) -> list[str]:
     for name in names:
         if not IDENTIFIER.fullmatch(name):
-            raise wrong("name", f"{name!r} is not a name: letters, digits and _ are allowed, with a letter or _ first")
+            raise wrong("name", f"invalid name {name!r}: use letters, digits and _, starting with a letter or _")
         if is_reserved(name):
-            raise wrong("reserved-name", f"{name} is a name of the engine's own")
+            raise wrong("reserved-name", f"{name} is a reserved name")
     return _distinct(names)
 
 

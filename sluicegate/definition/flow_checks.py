@@ -14,7 +14,7 @@ from sluicegate.definition.yaml import Path
 def flow_findings(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]:
     """Mistakes of a table that only one with several flows can have."""
     if table.several and table.apply_changes_from_snapshot is not None:  # flows are refused by the model itself
-        yield Finding("one-of", ("silver", name, "sql"), "apply_changes_from_snapshot takes one table")
+        yield Finding("one-of", ("silver", name, "sql"), "apply_changes_from_snapshot reads one table")
     for flow, maker in table.several.items():
         if not table.flows:
             yield from _branch(("silver", name, "sql"), maker)
@@ -25,7 +25,7 @@ def flow_findings(tables: Tables, name: str, table: SilverTable) -> Iterator[Fin
         for field_name, column in _needed(table):
             in_record = column == table.sequence_by and _in_record(tables, maker, column)
             if column.lower() not in lower and not in_record:
-                message = f"the flow {flow} has no column {column}, which every record of {name} must have"
+                message = f"the flow {flow} does not return {column}, which every record of {name} needs"
                 hint = nearest(column, columns) or f"its columns are {', '.join(columns)}"
                 yield Finding("unknown-column", ("silver", name, *field_name), message, hint)
 
@@ -36,12 +36,12 @@ def _branch(place: Path, maker: SilverFlow) -> Iterator[Finding]:
         return
     outputs, first = maker.query.outputs, maker.named_as.outputs if maker.named_as else maker.query.outputs
     if outputs is None:
-        message = "UNION ALL puts columns together by their places, and * does not say which stands where"
-        hint = "name the columns; or write `flows`, which match them by name"
+        message = "UNION ALL matches columns by position, which * does not fix"
+        hint = "list the columns, or use `flows`, which match columns by name"
         yield Finding("union", place, message, hint, maker.query.first_line)
     if outputs is not None and first is not None and len(outputs) != len(first):
-        message = f"this branch of UNION ALL has {len(outputs)} columns, and the first has {len(first)}"
-        hint = "give it as many, NULL where it has none; or write `flows`, which match columns by name"
+        message = f"this branch of UNION ALL returns {len(outputs)} columns, but the first returns {len(first)}"
+        hint = "add NULL for the missing columns, or use `flows`, which match columns by name"
         yield Finding("union", place, message, hint, maker.query.first_line)
 
 

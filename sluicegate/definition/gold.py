@@ -64,18 +64,16 @@ class GoldTable(MadeTable, streaming.Streamed, Ruled):
 
     @model_validator(mode="after")
     def _one_maker(self) -> GoldTable:
-        kinds = "a gold table has either sql, or python with reads"
+        kinds = "a gold table needs either sql, or python and reads"
         if (self.sql is None) == (self.python is None):
             code, present = ("missing-field", "neither") if self.sql is None else ("one-of", "both")
-            raise wrong(code, f"{kinds}, and this has {present}")
+            raise wrong(code, f"{kinds}, not {present}")
         if self.is_python and not self.reads_:
-            raise wrong(
-                "missing-field", f"{kinds}, and this has no reads: the tables that {self.python} is called with"
-            )
+            raise wrong("missing-field", f"{kinds}: reads is missing, which lists the inputs of {self.python}")
         if self.reads_ and not self.is_python:
-            raise wrong("one-of", f"{kinds}: a query says itself what it reads, and this has sql and reads")
+            raise wrong("one-of", f"{kinds}: remove reads, because the inputs of a query come from its SQL")
         if self.is_python and self.mode:
-            raise wrong("one-of", "mode makes a streaming aggregation of a query, and this table is made by python")
+            raise wrong("one-of", "mode requires sql: only a query can be a streaming aggregation")
         return self
 
     @model_validator(mode="after")
@@ -86,7 +84,7 @@ class GoldTable(MadeTable, streaming.Streamed, Ruled):
     @model_validator(mode="after")
     def _one_strategy(self) -> GoldTable:
         if self.mode is not None and self.refresh != "auto":
-            raise wrong("one-of", f"refresh: {self.refresh} and mode: {self.mode} are two ways to keep it: give one")
+            raise wrong("one-of", f"refresh: {self.refresh} and mode: {self.mode} exclude each other: set one of them")
         return self
 
     def refresh_strategy(self, schemas: Mapping[str, Sequence[str]] | None = None) -> RefreshStrategy:

@@ -70,9 +70,9 @@ class Header(Part):
     @classmethod
     def _queue(cls, url: str | None, info: ValidationInfo) -> str | None:
         if url is not None and urlsplit(url).scheme not in ("https", "http"):
-            raise wrong("queueUrl", f"{url} is not the address of an SQS queue, such as https://sqs.REGION…/NAME")
+            raise wrong("queueUrl", f"{url} is not an SQS queue URL such as https://sqs.REGION…/NAME")
         if url is not None and info.data.get("trigger") is None:
-            raise wrong("queueUrl", "a queue is for runs that files start: say trigger: file_arrival, too")
+            raise wrong("queueUrl", "a queue requires trigger: file_arrival")
         return url
 
     @field_validator("schedule")

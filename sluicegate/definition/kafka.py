@@ -43,13 +43,13 @@ def _servers(text: str) -> str:
     servers = [part.strip() for part in text.split(",")]
     for server in servers:
         if not _SERVER.fullmatch(server):
-            raise wrong("servers", f"{server or 'nothing'} is no address of a broker", "write host:port, as in b1:9092")
+            raise wrong("servers", f"invalid broker address {server!r}", "write host:port, for example b1:9092")
     return ",".join(servers)
 
 
 def _topic(name: str) -> str:
     if not _TOPIC.fullmatch(name) or name in (".", ".."):
-        raise wrong("name", f"{name!r} is no name of a topic", "letters, digits, . _ and - are allowed")
+        raise wrong("name", f"{name!r} is not a valid topic name", "use letters, digits, . _ and -")
     return name
 
 
@@ -57,19 +57,19 @@ def _pattern(text: str) -> str:
     try:
         re.compile(text)
     except re.error as error:
-        raise wrong("pattern", f"topic_pattern is no regular expression: {error}") from None
+        raise wrong("pattern", f"topic_pattern is not a valid regular expression: {error}") from None
     return text
 
 
 def _security(options: dict[str, str]) -> dict[str, str]:
     for name in options:
         if variable := SECRETS.get(name.removeprefix("kafka.")):
-            reason = f"{name} is a secret, which no definition has"
+            reason = f"{name} is a secret, which a definition must not contain"
             raise wrong("refused-option", reason, f"set {variable} in the environment of the jobs")
         if name not in ALLOWED:
             bare = name.removeprefix("kafka.")
             hint = f"write {bare}" if bare in ALLOWED else nearest(name, ALLOWED)
-            raise wrong("unknown-option", f"{name} is none of the options that are handed to Kafka's clients", hint)
+            raise wrong("unknown-option", f"unsupported option {name} of Kafka's clients", hint)
     return options
 
 
@@ -114,12 +114,10 @@ class KafkaSource(Part):
     def _one_of_topics(self) -> KafkaSource:
         set_fields = [name for name in ("topic", "topics", "topic_pattern") if getattr(self, name) is not None]
         if len(set_fields) != 1:
-            needed = "exactly one of topic, topics and topic_pattern is needed"
-            raise wrong(
-                "missing-field", f"{needed}, and there {'are ' + ' and '.join(set_fields) if set_fields else 'is none'}"
-            )
+            needed = "set exactly one of topic, topics and topic_pattern"
+            raise wrong("missing-field", f"{needed}, not {' and '.join(set_fields) or 'none'}")
         if self.topics is not None and (twice := [topic for topic in self.topics if self.topics.count(topic) > 1]):
-            raise wrong("duplicate-name", f"{twice[0]} stands twice")
+            raise wrong("duplicate-name", f"duplicate topic {twice[0]}")
         return self
 
     @property

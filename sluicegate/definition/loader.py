@@ -80,9 +80,9 @@ def load(name: str, settings: Settings, *, of_many: bool = False) -> Pipeline:
     ):  # a look at one folder, where a task starts beside hundreds of others
         pipelines = names(settings.pipelines)
         hint = nearest(name, pipelines) or (
-            f"there are {', '.join(pipelines)}" if pipelines else "there is none in that folder"
+            f"its pipelines: {', '.join(pipelines)}" if pipelines else "the folder contains no pipeline"
         )
-        raise PipelineMissing(f"there is no pipeline {name} in {settings.pipelines}", hint=hint)
+        raise PipelineMissing(f"unknown pipeline {name} in {settings.pipelines}", hint=hint)
     return _Loader(file, settings, expected=name, of_many=of_many).load()
 
 
@@ -94,7 +94,7 @@ def load_file(path: Path, settings: Settings) -> Pipeline:
         DefinitionError: the definition has mistakes; the error has all of them.
     """
     if not path.is_file():
-        raise PipelineMissing(f"there is no definition {path}")
+        raise PipelineMissing(f"no definition at {path}")
     return _Loader(path, settings).load()
 
 
@@ -126,7 +126,7 @@ class _Loader:
         data = document.data
         if not isinstance(data, dict):
             if not self.mistakes:
-                self.mistakes.add("yaml-syntax", (), "fields are expected, as in name: heart_rate")
+                self.mistakes.add("yaml-syntax", (), "expected fields, for example name: heart_rate")
             self.mistakes.stop(self.folder.name)
         data = self._with_values(data)
         header = self._header(data)
@@ -136,8 +136,8 @@ class _Loader:
         for finding in (*findings(tables), *rule_checks.findings(tables), *type_checks.findings(tables), *alerts):
             self.mistakes.add_finding(finding)
         for name in self.params.unused():
-            message = f"no text refers to the parameter {name}"
-            self.mistakes.add("unused-param", ("params", name), message, "take it away")
+            message = f"unused parameter {name}"
+            self.mistakes.add("unused-param", ("params", name), message, "remove it")
         self.mistakes.stop(str(data.get("name") or self.folder.name))
         pipeline = Pipeline.model_validate(
             {**dict(header or {}), "bronze": tables.bronze, "silver": tables.silver, "gold": tables.gold}
@@ -175,7 +175,7 @@ class _Loader:
         """Parts of the document that have names; None for one with mistakes."""
         section = data.get(field)
         if section is not None and not isinstance(section, dict):
-            self.mistakes.add("wrong-type", (field,), "names are expected, each with its fields", "as in name: {…}")
+            self.mistakes.add("wrong-type", (field,), "expected names, each with its fields", "for example name: {…}")
         parts = section.items() if isinstance(section, dict) else ()
         return {name: self._part(model, fields, (field, name), whole=True) for name, fields in parts}
 
@@ -188,26 +188,26 @@ class _Loader:
     def _header(self, data: dict[str, Any]) -> Header | None:
         header = self._part(Header, {key: value for key, value in data.items() if key not in (*LAYERS, "views")}, ())
         if isinstance(header, Header) and self.expected not in (None, header.name):
-            message = f"the pipeline is called {header.name}, and its folder {self.expected}: both have the same name"
+            message = f"the pipeline's name {header.name} differs from the name of its folder {self.expected}"
             self.mistakes.add("name-and-folder", ("name",), message)
         for field in OTHERS:
             other = dag_id(self.folder.name, field)
             if getattr(header, field, None) and (self.folder.parent / other / FILE).is_file():
-                message = f"its DAG would be called {other}, and there is a pipeline of that name"
-                self.mistakes.add("duplicate-name", (field,), message, f"give the pipeline {other} another name")
+                message = f"its DAG {other} would have the name of another pipeline"
+                self.mistakes.add("duplicate-name", (field,), message, f"rename the pipeline {other}")
         return header if isinstance(header, Header) else None
 
     def _views(self, section: Any) -> Views:
         """Views, which are read before the tables whose queries name them."""
         views: dict[str, Query | None] = {}
         if section is not None and not isinstance(section, dict):
-            hint = "as in name: SELECT …"
-            self.mistakes.add("wrong-type", ("views",), "queries are expected, each with its name", hint)
+            hint = "for example name: SELECT …"
+            self.mistakes.add("wrong-type", ("views",), "expected names, each with a query", hint)
         for name, text in section.items() if isinstance(section, dict) else ():
             self._check_name(name, ("views", name))
             views[name] = None
             if not isinstance(text, str):
-                self.mistakes.add("wrong-type", ("views", name), "a query is expected, or the name of its file")
+                self.mistakes.add("wrong-type", ("views", name), "expected a query or the name of an .sql file")
             else:
                 views[name] = self._view(text, ("views", name))
         return Views(views)
@@ -225,12 +225,12 @@ class _Loader:
         for layer in LAYERS:
             section = data.get(layer)
             if section is not None and not isinstance(section, dict):
-                self.mistakes.add("wrong-type", (layer,), "tables are expected, each with its name", "as in name: {…}")
+                self.mistakes.add("wrong-type", (layer,), "expected names, each with a table", "for example name: {…}")
             elif section:
                 for name, fields in section.items():
                     self._table(tables, layer, name, fields)
         if not tables.layers and not self.mistakes:
-            self.mistakes.add("missing-field", (), "there are no tables: a pipeline has at least one in bronze")
+            self.mistakes.add("missing-field", (), "no tables: a pipeline needs at least one bronze table")
         return tables
 
     def _table(self, tables: Tables, layer: Layer, name: str, fields: Any) -> None:
@@ -238,7 +238,7 @@ class _Loader:
         self._check_name(name, path)
         if name in tables.layers or name in self.views.names:
             where = f"a table {name} in {tables.layers[name]}" if name in tables.layers else f"a view {name}"
-            self.mistakes.add("duplicate-name", path, f"there is {where} already")
+            self.mistakes.add("duplicate-name", path, f"duplicate name: {where} exists")
             return
         tables.layers[name] = layer
         model = self._part(_MODELS[layer], fields, path)
@@ -258,7 +258,7 @@ class _Loader:
             return
         for suffix, purpose in _SUFFIXES.items():
             if name.endswith(suffix):
-                self.mistakes.add("name", path, f"{name} is the name of a table's {purpose}: it cannot end in {suffix}")
+                self.mistakes.add("name", path, f"{name} must not end in {suffix}, which names a table's {purpose}")
 
     def _part(self, model: type[Part], fields: Any, path: yaml.Path, *, whole: bool = False) -> Part | None:
         """Validate a part of the definition; of an invalid one keep what is valid, for the cross-table checks.
@@ -361,13 +361,13 @@ class _Loader:
         file = self.folder / name
         if not name.endswith(".sql"):
             python = re.fullmatch(r"\S+\.py:\w+", name) is not None
-            hint = f"write python: {name}" if python else "SELECT … or a file's name that ends in .sql"
-            self.mistakes.add("sql-file", path, f"{name} is neither a query nor the name of a file with one", hint)
+            hint = f"write python: {name}" if python else "write SELECT …, or the name of an .sql file"
+            self.mistakes.add("sql-file", path, f"{name} is neither a query nor the name of an .sql file", hint)
         elif not file.resolve().is_relative_to(self.folder.resolve()):
-            self.mistakes.add("sql-file", path, f"{name} lies outside of the pipeline's folder")
+            self.mistakes.add("sql-file", path, f"{name} is outside the pipeline's folder")
         elif not file.is_file():
             hint = nearest(name, [str(found.relative_to(self.folder)) for found in self.folder.rglob("*.sql")])
-            self.mistakes.add("sql-file", path, f"there is no file {name} in the pipeline's folder", hint)
+            self.mistakes.add("sql-file", path, f"file {name} not found in the pipeline's folder", hint)
         else:
             return file
         return None

@@ -39,15 +39,17 @@ class Maintenance(Part):
         try:
             length = time_span(retention)
         except ValueError:
-            raise wrong("time-span", f"{retention} is not a time span", "as in 14 days") from None
+            raise wrong("time-span", f"{retention} is not a duration", "for example 14 days") from None
         if length < RETENTION:
             sentence = f"{retention} is less than {RETENTION.days} days"
             raise wrong(
-                "time-span", f"{sentence}: who reads an old version meanwhile would find its files gone", "7 days"
+                "time-span", f"{sentence}: a query that still reads an old version would lose its files", "7 days"
             )
         if length > LONGEST:
             sentence = f"{retention} is more than {LONGEST.days} days"
-            raise wrong("time-span", f"{sentence}, after which Delta forgets what a version was made of", "30 days")
+            raise wrong(
+                "time-span", f"{sentence}, after which Delta removes the log entries of old versions", "30 days"
+            )
         return retention
 
     @property

@@ -27,16 +27,16 @@ from sluicegate.definition.verify import Verify
 from sluicegate.definition.yaml import Path
 
 _EXPECTED = {
-    "string_type": "a text is expected,",
-    "int_type": "a whole number is expected,",
-    "int_from_float": "a whole number is expected,",
-    "float_type": "a number is expected,",
-    "finite_number": "a number is expected,",
-    "bool_type": "true or false is expected,",
-    "list_type": "a list is expected, as in [one, two],",
-    "dict_type": "names with values are expected, as in {name: value},",
-    "model_type": "fields are expected, as in {name: value},",
-    "model_attributes_type": "fields are expected, as in {name: value},",
+    "string_type": "expected a string,",
+    "int_type": "expected an integer,",
+    "int_from_float": "expected an integer,",
+    "float_type": "expected a number,",
+    "finite_number": "expected a number,",
+    "bool_type": "expected true or false,",
+    "list_type": "expected a list such as [one, two],",
+    "dict_type": "expected names with values such as {name: value},",
+    "model_type": "expected fields such as {name: value},",
+    "model_attributes_type": "expected fields such as {name: value},",
 }
 _INNER: dict[str, type[Part]] = {
     "database": Database,
@@ -75,8 +75,8 @@ def _words(detail: ErrorDetails, path: Path, model: type[Part]) -> tuple[str, st
         fields = _fields(path, model)
         return (
             "unknown-field",
-            f"there is no field {field} here",
-            nearest(field, fields) or f"there are {_listed(fields)}",
+            f"unknown field {field}",
+            nearest(field, fields) or f"known fields: {_listed(fields)}",
         )
     if kind == "missing":
         return "missing-field", f"{field} is missing", ""
@@ -84,7 +84,7 @@ def _words(detail: ErrorDetails, path: Path, model: type[Part]) -> tuple[str, st
         return _not_allowed(field, value, str(context.get("expected", "")))
     if kind in _EXPECTED:
         hint = 'put it in quotes: "…"' if kind == "string_type" and isinstance(value, (int, float)) else ""
-        return "wrong-type", f"{_EXPECTED[kind]} and there is {_shown(value)}", hint
+        return "wrong-type", f"{_EXPECTED[kind]} got {_shown(value)}", hint
     if kind == "string_too_short":
         return "empty", f"{field} is empty", ""
     if kind in ("too_short", "too_long"):
@@ -94,7 +94,11 @@ def _words(detail: ErrorDetails, path: Path, model: type[Part]) -> tuple[str, st
 
 def _not_allowed(field: str, value: Any, expected: str) -> tuple[str, str, str]:
     allowed = re.findall(r"'([^']*)'", expected) or [expected]
-    return "not-allowed", f"{field} is {_shown(value)}: allowed are {_listed(allowed)}", nearest(str(value), allowed)
+    return (
+        "not-allowed",
+        f"{field} must be one of {_listed(allowed)}, not {_shown(value)}",
+        nearest(str(value), allowed),
+    )
 
 
 def _fields(path: Path, model: type[Part]) -> list[str]:

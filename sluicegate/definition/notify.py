@@ -17,8 +17,8 @@ _SECRET = re.compile(r"pass(word|wd|phrase)|secret|token|api_?key|credential", r
 def _without_secrets(values: dict[str, Any]) -> dict[str, Any]:
     for name in _names(values):
         if _SECRET.search(name):
-            hint = "put it into a connection of Airflow, and name that by its id"
-            raise wrong("secret", f"{name} is a secret by its name, and a definition is no place for one", hint)
+            hint = "store it in an Airflow connection, and reference that by its id"
+            raise wrong("secret", f"{name} looks like a secret, which a definition must not contain", hint)
     return values
 
 
@@ -46,8 +46,8 @@ class Notify(Part):
     @classmethod
     def _class(cls, notifier: str) -> str:
         if not _PATH.fullmatch(notifier):
-            hint = "as in airflow.providers.smtp.notifications.smtp.SmtpNotifier"
-            raise wrong("notifier", f"{notifier} is not the path of a class: module.Class is expected", hint)
+            hint = "for example airflow.providers.smtp.notifications.smtp.SmtpNotifier"
+            raise wrong("notifier", f"{notifier} is not a class path such as module.Class", hint)
         return notifier
 
 

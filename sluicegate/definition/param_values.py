@@ -53,7 +53,9 @@ class ParamValue:
             PydanticCustomError: it is a list.
         """
         if self.many:
-            raise wrong("param-place", "a list has no meaning here", "lists are for SQL, as in IN (${param:name})")
+            raise wrong(
+                "param-place", "a list is not supported here", "lists are for SQL, for example IN (${param:name})"
+            )
         return _text(self.type, self.items[0])
 
     @property
@@ -67,9 +69,8 @@ class ParamValue:
         if not _IN_A_PATH.fullmatch(text) or ".." in text:
             raise wrong(
                 "param-value",
-                f"{text!r} cannot be a part of a path: letters, digits and _ - . = are allowed, a letter, digit or _"
-                " first",
-                "write what is fixed of the path into it, and leave one name to the parameter",
+                f"{text!r} is not a valid path segment: use letters, digits and _ - . =, not starting with - . or =",
+                "write the fixed part into the path, and use the parameter for one segment",
             )
         return text
 
@@ -92,7 +93,7 @@ def value_of(kind: ParamType, value: Any) -> ParamValue:
     if item_type == kind:
         return ParamValue(kind, (_READ[kind](value),))
     if not isinstance(value, list) or not value:
-        raise _other("a list with at least one item", "as in [one, two]", value)
+        raise _other("a list with at least one item", "for example [one, two]", value)
     return ParamValue(item_type, tuple(_READ[item_type](item) for item in value), many=True)
 
 
@@ -103,7 +104,11 @@ def _string(value: Any) -> str:
         # Spark puts values of its own for ${…} also within the quotes of a literal, such as those of its environment.
         raise wrong("param-value", f"{value!r} has ${{ in it, which Spark would replace", "write the value itself")
     if _CONTROL.search(value):
-        raise wrong("param-value", f"{value!r} has a control character in it", "only line breaks and tabs are text")
+        raise wrong(
+            "param-value",
+            f"{value!r} has a control character in it",
+            "of control characters only line breaks and tabs are allowed",
+        )
     return value
 
 
@@ -112,9 +117,11 @@ def _whole(kind: str) -> Callable[[Any], int]:
 
     def read(value: Any) -> int:
         if not isinstance(value, int) or isinstance(value, bool):
-            raise _other("a whole number", "as in 42, without quotes", value)
+            raise _other("an integer", "for example 42, without quotes", value)
         if not -largest <= value <= largest:
-            raise wrong("param-value", f"{value} is no {kind}", "write type: bigint" if kind == "int" else "")
+            raise wrong(
+                "param-value", f"{value} is out of range for {kind}", "write type: bigint" if kind == "int" else ""
+            )
         return value
 
     return read
@@ -122,7 +129,7 @@ def _whole(kind: str) -> Callable[[Any], int]:
 
 def _double(value: Any) -> float:
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value):
-        raise _other("a finite number", "as in 0.5, without quotes", value)
+        raise _other("a finite number", "for example 0.5, without quotes", value)
     return float(value)
 
 
@@ -132,7 +139,7 @@ def _decimal(value: Any) -> Decimal:
     except InvalidOperation:
         number = Decimal("NaN")
     if not number.is_finite():
-        raise _other("a decimal number", 'as in "19.90", in quotes, which keep a zero at the end', value)
+        raise _other("a decimal number", 'for example "19.90", in quotes, which keep trailing zeros', value)
     _, digits, exponent = number.as_tuple()
     if not isinstance(exponent, int) or max(len(digits), -exponent) + max(exponent, 0) > DIGITS:
         raise wrong("param-value", f"{value} has more than {DIGITS} digits", "write type: double")
@@ -147,7 +154,7 @@ def _date(value: Any) -> date:
 
 
 def _no_date(value: Any) -> date:
-    raise _other("a date", "as in 2024-05-01", value)
+    raise _other("a date", "for example 2024-05-01", value)
 
 
 def _timestamp(value: Any) -> datetime:
@@ -155,7 +162,7 @@ def _timestamp(value: Any) -> datetime:
         time = datetime.fromisoformat(value)
         return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
     except (TypeError, ValueError, OverflowError):  # the last: in UTC it is in no year that there is
-        raise _other("a time", "as in 2024-05-01T12:00:00Z; without a zone it is UTC", value) from None
+        raise _other("a time", "for example 2024-05-01T12:00:00Z (UTC if it has no zone)", value) from None
 
 
 def _boolean(value: Any) -> bool:
@@ -172,7 +179,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
 
 def _other(expected: str, hint: str, value: Any) -> Exception:
     shown = "nothing" if value is None else "a set of fields" if isinstance(value, dict) else str(value)
-    return wrong("param-value", f"{expected} is expected, and there is {shown}", hint)
+    return wrong("param-value", f"expected {expected}, got {shown}", hint)
 
 
 def _text(kind: str, item: Any) -> str:

@@ -49,7 +49,7 @@ class Param(Part):
             return value
         default = value.get("default") if isinstance(value, dict) else value
         guess = f"{{type: {_guessed(default)}" + ("}" if default is None else f", default: {_shown(default)}}}")
-        raise wrong("untyped-param", "a parameter has a type, and this has none", f"as in {guess}")
+        raise wrong("untyped-param", "a parameter needs a type", f"for example {guess}")
 
     @model_validator(mode="after")
     def _right_default(self) -> Param:
@@ -106,7 +106,7 @@ class Params:
                 with suppress(PydanticCustomError):
                     values[name] = value_of(param.type, chosen)
             elif param is not None and complete:
-                hint = "give it a default, or a value in each target"
+                hint = "add a default, or a value in each target"
                 report("missing-param", ("params", name), f"the parameter {name} has no value", hint, None)
         return cls(values, report)
 
@@ -176,14 +176,16 @@ class Params:
         self.used.add(name)
         if name not in self.values:
             declared = ", ".join(self.values)
-            hint = nearest(name, self.values) or (f"there are {declared}" if declared else "declare it under params")
-            report("unknown-param", f"there is no parameter {name}", hint)
+            hint = nearest(name, self.values) or (
+                f"declared parameters: {declared}" if declared else "declare it under params"
+            )
+            report("unknown-param", f"unknown parameter {name}", hint)
         return self.values.get(name)
 
     def _misplaced(self, text: str, path: Path) -> None:
         self._mention(text)
-        message = "parameters stand in paths, options and SQL, and this is none of them"
-        self.report("param-place", path, message, "write the value, or give each target its own", None)
+        message = "parameters are only replaced in paths, options and SQL"
+        self.report("param-place", path, message, "write the value itself, or set it in each target", None)
 
     def _mention(self, text: str) -> None:
         self.used |= {match[1] for match in REFERENCE.finditer(text)}

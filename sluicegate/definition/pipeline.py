@@ -137,7 +137,7 @@ class Pipeline(Header):
                 return layer, getattr(self, layer)[name]
         tables = [*self.bronze, *self.silver, *self.gold]
         hint = nearest(name, tables) or f"its tables are {', '.join(tables)}"
-        raise PipelineMissing(f"the pipeline {self.name} has no table {name}", hint=hint)
+        raise PipelineMissing(f"unknown table {name} of the pipeline {self.name}", hint=hint)
 
     def in_order(self, layer: Layer) -> list[str]:
         """Tables of a layer in topological order: each after those that it or its rules read, else as defined."""
@@ -168,5 +168,5 @@ def bronze_table(pipeline: Pipeline, name: str) -> BronzeTable:
     """
     if name not in pipeline.bronze:
         tables = ", ".join(pipeline.bronze) or "none"
-        raise PipelineMissing(f"{pipeline.name} has no bronze table {name}", hint=f"its bronze tables are {tables}")
+        raise PipelineMissing(f"unknown bronze table {name} of {pipeline.name}", hint=f"its bronze tables are {tables}")
     return pipeline.bronze[name]

@@ -78,7 +78,7 @@ class PythonTransform:
         """
         parts = _REFERENCE.fullmatch(reference)
         if parts is None:
-            hint = "write a file of the pipeline's folder and a function in it, as in transforms.py:enrich"
+            hint = "write FILE:FUNCTION, with a file of the pipeline's folder, for example transforms.py:enrich"
             raise NoTransform("python-file", f"{reference} does not name a function in a Python file", hint)
         file = _inside(folder, parts["file"])
         source = _read(file, parts["file"])
@@ -91,11 +91,11 @@ def _inside(folder: Path, name: str) -> Path:
     file = folder / name
     outside = Path(name).is_absolute() or ".." in Path(name).parts or "\\" in name
     if outside or not file.resolve().is_relative_to(folder.resolve()):
-        hint = "copy it into the folder: what a pipeline runs is kept and reviewed with its definition"
-        raise NoTransform("python-file", f"{name} lies outside of the pipeline's folder", hint)
+        hint = "copy it into the folder, so that it is versioned and reviewed with the definition"
+        raise NoTransform("python-file", f"{name} is outside the pipeline's folder", hint)
     if not file.is_file():
         files = [str(path.relative_to(folder)) for path in folder.rglob("*.py")]
-        raise NoTransform("python-file", f"there is no file {name} in the pipeline's folder", nearest(name, files))
+        raise NoTransform("python-file", f"file {name} not found in the pipeline's folder", nearest(name, files))
     return file
 
 
@@ -112,10 +112,10 @@ def _parsed(source: bytes, file: Path) -> ast.Module:
             warnings.simplefilter("ignore")  # such as of an invalid escape: running the file shows them
             return ast.parse(source, str(file))
     except SyntaxError as error:
-        message = f"this is not Python: {error.msg}"
+        message = f"invalid Python: {error.msg}"
         raise NoTransform("python-syntax", message, file=file, line=error.lineno or 1) from None
     except (ValueError, RecursionError, MemoryError) as error:
-        raise NoTransform("python-syntax", f"this is not Python: {error}", file=file, line=1) from None
+        raise NoTransform("python-syntax", f"invalid Python: {error}", file=file, line=1) from None
 
 
 def _function(module: ast.Module, name: str, file: Path, parameters: Sequence[str]) -> ast.FunctionDef:
@@ -124,13 +124,13 @@ def _function(module: ast.Module, name: str, file: Path, parameters: Sequence[st
     function = next((node for node in reversed(functions) if node.name == name), None)
     if function is None:
         names = list(dict.fromkeys(node.name for node in functions))
-        hint = nearest(name, names) or (f"there are {', '.join(names)}" if names else _signature(name, parameters))
+        hint = nearest(name, names) or (f"its functions: {', '.join(names)}" if names else _signature(name, parameters))
         raise NoTransform("python-function", f"{file.name} has no function {name} at its top level", hint)
     if isinstance(function, ast.AsyncFunctionDef):
-        message = f"{name} is async, and a transform returns its DataFrame at once"
+        message = f"{name} is async, but a transform must return a DataFrame"
         raise NoTransform("python-function", message, _signature(name, parameters), file=file, line=function.lineno)
     if not _takes(function.args, len(parameters)):
-        message = f"{name} is called with {' and '.join(parameters)}, by position, and does not take that"
+        message = f"{name} must accept {' and '.join(parameters)} as positional arguments"
         raise NoTransform("python-function", message, _signature(name, parameters), file=file, line=function.lineno)
     return function
 

@@ -18,7 +18,7 @@ from sluicegate.sql.query import Query
 def of_view(tables: Tables, path: Path, query: Query) -> Iterator[Finding]:
     """A view reads whole tables, of any layer, and its columns have names."""
     if query.stream is not None:
-        message = f"a view is read as a whole, so it has no STREAM(…): write {query.stream}"
+        message = f"a view cannot be read as a stream: write {query.stream} without STREAM(…)"
         yield Finding("sql", path, message, sql_line=query.line_of(query.stream))
     else:
         for objection in query.table_objections():
@@ -34,8 +34,8 @@ def of_query(tables: Tables, path: Path, query: Query) -> Iterator[Finding]:
         if read not in tables.views.names or read == query.stream:
             yield from of_field(tables, path, read, query.line_of(read))
         elif path[0] == "silver" and (gold := [of for of in tables.views.tables(read) if of in tables.gold]):
-            message = f"{read} is a view of {gold[0]}, a gold table, which is made after silver"
-            yield Finding("wrong-layer", path, message, f"put {path[1]} into gold", query.line_of(read))
+            message = f"{read} is a view of the gold table {gold[0]}, which is built after silver"
+            yield Finding("wrong-layer", path, message, f"move {path[1]} to gold", query.line_of(read))
 
 
 def of_field(tables: Tables, path: Path, read: str, line: int | None) -> Iterator[Finding]:
@@ -43,18 +43,20 @@ def of_field(tables: Tables, path: Path, read: str, line: int | None) -> Iterato
     reader, name = str(path[0]), path[1]
     layer = tables.layers.get(read)
     if read in tables.views.names:
-        message = f"{read} is a view, which only queries read, and as a whole"
-        yield Finding("not-a-table", path, message, "read a table that it is made of", line)
+        message = f"{read} is a view, which only a query can read"
+        yield Finding("not-a-table", path, message, "read a table of the view", line)
     elif layer is None:
         readable = [
             table for table, of in tables.layers.items() if table != name and (reader != "silver" or of != "gold")
         ]
         readable += [view for view in tables.views.names if view != name] if line is not None else []
-        hint = nearest(read.rsplit(".", 1)[-1], readable) or (f"there are {', '.join(readable)}" if readable else "")
-        yield Finding("unknown-table", path, f"there is no table {read} in this pipeline", hint, line)
+        hint = nearest(read.rsplit(".", 1)[-1], readable) or (
+            f"known tables: {', '.join(readable)}" if readable else ""
+        )
+        yield Finding("unknown-table", path, f"unknown table {read} in this pipeline", hint, line)
     elif layer == "gold" and reader == "silver":
-        message = f"{read} is a gold table, which is made after silver: only bronze and silver tables can be read here"
-        yield Finding("wrong-layer", path, message, f"put {name} into gold, where it can read {read}", line)
+        message = f"{read} is a gold table, which is built after silver: only bronze and silver tables can be read here"
+        yield Finding("wrong-layer", path, message, f"move {name} to gold, where it can read {read}", line)
 
 
 def cycles(
@@ -78,12 +80,14 @@ def cycles_of_views(views: Views) -> Iterator[Finding]:
 def _cycle(cycle: Sequence[str], path: Path, line: int | None, kind: str) -> Finding:
     name, read = cycle[0], cycle[1] if len(cycle) > 1 else cycle[0]
     if name == read:
-        hints = {"silver": "stream what it is made of", "view": "a view is made of tables: read those here"}
-        hint = hints.get(kind, "a table is made of others: read those here")
+        hints = {"silver": "stream its source instead", "view": "read the tables of the view here"}
+        hint = hints.get(kind, "read its source tables here")
         return Finding("cycle", path, f"{name} reads itself", hint, line)
-    verb = "views are made of" if kind == "view" else "tables wait for"
+    verb = "views depend on" if kind == "view" else "tables wait for"
     message = f"{verb} each other: {' reads '.join([*cycle, name])}"
-    return Finding("cycle", path, message, f"let {name} read what {read} is made of, or the other way round", line)
+    return Finding(
+        "cycle", path, message, f"break the cycle: let {name} read the sources of {read}, or the reverse", line
+    )
 
 
 def _place_of_reading(layer: Layer, name: str, table: SilverTable | GoldTable, read: str) -> tuple[Path, int | None]:

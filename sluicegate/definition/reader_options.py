@@ -60,36 +60,36 @@ _BOOLEAN = {
 
 _REFUSED = {
     "columnNameOfCorruptRecord": "the text of a corrupt record is in the column _corrupt_record",
-    "rescuedDataColumn": "it is a field of its own, beside path",
-    "ignoreCorruptFiles": "a file that cannot be read would be lost in silence",
-    "ignoreMissingFiles": "a file that is gone would be lost in silence",
-    "samplingRatio": "a column that stands outside of the sample would be missed: every record is looked at",
-    "singleVariantColumn": "records are read into columns",
+    "rescuedDataColumn": "set it as a field next to path",
+    "ignoreCorruptFiles": "unreadable files would be skipped silently",
+    "ignoreMissingFiles": "missing files would be skipped silently",
+    "samplingRatio": "columns outside the sample would be missed: every record is read",
+    "singleVariantColumn": "use the field singleVariantColumn of the table",
     "primitivesAsString": "values are read as text and cast to the column's type",
-    "inferSchema": "it is inferColumnTypes, beside path",
-    "mergeSchema": "each file is read with its own columns, and all of them come into the table",
+    "inferSchema": "set the field inferColumnTypes next to path",
+    "mergeSchema": "each file is read with its own columns, and the table gets all of them",
     "enforceSchema": "columns are matched by the names in the header",
-    "avroSchema": "each file is read with the schema that it was written with; schemaHints give types",
-    "avroSchemaUrl": "each file is read with the schema that it was written with; schemaHints give types",
+    "avroSchema": "each file is read with its own schema; set types in schemaHints",
+    "avroSchemaUrl": "each file is read with its own schema; set types in schemaHints",
     "positionalFieldMatching": "fields are matched by their names",
-    "recursiveFieldMaxDepth": "what lies deeper would be lost in silence",
-    "ignoreExtension": "pathGlobFilter says which files are read",
-    "recursiveFileLookup": "folders in the path are always looked into",
-    "modifiedAfter": "it is a field of its own, beside path",
-    "modifiedBefore": "it is a field of its own, beside path",
-    "pathGlobFilter": "it is a field of its own, beside path",
-    "maxFilesPerTrigger": "it is a field of its own, beside path",
-    "maxBytesPerTrigger": "it is a field of its own, beside path",
-    "schema": "it is a field of its own, beside path",
-    "schemaHints": "it is a field of its own, beside path",
-    "schemaEvolutionMode": "it is a field of its own, beside path",
-    "inferColumnTypes": "it is a field of its own, beside path",
-    "readerCaseSensitive": "it is a field of its own, beside path",
-    "partitionColumns": "it is a field of its own, beside path",
-    "includeExistingFiles": "it is a field of its own, beside path",
-    "allowOverwrites": "it is a field of its own, beside path",
-    "path": "it is a field of its own, beside format",
-    "format": "it is a field of its own, beside path",
+    "recursiveFieldMaxDepth": "deeper values would be dropped silently",
+    "ignoreExtension": "use pathGlobFilter to choose files",
+    "recursiveFileLookup": "subfolders are always read",
+    "modifiedAfter": "set it as a field next to path",
+    "modifiedBefore": "set it as a field next to path",
+    "pathGlobFilter": "set it as a field next to path",
+    "maxFilesPerTrigger": "set it as a field next to path",
+    "maxBytesPerTrigger": "set it as a field next to path",
+    "schema": "set it as a field next to path",
+    "schemaHints": "set it as a field next to path",
+    "schemaEvolutionMode": "set it as a field next to path",
+    "inferColumnTypes": "set it as a field next to path",
+    "readerCaseSensitive": "set it as a field next to path",
+    "partitionColumns": "set it as a field next to path",
+    "includeExistingFiles": "set it as a field next to path",
+    "allowOverwrites": "set it as a field next to path",
+    "path": "set it as a field next to format",
+    "format": "set it as a field next to path",
 }
 
 
@@ -119,7 +119,7 @@ def problem(format_: Format, name: str, value: str) -> Problem | None:
         reason = f"mode {value} would lose records or stop at the first bad one: only PERMISSIVE is allowed"
         return Problem("refused-option", reason)
     if lower in _BOOLEAN and value.lower() not in ("true", "false"):
-        return Problem("wrong-type", f"{name} is true or false, and there is {value}")
+        return Problem("wrong-type", f"{name} must be true or false, not {value}")
     if lower == "timezone":
         return _zone(name, value)
     return _encoding(name, value) if lower in ("encoding", "charset") else None
@@ -132,7 +132,7 @@ def _zone(name: str, value: str) -> Problem | None:
     try:
         ZoneInfo(value)
     except (OSError, ValueError, KeyError):  # the last of a name that is not known
-        return Problem("unknown-zone", f"{name}: there is no time zone {value}", "such as Europe/Berlin, or +02:00")
+        return Problem("unknown-zone", f"{name}: unknown time zone {value}", "for example Europe/Berlin or +02:00")
     return None
 
 
@@ -141,11 +141,11 @@ def _encoding(name: str, value: str) -> Problem | None:
     encoding = encodings.find(value)
     if encoding is None:
         near = encodings.nearest(value)
-        hint = f"did you mean {near}?" if near else "such as windows-1252, ISO-8859-15, Shift_JIS or UTF-16LE"
-        return Problem("unknown-encoding", f"{name}: Java knows no encoding {value}", hint)
+        hint = f"did you mean {near}?" if near else "for example windows-1252, ISO-8859-15, Shift_JIS or UTF-16LE"
+        return Problem("unknown-encoding", f"{name}: unknown encoding {value}", hint)
     if not encoding.is_readable:
-        hint = "land the files in UTF-8: `iconv -f … -t UTF-8` and most editors convert them"
-        return Problem("unknown-encoding", f"{name}: files in {encoding.name} cannot be decoded here", hint)
+        hint = "convert the files to UTF-8 before they land, for example with `iconv -f … -t UTF-8`"
+        return Problem("unknown-encoding", f"{name}: files in {encoding.name} are not supported", hint)
     return None
 
 
@@ -155,7 +155,7 @@ def _unknown(format_: Format, name: str, lower: str) -> Problem:
     if near := difflib.get_close_matches(lower, options, 1):
         return Problem("unknown-option", message, f"did you mean {options[near[0]]}?")
     formats = [other for other in ALLOWED if lower in _LOWER[other]]
-    return Problem("unknown-option", message, f"it is an option of {formats[0]}" if formats else "")
+    return Problem("unknown-option", message, f"it is an option of format {formats[0]}" if formats else "")
 
 
 _LOWER = {format_: {option.lower(): option for option in sorted(options)} for format_, options in ALLOWED.items()}

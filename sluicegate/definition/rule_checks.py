@@ -23,14 +23,13 @@ from sluicegate.sql.engine_columns import RESERVED
 _ACTIONS: dict[Layer, tuple[set[Action], str, str]] = {
     "bronze": (
         {"keep", "fail"},
-        "bronze keeps every record as it came: an expectation there is expect or expect_or_fail",
-        "write expect, or put it on the silver table that reads this one",
+        "bronze stores every record unchanged: use expect or expect_or_fail there",
+        "use expect, or move the rule to the silver table that reads this one",
     ),
     "gold": (
         {"keep", "fail", "drop"},
-        "gold has no quarantine, as a row there is of many records: an expectation is expect, expect_or_drop or "
-        "expect_or_fail",
-        "write expect_or_drop, or put it on the silver table that this one reads",
+        "gold has no quarantine, because a row comes from many records: use expect, expect_or_drop or expect_or_fail",
+        "use expect_or_drop, or move the rule to the silver table that this one reads",
     ),
 }
 
@@ -68,7 +67,7 @@ def _expectations(path: Path, table: Ruled, layer: Layer, columns: Sequence[str]
         rule_path = (*path, place, rule)
         yield from _of_layer(rule_path, expectation, layer)
         if rule in first:
-            yield Finding("duplicate-name", rule_path, f"there is a rule {rule} in {first[rule]} already")
+            yield Finding("duplicate-name", rule_path, f"duplicate rule {rule} (also in {first[rule]})")
         first.setdefault(rule, place)
         if not expectation.unique:
             yield from _unknown(rule_path, str(path[-1]), expectation.columns, columns)
@@ -80,10 +79,10 @@ def _of_layer(path: Path, expectation: Expectation, layer: Layer) -> Iterator[Fi
     if expectation.action not in allowed:
         yield Finding("not-allowed", path, message, hint)
     elif layer == "gold" and expectation.action == "drop" and (expectation.warn_above or expectation.fail_above):
-        message = "a threshold is about all rows of a gold table, and which were dropped by former runs is not kept"
-        yield Finding("threshold", path, message, "write expect, or drop and count rows in silver")
+        message = "a threshold needs all rows of a gold table, but rows that former runs dropped are not stored"
+        yield Finding("threshold", path, message, "use expect, or drop rows in silver")
     elif expectation.unique:
-        message = f"unique is about all rows of a table, and an expectation of a {layer} table looks at one row"
+        message = f"an expectation of a {layer} table evaluates single rows, but unique needs the whole table"
         hint = f"write expect_table: {{{path[-1]}: {{unique: [{', '.join(expectation.unique)}]}}}}"
         yield Finding("unique", path, message, hint)
 
@@ -92,7 +91,9 @@ def _unknown(path: Path, name: str, columns: Sequence[str], schema: Sequence[str
     lower = {column.lower() for column in schema or ()}
     for column in columns if schema is not None else ():
         if column.lower() not in lower:
-            yield Finding("unknown-column", path, f"{name} has no column {column}", instead(column, [*(schema or ())]))
+            yield Finding(
+                "unknown-column", path, f"unknown column {column} of {name}", instead(column, [*(schema or ())])
+            )
 
 
 def _not_normalized(
@@ -103,8 +104,8 @@ def _not_normalized(
         return
     for column in columns:
         if column.lower() not in RESERVED and (name := normalized(column)) != column.lower():
-            message = f"with columnNames: normalized no column is called {column}"
-            yield Finding("name", path, message, f"write {name}" if name else "give it a name with letters")
+            message = f"no column is named {column}, because columnNames is normalized"
+            yield Finding("name", path, message, f"write {name}" if name else "rename it with letters")
 
 
 # --- rules about the whole table -------------------------------------------------------------------------------------
@@ -117,7 +118,7 @@ def _table_rules(tables: Tables, path: Path, table: Ruled) -> Iterator[Finding]:
         rule_path = (*path, "expect_table", rule_name)
         if rule_name in record_rules:
             yield Finding(
-                "duplicate-name", rule_path, f"there is a rule {rule_name} in {record_rules[rule_name]} already"
+                "duplicate-name", rule_path, f"duplicate rule {rule_name} (also in {record_rules[rule_name]})"
             )
         yield from _unknown(rule_path, name, rule.columns, columns)
         yield from _not_normalized(rule_path, table, rule.columns, columns)
@@ -137,11 +138,11 @@ def _read(tables: Tables, path: Path, rule: TableRule, read: str) -> Iterator[Fi
     elif layer is None:
         readable = [table_name for table_name, of in tables.layers.items() if of in before]
         readable += tables.views.names if rule.sql is not None else []
-        hint = nearest(read, readable) or f"there are {', '.join(readable)}"
-        yield Finding("unknown-table", place, f"there is no table {read} in this pipeline", hint, line)
+        hint = nearest(read, readable) or f"known tables: {', '.join(readable)}"
+        yield Finding("unknown-table", place, f"unknown table {read} in this pipeline", hint, line)
     elif layer not in before:
-        message = f"{read} is a {layer} table, which is made after {path[0]}"
-        yield Finding("wrong-layer", place, message, f"put the rule on a {layer} table", line)
+        message = f"{read} is a {layer} table, which is built after {path[0]}"
+        yield Finding("wrong-layer", place, message, f"move the rule to a {layer} table", line)
     elif rule.references is not None:
         table, columns = rule.referenced
         yield from _unknown(place, table, columns, _columns(tables, table))
@@ -150,12 +151,12 @@ def _read(tables: Tables, path: Path, rule: TableRule, read: str) -> Iterator[Fi
 def _read_view(tables: Tables, place: Path, view: str, line: int | None, before: Sequence[Layer]) -> Iterator[Finding]:
     """A view that a rule reads must be made of tables that are there by then; a foreign key refers to none."""
     if line is None:
-        message = f"{view} is a view, and a foreign key refers to a table"
-        yield Finding("not-a-table", place, message, "refer to a table that it is made of, or write the rule as sql")
+        message = f"{view} is a view, but a foreign key must reference a table"
+        yield Finding("not-a-table", place, message, "reference a table of the view, or write the rule as sql")
     for read in tables.views.tables(view):
         if (layer := tables.layers.get(read)) is not None and layer not in before:
-            message = f"{view} is a view of {read}, a {layer} table, which is made after {before[-1]}"
-            yield Finding("wrong-layer", place, message, f"put the rule on a {layer} table", line)
+            message = f"{view} is a view of {read}, a {layer} table, which is built after {before[-1]}"
+            yield Finding("wrong-layer", place, message, f"move the rule to a {layer} table", line)
 
 
 def _cycles(layer: Layer, tables: _Made) -> Iterator[Finding]:
@@ -170,4 +171,4 @@ def _cycles(layer: Layer, tables: _Made) -> Iterator[Finding]:
             rule_name for rule_name, table_rule in tables[name].expect_table.items() if read in table_rule.reads(name)
         )
         message = f"tables wait for each other: {' reads '.join([*cycle, cycle[0]])}, with what their rules read"
-        yield Finding("cycle", (layer, name, "expect_table", rule), message, f"take the rule from {name}")
+        yield Finding("cycle", (layer, name, "expect_table", rule), message, f"remove the rule from {name}")

@@ -32,13 +32,13 @@ def sequence_findings(tables: Tables, name: str, table: SilverTable) -> Iterator
             continue
         of, field = text
         message = (
-            f"{name} is ordered by {field} of {of}, which is text that has no type: as text, 10 comes before 9, "
-            "and the older record would win"
+            f"{name} is ordered by {field} of {of}, which has no declared type: compared as text, 10 sorts before 9, "
+            "and an older record would win"
         )
         place = "schemaHints" if tables.bronze[of].declared is None else "schema"
         hint = (
-            f"say what it is in the {place} of {of}, as in {field} BIGINT or {field} TIMESTAMP, or write "
-            f"CAST({field} AS BIGINT) AS {field} in a query; {field} STRING, if its texts sort as what they stand for"
+            f"declare its type in the {place} of {of}, for example {field} BIGINT or {field} TIMESTAMP, or write "
+            f"CAST({field} AS BIGINT) AS {field} in a query; {field} STRING, if its text sorts in the right order"
         )
         yield Finding("untyped-sequence", (*_place(name, table), "sequence_by"), message, hint)
         return

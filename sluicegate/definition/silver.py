@@ -222,18 +222,20 @@ class SilverTable(MadeTable, Ruled):
     def _no_hidden_columns(cls, schema: str | None) -> str | None:
         for name in ddl.columns(schema) if schema else ():
             if name.startswith("_"):
-                raise wrong("reserved-name", f"{name} begins with _, as the engine's own columns do: give it another")
+                raise wrong("reserved-name", f"{name} starts with _, which is reserved for the engine: rename it")
         return schema
 
     @model_validator(mode="after")
     def _all_personal(self) -> SilverTable:
         treated = [column.lower() for column in self.deidentified or ()]
         if twice := sorted({column for column in treated if treated.count(column) > 1}):
-            raise wrong("duplicate-name", f"deidentified has {', '.join(twice)} twice, in other cases")
+            raise wrong(
+                "duplicate-name", f"deidentified has {', '.join(twice)} twice: names do not differ in case only"
+            )
         untreated = [column for column in self.pii if column not in self.deidentified] if self.deidentified else []
         if untreated:
-            sentence = f"deidentified does not name {', '.join(untreated)}, which pii names"
-            raise wrong("not-deidentified", sentence, f"as in {untreated[0]}: hmac, or mask, or drop")
+            sentence = f"deidentified lacks {', '.join(untreated)}, which pii lists"
+            raise wrong("not-deidentified", sentence, f"for example {untreated[0]}: hmac, mask or drop")
         return self
 
     @model_validator(mode="after")
@@ -246,17 +248,17 @@ class SilverTable(MadeTable, Ruled):
         if self.flows is not None:
             return self._with_flows()
         sources = [name for name in _DEFINED_BY if getattr(self, name) is not None]
-        kinds = "a silver table has either sql, or from with python, apply_changes or apply_changes_from_snapshot"
+        kinds = "a silver table needs either sql, or from with python, apply_changes or apply_changes_from_snapshot"
         if self.sql is not None and self.from_ is not None:
-            raise wrong("one-of", f"{kinds}, and this has sql and from")
+            raise wrong("one-of", f"{kinds}, not sql and from")
         if len(sources) > 1:
-            raise wrong("one-of", f"{kinds}, and this has {' and '.join(sources)}")
+            raise wrong("one-of", f"{kinds}, not {' and '.join(sources)}")
         if not sources and self.from_ is None:
-            raise wrong("missing-field", f"{kinds}, and this has neither")
+            raise wrong("missing-field", f"{kinds}; both are missing")
         if not sources:
-            raise wrong("missing-field", f"{kinds}, and this has only from")
+            raise wrong("missing-field", f"{kinds}, not from alone")
         if self.sql is None and self.from_ is None:
-            raise wrong("missing-field", f"{kinds}, and this has only {sources[0]}")
+            raise wrong("missing-field", f"{kinds}, not {sources[0]} alone")
         self._check_keys(sources[0])
         return self
 
@@ -267,18 +269,18 @@ class SilverTable(MadeTable, Ruled):
             place: the field that the keys of changes are in.
         """
         if self.changes and (self.keys or self.sequence_by):
-            raise wrong("one-of", f"keys and sequence_by stand in {place} here, not beside it")
+            raise wrong("one-of", f"keys and sequence_by belong inside {place}, not next to it")
         if self.sequence_by and not self.keys:
-            raise wrong("missing-field", "sequence_by chooses among records with the same keys: keys is missing")
+            raise wrong("missing-field", "sequence_by requires keys")
 
     def _with_flows(self) -> SilverTable:
         """The checks of ``_one_source`` for a table with flows."""
         for field, value in (("sql", self.sql), ("from", self.from_), ("python", self.python)):
             if value is not None:
-                raise wrong("one-of", f"{field} stands in each of the flows, not beside them")
+                raise wrong("one-of", f"{field} belongs inside each flow, not next to flows")
         if self.apply_changes_from_snapshot is not None:
-            hint = "put the snapshots together in a silver table with flows, and let another one read that"
-            raise wrong("one-of", "apply_changes_from_snapshot takes one table, and this has flows", hint)
+            hint = "combine the snapshots in a silver table with flows, and let another table read it"
+            raise wrong("one-of", "apply_changes_from_snapshot cannot be combined with flows", hint)
         self._check_keys("apply_changes")
         for name in self.flows or ():
             if fault := name_fault(name):

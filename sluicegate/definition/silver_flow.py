@@ -76,10 +76,10 @@ class SilverFlow(MadeRows):
 
     @model_validator(mode="after")
     def _one_source(self) -> SilverFlow:
-        kinds = "a flow has either sql, or from, alone or with python"
+        kinds = "a flow needs either sql, or from with or without python"
         if self.sql is not None and (self.from_ is not None or self.python is not None):
-            raise wrong("one-of", f"{kinds}, and this has sql and {'from' if self.from_ is not None else 'python'}")
+            raise wrong("one-of", f"{kinds}, not sql and {'from' if self.from_ is not None else 'python'}")
         if self.sql is None and self.from_ is None:
-            present = "only python" if self.python is not None else "neither"
-            raise wrong("missing-field", f"{kinds}, and this has {present}")
+            present = "python alone" if self.python is not None else "neither"
+            raise wrong("missing-field", f"{kinds}, not {present}")
         return self

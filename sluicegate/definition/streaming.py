@@ -37,14 +37,12 @@ class Streamed(Part):
     @model_validator(mode="after")
     def _of_a_stream(self) -> Streamed:
         if self.mode is None and self.withWatermark:
-            message = "withWatermark is for a streaming aggregation: mode is missing"
-            raise wrong("missing-field", message, "as in mode: append")
+            message = "withWatermark requires mode"
+            raise wrong("missing-field", message, "for example mode: append")
         if self.mode == "append" and not self.withWatermark:
-            message = (
-                "mode append writes a group when its time is over: withWatermark is missing, which says when that is"
-            )
-            raise wrong("missing-field", message, "as in withWatermark: {time: 10 minutes}")
+            message = "mode append requires withWatermark, which determines when a group is complete"
+            raise wrong("missing-field", message, "for example withWatermark: {time: 10 minutes}")
         if len(self.withWatermark) > 1 or not all(IDENTIFIER.fullmatch(column) for column in self.withWatermark):
-            message = f"withWatermark has one column and a time span, and there is {', '.join(self.withWatermark)}"
-            raise wrong("wrong-type", message, "as in {time: 10 minutes}")
+            message = f"withWatermark takes one column with a duration, not {', '.join(self.withWatermark)}"
+            raise wrong("wrong-type", message, "for example {time: 10 minutes}")
         return self

@@ -36,12 +36,12 @@ class Unkeyed(ValueError):
 def objections(table: GoldTable) -> Iterator[Unkeyed]:
     """Objections to a gold table's query under its mode, without the schema of the table that it reads."""
     if len(table.query.tables) != 1 or _readings(table.query) != 1:
-        yield Unkeyed(f"mode {table.mode} reads one table, once, as a stream", "join in a silver table")
+        yield Unkeyed(f"mode {table.mode} reads exactly one table, as a stream", "join in a silver table")
         return
     if table.mode != "append" and not _aggregates(table.query):
         yield Unkeyed(
-            f"mode {table.mode} keeps the result of an aggregation, and the query has none",
-            "GROUP BY, or mode: append; without mode the table is what the query gives over all rows",
+            f"mode {table.mode} requires an aggregation in the query",
+            "add GROUP BY, or use mode: append; without mode the table holds the query's result over all rows",
         )
         return
     try:
@@ -74,13 +74,13 @@ def keys(query: Query, columns: Sequence[str] = ()) -> list[str]:
     """
     tree = parsed(query.text)
     if not isinstance(tree, exp.Select) or query_shape.has_subqueries(tree):
-        raise Unkeyed("mode update needs one plain SELECT with a GROUP BY", "mode: complete")
+        raise Unkeyed("mode update requires one plain SELECT with GROUP BY", "use mode: complete")
     for part, name in _WITHOUT.items():
         if tree.args.get(part):
-            raise Unkeyed(f"mode update cannot follow a query with {name}", "mode: complete, or take it away")
+            raise Unkeyed(f"mode update does not support {name}", "use mode: complete, or remove mode")
     group = tree.args.get("group")
     if group is None or not group.expressions or any(v for k, v in group.args.items() if k != "expressions"):
-        raise Unkeyed("mode update needs a GROUP BY with each expression written out", "GROUP BY a, b")
+        raise Unkeyed("mode update requires each GROUP BY expression to be listed", "write GROUP BY a, b")
     return [_key(tree, expression, {column.lower() for column in columns}) for expression in group.expressions]
 
 
@@ -99,8 +99,8 @@ def _key(tree: exp.Select, expression: exp.Expr, columns: set[str]) -> str:
         if column and name.lower() == column and column not in columns:
             return name
     text = expression.sql("spark")
-    raise Unkeyed(f"mode update needs each GROUP BY expression as an output, and {text} is not in its SELECT list",
-                  "put it there")  # fmt: skip
+    raise Unkeyed(f"mode update requires each GROUP BY expression in the SELECT list, but {text} is missing",
+                  "add it to the SELECT list")  # fmt: skip
 
 
 def _text(expression: exp.Expr, table: str) -> str:

@@ -30,9 +30,9 @@ class RowCount(Part):
     @model_validator(mode="after")
     def _bounds(self) -> RowCount:
         if self.min is None and self.max is None:
-            raise wrong("missing-field", "rows has min, max or both, and this has none", "as in rows: {min: 1}")
+            raise wrong("missing-field", "rows needs min, max or both", "for example rows: {min: 1}")
         if self.min is not None and self.max is not None and self.min > self.max:
-            raise wrong("out-of-range", f"no table has at least {self.min:,} rows and at most {self.max:,}")
+            raise wrong("out-of-range", f"min {self.min:,} exceeds max {self.max:,}")
         return self
 
     def __str__(self) -> str:
@@ -72,17 +72,21 @@ class TableRule(Part):
         kinds = [name for name in KINDS if getattr(self, name) is not None]
         if len(kinds) != 1:
             present = "has none" if not kinds else f"has {' and '.join(kinds)}"
-            raise wrong("one-of", f"a rule about a table has exactly one of {', '.join(KINDS)}, and this {present}")
+            raise wrong("one-of", f"a table rule takes exactly one of {', '.join(KINDS)}, and this one {present}")
         if (self.foreign_key is None) != (self.references is None):
-            raise wrong("missing-field", "foreign_key and references go together", "as in references: patients (mrn)")
+            raise wrong(
+                "missing-field",
+                "foreign_key and references require each other",
+                "for example references: patients (mrn)",
+            )
         match = _REFERENCE.fullmatch(self.references.strip()) if self.references is not None else None
         columns = self._referred(match)
         if self.references is not None and (match is None or not all(map(IDENTIFIER.fullmatch, columns))):
-            message = f"references is {self.references}: a table is expected, with its columns if they have other names"
-            raise wrong("wrong-type", message, "as in patients, or patients (mrn)")
+            message = f"references must be a table, with its columns if their names differ, not {self.references}"
+            raise wrong("wrong-type", message, "for example patients, or patients (mrn)")
         if len(columns) != len(self.foreign_key or ()):
-            message = f"foreign_key names {len(self.foreign_key or ())} of the columns, and references {len(columns)}"
-            raise wrong("foreign-key", message, "name as many, in the same order")
+            message = f"foreign_key names {len(self.foreign_key or ())} columns, but references lists {len(columns)}"
+            raise wrong("foreign-key", message, "list the same number of columns, in the same order")
         return self
 
     def _referred(self, match: re.Match[str] | None) -> list[str]:

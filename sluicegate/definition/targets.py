@@ -52,9 +52,9 @@ class Target(Part):
     def _own_place(cls, text: str | None) -> str | None:
         for name in ("lake", "landing"):
             if text is not None and f"${{{name}}}" in text:
-                raise wrong("not-allowed", f"${{{name}}} is what a target says itself", "write a path or a URI")
+                raise wrong("not-allowed", f"${{{name}}} is set by the target itself", "write a path or a URI")
         if text is not None and not text.startswith("${"):
-            absolute(text, "write a path that begins with /, or a URI")
+            absolute(text, "write an absolute path or a URI")
         return text
 
     @field_validator("schedule")
@@ -66,8 +66,8 @@ class Target(Part):
     @classmethod
     def _with_lake(cls, value: Any) -> Any:
         if isinstance(value, dict) and "lake" not in value:
-            hint = "as in lake: s3a://bucket/lake-of-this-target"
-            raise wrong("missing-field", "lake is missing: each target has tables of its own", hint)
+            hint = "for example lake: s3a://bucket/lake-of-this-target"
+            raise wrong("missing-field", "lake is missing: each target needs its own tables", hint)
         return value
 
 
@@ -84,17 +84,15 @@ def chosen(targets: Mapping[str, Target | None], settings: Settings, add: Add, *
     names = ", ".join(targets)
     if not targets:
         if settings.target and not of_many:
-            hint = "leave it out, or declare it under targets"
-            add("unknown-target", (), f"this pipeline has no targets, and {name} was chosen", hint)
+            hint = "omit it, or declare it under targets"
+            add("unknown-target", (), f"unknown target {name}: this pipeline has no targets", hint)
         return ""
     if not name:
-        hint = f"say --target {next(iter(targets))}, or set {TARGET}"
-        add("no-target", ("targets",), f"the targets are {names}, and none was chosen", hint)
+        hint = f"pass --target {next(iter(targets))}, or set {TARGET}"
+        add("no-target", ("targets",), f"no target chosen (targets: {names})", hint)
         return ""
     if name not in targets:
-        add(
-            "unknown-target", ("targets",), f"there is no target {name}", nearest(name, targets) or f"there are {names}"
-        )
+        add("unknown-target", ("targets",), f"unknown target {name}", nearest(name, targets) or f"targets: {names}")
         return ""
     return name
 
@@ -116,13 +114,13 @@ def settings_of(name: str, target: Target, settings: Settings, add: Add) -> Sett
         unset = VARIABLE.findall(location)
         for variable in unset:
             if variable == pii_key.VARIABLE:
-                add("unset-variable", path, f"${{{variable}}} is a secret, which no definition can name", "")
+                add("unset-variable", path, f"${{{variable}}} is a secret, which a definition must not reference", "")
             else:
                 hint = "set it in the environment of every process that runs this target"
                 add("unset-variable", path, f"${{{variable}}} has no value", hint)
         if field != "master" and not unset:
             try:
-                absolute(location, "the variable is to begin with /, or to be a URI")
+                absolute(location, "set the variable to an absolute path or a URI")
             except PydanticCustomError as error:
                 add(*in_words(error, path))
         return location
@@ -141,9 +139,7 @@ def check_names(targets: Mapping[str, Target | None], add: Add) -> None:
     """Reports names that no command line and no file can have as they are."""
     for name in targets:
         if not _NAME.fullmatch(name):
-            message = (
-                f"{name!r} is no name of a target: letters, digits, _ - and . are allowed, a letter or digit first"
-            )
+            message = f"invalid target name {name!r}: use letters, digits, _ - and ., starting with a letter or digit"
             add("name", ("targets", name), message, "")
 
 
@@ -154,8 +150,10 @@ def check_lakes(targets: Mapping[str, Target | None], add: Add) -> None:
         if target is not None:
             lake = place(_with_variables(target.lake))
             if (other := lakes.setdefault(lake, name)) != name:
-                sentence = f"{other} and {name} have one lake, {target.lake}: each would write the tables of the other"
-                add("same-lake", ("targets", name, "lake"), sentence, "give each a lake of its own")
+                sentence = (
+                    f"{other} and {name} share the lake {target.lake}, so they would overwrite each other's tables"
+                )
+                add("same-lake", ("targets", name, "lake"), sentence, "use a separate lake for each target")
 
 
 def check_params(targets: Mapping[str, Target | None], declared: Mapping[str, Param | None], add: Add) -> None:
@@ -165,7 +163,7 @@ def check_params(targets: Mapping[str, Target | None], declared: Mapping[str, Pa
             path, param = ("targets", target, "params", name), declared.get(name)
             if name not in declared:
                 hint = nearest(name, declared) or "declare it under params"
-                add("unknown-param", path, f"there is no parameter {name}", hint)
+                add("unknown-param", path, f"unknown parameter {name}", hint)
             elif param is not None:
                 try:
                     value_of(param.type, value)
@@ -173,8 +171,8 @@ def check_params(targets: Mapping[str, Target | None], declared: Mapping[str, Pa
                     add(*in_words(error, path))
         for name, param in declared.items():
             if fields is not None and param is not None and param.default is None and name not in fields.params:
-                message = f"{target} gives no value to the parameter {name}, which has no default"
-                add("missing-param", ("targets", target), message, f"as in params: {{{name}: …}}")
+                message = f"{target} sets no value for the parameter {name}, which has no default"
+                add("missing-param", ("targets", target), message, f"for example params: {{{name}: …}}")
 
 
 def _with_variables(text: str) -> str:

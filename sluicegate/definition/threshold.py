@@ -40,8 +40,8 @@ def _threshold(value: Any) -> Any:
         return Threshold(f"{value:,}", Fraction(value), False)
     percent = _PERCENT.fullmatch(value.strip()) if isinstance(value, str) else None
     if percent is None or Fraction(percent[1]) > 100:
-        hint = "a number of rows, as 100, or a share from 0 to 100 %, as 0.5%"
-        raise wrong("threshold", f"{value} is neither a number of rows nor a share of them", hint)
+        hint = "write a number of rows such as 100, or a share from 0% to 100% such as 0.5%"
+        raise wrong("threshold", f"{value} is neither a number of rows nor a share", hint)
     return Threshold(f"{percent[1]}%", Fraction(percent[1]) / 100, True)
 
 

@@ -50,6 +50,6 @@ def _compared(field_path: Path, columns: Sequence[str], types: Mapping[str, str]
     for column in columns:
         kind = kinds.get(column.lower())
         if kind is not None and not ddl.is_compared(kind):
-            message = f"{column} is {kind}, and Spark does not compare such values"
-            hint = "name a column of its text or of a part of it, as a query makes one by to_json or map_entries"
+            message = f"{column} has type {kind}, which Spark cannot compare"
+            hint = "use a column derived from it, for example with to_json or map_entries"
             yield Finding("not-comparable", field_path, message, hint)

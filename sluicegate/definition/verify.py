@@ -30,7 +30,9 @@ class Verify(Part):
         try:
             percent_of(sample)
         except ValueError:
-            raise wrong("sample", f"{sample} is no part of a table", "more than 0 and at most 100, as 10%") from None
+            raise wrong(
+                "sample", f"invalid sample size {sample}", "above 0% and at most 100%, for example 10%"
+            ) from None
         return sample
 
     @property

@@ -70,7 +70,7 @@ def read(text: str) -> Document:
         parts = [getattr(error, "context", None), getattr(error, "problem", None)]
         problem = ", ".join(part for part in parts if part) or str(error)
         line = position.line + 1 if position else 1
-        document.faults.append(Fault("yaml-syntax", (), f"this is not YAML: {problem}", line, _advice(problem)))
+        document.faults.append(Fault("yaml-syntax", (), f"invalid YAML: {problem}", line, _advice(problem)))
         document.data = None
     return document
 
@@ -107,11 +107,11 @@ def with_value(text: str, field: str, value: str) -> str:
 
 def _advice(problem: str) -> str:
     if "alias" in problem:
-        return 'put a text that begins with * in quotes, as in schedule: "*/15 * * * *"'
+        return 'quote a value that starts with *, for example schedule: "*/15 * * * *"'
     if "tab" in problem or "'\\t'" in problem:
-        return "indent with spaces, not with tabs"
+        return "indent with spaces, not tabs"
     if "mapping values" in problem:
-        return "put a text that has a colon in quotes"
+        return "quote a value that contains a colon"
     return ""
 
 
@@ -128,7 +128,7 @@ class _Builder:
         self.document.lines.setdefault(path, node.start_mark.line + 1)
         self.left -= 1
         if id(node) in self.open or self.left < 0:
-            self._fault("yaml-alias", path, "an alias repeats too much here", node)
+            self._fault("yaml-alias", path, "aliases expand to too many values", node)
             return None
         self.open.add(id(node))
         try:
@@ -147,12 +147,12 @@ class _Builder:
         for key_node, value_node in node.value:
             key = key_node.value
             if not isinstance(key, str) or key_node.tag == "tag:yaml.org,2002:merge":
-                self._fault("yaml-key", path, "a key is a plain name here; merging with << is not read", key_node)
+                self._fault("yaml-key", path, "a key must be a plain name; merge keys (<<) are not supported", key_node)
                 continue
             inner = (*path, key)
             if key in mapping:
                 first = self.document.lines[inner]
-                self._fault("duplicate-key", inner, f"{key} stands twice; the first is on line {first}", key_node)
+                self._fault("duplicate-key", inner, f"duplicate key {key} (first on line {first})", key_node)
                 continue
             self.document.lines[inner] = key_node.start_mark.line + 1
             mapping[key] = self.build(value_node, inner)
@@ -176,12 +176,12 @@ class _Builder:
         try:
             return self.loader.construct_object(node)
         except (yaml.YAMLError, ValueError):
-            self._fault("yaml-value", path, f"{node.value} cannot be read", node)
+            self._fault("yaml-value", path, f"invalid value {node.value}", node)
             return None
 
     def _tag(self, node: yaml.Node, path: Path) -> None:
         tag = str(node.tag).replace("tag:yaml.org,2002:", "!!")
-        self._fault("yaml-tag", path, f"{tag} is a tag, and a definition is plain data", node, "take the tag away")
+        self._fault("yaml-tag", path, f"unsupported tag {tag}: a definition is plain data", node, "remove the tag")
 
     def _fault(self, code: str, path: Path, message: str, node: yaml.Node, hint: str = "") -> None:
         self.document.faults.append(Fault(code, path, message, node.start_mark.line + 1, hint))

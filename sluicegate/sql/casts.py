@@ -164,11 +164,11 @@ def untold(tokens: Tokens, casts: Sequence[Watched], first: int, end: int) -> li
         kind = tokens.word(cast.as_ + 1)
         reason = ""
         if kind in _NESTED:
-            reason = f"a CAST to {kind} hides which of its values did not cast: cast its values one by one"
+            reason = f"a CAST to {kind} does not show which of its values failed: cast the values one by one"
         elif _is_unknown(_around(groups, cast), cast):
-            reason = "a CAST that fails in this lambda cannot be detected: CAST in transform(…)"
+            reason = "a failing CAST in this lambda cannot be detected: CAST in transform(…)"
         if reason:
-            message = f"{reason}, or write TRY_CAST if NULL is right for it"
+            message = f"{reason}, or use TRY_CAST to store NULL"
             objections.append(QuerySyntax(message, tokens.line(cast.index)))
     return objections
 
@@ -191,8 +191,8 @@ def in_generators(tokens: Tokens, generators: Collection[str], first: int, end: 
             continue
         name = next((group.head for group in around if group.head in generators), "")
         if name:
-            what = f"a CAST that fails in {name}(…) can leave no row that reports it"
-            message = f"{what}: CAST what it gives in the SELECT list, or write TRY_CAST if NULL is right for it"
+            what = f"a failing CAST in {name}(…) may leave no row to quarantine"
+            message = f"{what}: CAST what it gives in the SELECT list, or use TRY_CAST to store NULL"
             found.append(QuerySyntax(message, tokens.line(cast.index)))
     return found
 

@@ -23,7 +23,7 @@ def select_list(tokens: Tokens) -> tuple[int, int]:
             return first, index
         elif word == "FROM" and first is None:
             raise QuerySyntax("write SELECT before FROM", tokens.line(index))
-    raise QuerySyntax("a SELECT … FROM was expected", 1)
+    raise QuerySyntax("expected SELECT … FROM", 1)
 
 
 def from_end(tokens: Tokens) -> int:

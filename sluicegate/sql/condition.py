@@ -36,7 +36,7 @@ class Condition:
         """
         tokens = Tokens(text)
         if not len(tokens):
-            raise QuerySyntax("there is no condition", 1)
+            raise QuerySyntax("the condition is empty", 1)
         if unique := _unique(tokens):
             text = tokens.compose([], compact=True)
             return cls(text=text, columns=list(unique), tried=text, unique=unique)
@@ -67,7 +67,9 @@ def _unique(tokens: Tokens) -> tuple[str, ...]:
     whole = calls == [0] and len(tokens) % 2 == 0 and tokens.closing(1) == len(tokens) - 1
     listed = len(names) > 0 and all(tokens.is_type(i, TokenType.COMMA) for i in commas)
     if not (whole and listed and all(_is_name(tokens, i) for i in names)):
-        raise QuerySyntax("unique stands by itself and takes names of columns, as in unique(device_id, time)", 1)
+        raise QuerySyntax(
+            "unique(…) must be the whole condition and takes column names, for example unique(device_id, time)", 1
+        )
     return tuple(tokens.name(i) for i in names)
 
 
@@ -80,13 +82,13 @@ def _tree(tokens: Tokens) -> exp.Expr:
     try:
         select = parsed(f"SELECT ({text})")
     except QuerySyntax as error:
-        raise QuerySyntax(f"{text} is not a condition that Spark reads: {error.message}", 1) from None
+        raise QuerySyntax(f"Spark cannot parse the condition {text}: {error.message}", 1) from None
     # A text that closes our parenthesis, such as `a) OR (b`, is more than one expression.
     inner = select.expressions[0] if isinstance(select, exp.Select) and len(select.expressions) == 1 else None
     if not isinstance(inner, exp.Paren) or any(value and part != "expressions" for part, value in select.args.items()):
-        raise QuerySyntax(f"{text} is not one condition", 1)
+        raise QuerySyntax(f"{text} is not a single condition", 1)
     if isinstance(inner.this, (exp.Literal, exp.Binary)) and not isinstance(inner.this, _BOOLEAN):
-        raise QuerySyntax(f"{text} is a value and no condition: it must be true or false, as in value > 0", 1)
+        raise QuerySyntax(f"{text} is not a condition: write one that is true or false, for example value > 0", 1)
     return inner
 
 
@@ -95,16 +97,16 @@ _BOOLEAN = (exp.Predicate, exp.Connector, exp.Dot, exp.Escape)
 
 def _fault(node: exp.Expr) -> str:
     if isinstance(node, exp.Query):
-        return "a condition looks at one row and has no subquery: join in the query, and test the joined column"
+        return "a condition cannot contain a subquery: join in the query, and test the joined column"
     many = isinstance(node, exp.Any) and not isinstance(node.parent, (exp.Like, exp.ILike))  # LIKE ANY is of one row
     if many or isinstance(node, exp.Window) or query_shape.aggregate(node):
-        return "a condition looks at one row: it has no aggregate and no window function"
+        return "a condition evaluates one row: aggregate and window functions are not allowed"
     if isinstance(node, (exp.UDTF, exp.Explode)):
-        return "a condition gives one value for a row, and this function gives several rows"
+        return "a condition returns one value for each row, but this function returns several rows"
     if isinstance(node, (exp.Placeholder, exp.Parameter)):
-        return "a condition is data and has no parameters: write the value"
+        return "a condition cannot contain parameter markers: write the value"
     if isinstance(node, exp.Star):
-        return "name the columns that the condition looks at"
+        return "list the columns that the condition tests"
     if isinstance(node, exp.Alias):
-        return "a condition has no AS: its name is the name of the expectation"
+        return "a condition cannot have AS: its name is that of the expectation"
     return ""

@@ -25,7 +25,7 @@ class TypeUnknown(QuerySyntax):
     """Raised for an unknown type; ``nearest`` is the closest known name, or empty."""
 
     def __init__(self, name: str, line: int) -> None:
-        super().__init__(f"Spark has no type {name}", line)
+        super().__init__(f"unknown type {name}", line)
         self.nearest = next(iter(difflib.get_close_matches(name.upper(), TYPES, 1)), "")
 
 
@@ -74,7 +74,7 @@ class _Reader:
         types: dict[str, str] = {}
         for path, kind in self._list(dotted=False):
             if path[0].lower() in (other.lower() for other in types):
-                raise self._error(f"{path[0]} stands twice")
+                raise self._error(f"duplicate name {path[0]}")
             types[path[0]] = kind
         return types
 
@@ -87,21 +87,21 @@ class _Reader:
                 if lower[:shared] == tuple(name.lower() for name in other)[:shared]:
                     same = len(path) == len(other)
                     raise self._error(
-                        f"{'.'.join(path)} stands twice" + ("" if same else f", in {'.'.join(other)} too")
+                        f"duplicate name {'.'.join(path)}" + ("" if same else f" (also in {'.'.join(other)})")
                     )
             types[path] = kind
         return types
 
     def _list(self, *, dotted: bool) -> Iterator[tuple[tuple[str, ...], str]]:
         if not len(self.tokens):
-            raise QuerySyntax("a list of columns is expected, as in device_id INT, time DOUBLE", 1)
+            raise QuerySyntax("expected a list of columns such as device_id INT, time DOUBLE", 1)
         while True:
             path = [self._name()]
             while self.tokens.is_type(self.at, TokenType.DOT):
                 if not dotted:
                     name = path[0]
                     raise self._error(
-                        f"{name} is given by a field of it: give the whole column a type, {name} STRUCT<…>"
+                        f"nested fields of {name} cannot be declared alone: declare the whole column, {name} STRUCT<…>"
                     )
                 self.at += 1
                 path.append(self._name())
@@ -117,27 +117,27 @@ class _Reader:
     def _comma(self, name: str) -> None:
         word = self._word()
         if word in ("NOT", "NULL", "COMMENT", "DEFAULT", "GENERATED"):
-            message = f"{name} has {word} behind its type: a column is a name and a type here"
+            message = f"unexpected {word} after the type of {name}: a column is a name and a type here"
             raise self._error(message + (", use an expectation for NOT NULL" if word == "NOT" else ""))
-        self._take(",", f"a comma is expected behind the type of {name}")
+        self._take(",", f"expected a comma after the type of {name}")
 
     def _name(self) -> str:
         if self.at >= len(self.tokens):
-            raise self._error("a name is expected behind the last comma or point")
+            raise self._error("expected a name after the last comma or point")
         raw = self.tokens.raw(self.at)
         quoted = self.tokens.is_type(self.at, TokenType.IDENTIFIER)
         name = self.tokens.name(self.at)
         if not quoted and not name.isidentifier():
-            raise self._error(f"{name} is not a name; write a name that has other signs in backticks")
+            raise self._error(f"{name} is not a name: put a name with other characters in backticks")
         if not name or REFUSED & set(name):
-            raise self._error(f"{raw} cannot be the name of a column: Delta takes {REFUSED_IN_WORDS}")
+            raise self._error(f"{raw} is not a valid column name: Delta does not allow {REFUSED_IN_WORDS}")
         self.at += 1
         return name
 
     def _field(self, types: dict[str, str]) -> str:
         name = self._name()
         if name.lower() in (other.lower() for other in types):
-            raise self._error(f"{name} stands twice")
+            raise self._error(f"duplicate name {name}")
         if self._word() == ":":
             self.at += 1
         return name
@@ -158,18 +158,18 @@ class _Reader:
         least, most = _SIZED[word]
         if self._word() != "(":
             if least:
-                raise self._error(f"{word} needs a length, as in {word}(10)")
+                raise self._error(f"{word} needs a length, for example {word}(10)")
             return
         close = self.tokens.closing(self.at)
         numbers = [self.tokens.raw(i) for i in range(self.at + 1, close) if self.tokens.raw(i) != ","]
         if not all(number.isdigit() for number in numbers) or not 1 <= len(numbers) <= most:
-            raise self._error(f"{word} takes " + ("a length" if least else "up to 38 digits and how many are decimals"))
+            raise self._error(f"{word} takes " + ("a length" if least else "a precision of up to 38 and a scale"))
         if not least and (int(numbers[0]) > 38 or (numbers[1:] and int(numbers[1]) > int(numbers[0]))):
-            raise self._error(f"{word} has up to 38 digits, and no more decimals than digits")
+            raise self._error(f"{word} has a precision of at most 38, and a scale of at most its precision")
         self.at = close + 1
 
     def _nested(self, word: str) -> None:
-        self._take("<", f"{word} needs the types in it, as in " + _EXAMPLES[word])
+        self._take("<", f"{word} needs its element types, for example " + _EXAMPLES[word])
         fields: dict[str, str] = {}
         while True:
             if word == "STRUCT":
@@ -181,15 +181,15 @@ class _Reader:
                 fields["key"] = ""
             self.at += 1
         if word == "MAP" and not fields:
-            raise self._error("MAP needs two types, as in " + _EXAMPLES[word])
-        self._take(">", f"{word}<…> is not closed")
+            raise self._error("MAP needs two types, for example " + _EXAMPLES[word])
+        self._take(">", f"unclosed {word}<…>")
 
     def _word(self) -> str:
         return self.tokens.raw(self.at).upper() if self.at < len(self.tokens) else ""
 
     def _take(self, sign: str, otherwise: str) -> None:
         if self._word() != sign:
-            present = f", and there is {self.tokens.raw(self.at)}" if self.at < len(self.tokens) else ""
+            present = f", got {self.tokens.raw(self.at)}" if self.at < len(self.tokens) else ""
             raise self._error(otherwise + present)
         self.at += 1
 

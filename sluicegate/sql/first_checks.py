@@ -14,9 +14,9 @@ def check_tokens(tokens: Tokens) -> None:
         QuerySyntax: it is not one SELECT.
     """
     if not len(tokens):
-        raise QuerySyntax("there is no SELECT", 1)
+        raise QuerySyntax("the query is empty: expected SELECT", 1)
     if tokens.word(0) not in ("SELECT", "WITH", "("):
-        raise QuerySyntax(f"a query begins with SELECT or WITH, not with {tokens.raw(0)}", tokens.line(0))
+        raise QuerySyntax(f"a query must start with SELECT or WITH, not {tokens.raw(0)}", tokens.line(0))
     for index in range(len(tokens)):
         fault = _fault(tokens, index)
         if fault:
@@ -27,11 +27,11 @@ def _fault(tokens: Tokens, index: int) -> str:
     word = tokens.word(index)
     behind = tokens.word(index + 1)
     if word == ";":
-        return "one SELECT is allowed, and here a second statement begins"
+        return "only one SELECT is allowed, but a second statement starts here"
     if word == "|>":
-        return "pipes (|>) cannot be followed: write it as a SELECT"
+        return "pipe syntax (|>) is not supported: write a SELECT"
     if word == "," and behind in (",", "FROM", ")"):
-        return "nothing follows this comma"
+        return "unexpected comma at the end of a list"
     if word == "STREAM" and tokens.word(index - 1) in ("FROM", "JOIN", ",") and _is_name(tokens, index + 1):
         return f"write STREAM({tokens.raw(index + 1)}), with parentheses"
     return ""

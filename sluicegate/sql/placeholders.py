@@ -60,12 +60,12 @@ def filled(text: str, literals: Callable[[str, int], Literals]) -> str:
         # Spark makes one literal of two that touch, and one number of a number, a dot and digits.
         around = {text[match.start() - 1 : match.start()], text[match.end() : match.end() + 1]}
         if not whole or around & {"'", '"', "."} or tokens.is_type(index - 1, TokenType.DOT):
-            message = f"{match[0]} stands within quotes, a name or a word, and is a value by itself"
-            raise Misplaced(f"{message}: write it alone, without quotes, and join texts by ||", line)
+            message = f"{match[0]} must not be inside quotes, a name or a word, because it is a complete value"
+            raise Misplaced(f"{message}: write it without quotes, and concatenate strings with ||", line)
         value = literals(match[1], line)
         if value.many and not _in_parentheses(tokens, index):
-            message = f"{match[0]} is a list, which stands alone in parentheses"
-            raise Misplaced(f"{message}: as in region IN ({match[0]}), or array({match[0]})", line)
+            message = f"{match[0]} is a list and must be the only item in parentheses"
+            raise Misplaced(f"{message}: for example region IN ({match[0]}), or array({match[0]})", line)
         parts += [text[end : match.start()], value.text]
         end = match.end()
     return "".join([*parts, text[end:]])

@@ -242,7 +242,7 @@ class Query:
             by_place: whether columns go by their places, as in a later branch of a UNION ALL.
         """
         if self.stream is None:
-            message = "no table is in STREAM(…): mark the one that is read record by record, FROM STREAM(table)"
+            message = "STREAM(…) is missing: mark the table whose new records are processed, FROM STREAM(table)"
             return [QuerySyntax(message, self._tokens.line(0))]
         node = next(table.node for table in self._read if table.streamed)
         shape = query_shape.by_record(query_shape.first_select(self._tree), node, many=many)
@@ -252,7 +252,7 @@ class Query:
         faults += sql_casts.untold(self._tokens, self._casts, *select_list(self._tokens))
         faults += sql_casts.in_generators(self._tokens, query_shape.GENERATORS, *select_list(self._tokens))
         if self.stream in self.lookups:
-            message = f"{self.stream} is read record by record, and cannot be a lookup of the same query"
+            message = f"{self.stream} is read as a stream, so the same query cannot use it as a lookup"
             faults.append(QuerySyntax(message, next(self._tokens.line(t.first) for t in self._read if self._is_own(t))))
         if not faults:
             # Cross-check: the rewritten text must parse to the same query plus our columns.
@@ -263,7 +263,7 @@ class Query:
         """Reasons why this query cannot define a gold table; empty if it can."""
         faults = self._name_objections()
         if self.stream is not None:
-            message = f"STREAM(…) is for silver: a gold query reads whole tables, write {self.stream}"
+            message = f"STREAM(…) is only for silver: a gold query reads whole tables, write {self.stream}"
             faults.insert(0, QuerySyntax(message, self.line_of(self.stream)))
         return faults
 
@@ -308,12 +308,10 @@ class Query:
         try:
             reparsed = Query.parse(text)
         except QuerySyntax as error:
-            return [
-                QuerySyntax(f"this query cannot be followed record by record ({error.message}); write it simpler", 1)
-            ]
+            return [QuerySyntax(f"this query cannot be processed record by record ({error.message}); simplify it", 1)]
         if query_shape.output_names(query_shape.first_select(reparsed._tree)) == [*before, *hidden]:
             return []
-        return [QuerySyntax("this query cannot be followed record by record; write it simpler", 1)]
+        return [QuerySyntax("this query cannot be processed record by record; simplify it", 1)]
 
     def _name_objections(self) -> list[QuerySyntax]:
         faults = []
@@ -322,10 +320,10 @@ class Query:
         for name, node in query_shape.outputs(select):
             if name == "":
                 names = "AS (name, …)" if query_shape.generator(node) else "AS name"
-                message = f"a column has no name: write {names} behind it"
+                message = f"an expression has no column name: add {names}"
                 faults.append(QuerySyntax(message, self._line_of_node(node)))
             elif name is not None and name.lower() in names_before:
-                faults.append(QuerySyntax(f"two columns have the name {name}", self._line_of_node(node)))
+                faults.append(QuerySyntax(f"duplicate column name {name}", self._line_of_node(node)))
             names_before.add((name or "").lower())
         return faults
 
@@ -339,9 +337,9 @@ def _tree(tokens: Tokens) -> exp.Query:
     try:
         tree = parsed(text)
     except QuerySyntax as error:
-        raise QuerySyntax(f"this is not SQL that Spark reads: {error.message}", error.line) from None
+        raise QuerySyntax(f"invalid Spark SQL: {error.message}", error.line) from None
     if not isinstance(tree, exp.Query):
-        raise QuerySyntax(f"a query is one SELECT, and this is {type(tree).__name__.upper()}", 1)
+        raise QuerySyntax(f"a query must be one SELECT, not {type(tree).__name__.upper()}", 1)
     for fault, node in query_shape.unreadable(tree):
         offset = query_shape.offset(node)
         raise QuerySyntax(fault, 1 if offset is None else line_at(text, offset))
@@ -359,7 +357,7 @@ def _tables(tree: exp.Query, tokens: Tokens) -> list[_Table]:
             continue  # a table function, such as range(10)
         offset = query_shape.offset(node)
         if offset is None:
-            raise QuerySyntax(f"the table {node.sql('spark')} cannot be found in the text; write it simpler", 1)
+            raise QuerySyntax(f"the table {node.sql('spark')} could not be located in the query; simplify it", 1)
         first = tokens.at(offset)
         alias = tokens_alias.this if (tokens_alias := node.args.get("alias")) else None
         parts = query_shape.stream_parts(node) if streamed else node.parts
@@ -379,17 +377,17 @@ def _stream(tree: exp.Query, read: Sequence[_Table], tokens: Tokens) -> _Table |
     for call in tree.find_all(exp.Anonymous):
         if call.name.upper() == "STREAM" and not isinstance(call.parent, exp.Table):
             line = line_at(tokens.text, query_shape.offset(call) or 0)
-            raise QuerySyntax("STREAM(…) marks a table and stands behind FROM or JOIN", line)
+            raise QuerySyntax("STREAM(…) is only allowed around a table name after FROM or JOIN", line)
     if not streams:
         return None
     if len(streams) > 1:
-        message = "STREAM(…) stands twice: one table is read record by record, the others are lookups"
+        message = "duplicate STREAM(…): a query streams one table, and all others are lookups"
         raise QuerySyntax(message, tokens.line(streams[1].first))
     stream = streams[0]
     if not query_shape.is_outermost(tree, stream.node):
         raise QuerySyntax(
-            "STREAM(…) stands in the FROM of the outermost SELECT, not in a WITH, a subquery or a branch of a UNION: "
-            "there the rows of different records could not be distinguished",
+            "STREAM(…) must be in the FROM of the outermost SELECT, not in a WITH, a subquery or a branch of a UNION: "
+            "rows of different records could not be distinguished there",
             tokens.line(stream.first),
         )
     return stream

@@ -111,16 +111,19 @@ def unreadable(tree: exp.Query) -> Iterator[Objection]:
     """Objections to constructs that no layer's query may have."""
     for node in tree.walk():
         if isinstance(node, (exp.Placeholder, exp.Parameter)):
-            yield "a query is data and has no parameters: write the value, or a function for a field of VARIANT", node
+            yield (
+                "a query cannot contain parameter markers: write the value, or a function for a field of VARIANT",
+                node,
+            )
         elif isinstance(node, exp.QueryTransform):
-            yield "TRANSFORM … USING runs a program, which a query may not", node
+            yield "TRANSFORM … USING is not allowed, because it runs a program", node
         elif isinstance(node, exp.Table):
             if node.args.get("version") or node.args.get("when"):
-                yield "a run chooses the versions that it reads: take VERSION or TIMESTAMP AS OF away", node
+                yield "remove VERSION or TIMESTAMP AS OF: a run chooses the versions that it reads", node
             if isinstance(node.this, exp.Anonymous) and node.this.name.upper() == "IDENTIFIER":
-                yield "write the table's name itself instead of IDENTIFIER(…)", node
+                yield "write the table name instead of IDENTIFIER(…)", node
             if is_stream(node) and not stream_parts(node):
-                yield "STREAM(…) takes the name of a table", node
+                yield "STREAM(…) requires a table name", node
 
 
 def is_stream(table: exp.Table) -> bool:
@@ -191,12 +194,12 @@ def by_record(tree: exp.Select, stream: exp.Table, *, many: bool) -> Iterator[Ob
     yield from _aggregates_and_windows(tree)
     if not many:
         for node, name in _own_generators(tree):
-            yield f"{name} makes several rows of one record: write `rows: many` in the table's definition", node
+            yield f"{name} returns several rows for one record: set `rows: many` in the table's definition", node
     if stream.args.get("pivots") or (stream.parent and stream.parent.args.get("pivots")):
-        yield "PIVOT and UNPIVOT cannot be followed record by record", stream
+        yield "PIVOT and UNPIVOT cannot be processed record by record", stream
     alias = stream.args.get("alias")
     if alias and alias.columns:
-        yield "names for the columns of STREAM(…) cannot be given in its alias: give them in the SELECT list", stream
+        yield "the alias of STREAM(…) cannot rename columns: rename them in the SELECT list", stream
     yield from _strange_rows(tree, stream)
 
 
@@ -209,23 +212,32 @@ def _several_records(select: exp.Select) -> Iterator[Objection]:
         place: exp.Expr = select
         if isinstance(clause, exp.Expr) and offset(clause) is not None:
             place = clause
-        yield f"{name} takes several records together, which is for gold: a silver row is made of one record", place
+        yield (
+            f"{name} combines several records, which is only possible in gold",
+            place,
+        )
 
 
 def _aggregates_and_windows(select: exp.Select) -> Iterator[Objection]:
     for node in _own_nodes(select):
         name = aggregate(node)
         if isinstance(node, exp.Window):
-            yield "a window function looks at other records, which is for gold: a silver row is made of one", node
+            yield (
+                "a window function reads other records, which is only possible in gold",
+                node,
+            )
         elif name and not isinstance(node.parent, exp.Window):
-            yield f"{name} takes several records together, which is for gold: a silver row is made of one record", node
+            yield (
+                f"{name} combines several records, which is only possible in gold",
+                node,
+            )
 
 
 def _orders(tree: exp.Select) -> Iterator[Objection]:
     for part, name in (("order", "ORDER"), ("sort", "SORT"), ("cluster", "CLUSTER"), ("distribute", "DISTRIBUTE")):
         if tree.args.get(part):
             yield (
-                f"{name} BY has no effect on a stream, whose rows are added as they come: order in gold, or as read",
+                f"{name} BY has no effect on a stream, which only appends rows: sort in gold or when reading",
                 tree,
             )
 
@@ -268,11 +280,11 @@ def _strange_rows(select: exp.Select, stream: exp.Table) -> Iterator[Objection]:
     for join in select.args.get("joins") or []:
         joins_stream = join is stream.parent
         if joins_stream and (join.side in ("LEFT", "FULL") or join.kind in ("SEMI", "ANTI")):
-            yield f"{_kind(join)} JOIN STREAM(…) gives rows without a record: put STREAM(…) first, behind FROM", stream
+            yield f"{_kind(join)} JOIN STREAM(…) returns rows without a record: move STREAM(…) to FROM", stream
         elif passed and join.side in ("RIGHT", "FULL"):
-            yield f"{_kind(join)} JOIN gives rows of a lookup without any record: use LEFT JOIN", join
+            yield f"{_kind(join)} JOIN returns rows of a lookup without a record: use LEFT JOIN", join
         if join.method == "NATURAL":
-            yield "NATURAL JOIN joins by whatever columns have one name, the engine's too: write USING (…)", join
+            yield "NATURAL JOIN would also match reserved columns: use USING (…)", join
         passed = passed or joins_stream
 
 

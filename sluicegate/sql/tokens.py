@@ -108,7 +108,7 @@ class Tokens(Sequence[Token]):
             depth += self._step(index)
             if depth == 0:
                 return index
-        raise QuerySyntax("a parenthesis is opened here and never closed", self.line(opening))
+        raise QuerySyntax("unclosed parenthesis", self.line(opening))
 
     def top_level(self, first: int, end: int) -> Iterator[int]:
         """Indices in ``[first, end)`` outside of parentheses and brackets opened there."""
@@ -168,12 +168,12 @@ def parsed(text: str) -> exp.Expr:
         first = error.errors[0] if error.errors else {}
         description = str(first.get("description") or error).rstrip(".")
         if description.startswith("Required keyword"):
-            description = "something is missing"
+            description = "it is incomplete"
         near = str(first.get("highlight") or "").strip()
         raise QuerySyntax(description + (f", near {near}" if near else ""), int(first.get("line") or 1)) from None
     except (SqlglotError, AssertionError, RecursionError):
         # Broken hints, misplaced pipes, thousands of parentheses: the parser fails with various errors.
-        raise QuerySyntax("it cannot be followed", 1) from None
+        raise QuerySyntax("it cannot be parsed", 1) from None
 
 
 def _parsed(text: str) -> exp.Expr:
@@ -184,7 +184,7 @@ def _parsed(text: str) -> exp.Expr:
             word.token_type = TokenType.VAR
     tree = next(iter(Spark().parser().parse(tokens, text)), None)
     if tree is None:
-        raise ParseError("there is nothing to read")
+        raise ParseError("the text is empty")
     return tree
 
 
@@ -192,7 +192,7 @@ def _read(text: str) -> list[Token]:
     try:
         tokens_read = Spark().tokenize(text)
     except TokenError as error:
-        raise QuerySyntax("a text, name or comment is opened and never closed", _open_line(error, text)) from None
+        raise QuerySyntax("unclosed string, quoted name or comment", _open_line(error, text)) from None
     tokens: list[Token] = []
     for token in tokens_read:
         # sqlglot makes three tokens of `1L` (1, ::, BIGINT) at one offset; the text has one.
@@ -218,5 +218,5 @@ def _refuse_continued_comments(text: str, tokens: list[Token]) -> None:
         gap = text[before : token.start]
         if "\\\n" in gap and "--" in gap:
             line = line_at(text, before + gap.index("\\\n"))
-            raise QuerySyntax("a comment that ends in a backslash makes Spark skip the next line; take it away", line)
+            raise QuerySyntax("remove the backslash at the end of this comment: Spark would skip the next line", line)
         before = token.end + 1

@@ -23,7 +23,7 @@ UNNAMED = f"_sluicegate_unnamed_{secrets.token_hex(8)}"
 # replaces rows of a table with a change data feed (INVALID_ATTRIBUTE_NAME_SYNTAX: packedData.…), and NUL, with which
 # Arrow reads no table.
 REFUSED = frozenset(" ,;{}()\n\t=`\0")
-REFUSED_IN_WORDS = "no blank, nor any of ,;{}()=`"
+REFUSED_IN_WORDS = "blanks or any of ,;{}()=`"
 
 
 def merge(existing: DataType, added: DataType) -> DataType:

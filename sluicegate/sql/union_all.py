@@ -32,7 +32,9 @@ def branches(text: str) -> list[str]:
     first = _behind_with(tokens)
     for part, name in _OF_ALL.items():
         if tree.args.get(part) is not None:
-            raise QuerySyntax(f"{name} is of all rows of a UNION ALL, which is for gold: take it away", _last(tokens))
+            raise QuerySyntax(
+                f"{name} applies to all rows of a UNION ALL, which is only possible in gold: remove it", _last(tokens)
+            )
     return [_alone(tokens, first, *span) for span in _spans(tokens, first, len(tokens))]
 
 
@@ -45,7 +47,7 @@ def _spans(tokens: Tokens, first: int, end: int) -> Iterator[tuple[int, int]]:
         if tokens.word(index) not in _SET_OPERATIONS or tokens.is_type(index - 1, TokenType.STAR):  # of * EXCEPT (…)
             continue
         if (tokens.word(index), tokens.word(index + 1)) != ("UNION", "ALL"):
-            message = f"{tokens.word(index)} compares rows of several records: flows are put together by UNION ALL"
+            message = f"{tokens.word(index)} compares rows of several records: use UNION ALL"
             raise QuerySyntax(message, tokens.line(index))
         yield from _spans(tokens, begins, index)
         begins = index + 2

@@ -20,14 +20,14 @@ from sluicegate.sql.tokens import QuerySyntax, Span, Tokens
 _ARRIVAL = "write receipt_time, the time at which bronze received the record"
 _DAY = "write CAST(receipt_time AS DATE), the day on which bronze received the record"
 _ID = (
-    "make it of the record's own key, as in sha2(CAST(id AS STRING), 256), or of its place, "
+    "derive it from the record's key, for example sha2(CAST(id AS STRING), 256), or of its place, "
     "sha2(concat_ws('/', source_file, _chunk, _pos), 256)"
 )
-_CHANCE = "make it of the record's own key, as in pmod(xxhash64(id), 1000) / 1000, which is the same in each run"
+_CHANCE = "derive it from the record's key, for example pmod(xxhash64(id), 1000) / 1000, which is the same in each run"
 _FILE = "write source_file, the file that the record came in"
-_WHO = "leave it out: the history of the Delta table says who ran what"
-_PLACE = "leave it out: it says how Spark has cut up the data, and nothing of the record"
-_ORDER = "write sort_array, or leave the order as it came"
+_WHO = "remove it: the history of the Delta table shows who ran what"
+_PLACE = "remove it: it depends on how Spark partitions the data, not on the record"
+_ORDER = "use sort_array, or keep the original order"
 
 UNSTABLE = {
     "current_timestamp": _ARRIVAL, "now": _ARRIVAL, "localtimestamp": _ARRIVAL, "current_time": _ARRIVAL,
@@ -71,7 +71,7 @@ def objections(tokens: Tokens, tree: exp.Query) -> Iterator[QuerySyntax]:
     for index in range(len(tokens)):
         name = tokens.word(index).lower()
         if instead := _instead(tokens, index, name):
-            message = f"{name} gives a record another value each time that it is evaluated: {instead}"
+            message = f"{name} returns another value each time that a record is evaluated: {instead}"
             yield QuerySyntax(message, tokens.line(index))
         if moment := _moment_in_call(tokens, index, name):
             yield QuerySyntax(_of_run(moment), tokens.line(index))
@@ -83,7 +83,7 @@ def objections(tokens: Tokens, tree: exp.Query) -> Iterator[QuerySyntax]:
 
 
 def _of_run(moment: str) -> str:
-    return f"'{moment}' is a time of the run, another one each time that a record is evaluated: {_DAY}"
+    return f"'{moment}' is the time of the run, so it changes each time that a record is evaluated: {_DAY}"
 
 
 def _moment_in_call(tokens: Tokens, index: int, name: str) -> str:

@@ -27,7 +27,7 @@ def with_views(text: str, views: Mapping[str, str]) -> str:
     tokens = Tokens(text)
     for name in _names(text):
         if name in views:
-            raise QuerySyntax(f"{name} is a view of the pipeline, and a WITH here: give the WITH another name", 1)
+            raise QuerySyntax(f"{name} is both a view of the pipeline and a WITH in this query: rename the WITH", 1)
     definitions = ", ".join(f"{name} AS ({query})" for name, query in views.items())
     first = tokens[0].start
     if tokens.word(0) != "WITH":

@@ -172,14 +172,14 @@ def test_what_is_read_is_of_the_settings_that_it_was_loaded_with(
 @pytest.mark.parametrize(
     ("asked", "kind", "said"),
     [
-        (lambda p: sg.files(p, "recordings_brnze"), "PipelineMissing", "has no bronze table"),
+        (lambda p: sg.files(p, "recordings_brnze"), "PipelineMissing", "bronze table"),
         (lambda p: sg.files(p, "recordings_bronze", states=["lost"]), "UserError", "lost is no state of a file"),
         (lambda p: sg.files(p, "recordings_bronze", newest=0), "UserError", "newest=0"),
         (lambda p: sg.history(p, "totals"), "UserError", "heart_rate has no table totals"),
         (lambda p: sg.history(p, newest=-1), "UserError", "newest=-1"),
         (lambda p: sg.verify(p, percent=0), "UserError", "no part of a table"),
         (lambda p: sg.run(p, layer="silvr"), "PipelineMissing", "there is no layer silvr"),
-        (lambda p: sg.copy_into(p, "recordings_brnze", "x"), "PipelineMissing", "has no bronze table"),
+        (lambda p: sg.copy_into(p, "recordings_brnze", "x"), "PipelineMissing", "bronze table"),
         (lambda p: sg.copy_into(p, "recordings_bronze", "nowhere"), "LandingMissing", "nowhere does not exist"),
         (lambda p: sg.copy_into(p, "recordings_bronze", p.settings.landing, format="docx"), "UserError", "docx"),
         (lambda p: sg.reload(p, "recordings_bronze"), "UserError", "which files"),

@@ -81,7 +81,7 @@ class Expressions:
         if not node.is_star:
             return through(use, self.names.column([part.name for part in node.parts]))
         if node.args.get("db"):
-            raise Unsure("a star stands behind a field")
+            raise Unsure("a star follows a field")
         return through(use, self.names.star(node.table).every)
 
     def _star(self, node: exp.Star, use: Use) -> Origins:
@@ -91,7 +91,7 @@ class Expressions:
 
     def _query(self, node: exp.Expr, use: Use) -> Origins:
         if not isinstance(node, exp.Query):
-            raise Unsure("a subquery is of a kind that is not known")
+            raise Unsure("an unsupported kind of subquery")
         relation = self.subquery(node, self.names)
         return through(use.of(TRANSFORMATION), relation.every) | relation.rows
 
@@ -135,7 +135,7 @@ class Expressions:
             return None
         window = self.windows.get(name.name.lower())
         if window is None or name.name.lower() in visited:
-            raise Unsure(f"the window {name.name} is not known")
+            raise Unsure(f"the window {name.name} is unknown")
         visited.add(name.name.lower())
         return window
 

@@ -55,7 +55,7 @@ class Relation:
         if not names:
             return self
         if self.rest or len(names) != len(self.columns):
-            raise Unsure("an alias names columns that are not all known")
+            raise Unsure("an alias renames columns that are not all known")
         return replace(self, columns=tuple(zip(names, (of for _, of in self.columns), strict=True)), hidden=())
 
     @property
@@ -113,7 +113,7 @@ class Names:
         """
         sure, perhaps = self._found(parts)
         if sure is None and perhaps is None:
-            raise Unsure(f"{'.'.join(parts)} is no column that is known")
+            raise Unsure(f"{'.'.join(parts)} is not a known column")
         return together(filter(None, (sure, perhaps)))
 
     def _found(self, parts: Sequence[str]) -> tuple[Origins | None, Origins | None]:
@@ -147,7 +147,7 @@ class Names:
             return self.from_.all
         relation = self.from_.of(alias)
         if len(relation) != 1:
-            raise Unsure(f"{alias}.* is of no table of the FROM")
+            raise Unsure(f"{alias}.* matches no table of the FROM")
         return relation[0]
 
 

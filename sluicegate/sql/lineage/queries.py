@@ -47,13 +47,13 @@ def lineage(text: str, schemas: Mapping[str, Columns]) -> Lineage:
     try:
         tree = parsed(text)
         if not isinstance(tree, exp.Query):
-            raise Unsure("it is no query")
+            raise Unsure("it is not a query")
         relation = Reader(schemas).query(tree, None, {})
     except (Unsure, QuerySyntax, RecursionError) as reason:
-        return anything(schemas, str(reason) or "it is too deep")
+        return anything(schemas, str(reason) or "it is nested too deeply")
     names = [name for name, _ in relation.columns]
     if "" in names or len({name.lower() for name in names}) < len(names):
-        return anything(schemas, "columns have no name, or the same one")
+        return anything(schemas, "columns have no name or duplicate names")
     return Lineage(dict(relation.columns), relation.rows, relation.rest)
 
 
@@ -92,7 +92,7 @@ class Reader:
         if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query):
             tables.demand(node, {"this", "with_"}, "parentheses")
             return self.query(node.this, outer, ctes)
-        raise Unsure(f"{node.key} is not known")
+        raise Unsure(f"{node.key} is not supported")
 
     def _with(self, node: exp.Query, ctes: Mapping[str, Relation]) -> Mapping[str, Relation]:
         with_ = node.args.get("with_")
@@ -157,7 +157,7 @@ class _Select:
         self.rows |= _sorted(self.node, Expressions(ordered, self.read.subquery, self.read.windows), plain)
         if self.node.args.get("distinct") is not None:
             if self.node.args["distinct"].args.get("on") is not None:
-                raise Unsure("DISTINCT ON is not known")
+                raise Unsure("DISTINCT ON is not supported")
             self.rows |= through(_GROUP_BY, plain.every)
         return replace(plain, rows=self.rows)
 
@@ -183,11 +183,11 @@ class _Select:
     def _starred(self, node: exp.Expr, star: exp.Star) -> Relation:
         tables.demand(star, {"except_"}, "a star")
         if isinstance(node, exp.Column) and node.args.get("db"):
-            raise Unsure("a star stands behind a field")
+            raise Unsure("a star follows a field")
         brought = self.names.star(node.table if isinstance(node, exp.Column) else "")
         without = [excluded for excluded in star.args.get("except_") or []]
         if any(not isinstance(excluded, (exp.Column, exp.Identifier)) or "." in excluded.sql() for excluded in without):
-            raise Unsure("a star leaves out a field")
+            raise Unsure("a star excludes a field")
         names = {excluded.name.lower() for excluded in without}
         return replace(brought, columns=tuple(column for column in brought.columns if column[0].lower() not in names))
 

@@ -79,7 +79,7 @@ class From:
         if not streamed and query_shape.is_from_with(node):
             relation = self.ctes.get(name)
             if relation is None:
-                raise Unsure(f"{name} is a WITH out of sight")
+                raise Unsure(f"{name} is a WITH that is not in scope")
         else:
             relation = _stored(name, self.schemas.get(name, Columns()))
         return self._with_joins(_aliased(node, relation, parts[-1].name), node, around)
@@ -180,7 +180,7 @@ def _none(around: Names) -> Names:
 
 def _common(before: names.From, right: names.From) -> list[str]:
     if before.all.rest or right.all.rest:
-        raise Unsure("NATURAL JOIN is of columns that are not all known")
+        raise Unsure("NATURAL JOIN joins on columns that are not all known")
     theirs = {name.lower() for name, _ in right.all.columns}
     return [name for name, _ in before.all.columns if name.lower() in theirs]
 

@@ -53,7 +53,7 @@ def folder(tmp_path: Path) -> Folder:
         ("columnNames: normalized, schemaHints: usGross INT", "name", "write us_gross"),
         ("columnNames: normalized, schema: 'us_gross INT, Id INT'", "name", "write id"),
         ("columnNames: normalized, schemaHints: Profile.zip STRING", "name", "write profile"),
-        ("columnNames: normalized, schemaHints: __ INT", "name", "give it a name with letters"),
+        ("columnNames: normalized, schemaHints: __ INT", "name", "rename it with letters"),
     ],
 )
 def test_a_name_that_no_column_will_have_is_told(folder: Folder, fields: str, code: str, hint: str) -> None:

@@ -94,9 +94,9 @@ def test_comments_are_of_the_table_and_no_other_definition(tmp_path: Path) -> No
     ("silver", "code", "line", "said"),
     [
         (BY_FLOWS.replace("      eu", "      some: {from: named}\n      eu"), "not-a-table", 2, "named is a view"),
-        (BY_FLOWS + "      some:\n        from: us\n        comment: x\n", "unknown-field", 6, "no field comment"),
-        (BY_FLOWS.replace("param:least", "param:leest"), "unknown-param", 3, "there is no parameter leest"),
-        (BY_FLOWS + "    column_comments: {tagg: x}\n", "unknown-column", 4, "t has no column tagg"),
+        (BY_FLOWS + "      some:\n        from: us\n        comment: x\n", "unknown-field", 6, "field comment"),
+        (BY_FLOWS.replace("param:least", "param:leest"), "unknown-param", 3, "parameter leest"),
+        (BY_FLOWS + "    column_comments: {tagg: x}\n", "unknown-column", 4, "column tagg"),
         ("  s: {sql: 'SELECT id FROM STREAM(t)'}\n" + BY_FLOWS.replace("AS u", "AS u JOIN s ON s.id = u.id"),
          "cycle", 0, "tables wait for each other: s reads t reads s"),
     ],

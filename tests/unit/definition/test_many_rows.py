@@ -73,7 +73,7 @@ def test_the_rewritten_text_keeps_the_lateral_view() -> None:
 def test_a_generator_without_the_word_is_told_what_to_write(tmp_path: Path) -> None:
     found = mistake(tmp_path, "  t: {sql: t.sql}\n", t__sql="SELECT id,\n  explode(xs) AS x\nFROM STREAM(raw)\n")
     assert (found.line, found.path) == (2, "silver.t.sql")
-    assert found.message == ("EXPLODE makes several rows of one record: write `rows: many` in the table's definition")
+    assert found.message == ("EXPLODE returns several rows for one record: set `rows: many` in the table's definition")
 
 
 @pytest.mark.parametrize(
@@ -88,23 +88,23 @@ def test_a_generator_without_the_word_is_told_what_to_write(tmp_path: Path) -> N
 def test_a_cast_that_could_fail_without_a_row_to_tell(tmp_path: Path, text: str) -> None:
     found = mistake(tmp_path, "  t: {sql: t.sql, rows: many}\n", t__sql=text)
     assert found.line == 2
-    assert "a CAST that fails in EXPLODE(…) can leave no row that reports it" in found.message
-    assert "write TRY_CAST if NULL is right for it" in found.message
+    assert "in EXPLODE(…)" in found.message
+    assert "TRY_CAST" in found.message
 
 
 def test_a_cast_to_an_array_is_told_once(tmp_path: Path) -> None:
     text = "SELECT id, explode(CAST(xs AS ARRAY<INT>)) AS x FROM STREAM(raw)"
-    assert "hides which of its values" in mistake(tmp_path, "  t: {sql: t.sql, rows: many}\n", t__sql=text).message
+    assert "which of its values" in mistake(tmp_path, "  t: {sql: t.sql, rows: many}\n", t__sql=text).message
 
 
 def test_columns_of_a_generator_need_names(tmp_path: Path) -> None:
     found = mistake(tmp_path, "  t: {sql: t.sql, rows: many}\n", t__sql="SELECT id,\n inline(xs) FROM STREAM(raw)")
-    assert (found.line, found.message) == (2, "a column has no name: write AS (name, …) behind it")
+    assert (found.line, found.message) == (2, "an expression has no column name: add AS (name, …)")
 
 
 def test_what_takes_records_together_stays_refused(tmp_path: Path) -> None:
     text = "SELECT o.id, count(*) AS n FROM STREAM(raw) AS o LATERAL VIEW explode(o.xs) l AS x"
-    assert "COUNT takes several records together" in mistake(tmp_path, "  t: {sql: t.sql, rows: many}\n",
+    assert "several records" in mistake(tmp_path, "  t: {sql: t.sql, rows: many}\n",
                                                             t__sql=text).message  # fmt: skip
 
 
@@ -116,8 +116,8 @@ def test_changes_are_one_row_of_a_record(tmp_path: Path) -> None:
     rows: many
 """)  # fmt: skip
     assert (found.line, found.path) == (8, "silver.t.rows")
-    assert "apply_changes makes one row of a record at most" in found.message
-    assert found.hint == "make the rows in a silver table that this one reads"
+    assert "apply_changes" in found.message
+    assert found.hint == "split the records in a silver table that this one reads"
 
 
 @pytest.mark.parametrize("between", ["", "  passed: {sql: 'SELECT id, sku FROM STREAM(lines) AS l'}\n"])
@@ -131,8 +131,8 @@ def test_many_rows_of_a_row_of_many(tmp_path: Path, between: str) -> None:
     rows: many
 """, lines__sql=LINES)  # fmt: skip
     assert (found.line, found.path) == (9 if between else 8, "silver.t.rows")
-    assert found.message == "a record of lines gives many rows already, and t reads them one by one"
-    assert found.hint == "make all rows in the query of lines, or in gold"
+    assert found.message == "rows: many twice: lines already returns many rows for each record, and t reads lines"
+    assert found.hint == "return all rows in the query of lines, or move this step to gold"
 
 
 def test_rows_of_a_record_can_be_read_one_by_one(tmp_path: Path) -> None:
@@ -146,8 +146,8 @@ def test_rows_of_a_record_can_be_read_one_by_one(tmp_path: Path) -> None:
 def test_quarantine_by_record_wants_many_rows(tmp_path: Path) -> None:
     found = mistake(tmp_path, "  t:\n    sql: SELECT id FROM STREAM(raw) AS o\n    quarantine: record\n")
     assert (found.line, found.path) == (7, "silver.t.quarantine")
-    assert found.message == "quarantine: record is for rows: many: here a record is one row"
-    assert found.hint == "take it away, or write rows: many"
+    assert found.message == "quarantine: record requires rows: many"
+    assert found.hint == "remove it, or set rows: many"
 
 
 def test_quarantine_by_record_does_not_go_with_unique(tmp_path: Path) -> None:
@@ -160,13 +160,13 @@ def test_quarantine_by_record_does_not_go_with_unique(tmp_path: Path) -> None:
       once: {expect_or_quarantine: unique(sku)}
 """, lines__sql=LINES)  # fmt: skip
     assert (found.line, found.path) == (10, "silver.t.expectations.once")
-    assert found.message == "unique is decided row by row, and does not go with quarantine: record"
-    assert found.hint == "put it on a silver table that reads this one"
+    assert found.message == "unique is evaluated for each row and cannot be combined with quarantine: record"
+    assert found.hint == "move the rule to a silver table that reads this one"
 
 
 def test_a_name_of_the_engine_is_reserved(tmp_path: Path) -> None:
     found = mistake(tmp_path, "  t: {sql: t.sql}\n", t__sql="SELECT id AS _record_row FROM STREAM(raw) AS o")
-    assert "_record_row is a name of the engine's own" in found.message
+    assert "_record_row is" in found.message
 
 
 def test_tables_of_before_have_the_fingerprint_of_before(tmp_path: Path) -> None:

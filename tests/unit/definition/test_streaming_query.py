@@ -38,14 +38,14 @@ def mistakes(folder: Path, gold: str) -> list[Mistake]:
 @pytest.mark.parametrize(
     ("fields", "place", "said"),
     [
-        ("mode: append", "gold.of_t", "withWatermark is missing"),
-        ("withWatermark: {at: 1 hour}", "gold.of_t", "mode is missing"),
-        ("mode: complete, refresh: full", "gold.of_t", "two ways to keep it"),
-        ("mode: complete, refresh: incremental", "gold.of_t", "two ways to keep it"),
-        ("mode: append, withWatermark: {at: 1 hour, g: 1 hour}", "gold.of_t", "one column and a time span"),
-        ("mode: append, withWatermark: {'a b': 1 hour}", "gold.of_t", "one column and a time span"),
-        ("mode: append, withWatermark: {at: soon}", "gold.of_t.withWatermark.at", "a time span is expected"),
-        ("mode: appended, withWatermark: {at: 1 hour}", "gold.of_t.mode", "allowed are complete, update and append"),
+        ("mode: append", "gold.of_t", "withWatermark"),
+        ("withWatermark: {at: 1 hour}", "gold.of_t", "requires mode"),
+        ("mode: complete, refresh: full", "gold.of_t", "refresh"),
+        ("mode: complete, refresh: incremental", "gold.of_t", "refresh"),
+        ("mode: append, withWatermark: {at: 1 hour, g: 1 hour}", "gold.of_t", "one column"),
+        ("mode: append, withWatermark: {'a b': 1 hour}", "gold.of_t", "one column"),
+        ("mode: append, withWatermark: {at: soon}", "gold.of_t.withWatermark.at", "duration"),
+        ("mode: appended, withWatermark: {at: 1 hour}", "gold.of_t.mode", "complete, update and append"),
     ],
 )
 def test_a_mistake_in_the_fields(tmp_path: Path, fields: str, place: str, said: str) -> None:
@@ -56,14 +56,14 @@ def test_a_mistake_in_the_fields(tmp_path: Path, fields: str, place: str, said: 
 @pytest.mark.parametrize(
     ("query", "mode", "said"),
     [
-        ("SELECT * FROM t ORDER BY at", "complete", "the query has none"),
-        ("SELECT g, at FROM t", "update", "the query has none"),
-        ("SELECT t.g, count(*) AS n FROM t JOIN u USING (g) GROUP BY t.g", "complete", "reads one table"),
-        ("SELECT a.g, count(*) AS n FROM t AS a JOIN t AS b USING (g) GROUP BY a.g", "complete", "reads one table"),
+        ("SELECT * FROM t ORDER BY at", "complete", "the query"),
+        ("SELECT g, at FROM t", "update", "the query"),
+        ("SELECT t.g, count(*) AS n FROM t JOIN u USING (g) GROUP BY t.g", "complete", "one table"),
+        ("SELECT a.g, count(*) AS n FROM t AS a JOIN t AS b USING (g) GROUP BY a.g", "complete", "one table"),
         ("SELECT g, count(*) AS n FROM t GROUP BY g HAVING count(*) > 1", "update", "a HAVING"),
-        ("SELECT count(*) AS n FROM t", "update", "needs a GROUP BY"),
-        ("SELECT g, count(*) AS n FROM t GROUP BY ALL", "update", "written out"),
-        ("SELECT count(*) AS n FROM t GROUP BY g", "update", "g is not in its SELECT list"),
+        ("SELECT count(*) AS n FROM t", "update", "GROUP BY"),
+        ("SELECT g, count(*) AS n FROM t GROUP BY ALL", "update", "listed"),
+        ("SELECT count(*) AS n FROM t GROUP BY g", "update", "SELECT list"),
     ],
 )
 def test_a_query_that_a_mode_cannot_keep(tmp_path: Path, query: str, mode: str, said: str) -> None:
@@ -91,7 +91,7 @@ def test_the_keys_by_which_a_group_is_found(query: str, found: list[str]) -> Non
 
 def test_a_name_in_group_by_is_a_column_first() -> None:
     query = Query.parse("SELECT upper(g) AS name, count(*) AS n FROM t GROUP BY name")
-    with pytest.raises(Unkeyed, match="name is not in its SELECT list"):
+    with pytest.raises(Unkeyed, match="name is missing"):
         keys(query, ["g", "name"])
     query = Query.parse("SELECT substr(g, 'A') AS a, count(*) AS n FROM t GROUP BY substr(g, 'a')")
     with pytest.raises(Unkeyed):

@@ -97,7 +97,7 @@ class TestChoice:
     ) -> None:
         text = "name: shop\nbronze:\n  raw: {path: /in, format: json}\n"
         [(code, line, message, _)] = mistakes(folder, text)
-        assert (code, line, message) == ("unknown-target", 1, "this pipeline has no targets, and dev was chosen")
+        assert (code, line, message) == ("unknown-target", 1, "unknown target dev: this pipeline has no targets")
         assert load("shop", folder.settings, of_many=True).settings == replace(folder.settings, target="")
         assert api.readable_definitions(folder.settings)[1] == {}
         monkeypatch.setenv("SLUICEGATE_TARGET", "dev")
@@ -134,24 +134,24 @@ class TestChoice:
         folder.write(TARGETS)
         with pytest.raises(DefinitionError) as caught:
             load("shop", replace(folder.settings, target=""))
-        assert caught.value.hint == "say --target dev, or set SLUICEGATE_TARGET"
+        assert caught.value.hint == "pass --target dev, or set SLUICEGATE_TARGET"
 
 
 class TestMistakes:
     def test_no_target_was_chosen(self, folder: Folder) -> None:
         [(code, line, message, hint)] = mistakes(folder, TARGETS, target="")
-        assert (code, line, message) == ("no-target", 6, "the targets are dev, prod, and none was chosen")
-        assert hint == "say --target dev, or set SLUICEGATE_TARGET"
+        assert (code, line, message) == ("no-target", 6, "no target chosen (targets: dev, prod)")
+        assert hint == "pass --target dev, or set SLUICEGATE_TARGET"
 
     def test_there_is_no_such_target(self, folder: Folder) -> None:
         assert mistakes(folder, TARGETS, target="prd") == [
-            ("unknown-target", 6, "there is no target prd", "did you mean prod?")
+            ("unknown-target", 6, "unknown target prd", "did you mean prod?")
         ]
 
     def test_two_targets_have_one_lake(self, folder: Folder) -> None:
         told = mistakes(folder, TARGETS.replace("s3://company/lake", "/here/other/../dev/"))
         assert [one[:2] for one in told] == [("same-lake", 8)]
-        assert told[0][2].startswith("dev and prod have one lake, ")
+        assert told[0][2].startswith("dev and prod ")
 
     def test_two_targets_have_one_lake_by_a_variable_that_is_not_set(self, folder: Folder) -> None:
         text = TARGETS.replace("s3://company/lake", "${NOT_SET}/lake").replace("${HERE}/dev", "${NOT_SET}/lake")
@@ -188,18 +188,18 @@ class TestMistakes:
 
     def test_a_parameter_is_unknown(self, folder: Folder) -> None:
         told = mistakes(folder, TARGETS.replace("region: us", "regoin: us"))
-        assert told == [("unknown-param", 8, "there is no parameter regoin", "did you mean region?")]
+        assert told == [("unknown-param", 8, "unknown parameter regoin", "did you mean region?")]
 
     def test_a_value_has_another_type_also_where_it_is_not_chosen(self, folder: Folder) -> None:
         told = mistakes(folder, TARGETS.replace("least: 5", "least: five"))
-        assert [one[:3] for one in told] == [("param-value", 8, "a whole number is expected, and there is five")]
+        assert [one[:3] for one in told] == [("param-value", 8, "expected an integer, got five")]
 
     def test_a_value_is_missing_also_where_it_is_not_chosen(self, folder: Folder) -> None:
         told = mistakes(folder, TARGETS.replace("least: 5, ", ""))
         assert told == [
             (
-                "missing-param", 8, "prod gives no value to the parameter least, which has no default",
-                "as in params: {least: …}",
+                "missing-param", 8, "prod sets no value for the parameter least, which has no default",
+                "for example params: {least: …}",
             )
         ]  # fmt: skip
 

@@ -147,9 +147,9 @@ def test_or_as_long_as_the_table_itself_says(maintained: Workspace) -> None:
     [
         ("{retention: 6 days 23 hours}", "6 days 23 hours is less than 7 days"),
         ("{retention: 31 days}", "31 days is more than 30 days"),
-        ("{retention: a week or so}", "a week or so is not a time span"),
-        ('{schedule: "@weekly"}', "@weekly is not a cron expression"),
-        ("{vacuum: 7 days}", "there is no field vacuum"),
+        ("{retention: a week or so}", "a week or so"),
+        ('{schedule: "@weekly"}', "cron expression"),
+        ("{vacuum: 7 days}", "field vacuum"),
     ],
 )
 def test_what_would_break_readers_is_refused(workspace: Workspace, given: str, told: str) -> None:

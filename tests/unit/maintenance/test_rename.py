@@ -273,8 +273,8 @@ def test_it_waits_for_nobody(at: Settings) -> None:
     ("name", "kind", "message"),
     [
         ("shop", RenameRefused, "is called shop already"),
-        ("Shop", RenameRefused, "Shop is not a name"),
-        ("../shop", RenameRefused, "is not a name"),
+        ("Shop", RenameRefused, "Shop"),
+        ("../shop", RenameRefused, "name"),
         ("taken", RenameRefused, "there is a pipeline taken already"),
         ("left", RenameRefused, "the lake has tables of a pipeline left already"),
         ("taken_verify", RenameRefused, "would be called as that of another: taken_verify"),

@@ -147,9 +147,9 @@ def test_of_a_function_as_it_is_declared_and_else_all(workspace: Workspace) -> N
 @pytest.mark.parametrize(
     ("lineage", "said"),
     [
-        ("{v: [row.x]}", "row is no table that is read"),
-        ("{v: [x]}", "no column of a table"),
-        ("{v: [raw.x, raw.x]}", "stands twice"),
+        ("{v: [row.x]}", "does not read row"),
+        ("{v: [x]}", "TABLE.COLUMN"),
+        ("{v: [raw.x, raw.x]}", "duplicate name"),
     ],
 )
 def test_what_is_declared_is_of_tables_that_are_read(workspace: Workspace, lineage: str, said: str) -> None:
@@ -161,7 +161,7 @@ def test_what_is_declared_is_of_tables_that_are_read(workspace: Workspace, linea
 
 def test_a_query_declares_nothing(shop: Workspace) -> None:
     shop.edit("pipeline.yaml", "    keys: [id]", "    keys: [id]\n    lineage: {id: [raw.id]}")
-    with pytest.raises(DefinitionError, match="queries tell it themselves"):
+    with pytest.raises(DefinitionError, match="Python functions"):
         _ = shop.definition
 
 

@@ -352,7 +352,7 @@ def test_a_dag_of_a_pipeline_does_not_take_the_name_of_another_pipeline(things: 
     other = things.folder / "pipelines" / f"heart_rate_{field}"
     other.mkdir()
     (other / "pipeline.yaml").write_text(DEFINITION.replace("heart_rate", other.name))
-    with pytest.raises(DefinitionError, match="there is a pipeline of that name") as raised:
+    with pytest.raises(DefinitionError, match="pipeline") as raised:
         _ = things.definition
     assert [mistake.path for mistake in raised.value.mistakes] == [field]
 
@@ -363,7 +363,7 @@ def test_a_dag_of_a_pipeline_does_not_take_the_name_of_another_pipeline(things: 
 def test_a_sample_is_a_percentage(things: Workspace, text: str, percent: float | None) -> None:
     things.define(DEFINITION + f'verify: {{sample: "{text}"}}\n')
     if percent is None:
-        with pytest.raises(DefinitionError, match="is no part of a table"):
+        with pytest.raises(DefinitionError, match="sample"):
             _ = things.definition
     else:
         assert things.definition.verify is not None

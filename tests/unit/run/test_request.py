@@ -69,7 +69,7 @@ def test_a_pipeline_without_event_times_has_no_intervals(workspace: Workspace) -
 
 
 def test_a_table_that_is_not_there(workspace: Workspace) -> None:
-    with pytest.raises(PipelineMissing, match="no table patient") as raised:
+    with pytest.raises(PipelineMissing, match="table patient") as raised:
         Request.of(workspace.definition, tables=["patient"])
     assert raised.value.hint == "did you mean patients?"
 

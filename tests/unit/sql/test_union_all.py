@@ -47,6 +47,6 @@ def test_other_queries_have_none(text: str) -> None:
 
 @pytest.mark.parametrize("word", ["UNION", "UNION DISTINCT", "INTERSECT", "EXCEPT ALL", "MINUS"])
 def test_flows_are_put_together_by_union_all_alone(word: str) -> None:
-    with pytest.raises(QuerySyntax, match="by UNION ALL") as raised:
+    with pytest.raises(QuerySyntax, match="UNION ALL") as raised:
         branches(f"SELECT a FROM STREAM(b)\n{word}\nSELECT a FROM STREAM(c)")
     assert raised.value.line == 2

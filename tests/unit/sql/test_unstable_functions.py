@@ -19,7 +19,7 @@ def objections(items: str, rest: str = "") -> list[str]:
 
 @pytest.mark.parametrize("name", [*UNSTABLE])
 def test_a_function_of_the_run_is_refused_with_what_to_write(name: str) -> None:
-    told = f"2: {name} gives a record another value each time that it is evaluated: {UNSTABLE[name]}"
+    told = f"2: {name} returns another value each time that a record is evaluated: {UNSTABLE[name]}"
     said = []
     for arguments in ("()", "(id)", " (id, 2)"):
         call = f"{name.upper()}{arguments}"

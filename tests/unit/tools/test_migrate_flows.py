@@ -124,7 +124,7 @@ CREATE FLOW c AS AUTO CDC INTO t FROM STREAM(us) KEYS (id) SEQUENCE BY other;
     [
         ("SELECT id, count(*) AS n FROM STREAM(us) GROUP BY id", "which is for gold"),
         ("SELECT id FROM STREAM(us) LIMIT 3", "which is for gold"),
-        ("SELECT id FROM STREAM(us), STREAM(eu)", "STREAM(…) stands twice"),
+        ("SELECT id FROM STREAM(us), STREAM(eu)", "duplicate STREAM(…)"),
     ],
 )
 def test_what_is_no_flow_is_told_with_its_line(tmp_path: Path, flow: str, said: str) -> None:
