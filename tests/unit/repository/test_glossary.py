@@ -127,8 +127,9 @@ def offences(text: str, path: str) -> Iterator[str]:
 
 
 def glossary() -> dict[str, set[str]]:
-    """Each word of the glossary with its older words."""
-    lines = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8").splitlines()
+    """Each word of the glossary's part on the code with its older words."""
+    page = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    lines = page.partition("\n## In the code\n")[2].splitlines()
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| ")]
     return {
         word: {old.strip() for old in older.split(",") if old.strip()}
