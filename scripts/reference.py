@@ -94,6 +94,8 @@ def _overview() -> Iterable[str]:
         "[Every field of `pipeline.yaml`](reference/pipeline-yaml.md), and the same as"
         f" [JSON Schema]({SCHEMA}) for editors."
     )
+    yield "## Files"
+    yield "[How the values of each file format are read](reference/file-formats.md), and what cannot be read."
     yield "## Cases"
     yield "[Every field of a test case](reference/pipeline-yaml.md#cases), which `sluicegate test` runs."
     yield "## Airflow"
