@@ -10,7 +10,8 @@ import argparse
 import inspect
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -47,6 +48,8 @@ from sluicegate.tools.testing import job as of_cases
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 SCHEMA = "pipeline.schema.json"
+# Of an option that at least one in so many commands has, the page has one row for all of them.
+SHARE = 4
 MADE = "*`make docs` writes this page from the program itself: edit the docstrings and help texts that it shows.*"
 
 
@@ -121,18 +124,43 @@ def _app() -> dict[str, Any]:
 
 def _commands() -> Iterator[str]:
     yield _prose(str(app.app.info.help))
-    for name, command in _app().items():
-        hints = get_type_hints(command.callback)
+    commands = _app()
+    rows = {name: _command_rows(command) for name, command in commands.items()}
+    shared = shared_rows(rows.values())
+    headings = ["argument or option", "meaning", "default", "environment"]
+    yield "## Options of most commands"
+    yield _table(headings, shared)
+    for name, command in commands.items():
         words = [(option.metavar or option.name).upper() for option in command.params if not _is_option(option)]
         yield f"## sluicegate {name}"
         yield f"```\nsluicegate {' '.join([name, *words])} [OPTIONS]\n```"
         for paragraph in inspect.cleandoc(command.help).split("\n\n"):
             label, _, line = paragraph.partition("Example: ")
             yield f"Example: {_code(line)}" if line and not label else _prose(paragraph)
-        yield _table(
-            ["argument or option", "meaning", "default", "environment"],
-            [_option(option, hints[option.name]) for option in command.params],
-        )
+        yield from _options(headings, rows[name], shared, "options of most commands")
+
+
+def _command_rows(command: Any) -> list[list[str]]:
+    hints = get_type_hints(command.callback)
+    return [_option(option, hints[option.name]) for option in command.params]
+
+
+def shared_rows(tables: Collection[Sequence[Sequence[str]]]) -> list[list[str]]:
+    """The rows that one in ``SHARE`` tables has, word for word, in the order of their first appearance."""
+    tables_with = Counter(tuple(row) for rows in tables for row in rows)
+    return [list(row) for row, count in tables_with.items() if SHARE * count >= len(tables)]
+
+
+def _options(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], shared: Collection[Sequence[str]], heading: str
+) -> Iterator[str]:
+    """A table of the rows that others do not share, and a line with the names of those that they do."""
+    own = [row for row in rows if row not in shared]
+    if own:
+        yield _table(headings, own)
+    names = [_code(row[0].strip("`").split()[0]) for row in rows if row in shared]
+    if names:
+        yield f"Besides, of the [{heading}](#{slug(heading)}): {', '.join(names)}."
 
 
 def _is_option(option: Any) -> bool:
@@ -165,7 +193,7 @@ def _jobs() -> Iterator[str]:
         f"Each runs one layer of one pipeline, by itself. Started by hand, its last line is {last}. To a command or a"
         " task that starts it, it reports the same on [a channel](../design/reports.md)."
     )
-    yield from dict.fromkeys(_table(headings, _job_rows(layer_job.layer_parser(layer))) for layer in layers)
+    layer_rows = {layer: list(_job_rows(layer_job.layer_parser(layer))) for layer in layers}
     others = {
         "run": (
             "",
@@ -193,10 +221,24 @@ def _jobs() -> Iterator[str]:
         ),
         "reset": ("--table TABLE", "What `sluicegate reset` submits; this does not ask.", of_resets.parser("reset")),
     }
-    for name, (needed, text, parser) in others.items():
-        yield f"```\nspark-submit spark_jobs/{name}.py --pipeline NAME {needed} [OPTIONS]\n```"
+    rows = {name: list(_job_rows(parser)) for name, (_, _, parser) in others.items()}
+    shared = shared_rows([*layer_rows.values(), *rows.values()])
+    heading = "options of most jobs"
+    scripts: dict[str, list[str]] = {}
+    for layer, of_layer in layer_rows.items():
+        text = "\n\n".join(_options(headings, of_layer, shared, heading))
+        scripts.setdefault(text, []).append(_code(f"{layer}.py"))
+    for text, names in scripts.items():
+        yield f"Of {' and '.join(names)}:"
         yield text
-        yield _table(headings, _job_rows(parser))
+    yield f"### {heading.capitalize()}"
+    yield _table(headings, shared)
+    yield "### Further jobs"
+    for name, (needed, text, _) in others.items():
+        submitted = f"spark-submit spark_jobs/tools/{name}.py --pipeline NAME {needed}".rstrip()
+        yield f"```\n{submitted} [OPTIONS]\n```"
+        yield text
+        yield from _options(headings, rows[name], shared, heading)
 
 
 def _job_rows(parser: argparse.ArgumentParser) -> Iterator[list[str]]:
@@ -285,12 +327,24 @@ def _definition(whole: Mapping[str, Any]) -> Iterator[str]:
         " language server take it from the first line of the file:"
     )
     yield "```yaml\n# yaml-language-server: $schema=../../docs/pipeline.schema.json\n```"
-    yield from _part("", whole, whole["$defs"])
+    yield from _part("", whole, whole["$defs"], {})
 
 
-def _part(place: str, part: Mapping[str, Any], parts: Mapping[str, Any]) -> Iterator[str]:
-    """A part of the definition with its fields, and then the parts in it."""
+def _part(place: str, part: Mapping[str, Any], parts: Mapping[str, Any], described: dict[str, str]) -> Iterator[str]:
+    """A part of the definition with its fields, and then the parts in it.
+
+    Args:
+        place: where it is.
+        part: its schema.
+        parts: the schemas of all parts, by their models.
+        described: fields that the page has already, each with its place; what has the same fields refers to it.
+    """
     yield f"## {place or 'Top level'}"
+    fields = json.dumps([part["description"], part["properties"]])
+    if fields in described:
+        yield f"The fields of [{described[fields]}](#{slug(described[fields])})."
+        return
+    described[fields] = place
     yield str(part["description"])
     rows, inner = [], {}
     for name, field in part["properties"].items():
@@ -303,7 +357,7 @@ def _part(place: str, part: Mapping[str, Any], parts: Mapping[str, Any]) -> Iter
         rows.append([_code(name), kind, "required" if needed else shown, str(field["description"])])
     yield _table(["field", "type", "default", "meaning"], rows)
     for at, model in inner.items():
-        yield from _part(at, parts[model], parts)
+        yield from _part(at, parts[model], parts, described)
 
 
 if __name__ == "__main__":

@@ -56,6 +56,27 @@ def test_the_reference_is_what_the_program_says() -> None:
     assert [named(file) for file in reference.outdated()] == [], "run `make docs`"
 
 
+def test_the_reference_names_each_option_of_each_command() -> None:
+    page = (ROOT / "docs" / "reference" / "commands.md").read_text()
+    sections = dict(re.findall(r"^## sluicegate (\S+)\n(.*?)(?=^## )", page, re.MULTILINE | re.DOTALL))
+    commands = dict(reference._app())
+    assert sections.keys() == commands.keys()
+    missing = [
+        f"{name} {option.opts[0]}"
+        for name, command in commands.items()
+        for option in command.params
+        if option.opts[0].startswith("-") and not re.search(rf"`{option.opts[0]}[ ,`]", sections[name])
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize(("commands_with", "shared"), [(1, False), (2, True), (8, True)])
+def test_an_option_that_a_quarter_of_the_commands_have_is_described_once(commands_with: int, shared: bool) -> None:
+    lake = ["`--lake`", "Root of the tables."]
+    tables = [[lake] * (number < commands_with) + [[f"`--{number}`", "Its own."]] for number in range(8)]
+    assert reference.shared_rows(tables) == ([lake] if shared else [])
+
+
 def test_check_says_which_file_is_out_of_date(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
