@@ -18,8 +18,11 @@ help: ## list these targets
 	@echo
 	@echo 'Start with `make try`. setup runs by itself where it is needed.'
 
+# The class-data archive of the JVM takes a minute or two, and only Spark needs it.
+LATER = $(if $(filter-out test-unit check fmt docs site packages,$(MAKECMDGOALS)),,--without-archive)
+
 setup: ## make .venv and .jars as pinned; needs Python 3.11 to 3.13 and Java 17 or newer (S3=1, KAFKA=1: jars for s3a:// or Kafka too, KAFKA=test: with those of the broker of the tests; FORCE=1: every step again)
-	@$(PYTHON) -m scripts.setup $(if $(S3),--s3) $(if $(KAFKA),--kafka) $(if $(FORCE),--force)
+	@$(PYTHON) -m scripts.setup $(if $(S3),--s3) $(if $(KAFKA),--kafka) $(if $(FORCE),--force) $(LATER)
 	@$(if $(filter test,$(KAFKA)),$(RUN) -m tests.support.kafka_broker)
 
 try: setup ## land sample files, run the pipeline in one Spark, show gold (INPUT=DIR: your recordings and patients)

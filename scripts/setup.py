@@ -2,6 +2,7 @@
 
 Looks for Python and Java, makes ``.venv`` from ``uv.lock``, fetches the jars of ``jars.lock`` into ``.jars``, and has
 the JVM write its class-data archive. Run again with nothing changed it needs no network and a fraction of a second.
+With ``--without-archive`` it leaves the archive, which only makes Spark start sooner, to the next run without that.
 
 Started as ``python -m scripts.setup`` in the checkout; needs the standard library only. Exit 0: all is there; 2:
 something is missing or not as pinned, and the message says what to do; 1: a step failed. With ``--s3`` the jars of
@@ -45,6 +46,9 @@ PINNED_BY = (
 )
 # Sets of jars that come only when they are asked for, each with a file by which it is known to be there.
 OPTIONAL = {"s3": "hadoop-aws-*.jar", "kafka": "spark-sql-kafka-*.jar"}
+ARCHIVE = "spark.jsa"
+# Notes in the stamp of a set-up.
+ARCHIVE_WRITTEN = "with a class-data archive"
 NO_ARCHIVE = "without a class-data archive"
 
 
@@ -270,13 +274,17 @@ def fingerprint(root: Path, java: Java) -> str:
 
 
 def is_set_up(root: Path, java: Java, jars: Sequence[Jar]) -> bool:
-    """Whether an earlier set-up made all this, and it is still there."""
+    """Whether an earlier set-up made the environment and fetched the jars, and they are still there."""
+    made_for, *_ = _stamped(root)
+    return made_for == fingerprint(root, java) and not missing(jars, root / ".jars")
+
+
+def _stamped(root: Path) -> list[str]:
+    """The lines that the last set-up that was completed left: its fingerprint, and notes."""
     try:
-        made_for, *notes = (root / ".venv" / ".setup-stamp").read_text().splitlines()
+        return (root / ".venv" / ".setup-stamp").read_text().splitlines() or [""]
     except (OSError, ValueError):
-        return False
-    archive = (root / ".jars" / "spark.jsa").is_file() or NO_ARCHIVE in notes
-    return made_for == fingerprint(root, java) and archive and not missing(jars, root / ".jars")
+        return [""]
 
 
 def wanted_jars(root: Path, extras: Collection[str]) -> list[Jar]:
@@ -307,7 +315,7 @@ def _step(what: str) -> Iterator[None]:
 
 
 def set_up(root: Path, force: bool = False, extras: Collection[str] = ()) -> None:
-    """Does what is missing of the set-up of the repository at ``root``, or every step again if ``force``.
+    """Makes the environment and fetches the jars of the repository at ``root`` where they are missing, or ``force``.
 
     Args:
         root: the repository.
@@ -333,12 +341,22 @@ def set_up(root: Path, force: bool = False, extras: Collection[str] = ()) -> Non
         make_environment(root)
     with _step(f"pinned jars into .jars ({len(jars)} files)"):
         bring_jars(jars, root, java)
+    stamp.write_text(fingerprint(root, java) + "\n")
+    print(f"Set up in {time.perf_counter() - started:.1f} s", flush=True)
+
+
+def set_up_archive(root: Path) -> None:
+    """Has the JVM write its class-data archive, unless it did or could not since the jars were set up."""
+    notes = _stamped(root)
+    is_there = ARCHIVE_WRITTEN in notes and (root / ".jars" / ARCHIVE).is_file()
+    if is_there or NO_ARCHIVE in notes:
+        return
     with _step("class-data archive of the JVM (once; a minute or two)"):
         trouble = make_archive(root)
     if trouble:
         print(f"  warning: no class-data archive, so each Spark start takes some seconds more: {trouble}")
-    stamp.write_text("\n".join([fingerprint(root, java), *([NO_ARCHIVE] if trouble else [])]) + "\n")
-    print(f"Set up in {time.perf_counter() - started:.1f} s", flush=True)
+    with (root / ".venv" / ".setup-stamp").open("a") as stamp:
+        stamp.write((NO_ARCHIVE if trouble else ARCHIVE_WRITTEN) + "\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -347,11 +365,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--force", action="store_true", help="do every step, also if nothing has changed")
     parser.add_argument("--s3", action="store_true", help="fetch the jars for s3a://, too")
     parser.add_argument("--kafka", action="store_true", help="fetch the jars for Kafka, too")
+    parser.add_argument("--without-archive", action="store_true", help="do not make the JVM's class-data archive yet")
     parser.add_argument("--packages", nargs="*", metavar="EXTRA", help="make .venv only, of no more than these extras")
     given = parser.parse_args(arguments)
     try:
         if given.packages is None:
             set_up(ROOT, given.force, [extra for extra in OPTIONAL if getattr(given, extra)])
+            if not given.without_archive:
+                set_up_archive(ROOT)
         else:
             check_venv()
             make_environment(ROOT, given.packages)

@@ -359,6 +359,41 @@ def test_an_archive_step_that_is_killed_without_a_word_is_told(checkout: Path) -
     assert "it was ended by signal 15" in told
 
 
+def test_the_archive_can_be_left_to_what_starts_spark(checkout: Path) -> None:
+    assert run(checkout, "--without-archive").returncode == 0
+    assert calls(checkout) == ["uv sync"]
+    assert run(checkout, "--without-archive", SLUICEGATE_MAVEN="file:///no/network").returncode == 0
+    assert calls(checkout) == []
+    assert run(checkout, SLUICEGATE_MAVEN="file:///no/network").returncode == 0
+    assert calls(checkout) == ["archive"]
+    assert run(checkout).returncode == 0
+    assert calls(checkout) == []
+
+
+def test_an_archive_for_other_jars_is_made_again_once_spark_is_started(checkout: Path) -> None:
+    run(checkout)
+    with (checkout / "sluicegate/spark/jars.lock").open("a") as file:
+        file.write("# touched\n")
+    calls(checkout)
+    run(checkout, "--without-archive")
+    assert calls(checkout) == ["uv sync"]
+    run(checkout)
+    assert calls(checkout) == ["archive"]
+
+
+@pytest.mark.parametrize(
+    ("goals", "archive"), [("test-unit", False), ("check packages", False), ("check test", True), ("setup", True)]
+)
+def test_make_leaves_the_archive_where_no_goal_starts_spark(goals: str, archive: bool) -> None:
+    # Not the options of the make that may be running this very test.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    planned = subprocess.run(
+        ["make", "-n", *goals.split()], cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=True
+    )
+    [command] = [line for line in planned.stdout.splitlines() if "-m scripts.setup" in line]
+    assert ("--without-archive" in command) is not archive
+
+
 def test_a_deleted_archive_is_made_again(checkout: Path) -> None:
     run(checkout)
     calls(checkout)
