@@ -160,7 +160,7 @@ def _options(
         yield _table(headings, own)
     names = [_code(row[0].strip("`").split()[0]) for row in rows if row in shared]
     if names:
-        yield f"Besides, of the [{heading}](#{slug(heading)}): {', '.join(names)}."
+        yield f"Also [{heading}](#{slug(heading)}): {', '.join(names)}."
 
 
 def _is_option(option: Any) -> bool:
