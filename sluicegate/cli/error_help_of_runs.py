@@ -86,6 +86,6 @@ OF_RUNS = {
             " files: what is in no backup may be only there.",
             "`sluicegate status PIPELINE --verify` names all damaged files.",
         ),
-        "howto/operating.md",
+        "howto/recovery.md",
     ),
 }
