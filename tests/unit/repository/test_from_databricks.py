@@ -1,7 +1,8 @@
-"""What ``docs/from-databricks.md`` and ``docs/howto/querying.md`` say to write is there: commands, fields, queries."""
+"""What the pages for people from Databricks say to write is there: commands, options, fields, and queries that run."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import shlex
@@ -28,6 +29,7 @@ pytestmark = pytest.mark.unit
 
 PAGE = ROOT / "docs" / "from-databricks.md"
 QUERIES = ROOT / "docs" / "howto" / "querying.md"
+PAGES = [PAGE, ROOT / "docs" / "databricks-platform.md", QUERIES]
 SCHEMA = json.loads((ROOT / "docs" / "pipeline.schema.json").read_text())
 
 # Names of this project that are neither commands nor fields: columns that tables have, the environment, and calls of
@@ -46,7 +48,7 @@ OTHERS = {
 
 def rows() -> Iterator[tuple[str, str]]:
     """What stands in the second and the third column of each row: what to write here, and the remark."""
-    for line in [*PAGE.read_text().splitlines(), *QUERIES.read_text().splitlines()]:
+    for line in itertools.chain(*(page.read_text().splitlines() for page in PAGES)):
         cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
         if len(cells) >= 2 and not set(line) <= set("| -") and cells[0] not in ("there", "refused"):
             yield cells[1], cells[2] if len(cells) > 2 else ""
@@ -55,7 +57,7 @@ def rows() -> Iterator[tuple[str, str]]:
 def spans() -> list[str]:
     """Everything in back-ticks on our side, and the commands and options in remarks and text."""
     ours = [span for here, _ in rows() for span in re.findall(r"`([^`]+)`", here)]
-    anywhere = re.findall(r"`((?:sluicegate |--)[^`]+)`", " ".join(f"{prose(PAGE)} {prose(QUERIES)}".split()))
+    anywhere = re.findall(r"`((?:sluicegate |--)[^`]+)`", " ".join(" ".join(map(prose, PAGES)).split()))
     return [span for span in dict.fromkeys([*ours, *anywhere]) if span != "sluicegate sql"]
 
 
