@@ -37,7 +37,9 @@ def test_of_what_a_row_breaks_the_fate_that_keeps_most_of_it_is_its_own(spark: S
         "out": {"expect_or_drop": "v < 10"},
         "apart": {"expect_or_quarantine": "v < 20"},
     }
-    rules = Rules(of_query(keys=["k"], expectations=its), {"c1": "CAST(r.v AS INT)", "c2": "CAST(r.v AS INT)"}, {"k": "k"})
+    rules = Rules(
+        of_query(keys=["k"], expectations=its), {"c1": "CAST(r.v AS INT)", "c2": "CAST(r.v AS INT)"}, {"k": "k"}
+    )
     rows = [("good", 1, 2, False, False), ("noted", 1, 1, False, False), ("out", 1, 10, False, False),
             ("both", 1, 20, False, False), ("unknown", 1, None, False, False), ("no key", None, 2, False, False),
             ("unfit", 1, 2, False, True)]  # fmt: skip
