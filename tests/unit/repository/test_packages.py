@@ -53,6 +53,16 @@ def test_a_wheel_that_does_not_work_is_refused(
         packages.try_wheel(tmp_path / "a.whl", "1.2.3", tmp_path)
 
 
+def test_the_source_distribution_has_all_that_is_tracked() -> None:
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if tracked.returncode != 0:
+        pytest.skip("this is no checkout of git")
+    hatch = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["sdist"]
+    by_itself = {".gitignore", "LICENSE", "README.md", "pyproject.toml"}  # hatchling adds these
+    names = {line.partition("/")[0] for line in tracked.stdout.splitlines()}
+    assert names - by_itself - {name.removeprefix("/") for name in hatch["include"]} == set()
+
+
 def test_a_package_is_tried_without_the_settings_of_this_checkout() -> None:
     environment = {"PATH": "/bin", "PYTHONPATH": "/x", "SLUICEGATE_LAKE": "/y", "VIRTUAL_ENV": "/z", "SPARK_HOME": "/s"}
     assert packages.clean(environment) == {"PATH": "/bin"}
