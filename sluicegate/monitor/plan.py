@@ -308,7 +308,7 @@ def _of_files(flow: Flow, flow_progress: Progress, table: BronzeTable, lake: lay
     """Work that waits for a bronze table of files."""
     name = flow.table
     behind = on_record.behind(lake, name, opened)
-    skipped = len(on_record.skipped(opened[lake.ledger(name)].delta))
+    skipped = on_record.skipped(opened[lake.ledger(name)].delta).files
     if glance.nothing_new(name, table, lake, opened):
         return TableWork(flow, flow_progress, behind=behind, skipped=skipped)
     # Not above: with nothing to do neither is needed, and pyarrow takes longer to import than all the rest.

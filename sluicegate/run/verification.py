@@ -53,11 +53,11 @@ def _skipped(pipeline: Pipeline) -> Iterator[Finding]:
     """Files that are in no table, as their bronze table was to leave them out: nobody proves anything about them."""
     lake = Lake(pipeline.settings.lake, pipeline.name)
     for name, table in pipeline.bronze.items():
-        paths = on_record.skipped(tables.delta_table(lake.ledger(name))) if table.of_files else []
-        if not paths:
+        skipped = on_record.skipped(tables.delta_table(lake.ledger(name)) if table.of_files else None)
+        if not skipped.files:
             continue
-        reading = f"`sluicegate reload {pipeline.name} {name} --files {quote(paths[0])}` reads the first"
-        text = f"{files(len(paths))} that the ledger has as skipped and that are in no table; {reading}"
+        reading = f"`sluicegate reload {pipeline.name} {name} --files {quote(skipped.first)}` reads the first"
+        text = f"{files(skipped.files)} that the ledger has as skipped and that are in no table; {reading}"
         yield Finding("unseen", name, text)
 
 

@@ -162,7 +162,7 @@ def _files(pipeline: Pipeline, lake: Lake, name: str) -> dict[str, int]:
     ledger = lake_tables.delta_table(lake.ledger(name)) if pipeline.bronze[name].of_files else None
     if ledger is None:
         return {}
-    counts = {"failed files": len(file_status.failed(lake, name, "")), "skipped files": len(on_record.skipped(ledger))}
+    counts = {"failed files": len(file_status.failed(lake, name, "")), "skipped files": on_record.skipped(ledger).files}
     return {state: count for state, count in counts.items() if count}
 
 
