@@ -72,15 +72,21 @@ def _landed(column: pa.Array) -> Sequence[Any]:
     if isinstance(column.type, pa.BaseExtensionType) and not isinstance(column.type, pa.UuidType):
         column = column.storage
     if pa.types.is_timestamp(column.type):
-        numbers = column.cast(pa.timestamp("ns" if column.type.unit == "ns" else "us", column.type.tz)).cast(pa.int64())
-        by = 1000 if column.type.unit == "ns" else 1
-        return [None if number is None else Moment(number // by) for number in numbers.to_pylist()]
+        unit, nanoseconds = "us", 1
+        if column.type.unit == "ns":
+            unit, nanoseconds = "ns", 1000
+        numbers = column.cast(pa.timestamp(unit, column.type.tz)).cast(pa.int64()).to_pylist()
+        return [None if number is None else Moment(number // nanoseconds) for number in numbers]
     if pa.types.is_date(column.type):
         days = column.cast(pa.date32()).cast(pa.int32()).to_pylist()
         return [None if day is None else Moment(day * 86_400_000_000) for day in days]
     kind = _stored(column.type)
-    values = (column if kind == column.type else column.cast(kind)).to_pylist()
-    return [_with_parts(value, _as_text) for value in values] if "arrow.uuid" in str(kind) else list(values)
+    if kind != column.type:
+        column = column.cast(kind)
+    values = column.to_pylist()
+    if "arrow.uuid" not in str(kind):
+        return list(values)
+    return [_with_parts(value, _as_text) for value in values]
 
 
 def _stored(kind: pa.DataType) -> pa.DataType:
@@ -112,13 +118,15 @@ def _with_parts(value: Any, change: Callable[[Any], Any]) -> Any:
 
 def _as_text(part: Any) -> Any:
     """An identifier as its text; anything else as it is."""
-    return str(part) if isinstance(part, UUID) else part
+    if isinstance(part, UUID):
+        return str(part)
+    return part
 
 
 def _if_sure(part: Any) -> Any:
     """``UNSURE`` in the place of a time of which that is to be said; anything else as it is."""
-    if isinstance(part, Moment):
-        return part if part >= (microseconds(SURE) or 0) else UNSURE
-    if isinstance(part, date):
-        return part if part.year >= SURE.year else UNSURE
+    if isinstance(part, Moment) and part < (microseconds(SURE) or 0):
+        return UNSURE
+    if isinstance(part, date) and part.year < SURE.year:
+        return UNSURE
     return part

@@ -70,9 +70,9 @@ def obstacle(table: BronzeTable) -> str:
         return f"files of the format {table.format} have no second reader"
     if table.singleVariantColumn is not None:
         return "VARIANT has no second reader"
-    others = sorted(name for name in table.options if name.lower() not in _FOLLOWED[table.format])
-    if others:
-        return f"the second reader does not know the option {', '.join(others)}"
+    unknown = sorted(name for name in table.options if name.lower() not in _FOLLOWED[table.format])
+    if unknown:
+        return f"the second reader does not know the option {', '.join(unknown)}"
     patterns = [value for name, value in table.options.items() if name.lower() in _OF_TIMES and _is_misread(value)]
     if patterns:
         return f"the second reader would take times of the form {', '.join(sorted(patterns))} for others"
@@ -128,19 +128,21 @@ class Files:
                     with self._lines(place) as lines:
                         yield from _json_lines(lines)
         except (csv.Error, UnicodeError, EOFError, pa.ArrowException, LookupError) as error:
-            raise Unreadable(
-                f"the second reader stops: {str(error).splitlines()[0] if str(error) else error!r}"
-            ) from error
+            cause = repr(error)
+            if str(error):
+                cause = str(error).splitlines()[0]
+            raise Unreadable(f"the second reader stops: {cause}") from error
 
     def _is(self, option: str) -> bool:
         return self._options.get(option, "false").lower() == "true"
 
     @contextmanager
     def _lines(self, place: str, newline: str | None = None) -> Iterator[io.TextIOWrapper]:
-        name = self._codec(place)
-        errors = "surrogateescape" if name == "utf-8" else "strict"
+        codec, errors = self._codec(place), "strict"
+        if codec == "utf-8":
+            codec, errors = "utf-8-sig", "surrogateescape"
         with _unpacked(place) as raw:
-            text = io.TextIOWrapper(raw, "utf-8-sig" if name == "utf-8" else name, errors, newline)
+            text = io.TextIOWrapper(raw, codec, errors, newline)
             yield text
             text.detach()
 
@@ -156,7 +158,9 @@ class Files:
             return name
         with _unpacked(place) as raw:
             head = raw.read(encodings.HEAD)
-        return encodings.codec_of_json(head) if is_json else encodings.with_byte_order(name, head)
+        if is_json:
+            return encodings.codec_of_json(head)
+        return encodings.with_byte_order(name, head)
 
     # --- CSV ---------------------------------------------------------------------------------------------------------
 
@@ -168,12 +172,15 @@ class Files:
         if len(separator) != 1 or len(quote) != 1:
             raise Unreadable("Python's csv knows separators and quotes of one character")
         rows = self._rows(lines, separator, quote)
-        names = self._names(rows) if self._is("header") else None
+        names: list[str] | None = None
+        if self._is("header"):
+            names = self._names(rows)
+        nulls = ("", self._null)
         for row, text in rows:
             if names is None:
                 names = self._by_place(len(row))
             whole = len(row) == len(names)
-            values = [value if value not in ("", self._null) else None for value in row]
+            values = [None if value in nulls else value for value in row]
             fields = dict(zip(names, values, strict=False))
             if len(values) > len(names) and any(values[len(names) :]):
                 fields |= {f"_{n}": value for n, value in enumerate(values[len(names) :], len(names)) if value}
@@ -222,8 +229,8 @@ class Files:
         return names
 
     def _by_place(self, count: int) -> list[str]:
-        own = [name for name in self.table.declared or {} if name not in self.table.partitionColumns]
-        return own or [f"_c{place}" for place in range(count)]
+        declared = [name for name in self.table.declared or {} if name not in self.table.partitionColumns]
+        return declared or [f"_c{place}" for place in range(count)]
 
     # --- typed -------------------------------------------------------------------------------------------------------
 
@@ -232,7 +239,7 @@ class Files:
             file = arrow_values.opened(pa.PythonFile(opened, mode="r"), self.table.format)
             for batch in file.batches:
                 columns = [_values(column, file.is_gregorian) for column in batch.columns]
-                for row in zip(*columns, strict=True) if columns else ():
+                for row in zip(*columns, strict=True):  # none where there is no column
                     yield Record(dict(zip(batch.schema.names, row, strict=True)))
 
 
@@ -281,8 +288,16 @@ def _json_lines(lines: Iterator[str]) -> Iterator[Record]:
         elif isinstance(value, list):
             yield from map(_of_array, value)
         else:
-            broken = broken or _has_halves(text, value)
-            yield Record(value if isinstance(value, dict) else {} if value is None else None, text, broken)
+            yield Record(_fields(value), text, broken or _has_halves(text, value))
+
+
+def _fields(value: Any) -> Mapping[str, Any] | None:
+    """Fields of a JSON value: none of NULL, and None of what is no object."""
+    if value is None:
+        return {}
+    if isinstance(value, dict):
+        return value
+    return None
 
 
 def _has_halves(text: str, value: Any) -> bool:
@@ -308,13 +323,15 @@ def _of_array(element: Any) -> Record:
 
 
 def _of_element(value: Any) -> Record:
-    if value is None:
-        return Record({}, "null")
-    return Record(value if isinstance(value, dict) else None, None if isinstance(value, dict) else _dumped(value))
+    if isinstance(value, dict):
+        return Record(value)
+    return Record(_fields(value), _dumped(value))
 
 
 def _dumped(value: Any) -> str:
-    return str(value) if isinstance(value, str) else json.dumps(value)
+    if isinstance(value, str):
+        return str(value)
+    return json.dumps(value)
 
 
 def _elements(text: str) -> Iterator[Record]:
@@ -363,14 +380,14 @@ def _values(column: pa.Array, is_gregorian: bool) -> Sequence[Any]:
 
 def has_twins(text: str) -> bool:
     """Whether an object in a JSON text has a field twice, of which each reader believes another one."""
-    found = False
+    twins: list[str] = []
 
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
-        nonlocal found
-        named = dict(items)
-        found = found or len(named) < len(items)
-        return named
+        fields = dict(items)
+        if len(fields) < len(items):
+            twins.extend(fields)
+        return fields
 
     with suppress(ValueError):
         json.loads(text, object_pairs_hook=pairs, strict=False)
-    return found
+    return bool(twins)

@@ -11,7 +11,7 @@ import json
 import math
 import re
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -84,8 +84,10 @@ def comparer(kind: pa.DataType) -> Comparer:
         return _of_list(comparer(kind.value_type))
     if pa.types.is_map(kind):
         return _of_map(comparer(kind.key_type), comparer(kind.item_type))
+    if kind == pa.float32():
+        return _single
     if pa.types.is_floating(kind):
-        return _single if kind == pa.float32() else _double
+        return _double
     return next((compared for is_of, compared in _ATOMIC if is_of(kind)), _unsaid)
 
 
@@ -99,15 +101,19 @@ def is_nothing(value: Any) -> bool:
 
 
 def _decimal(value: Any) -> Decimal | None:
+    if isinstance(value, str):
+        value = value.strip()
+    elif type(value) is float:
+        value = repr(value)
     try:
-        return Decimal(value.strip() if isinstance(value, str) else repr(value) if type(value) is float else value)
+        return Decimal(value)
     except (InvalidOperation, ValueError, TypeError):
         return None
 
 
-def _same_decimal(one: Any, other: Any) -> bool:
-    a, b = _decimal(one), _decimal(other)
-    return a is not None and b is not None and a == b
+def _same_decimal(landed: Any, stored: Any) -> bool:
+    number, stored_number = _decimal(landed), _decimal(stored)
+    return number is not None and stored_number is not None and number == stored_number
 
 
 # What is stored in the place of what is no text: its bytes or its escape, or marks of it.
@@ -122,7 +128,9 @@ def same_text(landed: str, stored: str) -> Verdict:
         return True
     # Halves of surrogate pairs, and bytes that are no text, are what no table can hold; what is between them is.
     parts = re.split("[\ud800-\udfff]+", landed)
-    return None if len(parts) > 1 and re.fullmatch(_NO_TEXT.join(map(re.escape, parts)), stored) else False
+    if len(parts) > 1 and re.fullmatch(_NO_TEXT.join(map(re.escape, parts)), stored):
+        return None
+    return False
 
 
 def _lines(text: str) -> str:
@@ -133,8 +141,12 @@ def _text(landed: Any, stored: Any, part: bool) -> Verdict:
     if type(landed) is str:
         return same_text(landed, stored)
     if isinstance(landed, bytes):
+        if landed == stored.encode():
+            return True
         # Twelve bytes may be Parquet's INTERVAL, whose months, days and milliseconds a text has.
-        return landed == stored.encode() or (None if len(landed) == 12 and stored.startswith("P") else False)
+        if len(landed) == 12 and stored.startswith("P"):
+            return None
+        return False
     if isinstance(landed, (Mapping, list)):
         try:
             return alike(landed, parsed(stored))
@@ -146,10 +158,12 @@ def _text(landed: Any, stored: Any, part: bool) -> Verdict:
 def _boolean(landed: Any, stored: Any, part: bool) -> Verdict:
     if isinstance(landed, bool):
         return bool(landed == stored)
-    if isinstance(landed, str):
-        word = landed.strip().lower()
-        return bool(stored) if word in TRUE else not stored if word in FALSE else False
-    return False
+    if not isinstance(landed, str):
+        return False
+    word = landed.strip().lower()
+    if word in TRUE:
+        return bool(stored)
+    return word in FALSE and not stored
 
 
 def _exact(landed: Any, stored: Any, part: bool) -> Verdict:
@@ -199,23 +213,28 @@ def _single(landed: Any, stored: Any, part: bool) -> Verdict:
         return False
     if rounded == stored or (math.isnan(number) and math.isnan(stored)):
         return True
-    return None if math.isclose(number, stored, rel_tol=2**-23) else False
+    if math.isclose(number, stored, rel_tol=2**-23):
+        return None
+    return False
 
 
 def _day(landed: Any, stored: Any, part: bool) -> Verdict:
-    moment = microseconds(landed)
-    return None if moment is None else moment == stored * DAY
+    return _moment(landed, stored * DAY, part)
 
 
 def _moment(landed: Any, stored: Any, part: bool) -> Verdict:
     moment = microseconds(landed)
-    return None if moment is None else moment == stored
+    if moment is None:
+        return None
+    return bool(moment == stored)
 
 
 def _bytes(landed: Any, stored: Any, part: bool) -> Verdict:
     if isinstance(landed, bytes):
         return bool(landed == stored)
-    return bool(landed.encode() == stored) or None if isinstance(landed, str) else None
+    if isinstance(landed, str) and landed.encode() == stored:
+        return True
+    return None
 
 
 def _of_struct(parts: Mapping[str, Comparer]) -> Comparer:
@@ -223,8 +242,7 @@ def _of_struct(parts: Mapping[str, Comparer]) -> Comparer:
         landed = _opened(landed)
         if not isinstance(landed, Mapping):
             return False
-        others = (name for name in landed if name not in parts)
-        if not part and any(not is_nothing(landed[name]) for name in others):
+        if not part and any(not is_nothing(value) for name, value in landed.items() if name not in parts):
             return False
         return _all(cell(landed.get(name), stored[name], compared, part) for name, compared in parts.items())
 
@@ -236,7 +254,7 @@ def _of_list(element: Comparer) -> Comparer:
         landed = _opened(landed)
         if not isinstance(landed, list) or len(landed) != len(stored):
             return False
-        return _all(cell(one, other, element, part) for one, other in zip(landed, stored, strict=True))
+        return _all(cell(*items, element, part) for items in zip(landed, stored, strict=True))
 
     return compare
 
@@ -244,18 +262,23 @@ def _of_list(element: Comparer) -> Comparer:
 def _of_map(key: Comparer, item: Comparer) -> Comparer:
     def compare(landed: Any, stored: Any, part: bool) -> Verdict:
         landed = _opened(landed)
-        pairs = list(landed.items()) if isinstance(landed, Mapping) else landed
-        if not isinstance(pairs, list) or len(pairs) != len(stored):
+        if isinstance(landed, Mapping):
+            landed = list(landed.items())
+        if not isinstance(landed, list) or len(landed) != len(stored):
             return False
-        values = dict(pairs) if all(isinstance(name, str) for name, _ in pairs) else {}
+        by_name = {}
+        if all(isinstance(name, str) for name, _ in landed):
+            by_name = dict(landed)
         verdicts: list[Verdict] = []
         for name, value in stored:
-            if name in values:
-                verdicts.append(cell(values[name], value, item, part))
+            if name in by_name:
+                verdicts.append(cell(by_name[name], value, item, part))
                 continue
-            alike_keys = [other for one, other in pairs if cell(one, name, key, part) is True]
-            verdicts.append(cell(alike_keys[0], value, item, part) if alike_keys else False)
-        return _all(iter(verdicts))
+            alike_items = [
+                landed_item for landed_key, landed_item in landed if cell(landed_key, name, key, part) is True
+            ]
+            verdicts.append(bool(alike_items) and cell(alike_items[0], value, item, part))
+        return _all(verdicts)
 
     return compare
 
@@ -270,21 +293,25 @@ def _opened(landed: Any) -> Any:
         return landed
 
 
-def _all(verdicts: Any) -> Verdict:
-    unsaid = False
+def _all(verdicts: Iterable[Verdict]) -> Verdict:
+    """False if one is, else None if one is."""
+    all_of_them: Verdict = True
     for verdict in verdicts:
         if verdict is False:
             return False
-        unsaid = unsaid or verdict is None
-    return None if unsaid else True
+        if verdict is None:
+            all_of_them = None
+    return all_of_them
 
 
 def cell(landed: Any, stored: Any, compared: Comparer, part: bool) -> Verdict:
     """Compare two values of which either may be NULL."""
     if stored is None:
         return part or is_nothing(landed)
+    if landed is None and compared is _unsaid:  # a VARIANT has a NULL of its own
+        return None
     if landed is None:
-        return None if compared is _unsaid else False  # a VARIANT has a NULL of its own
+        return False
     if is_nothing(landed) and isinstance(stored, Mapping):
         return all(value is None for value in stored.values()) or compared(landed, stored, part)
     return compared(landed, stored, part)
@@ -308,7 +335,9 @@ def _shown_bytes(landed: bytes, shown: Any) -> Verdict:
 
 def _shown_moment(landed: Any, shown: Any) -> Verdict:
     instant, written = microseconds(landed), microseconds(shown)
-    return None if instant is None or written is None else instant == written
+    if instant is None or written is None:
+        return None
+    return instant == written
 
 
 def _shown_boolean(landed: bool, shown: Any) -> Verdict:
@@ -321,15 +350,20 @@ def _shown_number(landed: Any, shown: Any) -> Verdict:
 
 
 def _shown_text(landed: str, shown: Any) -> Verdict:
-    return same_text(landed, str(shown)) if isinstance(shown, str) else str(shown).lower() == landed.lower()
+    if isinstance(shown, str):
+        return same_text(landed, str(shown))
+    return str(shown).lower() == landed.lower()
 
 
 def _as_doubles(landed: Any, shown: Any) -> Verdict:
     """Whether numbers are the same doubles, which is as near as some JSON has them."""
     try:
-        return None if isinstance(shown, str) and float(landed) == float(shown) else False
+        same = isinstance(shown, str) and float(landed) == float(shown)
     except (ValueError, OverflowError):
         return False
+    if same:
+        return None
+    return False
 
 
 def _shown_mapping(landed: Mapping[str, Any], shown: Any) -> Verdict:
@@ -345,7 +379,7 @@ def _shown_list(landed: list[Any], shown: Any) -> Verdict:
         return None
     if not isinstance(parts, list) or len(landed) != len(parts):
         return False
-    return _all(_alike_or_nothing(one, other) for one, other in zip(landed, parts, strict=True))
+    return _all(_alike_or_nothing(*items) for items in zip(landed, parts, strict=True))
 
 
 def _alike_or_nothing(landed: Any, shown: Any) -> Verdict:
