@@ -17,59 +17,63 @@ from sluicegate.lake.target_owner import owner_of
 from sluicegate.storage import filesystems
 
 
-def claim(at: Lake, target: str) -> None:
+def claim(lake: Lake, target: str) -> None:
     """Enters the target that writes a pipeline's tables, under the pipeline's lock, unless it is there.
 
     Args:
-        at: the lake.
+        lake: the lake.
         target: name of the target; empty for a pipeline without targets, which enters none.
 
     Raises:
         TargetConflict: the tables belong to another one.
     """
-    owner = owner_of(at)
+    owner = owner_of(lake)
     if not owner and target:
-        fs, path = filesystems.opened(at.target)
-        if filesystems.has_folders(at.target):
+        fs, path = filesystems.opened(lake.target)
+        if filesystems.has_folders(lake.target):
             fs.makedirs(path.rpartition("/")[0], exist_ok=True)
         with fs.open(path, "wb") as file:
             file.write(f"{target}\n".encode())
-    demand_ours(at, target, owner)
+    demand_ours(lake, target, owner)
 
 
-def demand_ours(at: Lake, target: str, owner: str | None = None) -> None:
+def demand_ours(lake: Lake, target: str, owner: str | None = None) -> None:
     """Checks that a pipeline's tables do not belong to another target. Nothing is written, and no lock needed.
 
     Args:
-        at: the lake.
+        lake: the lake.
         target: name of the target; empty for a pipeline without targets.
         owner: the target that is entered, if it is known already.
 
     Raises:
         TargetConflict: they do.
     """
-    owner = owner_of(at) if owner is None else owner
+    if owner is None:
+        owner = owner_of(lake)
     if owner and owner != target:
+        own_target = "of no target"
+        if target:
+            own_target = f"of {target}"
         raise TargetConflict(
-            f"the tables of {at.pipeline} in {at.root} are those of the target {owner},"
-            f" and this run is {f'of {target}' if target else 'of no target'}",
-            where=Where(file=at.target),
-            hint=f"say --target {owner}, or give another lake; if the tables are to change hands, delete {at.target}",
+            f"the tables of {lake.pipeline} in {lake.root} are those of the target {owner},"
+            f" and this run is {own_target}",
+            where=Where(file=lake.target),
+            hint=f"say --target {owner}, or give another lake; if the tables are to change hands, delete {lake.target}",
         )
 
 
 @contextmanager
-def claimed(at: Lake, owner: str, target: str) -> Iterator[None]:
+def claimed(lake: Lake, owner: str, target: str) -> Iterator[None]:
     """Context that has a pipeline's lock for a target, for what is done without a job.
 
     Args:
-        at: the lake.
+        lake: the lake.
         owner: name of the run, shown to those who wait.
         target: name of the target; empty for a pipeline without targets.
 
     Raises:
         TargetConflict: the tables belong to another one.
     """
-    with pipeline_lock(at, owner):
-        claim(at, target)
+    with pipeline_lock(lake, owner):
+        claim(lake, target)
         yield

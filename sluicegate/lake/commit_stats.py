@@ -40,13 +40,13 @@ class Volume:
 
 def between(uri: str, since: int, until: int) -> Volume | None:
     """Volume of the commits after version ``since``, up to ``until``; None if the log no longer has them."""
-    found = Volume()
+    volume = Volume()
     for version in range(since + 1, until + 1):
         commit = of_commit(uri, version)
         if commit is None:
             return None
-        found += commit
-    return found
+        volume += commit
+    return volume
 
 
 def of_commit(uri: str, version: int) -> Volume | None:
@@ -57,15 +57,18 @@ def of_commit(uri: str, version: int) -> Volume | None:
         return None
     info: Mapping[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
     added, removed, feed = (list(_of(actions, kind)) for kind in ("add", "remove", "cdc"))
-    fresh, gone = ([file for file in files if file.get("dataChange", True)] for files in (added, removed))
-    came, updated, went = _rows(info, fresh, gone)
-    return Volume(came, updated, went, changed=_bytes(feed or [*fresh, *gone]), written=_bytes([*added, *feed]))
+    added_data, removed_data = ([file for file in files if file.get("dataChange", True)] for files in (added, removed))
+    inserted, updated, deleted = _rows(info, added_data, removed_data)
+    changed = _bytes(feed or [*added_data, *removed_data])
+    return Volume(inserted, updated, deleted, changed, written=_bytes([*added, *feed]))
 
 
 def size(uri: str, version: int | None = None) -> int:
     """Bytes of a table's data files; 0 if there is no table."""
     table = tables.delta_table(uri, version)
-    return 0 if table is None else sum(tables.statistics(table, "size_bytes")["size_bytes"].to_pylist())
+    if table is None:
+        return 0
+    return sum(tables.statistics(table, "size_bytes")["size_bytes"].to_pylist())
 
 
 def _of(actions: list[dict[str, Any]], kind: str) -> Iterator[dict[str, Any]]:
@@ -77,13 +80,19 @@ def _rows(info: Mapping[str, Any], added: list[dict[str, Any]], removed: list[di
     metrics = info.get("operationMetrics") or {}
     # Spark writes numDeletedRows, delta-rs num_deleted_rows.
     counts = {name.replace("_", "").lower(): max(int(value), 0) for name, value in metrics.items() if _is_whole(value)}
-    merged = [counts.get(f"numtargetrows{done}") for done in ("inserted", "updated", "deleted")]
+    merged = [counts.get(f"numtargetrows{kind}") for kind in ("inserted", "updated", "deleted")]
     if None not in merged:
-        came, updated, went = (count or 0 for count in merged)
-        return came, updated, went
-    came = 0 if info.get("operation") in ("DELETE", "UPDATE") else _records(added)
+        inserted, updated, deleted = (count or 0 for count in merged)
+        return inserted, updated, deleted
+    inserted = 0
+    if info.get("operation") not in ("DELETE", "UPDATE"):
+        inserted = _records(added)
     updated = counts.get("numupdatedrows", 0)
-    return came, updated, counts.get("numdeletedrows", 0 if updated else _records(removed))
+    if "numdeletedrows" in counts:
+        return inserted, updated, counts["numdeletedrows"]
+    if updated:
+        return inserted, updated, 0
+    return inserted, 0, _records(removed)
 
 
 def _is_whole(value: Any) -> bool:

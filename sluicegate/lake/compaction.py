@@ -52,15 +52,17 @@ def put_together(table: DeltaTable, column: str, texts: tuple[str, ...] = (), fa
     if rows.num_rows != pc.sum(taken["num_records"]).as_py():
         return False  # the statistics in the log are wrong: leave the files alone
     added = _written(rows, column, texts, filesystem)
-    now = time.time_ns() // 1_000_000
-    removed = [RemoveAction(file["path"], False, now, file["size_bytes"]) for file in taken.to_pylist()]
-    said = {"userMetadata": json.dumps({log.METADATA: facts})} if facts else None
+    milliseconds = time.time_ns() // 1_000_000
+    removed = [RemoveAction(file["path"], False, milliseconds, file["size_bytes"]) for file in taken.to_pylist()]
+    user_metadata = None
+    if facts:
+        user_metadata = {"userMetadata": json.dumps({log.METADATA: facts})}
     version = table.version() + 1
     table.create_write_transaction(
         [*removed, added],
         mode="append",
         schema=table.schema(),
-        commit_properties=CommitProperties(max_commit_retries=0, custom_metadata=said),
+        commit_properties=CommitProperties(max_commit_retries=0, custom_metadata=user_metadata),
     )
     table.load_as_version(version)
     if len(removed) > 10 * tables.MANY_FILES:

@@ -55,12 +55,13 @@ def quarantined(quarantine: DeltaTable) -> pa.Table:
 
     Texts are dictionaries, so that of a million rows there are a few numbers each.
     """
-    there = {field.name for field in quarantine.schema().fields}
-    names = [name for name in (*KEYS, RULES, WHEN) if name in there]
+    columns = {field.name for field in quarantine.schema().fields}
+    names = [name for name in (*KEYS, RULES, WHEN) if name in columns]
     batches = tables.dataset(quarantine).to_batches(names, batch_readahead=1, fragment_readahead=1)
-    more = [WHEN] if WHEN in there else []
-    parts = [keyed(batch, RULES, more) for batch in batches]
-    return pa.concat_tables(parts).unify_dictionaries() if parts else quarantined_at(None)
+    parts = [keyed(batch, RULES, [name for name in (WHEN,) if name in columns]) for batch in batches]
+    if not parts:
+        return quarantined_at(None)
+    return pa.concat_tables(parts).unify_dictionaries()
 
 
 def quarantined_at(quarantine: DeltaTable | None) -> pa.Table:
@@ -74,8 +75,8 @@ def on_record(discards: DeltaTable | None) -> pa.Table:
     """All discards (schema ``DISCARDS``), the first that was made first; also those that count for no row now."""
     if discards is None:
         return DISCARDS.empty_table()
-    found = tables.dataset(discards).to_table(DISCARDS.names).cast(DISCARDS)
-    return found.sort_by([("discarded_at", "ascending"), ("discard", "ascending")])
+    rows = tables.dataset(discards).to_table(DISCARDS.names).cast(DISCARDS)
+    return rows.sort_by([("discarded_at", "ascending"), ("discard", "ascending")])
 
 
 def keyed(rows: Any, rules: str, more: Sequence[str] = ()) -> pa.Table:
@@ -86,17 +87,19 @@ def keyed(rows: Any, rules: str, more: Sequence[str] = ()) -> pa.Table:
         rules: its column with the rules.
         more: further columns to keep.
     """
-    there = {*rows.schema.names}
-    columns: dict[str, Any] = {}
-    for name in NUMBERS:
-        given = rows[name].cast(pa.int64()) if name in there else pa.nulls(rows.num_rows, pa.int64())
-        columns[name] = pc.fill_null(given, -1)
+    columns: dict[str, Any] = {name: pc.fill_null(_column(rows, name, pa.int64()), -1) for name in NUMBERS}
     for name in _NAMES:
-        given = rows[name].cast(pa.string()) if name in there else pa.nulls(rows.num_rows, pa.string())
-        columns[name] = _dictionary(pc.fill_null(given, ""))
-    given = rows[rules] if rules in there else pa.nulls(rows.num_rows, pa.list_(pa.string()))
-    columns["rules"] = _dictionary(pc.fill_null(pc.binary_join(given.cast(pa.list_(pa.string())), _BETWEEN), ""))
+        columns[name] = _dictionary(pc.fill_null(_column(rows, name, pa.string()), ""))
+    lists = _column(rows, rules, pa.list_(pa.string()))
+    columns["rules"] = _dictionary(pc.fill_null(pc.binary_join(lists, _BETWEEN), ""))
     return pa.table(columns | {name: rows[name] for name in more})
+
+
+def _column(rows: Any, name: str, kind: pa.DataType) -> Any:
+    """Column of rows in a type; NULL if they have none of this name."""
+    if name not in rows.schema.names:
+        return pa.nulls(rows.num_rows, kind)
+    return rows[name].cast(kind)
 
 
 def _dictionary(texts: Any) -> Any:
@@ -105,7 +108,9 @@ def _dictionary(texts: Any) -> Any:
 
 def rules_of(text: str) -> tuple[str, ...]:
     """Rules of a text of several, as ``quarantined`` has them."""
-    return tuple(text.split(_BETWEEN)) if text else ()
+    if not text:
+        return ()
+    return tuple(text.split(_BETWEEN))
 
 
 def counting(rows: pa.Table, discards: pa.Table) -> tuple[pa.Array, pa.Array]:
@@ -121,22 +126,23 @@ def counting(rows: pa.Table, discards: pa.Table) -> tuple[pa.Array, pa.Array]:
     nothing = pa.array([], pa.int64())
     if not (rows.num_rows and discards.num_rows):
         return nothing, nothing
-    made = keyed(discards, "rules")
-    pairs = _near(rows, made, "row").join(_near(made, rows, "discard"), [*KEYS], join_type="inner", right_suffix="_by")
+    keyed_discards = keyed(discards, "rules")
+    candidates = _near(keyed_discards, rows, "discard")
+    pairs = _near(rows, keyed_discards, "row").join(candidates, [*KEYS], join_type="inner", right_suffix="_by")
     # Few sets of rules, however many rows: whether one is part of another is asked once for two of them.
     sets = pairs.group_by(["rules", "rules_by"]).aggregate([]).to_pylist()
-    parts = [one for one in sets if {*rules_of(one["rules"])} <= {*rules_of(one["rules_by"])}]
+    parts = [pair for pair in sets if {*rules_of(pair["rules"])} <= {*rules_of(pair["rules_by"])}]
     if not parts:
         return nothing, nothing
     pairs = pairs.join(pa.Table.from_pylist(parts), ["rules", "rules_by"], join_type="left semi")
-    found = pairs.group_by("row").aggregate([("discard", "max")]).sort_by([("row", "ascending")])
-    return found["row"].combine_chunks(), found["discard_max"].combine_chunks()
+    newest = pairs.group_by("row").aggregate([("discard", "max")]).sort_by([("row", "ascending")])
+    return newest["row"].combine_chunks(), newest["discard_max"].combine_chunks()
 
 
-def _near(rows: pa.Table, others: pa.Table, place: str) -> pa.Table:
+def _near(rows: pa.Table, compared: pa.Table, place: str) -> pa.Table:
     """Rows whose ledger batch others have, too, with their places, and texts as Arrow joins them."""
     placed = rows.select([*KEYS, "rules"]).append_column(place, pa.array(range(rows.num_rows), pa.int64()))
-    near = placed.filter(pc.is_in(placed["_chunk"], value_set=pc.unique(others["_chunk"])))
+    near = placed.filter(pc.is_in(placed["_chunk"], value_set=pc.unique(compared["_chunk"])))
     plain = [field.with_type(pa.string()) if pa.types.is_dictionary(field.type) else field for field in near.schema]
     return near.cast(pa.schema(plain))
 
@@ -172,20 +178,29 @@ def listed(rows: pa.Table, discards: pa.Table) -> list[Discarded]:
     if not discards.num_rows:
         return []
     _, of = counting(rows, discards)
-    now = pa.array(range(discards.num_rows), pa.int64())
-    found = discards.select(["discard", "discarded_at", "discarded_by", "note"])
-    found = found.append_column("rules", pc.binary_join(discards["rules"], _BETWEEN))
-    found = found.append_column("place", now).join(_counted(of), "place", join_type="left outer")
-    said = found.group_by(["discard", "discarded_at", "discarded_by", "note", "rules"]).aggregate([("records", "sum")])
-    made: dict[str, Discarded] = {}
-    for one in said.to_pylist():
-        before = made.get(one["discard"])
-        rules = sorted({*rules_of(one["rules"]), *(before.rules if before else ())})
-        records = (one["records_sum"] or 0) + (before.records if before else 0)
-        made[one["discard"]] = Discarded(
-            one["discard"], one["discarded_at"], one["discarded_by"] or "", one["note"] or "", tuple(rules), records
+    places, columns = (
+        pa.array(range(discards.num_rows), pa.int64()),
+        ["discard", "discarded_at", "discarded_by", "note"],
+    )
+    decided = discards.select(columns)
+    decided = decided.append_column("rules", pc.binary_join(discards["rules"], _BETWEEN))
+    decided = decided.append_column("place", places).join(_counted(of), "place", join_type="left outer")
+    counted = decided.group_by([*columns, "rules"]).aggregate([("records", "sum")])
+    by_id: dict[str, Discarded] = {}
+    for row in counted.to_pylist():
+        rules, records = {*rules_of(row["rules"])}, row["records_sum"] or 0
+        if part := by_id.get(row["discard"]):
+            rules |= {*part.rules}
+            records += part.records
+        by_id[row["discard"]] = Discarded(
+            row["discard"],
+            row["discarded_at"],
+            row["discarded_by"] or "",
+            row["note"] or "",
+            tuple(sorted(rules)),
+            records,
         )
-    return sorted(made.values(), key=lambda one: (one.time, one.id), reverse=True)
+    return sorted(by_id.values(), key=lambda discarded: (discarded.time, discarded.id), reverse=True)
 
 
 def _counted(places: pa.Array) -> pa.Table:
@@ -200,11 +215,11 @@ def _counted(places: pa.Array) -> pa.Table:
 def by_rule(rows: pa.Table) -> dict[str, int]:
     """Number of rows of a quarantine that broke each rule, most first."""
     counted = rows.group_by("rules").aggregate([([], "count_all")]).to_pylist()
-    found: dict[str, int] = {}
-    for one in counted:
-        for rule in rules_of(one["rules"]):
-            found[rule] = found.get(rule, 0) + one["count_all"]
-    return dict(sorted(found.items(), key=lambda one: (-one[1], one[0])))
+    counts: dict[str, int] = {}
+    for row in counted:
+        for rule in rules_of(row["rules"]):
+            counts[rule] = counts.get(rule, 0) + row["count_all"]
+    return dict(sorted(counts.items(), key=lambda count: (-count[1], count[0])))
 
 
 def discarded_rows(quarantine: DeltaTable, discards: DeltaTable | None) -> int:
@@ -216,8 +231,8 @@ def discarded_rows(quarantine: DeltaTable, discards: DeltaTable | None) -> int:
 
 def waiting(rows: pa.Table, discards: pa.Table) -> pa.Table:
     """Those rows of a quarantine that are not discarded."""
-    done, _ = counting(rows, discards)
-    return rows.filter(pc.invert(pc.is_in(pa.array(range(rows.num_rows), pa.int64()), value_set=done)))
+    discarded, _ = counting(rows, discards)
+    return rows.filter(pc.invert(pc.is_in(pa.array(range(rows.num_rows), pa.int64()), value_set=discarded)))
 
 
 def breaks(rows: pa.Table, rules: Sequence[str]) -> Any:
@@ -225,9 +240,11 @@ def breaks(rows: pa.Table, rules: Sequence[str]) -> Any:
     if not rules:
         return pa.repeat(pa.scalar(True), rows.num_rows)
     texts = rows["rules"]
-    texts = pc.binary_join(texts, _BETWEEN) if pa.types.is_list(texts.type) else texts.cast(pa.string())
-    known = [text for text in pc.unique(texts).to_pylist() if {*rules_of(text)} & {*rules}]
-    return pc.is_in(texts, value_set=pa.array(known, pa.string()))
+    if pa.types.is_list(texts.type):
+        texts = pc.binary_join(texts, _BETWEEN)
+    texts = texts.cast(pa.string())
+    breaking = [text for text in pc.unique(texts).to_pylist() if {*rules_of(text)} & {*rules}]
+    return pc.is_in(texts, value_set=pa.array(breaking, pa.string()))
 
 
 def broke(rows: pa.Table, rules: Sequence[str]) -> pa.Table:
@@ -235,10 +252,10 @@ def broke(rows: pa.Table, rules: Sequence[str]) -> pa.Table:
     return rows.filter(breaks(rows, rules))
 
 
-def also_in(rows: pa.Table, others: pa.Table) -> pa.Table:
+def also_in(rows: pa.Table, compared: pa.Table) -> pa.Table:
     """Those rows that are among others, by identity, file and rules."""
-    found = _near(rows, others, "row").join(_near(others, rows, "other"), [*KEYS, "rules"], join_type="left semi")
-    return rows.take(found["row"].combine_chunks().sort())
+    shared = _near(rows, compared, "row").join(_near(compared, rows, "other"), [*KEYS, "rules"], join_type="left semi")
+    return rows.take(shared["row"].combine_chunks().sort())
 
 
 def add(uri: str, rows: pa.Table, discard: str, by: str, note: str) -> int:
@@ -258,9 +275,9 @@ def add(uri: str, rows: pa.Table, discard: str, by: str, note: str) -> int:
         SluicegateError: others discard records of the table again and again, or its folder cannot be written.
     """
 
-    def change(there: DeltaTable | None) -> tuple[pa.Table, int]:
-        left = waiting(rows, on_record(there))
-        return _made(left, discard, by, note), left.num_rows
+    def change(table: DeltaTable | None) -> tuple[pa.Table, int]:
+        undecided = waiting(rows, on_record(table))
+        return _discards(undecided, discard, by, note), undecided.num_rows
 
     return _committed(uri, change, {"discard": discard, "by": by}, mode="append")
 
@@ -280,22 +297,22 @@ def take_back(uri: str, chosen: Callable[[pa.Table], Any], by: str) -> int:
         SluicegateError: others discard records of the table again and again, or its folder cannot be written.
     """
 
-    def change(there: DeltaTable | None) -> tuple[pa.Table, int]:
-        every = on_record(there)
-        gone = chosen(every)
-        return every.filter(pc.invert(gone)), pc.sum(gone).as_py() or 0
+    def change(table: DeltaTable | None) -> tuple[pa.Table, int]:
+        discards = on_record(table)
+        taken_back = chosen(discards)
+        return discards.filter(pc.invert(taken_back)), pc.sum(taken_back).as_py() or 0
 
     return _committed(uri, change, {"taken_back_by": by}, mode="overwrite")
 
 
-def _made(rows: pa.Table, discard: str, by: str, note: str) -> pa.Table:
+def _discards(rows: pa.Table, discard: str, by: str, note: str) -> pa.Table:
     plain = _near(rows, rows, "_row")
     columns = {name: pc.if_else(pc.equal(plain[name], -1), None, plain[name]) for name in NUMBERS}
     columns |= {name: pc.if_else(pc.equal(plain[name], ""), None, plain[name]) for name in _NAMES}
     columns["rules"] = pc.split_pattern(plain["rules"], _BETWEEN)
-    said = {"discard": discard, "discarded_at": datetime.now(UTC), "discarded_by": by, "note": note}
+    facts = {"discard": discard, "discarded_at": datetime.now(UTC), "discarded_by": by, "note": note}
     columns |= {
-        name: pa.repeat(pa.scalar(value, DISCARDS.field(name).type), rows.num_rows) for name, value in said.items()
+        name: pa.repeat(pa.scalar(value, DISCARDS.field(name).type), rows.num_rows) for name, value in facts.items()
     }
     return pa.table(columns).select(DISCARDS.names).cast(DISCARDS)
 
@@ -305,22 +322,24 @@ def _committed(
 ) -> int:
     """Commits a change as exactly the version after the one that it is made for, however often others come before."""
     for _ in range(ATTEMPTS):
-        there = tables.delta_table(uri)
-        rows, count = change(there)
+        table = tables.delta_table(uri)
+        rows, count = change(table)
         if not count:
             return 0
-        said = {"userMetadata": json.dumps({log.METADATA: {"step": "discard", "rows": count, **facts}})}
-        properties = CommitProperties(max_commit_retries=0, custom_metadata=said)
+        user_metadata = {"userMetadata": json.dumps({log.METADATA: {"step": "discard", "rows": count, **facts}})}
+        properties = CommitProperties(max_commit_retries=0, custom_metadata=user_metadata)
         _faults.point("discards.before_commit")
         try:
-            how = {"mode": "error" if there is None else mode, "commit_properties": properties}
-            tables.write(uri if there is None else there, rows, **how)
+            if table is None:
+                tables.write(uri, rows, mode="error", commit_properties=properties)
+            else:
+                tables.write(table, rows, mode=mode, commit_properties=properties)
             return count
         except CommitFailedError:
             continue
         except (DeltaError, OSError) as error:
             # Of a table that another one has made meanwhile: there is no table to compare with.
-            if there is None and isinstance(error, DeltaError) and _is_there(uri):
+            if table is None and isinstance(error, DeltaError) and _is_there(uri):
                 continue
             if not is_local(uri):  # a store's refusal is translated by who asked it
                 raise

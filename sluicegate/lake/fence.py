@@ -72,7 +72,9 @@ def sole_writer(
             say("the last run on a Spark Connect server has not ended well; what it may still write is kept out")
             _fence_all(lake)
             _forget(lake, former)
-        mine = _write_note(lake, owner) if remote else ""
+        note = ""
+        if remote:
+            note = _write_note(lake, owner)
         try:
             yield
         except BaseException:  # it may be that of a connection, and the server be at work
@@ -80,19 +82,19 @@ def sole_writer(
             raise
         finally:
             if remote:
-                _forget(lake, mine)
+                _forget(lake, note)
 
 
 def written_tables(lake: Lake) -> list[str]:
     """Addresses of all tables that Spark has written for a pipeline."""
-    found = []
+    addresses = []
     for folder in WRITTEN:
         fs, path = filesystems.opened(lake.table(folder, "").rstrip("/"))
         fs.invalidate_cache()
         with suppress(FileNotFoundError):
             names = sorted(entry.rstrip("/").rpartition("/")[2] for entry in fs.ls(path, detail=False))
-            found += [lake.table(folder, name) for name in names if fs.exists(f"{path}/{name}/_delta_log")]
-    return found
+            addresses += [lake.table(folder, name) for name in names if fs.exists(f"{path}/{name}/_delta_log")]
+    return addresses
 
 
 def _fence_all(lake: Lake) -> None:
@@ -101,14 +103,14 @@ def _fence_all(lake: Lake) -> None:
     Spark's own commit on a disk checks for the file and then renames its own over it. So a fence may vanish under a
     commit that was a moment behind, and is looked at once more.
     """
-    left = written_tables(lake)
+    unfenced = written_tables(lake)
     for _ in range(ATTEMPTS):
-        made = {uri: fence for uri in left if (fence := _fence(lake, uri)) is not None and is_local(uri)}
-        if not made:
+        fences = {uri: fence for uri in unfenced if (fence := _fence(lake, uri)) is not None and is_local(uri)}
+        if not fences:
             return
         time.sleep(SETTLES)
-        left = [uri for uri, fence in made.items() if not metadata_commit.is_there(*fence)]
-    raise _refused(lake, left[0], OTHERS)
+        unfenced = [uri for uri, fence in fences.items() if not metadata_commit.is_there(*fence)]
+    raise _refused(lake, unfenced[0], OTHERS)
 
 
 def _fence(lake: Lake, uri: str) -> tuple[DeltaTable, int, str, str] | None:
@@ -123,7 +125,9 @@ def _fence(lake: Lake, uri: str) -> tuple[DeltaTable, int, str, str] | None:
             if _put(table, value):
                 return table, before + 1, PROPERTY, value
         except (SluicegateError, DeltaError, OSError) as error:
-            cause = (error.cause or error.message) if isinstance(error, SluicegateError) else str(error)
+            cause = str(error)
+            if isinstance(error, SluicegateError):
+                cause = error.cause or error.message
             raise _refused(lake, uri, cause) from error
     raise _refused(lake, uri, OTHERS)
 
@@ -134,8 +138,8 @@ def _put(table: DeltaTable, value: str) -> bool:
         return metadata_commit.put(table, PROPERTY, value)
     before = table.version()
     try:  # delta-rs alone has S3's conditional writes here; what it commits by this is the metadata alone, too
-        known = CommitProperties(max_commit_retries=0, custom_metadata={PROPERTY: value})
-        table.alter.set_table_description(table.metadata().description or "", commit_properties=known)
+        properties = CommitProperties(max_commit_retries=0, custom_metadata={PROPERTY: value})
+        table.alter.set_table_description(table.metadata().description or "", commit_properties=properties)
     except CommitFailedError:
         if tables.table_at(table.table_uri).version() == before:
             raise
@@ -160,10 +164,10 @@ def _write_note(lake: Lake, owner: str) -> str:
     """Leaves a note that says who may be writing by a server, and that no other holder's is like."""
     fs, path = filesystems.opened(_note(lake))
     fs.makedirs(path.rpartition("/")[0], exist_ok=True)
-    said = f"{owner}\n{uuid.uuid4().hex}\n"
+    note = f"{owner}\n{uuid.uuid4().hex}\n"
     with fs.open(path, "wb") as file:
-        file.write(said.encode())
-    return said
+        file.write(note.encode())
+    return note
 
 
 def _noted(lake: Lake) -> str | None:
@@ -176,9 +180,9 @@ def _noted(lake: Lake) -> str | None:
     return None
 
 
-def _forget(lake: Lake, said: str) -> None:
+def _forget(lake: Lake, note: str) -> None:
     """Takes a note away, unless it is another's by now: who has lost the lock may end after the next one has begun."""
-    if _noted(lake) != said:
+    if _noted(lake) != note:
         return
     fs, path = filesystems.opened(_note(lake))
     with suppress(FileNotFoundError):

@@ -55,9 +55,11 @@ def right_of_stored(table: DeltaTable) -> bool:
     doubtful = list(_doubtful(table))
     if any(not leaf.named for leaf in doubtful):
         return False
+    if not doubtful:
+        return True
     names = [f"{kind}.{leaf.name}" for leaf in doubtful for kind in ("min", "max", "null_count")]
-    found = tables.statistics(table, "num_records", *names) if doubtful else None
-    return found is None or all(_shown(found, leaf.name) for leaf in doubtful)
+    statistics = tables.statistics(table, "num_records", *names)
+    return all(_shown(statistics, leaf.name) for leaf in doubtful)
 
 
 @dataclass(frozen=True)
@@ -99,13 +101,13 @@ def _is_text(kind: Any) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
-def _shown(found: pa.Table, name: str) -> bool:
+def _shown(statistics: pa.Table, name: str) -> bool:
     """Whether the least and the greatest value of each file that has any are known, and right."""
-    empty = pc.fill_null(pc.equal(found[f"null_count.{name}"], found["num_records"]), False)
-    rest = found.filter(pc.invert(empty))
-    if not rest.num_rows:
+    empty = pc.fill_null(pc.equal(statistics[f"null_count.{name}"], statistics["num_records"]), False)
+    not_empty = statistics.filter(pc.invert(empty))
+    if not not_empty.num_rows:
         return True
-    ends = [rest[f"{kind}.{name}"].combine_chunks() for kind in ("min", "max")]
+    ends = [not_empty[f"{kind}.{name}"].combine_chunks() for kind in ("min", "max")]
     return all(end.null_count == 0 and _countable(end) for end in ends)
 
 
@@ -140,6 +142,6 @@ def _is_utf8(values: Any) -> bool:
 
 
 def _within(values: Any, limits: tuple[Any, Any]) -> bool:
-    found = pc.min_max(values)
-    least, most = found["min"].as_py(), found["max"].as_py()
+    bounds = pc.min_max(values)
+    least, most = bounds["min"].as_py(), bounds["max"].as_py()
     return least is None or (limits[0] <= least and most <= limits[1])

@@ -39,8 +39,10 @@ def are_left(uri: str, last: log.Commit | None) -> bool:
         uri: the table.
         last: the newest commit of ours.
     """
-    begins = (last.ours or {}).get(NEW_TABLE) if last is not None else None
-    if begins is None or last is None:
+    if last is None:
+        return False
+    begins = (last.ours or {}).get(NEW_TABLE)
+    if begins is None:
         return False
     if not begins:
         return True
@@ -59,8 +61,12 @@ def of_others(table: Table, definition: Mapping[str, Any]) -> bool:
     if are_left(table.uri, table.last_commit_of_ours):
         return True
     expected = {name: value for name, value in definition.items() if value}
-    made = [commit.ours for commit in log.commits(table.delta) if commit.ours] if table.delta is not None else []
-    return not made or any({name: ours.get(name) for name in expected} != expected for ours in made)
+    if table.delta is None:
+        return True
+    definitions = [
+        {name: commit.ours.get(name) for name in expected} for commit in log.commits(table.delta) if commit.ours
+    ]
+    return not definitions or any(former != expected for former in definitions)
 
 
 def delete(uri: str) -> int:
@@ -77,11 +83,11 @@ def delete(uri: str) -> int:
     table.create_checkpoint()
     _faults.point("copy.after_checkpoint")
     needed = {_name(path) for path in table.file_uris()}
-    others = [path for path in _files(uri) if _name(path) not in needed]
-    data = [path for path in others if _LOG not in path]
+    unneeded = [path for path in _files(uri) if _name(path) not in needed]
+    data = [path for path in unneeded if _LOG not in path]
     _remove(data)
     _faults.point("copy.after_data")
-    entries = [path for path in others if _LOG in path and _is_before(_name(path), version)]
+    entries = [path for path in unneeded if _LOG in path and _is_before(_name(path), version)]
     last = _name(_entry(uri, version - 1))
     _remove(path for path in entries if _name(path) != last)
     _faults.point("copy.after_log")
@@ -92,13 +98,17 @@ def delete(uri: str) -> int:
 def _name(path: str) -> str:
     """Name of a file; of a checksum that Hadoop keeps beside a local file, the name of that one."""
     name = path.rpartition("/")[2]
-    return name[1:].removesuffix(".crc") if name.startswith(".") and name.endswith(".crc") else name
+    if name.startswith(".") and name.endswith(".crc"):
+        return name[1:].removesuffix(".crc")
+    return name
 
 
 def _is_before(name: str, version: int) -> bool:
     """Whether a file of a log is of a version before another one, or of none, such as a part of a checkpoint."""
     number = name.partition(".")[0]
-    return int(number) < version if number.isdecimal() else name != "_last_checkpoint"
+    if number.isdecimal():
+        return int(number) < version
+    return name != "_last_checkpoint"
 
 
 def _entry(uri: str, version: int) -> str:

@@ -194,9 +194,9 @@ def _forbidden(error: OSError) -> LakeUnsupported:
     )
 
 
-def _locked(file: IO[str], how: int = fcntl.LOCK_EX) -> bool:
+def _locked(file: IO[str], mode: int = fcntl.LOCK_EX) -> bool:
     try:
-        fcntl.flock(file, how | fcntl.LOCK_NB)
+        fcntl.flock(file, mode | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError as error:  # the mount has no locks at all
@@ -215,7 +215,9 @@ def _held_by(lake: Lake) -> str | None:
     except PermissionError as error:
         raise _forbidden(error) from error
     with opened as file:
-        return None if _locked(file, fcntl.LOCK_SH) else _holder(file)
+        if _locked(file, fcntl.LOCK_SH):
+            return None
+        return _holder(file)
 
 
 def _sign(file: IO[str], owner: str) -> None:

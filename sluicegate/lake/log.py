@@ -69,10 +69,10 @@ def _history(table: DeltaTable, limit: int | None) -> Iterable[Mapping[str, Any]
     delta-rs gives the newest commits that the log has by now, and counts their versions down from the one that the
     table was opened at (1.6.6): once another commit has come, each would pass for one before it, a RESTORE as well.
     """
-    found = table.history(limit)
+    entries = table.history(limit)
     # Looked for behind the reading: if it is not there now, it was not among what was read.
     if not _has_commit(table.table_uri, table.version() + 1):
-        return found[:limit]
+        return entries[:limit]
     return islice(_infos(table.table_uri, table.version()), limit)
 
 
@@ -90,29 +90,40 @@ def _infos(uri: str, newest: int) -> Iterator[Mapping[str, Any]]:
     """The commitInfo of a version and of those before it, read from the log's own files."""
     for version in range(newest, -1, -1):
         try:
-            said = list(actions(uri, version, added=False))
+            actions_of_commit = list(actions(uri, version, added=False))
         except FileNotFoundError:  # older ones were cleaned away
             return
-        yield next((action["commitInfo"] for action in said if "commitInfo" in action), {})
+        yield next((action["commitInfo"] for action in actions_of_commit if "commitInfo" in action), {})
 
 
 def commit_of(version: int, entry: Mapping[str, Any]) -> Commit:
     """Read a commit from the ``commitInfo`` of its entry in the log."""
     metrics = entry.get("operationMetrics") or {}
     parameters = entry.get("operationParameters") or {}
-    restored = parameters.get("version") if entry.get("operation") == "RESTORE" else None
-    counted = next((metrics[name] for name in ROWS_WRITTEN if name in metrics), None)
+    restored = rows_written = None
+    if entry.get("operation") == "RESTORE":
+        restored = _int(parameters.get("version"))
+    for name in ROWS_WRITTEN:
+        if name in metrics:
+            rows_written = _int(metrics[name])
+            break
     return Commit(
         version=version,
         timestamp=int(entry.get("timestamp") or 0),
         operation=str(entry.get("operation")),
         ours=facts_of(entry.get("userMetadata")),
-        rows_written=None if counted is None else int(counted),
+        rows_written=rows_written,
         overwrites=str(parameters.get("mode", "Append")) == "Overwrite",
         partly=str(parameters.get("predicate") or "[]") not in ("[]", "true"),
-        restored_to=None if restored is None else int(restored),
+        restored_to=restored,
         fence=FENCE in entry or _properties(parameters) == {FENCE},
     )
+
+
+def _int(value: Any) -> int | None:
+    if value is None:
+        return None
+    return int(value)
 
 
 def _properties(parameters: Mapping[str, Any]) -> set[str]:
@@ -121,7 +132,9 @@ def _properties(parameters: Mapping[str, Any]) -> set[str]:
         properties = json.loads(parameters.get("properties") or "{}")
     except (TypeError, ValueError):  # another program writes them in another form
         return set()
-    return {*properties} if isinstance(properties, dict) else set()
+    if not isinstance(properties, dict):
+        return set()
+    return {*properties}
 
 
 def actions(uri: str, version: int, *, added: bool = True) -> Iterator[dict[str, Any]]:
@@ -137,10 +150,13 @@ def actions(uri: str, version: int, *, added: bool = True) -> Iterator[dict[str,
         DamagedTable: it is no commit.
     """
     file = commit_file(uri, version)
+    left_out: tuple[str, ...] = ('{"add"',)
+    if added:
+        left_out = ()
     fs, path = filesystems.opened(file)
     with fs.open(path, "rt", encoding="utf-8") as entry:
         try:
-            yield from damages.actions(entry, left_out=() if added else ('{"add"',))
+            yield from damages.actions(entry, left_out=left_out)
         except ValueError as error:
             raise whole.damaged(uri, Damage(file, f"is no commit: {error}", version)) from error
 
@@ -151,8 +167,12 @@ def facts_of(user_metadata: str | None) -> dict[str, Any] | None:
         facts = json.loads(user_metadata or "null")
     except ValueError:
         return None
-    ours = facts.get(METADATA) if isinstance(facts, dict) else None
-    return ours if isinstance(ours, dict) else None
+    if not isinstance(facts, dict):
+        return None
+    own_facts = facts.get(METADATA)
+    if not isinstance(own_facts, dict):
+        return None
+    return own_facts
 
 
 def last_commit_of_ours(table: DeltaTable | None) -> Commit | None:

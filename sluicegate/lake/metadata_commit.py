@@ -46,10 +46,10 @@ def demand_possible(table: DeltaTable) -> None:
         SluicegateError: it would not, or nobody knows.
     """
     protocol = table.protocol()
-    there = {*(protocol.writer_features or ()), *(protocol.reader_features or ())}
+    features = {*(protocol.writer_features or ()), *(protocol.reader_features or ())}
     if table.metadata().configuration.get(TIMED, "").lower() == "true":
         cause = f"each commit of it needs a time ({TIMED}), which this version does not write"
-    elif unknown := sorted(there - FEATURES):
+    elif unknown := sorted(features - FEATURES):
         cause = f"it has features that this version does not know: {', '.join(unknown)}"
     else:
         return
@@ -92,7 +92,7 @@ def put(table: DeltaTable, name: str, value: str) -> bool:
 
 def is_there(table: DeltaTable, version: int, name: str, value: str) -> bool:
     """Whether the commit of a version set a property to a value."""
-    return any(found.get("configuration", {}).get(name) == value for found in _of_commit(table, version))
+    return any(metadata.get("configuration", {}).get(name) == value for metadata in _of_commit(table, version))
 
 
 def action(table: DeltaTable) -> dict[str, Any]:
@@ -103,27 +103,27 @@ def action(table: DeltaTable) -> dict[str, Any]:
     """
     checkpoints = _checkpoints(table)
     for version in range(table.version(), -1, -1):
-        for found in _of_commit(table, version):
-            return found
-        for found in (found for file in checkpoints.get(version, ()) for found in _of_checkpoint(file)):
-            return found
+        for metadata in _of_commit(table, version):
+            return metadata
+        for metadata in (metadata for file in checkpoints.get(version, ()) for metadata in _of_checkpoint(file)):
+            return metadata
     raise SluicegateError("the table's log has no metadata", where=Where(file=table.table_uri))
 
 
 def _checkpoints(table: DeltaTable) -> dict[int, list[Path]]:
     """Files of the checkpoints by their versions; of some a part may be missing."""
-    found: dict[int, list[Path]] = {}
+    by_version: dict[int, list[Path]] = {}
     for file in sorted(_log(table).iterdir()):
         if named := _CHECKPOINT.fullmatch(file.name):
-            found.setdefault(int(named[1]), []).append(file)
-    return found
+            by_version.setdefault(int(named[1]), []).append(file)
+    return by_version
 
 
 def _of_commit(table: DeltaTable, version: int) -> list[dict[str, Any]]:
     """The metadata of one commit, if it has some and is still there."""
     try:
-        said = log.actions(table.table_uri, version, added=False)
-        return [one["metaData"] for one in said if "metaData" in one]
+        actions = log.actions(table.table_uri, version, added=False)
+        return [action["metaData"] for action in actions if "metaData" in action]
     except FileNotFoundError:
         return []
 

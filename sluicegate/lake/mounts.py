@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from typing import NamedTuple
 
 VOUCHED = "SLUICEGATE_ONLY_WRITER"
 """Variable by which a user asserts that no other machine, and no host of this VM, writes to the lake."""
@@ -56,8 +57,9 @@ def doubt(path: str, mounts: str | None = None) -> str:
     kind, options = _mount(os.path.realpath(path), mounts)
     if kind in OF_THIS_MACHINE or (kind.startswith("fuse.") and kind not in PASSED_ON):
         return f"it is mounted by {kind}, which does not pass locks on"
-    local = sorted(LOCAL_LOCKS.get(kind, set()) & options)
-    return f"it is mounted by {kind} with the option {local[0]}, which keeps locks to this machine" if local else ""
+    for option in sorted(LOCAL_LOCKS.get(kind, set()) & options):
+        return f"it is mounted by {kind} with the option {option}, which keeps locks to this machine"
+    return ""
 
 
 def _mount(path: str, mounts: str) -> tuple[str, set[str]]:
@@ -65,20 +67,48 @@ def _mount(path: str, mounts: str) -> tuple[str, set[str]]:
 
     Of the mounts on one mount the one nearest to the root is entered, so that a mount hidden by it is not.
     """
-    on: dict[str, list[tuple[str, str, str]]] = {}
+    on: dict[str, list[_Mount]] = {}
     lines = [line.split(" ", 5) for line in mounts.splitlines()]
-    known = {line[0] for line in lines}
-    for own, parent, _, _, place, rest in lines:
-        first = parent not in known or parent == own  # its parent is invisible to this process
-        on.setdefault("" if first else parent, []).append((_unescaped(place), own, rest))
-    at, found = "", ("", set[str]())
-    while inside := [one for one in on.pop(at, []) if f"{path}/".startswith(one[0].rstrip("/") + "/")]:
-        _, at, rest = min(reversed(inside), key=lambda one: len(one[0]))
-        ours, _, theirs = rest.partition(" - ")
-        kind, _, *more = theirs.split(" ")
-        words = [ours.split(" ")[0], *more]
-        found = (kind, {option for part in words for option in _unescaped(part).split(",")})
-    return found
+    ids = {line[0] for line in lines}
+    for mount_id, parent, _, _, place, fields in lines:
+        if parent not in ids or parent == mount_id:  # its parent is invisible to this process
+            parent = ""
+        on.setdefault(parent, []).append(_Mount(_unescaped(place), mount_id, fields))
+    entered, mount = "", None
+    while inside := [mounted for mounted in on.pop(entered, []) if mounted.has(path)]:
+        mount = min(reversed(inside), key=lambda mounted: len(mounted.place))
+        entered = mount.id
+    if mount is None:
+        return "", set()
+    return mount.kind, mount.options
+
+
+class _Mount(NamedTuple):
+    """A line of ``/proc/self/mountinfo``.
+
+    Attributes:
+        place: where it is mounted.
+        id: its number.
+        fields: its options, and behind a dash its type, its source and options of its file system.
+    """
+
+    place: str
+    id: str
+    fields: str
+
+    def has(self, path: str) -> bool:
+        """Whether a path is in it."""
+        return f"{path}/".startswith(self.place.rstrip("/") + "/")
+
+    @property
+    def kind(self) -> str:
+        return self.fields.partition(" - ")[2].split(" ")[0]
+
+    @property
+    def options(self) -> set[str]:
+        of_mount, _, of_file_system = self.fields.partition(" - ")
+        words = [of_mount.split(" ")[0], *of_file_system.split(" ")[2:]]
+        return {option for word in words for option in _unescaped(word).split(",")}
 
 
 def _unescaped(text: str) -> str:

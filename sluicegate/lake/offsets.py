@@ -193,8 +193,10 @@ def _as_of(table: DeltaTable, app: str, line: Lineage) -> int | None:
     while True:
         restore = line.last(table.version())
         offset = tables.txn_version(table, _of_epoch(app, restore))
-        if offset is not None or restore is None:
-            return offset if offset is not None or newest_chunk(table) is not None else -1
+        if offset is not None:
+            return offset
+        if restore is None:
+            return _none_or_empty(table)
         try:
             if restore.to is not None:
                 table = tables.table_at(table.table_uri, version=restore.to)
@@ -203,7 +205,16 @@ def _as_of(table: DeltaTable, app: str, line: Lineage) -> int | None:
             pass
         # Each ledger batch is one commit, in order: the table has no rows of batches after the newest with rows.
         newest = newest_chunk(table)
-        return -1 if newest is None else newest
+        if newest is None:
+            return -1
+        return newest
+
+
+def _none_or_empty(table: DeltaTable) -> int | None:
+    """Offset of a table without one: None if it has rows of ledger batches nevertheless, else that before the first."""
+    if newest_chunk(table) is None:
+        return -1
+    return None
 
 
 def newest_chunk(table: DeltaTable, after: int = -1) -> int | None:

@@ -51,15 +51,15 @@ class ProvedState:
         """
         identity = commit_identity.identity(layout.address(table.table_uri), table.version())
         protocol = table.protocol()
-        others = {"deletionVectors", "columnMapping"} & {*(protocol.reader_features or ())}
-        if identity is None or others or protocol.min_reader_version == 2:
+        unsupported = {"deletionVectors", "columnMapping"} & {*(protocol.reader_features or ())}
+        if identity is None or unsupported or protocol.min_reader_version == 2:
             return None
-        there = _listed(table)
-        files = {path: there.get(path) for path in tables.statistics(table, "path")["path"].to_pylist()}
-        known = {path: facts for path, facts in files.items() if facts is not None}
-        if len(known) < len(files):  # a clone has files of other tables
+        listed = _listed(table)
+        files = {path: listed.get(path) for path in tables.statistics(table, "path")["path"].to_pylist()}
+        files_in_folder = {path: facts for path, facts in files.items() if facts is not None}
+        if len(files_in_folder) < len(files):  # a clone has files of other tables
             return None
-        return cls(tables.table_id(table), table.version(), identity, offsets.lineage(table).facts(), known)
+        return cls(tables.table_id(table), table.version(), identity, offsets.lineage(table).facts(), files_in_folder)
 
     def is_history_of(self, table: DeltaTable) -> bool:
         """Whether a table went on from this state: it is the same, has the commit, and was not restored since.
@@ -73,14 +73,14 @@ class ProvedState:
             return False
         return offsets.lineage(table).facts() == self.restores
 
-    def new_files(self, now: ProvedState) -> list[str] | None:
+    def new_files(self, later: ProvedState) -> list[str] | None:
         """Data files that the table has in a later state and did not have; None if one was changed in place.
 
         Rows that a later commit has copied from a file are in new files. So it does not matter what that file is now.
         """
-        if any(self.files[path] != facts for path, facts in now.files.items() if path in self.files):
+        if any(self.files[path] != facts for path, facts in later.files.items() if path in self.files):
             return None
-        return sorted(now.files.keys() - self.files.keys())
+        return sorted(later.files.keys() - self.files.keys())
 
     def as_dict(self) -> dict[str, Any]:
         """For a file."""
@@ -100,6 +100,9 @@ def _listed(table: DeltaTable) -> dict[str, Facts]:
     root = f"{filesystems.uri(fs, folder).rstrip('/')}/"
     times = listed["modification_time"].cast("int64").to_pylist()
     facts = zip(listed["path"].to_pylist(), listed["size"].to_pylist(), times, strict=True)
-    there = {path.removeprefix(root): (size, time) for path, size, time in facts}
+    facts_by_path = {path.removeprefix(root): (size, time) for path, size, time in facts}
     logged = tables.statistics(table, "path")["path"].to_pylist()
-    return {**there, **{path: there[unquote(path)] for path in logged if path not in there and unquote(path) in there}}
+    for path in logged:
+        if path not in facts_by_path and unquote(path) in facts_by_path:
+            facts_by_path[path] = facts_by_path[unquote(path)]
+    return facts_by_path

@@ -65,16 +65,20 @@ class Facts:
 
     def is_in(self, table: DeltaTable) -> bool:
         """Whether a commit with this ``txn`` or a later one is in the table, so that Delta would skip the write."""
-        known = tables.txn_version(table, self.app_id) if self.app_id is not None else None
-        return known is not None and known >= self.version
+        if self.app_id is None:
+            return False
+        version = tables.txn_version(table, self.app_id)
+        return version is not None and version >= self.version
 
     @property
     def properties(self) -> CommitProperties:
         """The same as delta-rs takes it. A commit is made for one version: who retries looks at the table first."""
-        said = {"userMetadata": self.metadata} if self.metadata is not None else None
-        now = int(time.time() * 1000)  # by which Delta lets it go, if the table says that transactions end some time
-        transactions = [Transaction(self.app_id, self.version, now)] if self.app_id is not None else None
-        return CommitProperties(max_commit_retries=0, custom_metadata=said, app_transactions=transactions)
+        user_metadata = transactions = None
+        if self.metadata is not None:
+            user_metadata = {"userMetadata": self.metadata}
+        if self.app_id is not None:  # with a time by which Delta lets it go, if the table says that transactions end
+            transactions = [Transaction(self.app_id, self.version, int(time.time() * 1000))]
+        return CommitProperties(max_commit_retries=0, custom_metadata=user_metadata, app_transactions=transactions)
 
 
 # The log is cleaned by Spark alone, which knows how long its history is needed.
@@ -83,12 +87,16 @@ _HOOKS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=F
 
 def takes(table: DeltaTable) -> bool:
     """Whether delta-rs writes this table as Spark does."""
-    protocol = table.protocol()
-    features = protocol.writer_features
-    known = protocol.min_writer_version <= LEGACY_WRITER if features is None else {*features} <= FEATURES
     properties = table.metadata().configuration
-    others = {name for name in properties if name.startswith("delta.")} - HARMLESS
-    return known and tables.is_plain(table) and not others
+    unknown_properties = {name for name in properties if name.startswith("delta.")} - HARMLESS
+    return _has_known_features(table) and tables.is_plain(table) and not unknown_properties
+
+
+def _has_known_features(table: DeltaTable) -> bool:
+    protocol = table.protocol()
+    if protocol.writer_features is None:
+        return protocol.min_writer_version <= LEGACY_WRITER
+    return {*protocol.writer_features} <= FEATURES
 
 
 def append(uri: str, rows: pa.Table, facts: Facts, opened: DeltaTable | None = None) -> None:
@@ -122,8 +130,8 @@ def append(uri: str, rows: pa.Table, facts: Facts, opened: DeltaTable | None = N
 
 
 def _append(table: DeltaTable, rows: pa.Table, facts: Facts) -> None:
-    how: dict[str, Any] = {"commit_properties": facts.properties, "post_commithook_properties": _HOOKS}
-    tables.write(table, _fitted(rows, pa.schema(table.schema().to_arrow())), mode="append", **how)
+    options: dict[str, Any] = {"commit_properties": facts.properties, "post_commithook_properties": _HOOKS}
+    tables.write(table, _fitted(rows, pa.schema(table.schema().to_arrow())), mode="append", **options)
 
 
 def merge(table: DeltaTable, changes: pa.Table, keys: Sequence[str], op: str, facts: Facts, near: str = "") -> bool:
@@ -147,9 +155,10 @@ def merge(table: DeltaTable, changes: pa.Table, keys: Sequence[str], op: str, fa
     if facts.is_in(table):
         return True
     values = {f"`{name}`": f"new.`{name}`" for name in changes.column_names if name != op}
+    conditions = [near, *[f"held.`{key}` = new.`{key}`" for key in keys]]
     work = table.merge(
         changes,
-        " AND ".join([*([near] if near else []), *[f"held.`{key}` = new.`{key}`" for key in keys]]),
+        " AND ".join(filter(None, conditions)),
         source_alias="new",
         target_alias="held",
         commit_properties=facts.properties,
@@ -188,9 +197,9 @@ def _overtaken(uri: str) -> SluicegateError:
 
 def _fitted(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """Rows with the columns of a table, in their order."""
-    there = {*rows.column_names}
+    present = {*rows.column_names}
     columns = [
-        rows[field.name].cast(field.type) if field.name in there else pa.nulls(rows.num_rows, field.type)
+        rows[field.name].cast(field.type) if field.name in present else pa.nulls(rows.num_rows, field.type)
         for field in schema
     ]
     return pa.table(columns, schema=schema)

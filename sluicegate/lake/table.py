@@ -44,12 +44,16 @@ class Table:
     @property
     def version(self) -> int:
         """Version of the table; -1 if there is none."""
-        return -1 if self.delta is None else int(self.delta.version())
+        if self.delta is None:
+            return -1
+        return int(self.delta.version())
 
     @cached_property
     def restores(self) -> offsets.Lineage | None:
         """Its RESTORE history, with the newest commit of ours; None if there is no table."""
-        return None if self.delta is None else offsets.lineage(self.delta)
+        if self.delta is None:
+            return None
+        return offsets.lineage(self.delta)
 
     @cached_property
     def last_commit_of_ours(self) -> log.Commit | None:
@@ -65,8 +69,10 @@ class Table:
 
         It is read once for each version.
         """
+        if version < 0:
+            return None
         if version not in self._identities:
-            self._identities[version] = commit_identity.identity(self.uri, version) if version >= 0 else None
+            self._identities[version] = commit_identity.identity(self.uri, version)
         return self._identities[version]
 
     @property
@@ -111,7 +117,9 @@ class Tables:
     def at(self, uri: str, version: int) -> DeltaTable | None:
         """A table as of a version; it is only opened for that if its handle has another one."""
         table = self[uri]
-        return table.delta if table.version == version else tables.delta_table(uri, version)
+        if table.version == version:
+            return table.delta
+        return tables.delta_table(uri, version)
 
     def rows_at(self, uri: str, version: int) -> int:
         """Number of rows of a table as of a version."""
@@ -126,7 +134,9 @@ class Tables:
 class _OfPoll(Table):
     def commit_identity(self, version: int) -> str | None:
         """None on an object store, where each would be one more request; on a disk it takes less than a millisecond."""
-        return super().commit_identity(version) if layout.is_local(self.uri) else None
+        if not layout.is_local(self.uri):
+            return None
+        return super().commit_identity(version)
 
 
 class TablesOfPoll(Tables):

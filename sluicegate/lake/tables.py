@@ -235,4 +235,6 @@ def statistics_rows(table: DeltaTable, *columns: str) -> list[tuple[Any, ...]]:
 
 def rows(table: DeltaTable | None) -> int:
     """Row count of a table from file statistics (our tables have no deletion vectors); no data is read."""
-    return 0 if table is None else int(table.count())
+    if table is None:
+        return 0
+    return int(table.count())

@@ -30,21 +30,21 @@ def damaged_files(table: Path) -> list[Damage]:
         return []
     if gaps := [*damages.gaps(table)]:
         return gaps
-    found, actions = _of_log(table)
-    if found:
-        return found
+    files_damaged, actions = _of_log(table)
+    if files_damaged:
+        return files_damaged
     try:
         opened = DeltaTable(str(table))
     except DeltaError as error:
         return [Damage(str(damages.log_of(table)), f"cannot be replayed: {str(error).splitlines()[0]}")]
     added = {action["add"]["path"]: version for version, action in reversed(actions) if "add" in action}
     for path, size in tables.statistics_rows(opened, "path", "size_bytes"):
-        if what := damages.of_file(table, path, size, whole=True):
-            found.append(Damage(str(table / unquote(path)), what, added.get(path)))
+        if fault := damages.of_file(table, path, size, whole=True):
+            files_damaged.append(Damage(str(table / unquote(path)), fault, added.get(path)))
     for version, action in actions:
-        if "cdc" in action and (what := damages.of_file(table, action["cdc"]["path"], action["cdc"].get("size"))):
-            found.append(Damage(str(table / unquote(action["cdc"]["path"])), what, version))
-    return found
+        if "cdc" in action and (fault := damages.of_file(table, action["cdc"]["path"], action["cdc"].get("size"))):
+            files_damaged.append(Damage(str(table / unquote(action["cdc"]["path"])), fault, version))
+    return files_damaged
 
 
 def changed_files(table: Path) -> list[Damage]:
@@ -58,22 +58,22 @@ def changed_files(table: Path) -> list[Damage]:
     except DeltaError:  # which is damage of another kind
         return []
     paths += [table / unquote(path) for (path,) in tables.statistics_rows(opened, "path") if "://" not in path]
-    return [Damage(str(path), what) for path in sorted(paths) if (what := checksums.difference(path))]
+    return [Damage(str(path), fault) for path in sorted(paths) if (fault := checksums.difference(path))]
 
 
 def _of_log(table: Path) -> tuple[list[Damage], list[tuple[int, dict[str, Any]]]]:
     """Damaged log entries since the checkpoint, and the actions of the others with their versions; newest first."""
     newest, oldest = damages.newest_version(table), damages.checkpoint_version(table)
-    found, actions = list[Damage](), list[tuple[int, dict[str, Any]]]()
+    entries_damaged, actions = list[Damage](), list[tuple[int, dict[str, Any]]]()
     for version in range(newest, min(oldest, newest), -1):
         entry = damages.entry_of(table, version)
         if not entry.exists():
             break
         if damage := damages.of_entry(entry, version):
-            found.append(damage)
+            entries_damaged.append(damage)
         else:
             actions += [(version, action) for action in damages.read(entry)]
-    return found, actions
+    return entries_damaged, actions
 
 
 def cause_of(error: BaseException, uris: Iterable[str]) -> DamagedTable | None:
@@ -82,13 +82,13 @@ def cause_of(error: BaseException, uris: Iterable[str]) -> DamagedTable | None:
         return None
     for uri in filter(layout.is_local, dict.fromkeys(uris)):
         table = Path(layout.local_path(uri))
-        if damages.log_of(table).is_dir() and (found := damaged_files(table)):
-            return whole.damaged(uri, found[0])
+        if damages.log_of(table).is_dir() and (damages_of_table := damaged_files(table)):
+            return whole.damaged(uri, damages_of_table[0])
     return None
 
 
 @contextmanager
-def named(at: layout.Lake) -> Iterator[None]:
+def named(lake: layout.Lake) -> Iterator[None]:
     """Context in which an error that is none of ours names the damaged file of a pipeline's tables, if there is one.
 
     Raises:
@@ -99,6 +99,6 @@ def named(at: layout.Lake) -> Iterator[None]:
     except SluicegateError:
         raise
     except Exception as error:
-        if (damage := cause_of(error, map(str, local_tables(at)))) is not None:
+        if (damage := cause_of(error, map(str, local_tables(lake)))) is not None:
             raise damage from error
         raise

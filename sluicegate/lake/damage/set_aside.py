@@ -29,19 +29,19 @@ FOLDERS = (*layout.LAYERS, "_state", "_schemas", "_ledger")
 ASIDE = "_damaged"
 
 
-def set_aside_damaged(at: layout.Lake, tell: Callable[[str], None]) -> None:
+def set_aside_damaged(lake: layout.Lake, tell: Callable[[str], None]) -> None:
     """Set aside the damaged newest commits of a pipeline's tables, and say which.
 
     Args:
-        at: the lake; on an object store nothing is done, as it has whole objects or none.
+        lake: the lake; on an object store nothing is done, as it has whole objects or none.
         tell: receives a line for each commit.
 
     Raises:
         DamagedTable: the ledger has lost a batch that bronze has read.
     """
-    if not layout.is_local(at.root):
+    if not layout.is_local(lake.root):
         return
-    for table in local_tables(at):
+    for table in local_tables(lake):
         if damage := damages.of_checkpoint(table):
             _set_checkpoint_aside(table, damage, tell)
         while (damage := _newest_damage(table)) is not None:
@@ -49,7 +49,7 @@ def set_aside_damaged(at: layout.Lake, tell: Callable[[str], None]) -> None:
             if not damages.has_history(table, version, version):
                 break  # who opens it is told
             if table.parent.name == "_ledger":
-                _demand_unread(at, table, damage)
+                _demand_unread(lake, table, damage)
             place = _move(table, version)
             tell(f"{table.name}: {damage}, as after a power cut; its newest commit, version {version}, is set aside")
             tell(f"         in {place}, and repeated{_but(table)}")
@@ -64,13 +64,13 @@ def _set_checkpoint_aside(table: Path, damage: Damage, tell: Callable[[str], Non
         tell(f"{table.name}: {damage}, as after a power cut; this checkpoint is set aside, as the log has all of it")
 
 
-def local_tables(at: layout.Lake) -> list[Path]:
+def local_tables(lake: layout.Lake) -> list[Path]:
     """Folders of all tables of a pipeline that are on a local disk."""
-    if not layout.is_local(at.root):
+    if not layout.is_local(lake.root):
         return []
-    home = Path(layout.local_path(at.root)) / at.pipeline
-    found = [table for name in FOLDERS if (home / name).is_dir() for table in sorted((home / name).iterdir())]
-    return [table for table in (*found, home / "_events") if damages.log_of(table).is_dir()]
+    home = Path(layout.local_path(lake.root)) / lake.pipeline
+    folders = [table for name in FOLDERS if (home / name).is_dir() for table in sorted((home / name).iterdir())]
+    return [table for table in (*folders, home / "_events") if damages.log_of(table).is_dir()]
 
 
 def _newest_damage(table: Path) -> Damage | None:
@@ -79,14 +79,14 @@ def _newest_damage(table: Path) -> Damage | None:
     return damages.of_commit(table, version) if version >= 0 else None
 
 
-def _demand_unread(at: layout.Lake, ledger: Path, damage: Damage) -> None:
+def _demand_unread(lake: layout.Lake, ledger: Path, damage: Damage) -> None:
     """Check that bronze has not read the batch that a ledger has lost: its rows would be read a second time.
 
     Raises:
         DamagedTable: it has.
     """
     name, version = ledger.name, damage.version or 0
-    bronze = tables.delta_table(at.table("bronze", name))
+    bronze = tables.delta_table(lake.table("bronze", name))
     if bronze is None:
         return
     if version > 0:

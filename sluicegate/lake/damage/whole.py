@@ -42,14 +42,14 @@ def demand_whole(uri: str, version: int) -> None:
         about = entry.stat()
     except FileNotFoundError:  # cleaned away, behind its checkpoint
         return
-    known = str(entry), about.st_ino, about.st_mtime_ns
-    if known in _whole:
+    stamp = str(entry), about.st_ino, about.st_mtime_ns
+    if stamp in _whole:
         return
     if damage := damages.of_commit(table, version, damages.LONGEST) or damages.in_log(table, version):
         raise damaged(uri, damage)
     if len(_whole) >= REMEMBERED:
         _whole.clear()
-    _whole.add(known)
+    _whole.add(stamp)
 
 
 def damaged(uri: str, damage: Damage) -> DamagedTable:
