@@ -108,7 +108,9 @@ class Catalyst:
 
     def filter(self, conditions: Sequence[Any], plan: Any) -> Any:
         """Rows of a plan for which all conditions hold."""
-        return self._logical.Filter(self._all(conditions), plan) if conditions else plan
+        if not conditions:
+            return plan
+        return self._logical.Filter(self._all(conditions), plan)
 
     def join(self, left: Any, right: Any, how: How, conditions: Sequence[Any]) -> Any:
         """Pairs of rows for which all conditions hold, or rows of the left for which there is such a pair."""
@@ -118,7 +120,9 @@ class Catalyst:
 
     def union(self, plans: Sequence[Any]) -> Any:
         """Rows of several plans, by the places of their columns; these have the numbers of the first."""
-        return plans[0] if len(plans) == 1 else self._logical.Union(self.seq(plans), False, False)
+        if len(plans) == 1:
+            return plans[0]
+        return self._logical.Union(self.seq(plans), False, False)
 
     def generated(self, plan: Any, child: Any) -> Any:
         """The generator that a plan begins with, over another child; of a value that is an error it makes no rows."""

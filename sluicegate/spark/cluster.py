@@ -34,7 +34,9 @@ def conf(jars: Sequence[Path]) -> dict[str, str]:
         jars: jars that Spark needs besides its own.
     """
     # Executors fetch them from the driver when they start: the cluster need not have them installed.
-    sent = {} if jars and _is_installed(jars[0].parent) else {"spark.jars": ",".join(map(str, jars))}
+    sent = {"spark.jars": ",".join(map(str, jars))}
+    if jars and _is_installed(jars[0].parent):
+        sent = {}
     return {
         **sent,
         "spark.executor.extraJavaOptions": f"-Duser.timezone=UTC {DEEP_STACKS}",
@@ -48,17 +50,25 @@ def conf(jars: Sequence[Path]) -> dict[str, str]:
 
 def _is_installed(folder: Path) -> bool:
     """Whether the user's settings say that executors have our jars, in a folder of the same path as the driver's."""
+    matches = (re.match(r"\s*spark\.executor\.extraClassPath[\s=:]+(\S+)", line) for line in _default_lines())
+    return any(f"{folder}/*" in match[1].split(os.pathsep) for match in matches if match)
+
+
+def _default_lines() -> list[str]:
+    """Lines of the user's settings."""
     file = defaults()
-    lines = file.read_text().splitlines() if file else []
-    named = (re.match(r"\s*spark\.executor\.extraClassPath[\s=:]+(\S+)", line) for line in lines)
-    return any(f"{folder}/*" in found[1].split(os.pathsep) for found in named if found)
+    if file is None:
+        return []
+    return file.read_text().splitlines()
 
 
 def defaults() -> Path | None:
     """Path of ``spark-defaults.conf`` in ``SPARK_CONF_DIR``, if there is one."""
     folder = os.environ.get("SPARK_CONF_DIR")
     file = Path(folder or "") / DEFAULTS
-    return file if folder and file.is_file() else None
+    if not folder or not file.is_file():
+        return None
+    return file
 
 
 def properties_file() -> Path | None:
@@ -68,12 +78,16 @@ def properties_file() -> Path | None:
     class-data archive.
     """
     file = defaults()
-    return file if file and [one.name for one in file.parent.iterdir()] == [DEFAULTS] else None
+    if file is None or [entry.name for entry in file.parent.iterdir()] != [DEFAULTS]:
+        return None
+    return file
 
 
 def conf_folder() -> str:
     """``SPARK_CONF_DIR`` if Spark needs the folder itself; else empty."""
-    return "" if properties_file() else os.environ.get("SPARK_CONF_DIR", "")
+    if properties_file():
+        return ""
+    return os.environ.get("SPARK_CONF_DIR", "")
 
 
 def own_settings() -> set[str]:
@@ -81,7 +95,5 @@ def own_settings() -> set[str]:
 
     Spark would let its command line win, which has ours; so these are left out there.
     """
-    file = defaults()
-    lines = file.read_text().splitlines() if file else []
-    named = (re.match(r"\s*(spark\.[^\s=:]+)", line) for line in lines)
-    return {found[1] for found in named if found} - OURS
+    matches = (re.match(r"\s*(spark\.[^\s=:]+)", line) for line in _default_lines())
+    return {match[1] for match in matches if match} - OURS

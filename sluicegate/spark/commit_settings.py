@@ -25,15 +25,15 @@ _PRIVATE = "spark.sluicegate.private"
 NOTHING = dict.fromkeys((_METADATA, _APP_ID, _VERSION))
 
 
-def settings(said: Facts) -> dict[str, str]:
+def settings(facts_of_commit: Facts) -> dict[str, str]:
     """Settings with which Spark's writers say what these facts say."""
     # A commit's metadata counts where no row changes, too: which versions were read, and that a batch is closed.
-    found = {_EMPTY: "false", _PRIVATE: str(said.private).lower()}
-    if said.metadata is not None:
-        found[_METADATA] = said.metadata
-    if said.app_id is not None:
-        found |= {_APP_ID: said.app_id, _VERSION: str(said.version)}
-    return found
+    settings_of_commit = {_EMPTY: "false", _PRIVATE: str(facts_of_commit.private).lower()}
+    if facts_of_commit.metadata is not None:
+        settings_of_commit[_METADATA] = facts_of_commit.metadata
+    if facts_of_commit.app_id is not None:
+        settings_of_commit |= {_APP_ID: facts_of_commit.app_id, _VERSION: str(facts_of_commit.version)}
+    return settings_of_commit
 
 
 def facts(session: SparkSession) -> Facts:

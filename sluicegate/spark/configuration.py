@@ -55,9 +55,9 @@ def spark_conf(settings: Settings, *, archive: bool = True, long_lived: bool = F
     """
     local = settings.master.startswith("local")
     on_s3 = aws.on_s3(settings.lake) or aws.on_s3(settings.landing)
-    found = jars.found(s3=on_s3)
+    jar_files = jars.found(s3=on_s3)
     conf = {
-        "spark.driver.extraClassPath": os.pathsep.join(map(str, found)),
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, jar_files)),
         "spark.driver.extraJavaOptions": " ".join(
             option for option in _jvm_options(archived=archive) if not (long_lived and option in OF_SHORT_LIVES)
         ),
@@ -74,10 +74,13 @@ def spark_conf(settings: Settings, *, archive: bool = True, long_lived: bool = F
             "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILES,
         }
     else:
-        conf |= cluster.conf(found)
-    conf |= s3_commits.spark_conf() if on_s3 else {}
-    others = cluster.own_settings() - (_LOOPBACK.keys() if local else set())
-    return {key: value for key, value in conf.items() if key not in others}
+        conf |= cluster.conf(jar_files)
+    if on_s3:
+        conf |= s3_commits.spark_conf()
+    own_settings = cluster.own_settings()
+    if local:
+        own_settings -= _LOOPBACK.keys()
+    return {key: value for key, value in conf.items() if key not in own_settings}
 
 
 def session_conf() -> dict[str, str]:

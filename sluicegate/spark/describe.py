@@ -29,9 +29,11 @@ def describe(session: SparkSession, uri: str, change: Change, before: str | None
         before: the note that the table has.
     """
     name = f"delta.{quoted(uri)}"
-    properties = dict(change.properties) | ({"comment": change.comment} if change.comment is not None else {})
-    removes = "" in change.columns.values() or change.removed or change.comment == ""
-    last = properties.pop(NOTE, None) if removes else None
+    properties, last = dict(change.properties), None
+    if change.comment is not None:
+        properties["comment"] = change.comment
+    if "" in change.columns.values() or change.removed or change.comment == "":
+        last = properties.pop(NOTE, None)
     if last is not None:
         properties[NOTE] = _both(before, last)
     with configured(session, NOTHING):
@@ -57,9 +59,9 @@ def _text(text: str) -> str:
 
 def _both(before: str | None, after: str) -> str:
     """A note of what two notes have."""
-    one, other = json.loads(before or "{}"), json.loads(after)
-    found = {
-        "comment": bool(one.get("comment") or other.get("comment")),
-        **{kind: sorted({*one.get(kind, ()), *other.get(kind, ())}) for kind in ("columns", "properties")},
+    note, other = json.loads(before or "{}"), json.loads(after)
+    both = {
+        "comment": bool(note.get("comment") or other.get("comment")),
+        **{kind: sorted({*note.get(kind, ()), *other.get(kind, ())}) for kind in ("columns", "properties")},
     }
-    return json.dumps({name: value for name, value in found.items() if value})
+    return json.dumps({name: value for name, value in both.items() if value})

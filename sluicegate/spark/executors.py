@@ -21,7 +21,7 @@ TASKS = 1000
 
 
 def each(
-    session: SparkSession, work: Callable[..., Any], paths: Sequence[str], *given: Any, few: int = FEW
+    session: SparkSession, work: Callable[..., Any], paths: Sequence[str], *arguments: Any, few: int = FEW
 ) -> dict[str, Any]:
     """Map a function of this package over files, by path.
 
@@ -29,22 +29,24 @@ def each(
 
     Args:
         session: the Spark session.
-        work: takes a path and ``given``; its result must be JSON-serialisable.
+        work: takes a path and ``arguments``; its result must be JSON-serialisable.
         paths: the files.
-        given: JSON-serialisable arguments.
+        arguments: JSON-serialisable arguments.
         few: up to this many files are opened here, without a job.
     """
-    done: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     if len(paths) > few:
-        done = _there(session, work.__module__, work.__qualname__, paths, given)
-    left = [path for path in paths if path not in done]
-    if left:
-        with ThreadPoolExecutor(min(AT_ONCE, len(left))) as pool:
-            done |= zip(left, pool.map(lambda path: work(path, *given), left), strict=True)
-    return done
+        results = _there(session, work.__module__, work.__qualname__, paths, arguments)
+    remaining = [path for path in paths if path not in results]
+    if remaining:
+        with ThreadPoolExecutor(min(AT_ONCE, len(remaining))) as pool:
+            results |= zip(remaining, pool.map(lambda path: work(path, *arguments), remaining), strict=True)
+    return results
 
 
-def _there(session: SparkSession, module: str, name: str, paths: Sequence[str], given: Sequence[Any]) -> dict[str, Any]:
+def _there(
+    session: SparkSession, module: str, name: str, paths: Sequence[str], arguments: Sequence[Any]
+) -> dict[str, Any]:
     from pyspark.sql import functions as F
 
     def done(path: str) -> str | None:
@@ -56,7 +58,7 @@ def _there(session: SparkSession, module: str, name: str, paths: Sequence[str], 
             work = getattr(importlib.import_module(module), name)
         except ImportError:
             return None
-        return json.dumps(work(path, *given))
+        return json.dumps(work(path, *arguments))
 
     # A nested function is pickled by value, so executors need not import this module for it.
     result_of = F.udf(done, "string", useArrow=False)

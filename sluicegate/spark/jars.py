@@ -79,20 +79,22 @@ def found(*, s3: bool = False) -> list[Path]:
     Raises:
         JavaMissing: a pinned jar is not among them. (Their checksums were verified when they were fetched.)
     """
-    there = sorted(folder().glob("*.jar"))
-    names = {file.name for file in there}
+    files = sorted(folder().glob("*.jar"))
+    names = {file.name for file in files}
     if s3 and (without := [jar.file for jar in read(S3_LOCK) if jar.file not in names]):
         raise JavaMissing(
             f"the landing or the lake is on S3, and the jars for it are not in {folder()}",
-            cause=f"there is no {without[0]}" + (f", nor {len(without) - 1} others" if len(without) > 1 else ""),
+            cause=_no_such(without),
             hint=f"run `{SET_UP_S3}` (13 MB), or let SLUICEGATE_JARS name a folder that has them",
         )
     if lacking := sorted({jar.file for jar in read()} - names):
-        which = f"is no {' and no '.join(lacking)}" if there else "are no Delta jars"
+        which = "are no Delta jars"
+        if files:
+            which = f"is no {' and no '.join(lacking)}"
         raise JavaMissing(
             f"there {which} in {folder()}", hint=f"run `{SET_UP}`, or let SLUICEGATE_JARS name a folder that has them"
         )
-    return there
+    return files
 
 
 def demand_kafka(table: str) -> None:
@@ -108,9 +110,16 @@ def demand_kafka(table: str) -> None:
         raise JavaMissing(
             f"{table} reads Kafka, and the jars for it are not in {folder()}",
             where=Where(table=table),
-            cause=f"there is no {without[0]}" + (f", nor {len(without) - 1} others" if len(without) > 1 else ""),
+            cause=_no_such(without),
             hint=f"run `{SET_UP_KAFKA}` (11 MB), or let SLUICEGATE_JARS name a folder that has them",
         )
+
+
+def _no_such(files: Sequence[str]) -> str:
+    """Sentence on files that are not there, by the first of them."""
+    if len(files) == 1:
+        return f"there is no {files[0]}"
+    return f"there is no {files[0]}, nor {len(files) - 1} others"
 
 
 def missing(jars: Sequence[Jar], folder: Path) -> list[Jar]:
@@ -137,30 +146,32 @@ def fetch(jars: Sequence[Jar], folder: Path, java: str, spark: Path | None) -> l
     """
     folder.mkdir(parents=True, exist_ok=True)
     mirror = os.environ.get("SLUICEGATE_MAVEN", "").rstrip("/")
-    wanted = missing(jars, folder)
+    lacking = missing(jars, folder)
     # Inside the folder, so that the move into place stays on one file system; Spark is given *.jar of the folder only.
     with tempfile.TemporaryDirectory(prefix=".fetching-", dir=folder) as scratch:
-        if wanted and not mirror:
-            _by_ivy(wanted, java, spark, Path(scratch))
-        for jar in wanted:
-            came = Path(scratch) / jar.file
+        if lacking and not mirror:
+            _by_ivy(lacking, java, spark, Path(scratch))
+        for jar in lacking:
+            fetched = Path(scratch) / jar.file
             if mirror:
-                _from_mirror(jar, mirror, came)
-            if (found := _sha256(came)) != jar.sha256:
-                came.unlink()
+                _from_mirror(jar, mirror, fetched)
+            if (checksum := _sha256(fetched)) != jar.sha256:
+                fetched.unlink()
                 raise JavaMissing(
-                    f"{jar.file} from {mirror or 'Maven Central'} has the SHA-256 sum {found} where jars.lock pins"
+                    f"{jar.file} from {mirror or 'Maven Central'} has the SHA-256 sum {checksum} where jars.lock pins"
                     f" {jar.sha256}, so it was deleted",
                     hint=f"run `{SET_UP}` again, and do not use that source if it happens again (SLUICEGATE_MAVEN"
                     " names another)",
                 )
-            came.replace(folder / jar.file)
-    return wanted
+            fetched.replace(folder / jar.file)
+    return lacking
 
 
 def _by_ivy(jars: Sequence[Jar], java: str, spark: Path | None, target: Path) -> None:
     """Fetch jars from Maven Central with Ivy, which PySpark ships for ``spark-submit --packages``."""
-    ivy = next(spark.glob("jars/ivy-*.jar"), None) if spark else None
+    ivy = None
+    if spark:
+        ivy = next(spark.glob("jars/ivy-*.jar"), None)
     if ivy is None:
         raise JavaMissing(
             "the installed pyspark has no Ivy to fetch jars with",
@@ -174,8 +185,8 @@ def _by_ivy(jars: Sequence[Jar], java: str, spark: Path | None, target: Path) ->
     (target / "ivy.xml").write_text(f'<ivy-module version="2.0">{module}</ivy-module>')
     command = [java, "-XX:TieredStopAtLevel=1", "-jar", str(ivy), "-cache", "cache", "-ivy", "ivy.xml", "-types", "jar",
                "bundle", "-retrieve", "[artifact]-[revision].[ext]"]  # fmt: skip
-    done = subprocess.run(command, cwd=target, capture_output=True, text=True, check=False)
-    output = done.stdout + done.stderr
+    process = subprocess.run(command, cwd=target, capture_output=True, text=True, check=False)
+    output = process.stdout + process.stderr
     if lacking := [jar.file for jar in jars if not (target / jar.file).is_file()]:
         raise JavaMissing(
             f"{' and '.join(lacking[:3])} could not be downloaded from Maven Central",

@@ -21,10 +21,13 @@ def java() -> str:
     Raises:
         JavaMissing: there is none.
     """
-    home = os.environ.get("JAVA_HOME")
-    program = shutil.which(str(Path(home) / "bin" / "java")) if home else shutil.which("java")
+    home, command = os.environ.get("JAVA_HOME"), "java"
+    place = "there is no java on PATH and JAVA_HOME is not set"
+    if home:
+        command = str(Path(home) / "bin" / "java")
+        place = f"JAVA_HOME ({home}) has no bin/java"
+    program = shutil.which(command)
     if program is None:
-        place = f"JAVA_HOME ({home}) has no bin/java" if home else "there is no java on PATH and JAVA_HOME is not set"
         raise JavaMissing(
             f"Spark needs Java {JAVA_AT_LEAST} or newer, and {place}",
             hint="install one, for example `apt-get install openjdk-17-jre-headless`, or set JAVA_HOME",
@@ -40,14 +43,18 @@ def java_version(program: str) -> str:
         JavaMissing: it is older than Spark needs, or does not run.
     """
     release = Path(program).resolve().parent.parent / "release"
-    match = re.search(r'JAVA_VERSION="(\d[^"]*)"', release.read_text()) if release.is_file() else None
+    match = None
+    if release.is_file():
+        match = re.search(r'JAVA_VERSION="(\d[^"]*)"', release.read_text())
     if match is None:  # not every vendor ships the file; asking costs a JVM start of some 50 ms
         answer = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)
         match = re.search(r'version "(\d[^"]*)"', answer.stderr + answer.stdout)
     if match is None or int(re.split(r"\D", match[1])[0]) < JAVA_AT_LEAST:
-        found = f"is Java {match[1]}" if match else "does not say its version"
+        version = "does not say its version"
+        if match:
+            version = f"is Java {match[1]}"
         raise JavaMissing(
-            f"Spark needs Java {JAVA_AT_LEAST} or newer, and {program} {found}",
+            f"Spark needs Java {JAVA_AT_LEAST} or newer, and {program} {version}",
             hint="install a newer one, or point JAVA_HOME to it",
         )
     return match[1]

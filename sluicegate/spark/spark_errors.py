@@ -68,24 +68,15 @@ def readable(error: BaseException, layer: str, table: str, *, private: bool = Fa
         return of_store
     if (of_server := connect.lost(error)) is not None:
         return of_server
-    cause = message(error)
     if layer == "bronze" and file_trouble(error):
-        return SourceError(
-            f"landed files of {table} cannot be read",
-            where=Where(table=table, file=next(iter(FILE_NAMED.findall(str(error))), None)),
-            cause=root_cause(error, private=True) if private else cause.splitlines()[0],
-            hint="land the whole file under this name again, then run again: nothing of its chunk was written",
-        )
+        return _unreadable(error, table, private)
     if of_value(error):
-        return QueryError(
-            f"a value stops the query of {table}",
-            where=Where(table=table),
-            cause=unquoted(error) if private else _misfit(error),
-            hint=_IN_GOLD if layer == "gold" else _IN_SILVER,
-        )
+        return _stopped_by_value(error, layer, table, private)
     if isinstance(error, (AnalysisException, ParseException)):
-        what = "the rows" if layer == "bronze" else "the query"
-        return QueryError(f"Spark refuses {what} of {table}", where=Where(table=table), cause=cause)
+        subject = "the query"
+        if layer == "bronze":
+            subject = "the rows"
+        return QueryError(f"Spark refuses {subject} of {table}", where=Where(table=table), cause=message(error))
     if private:
         return SluicegateError(
             f"{table} could not be filled: {type(error).__name__}",
@@ -94,6 +85,28 @@ def readable(error: BaseException, layer: str, table: str, *, private: bool = Fa
             hint="nothing of this batch was written to the table; a new run goes on where the last commit ended",
         )
     return error
+
+
+def _unreadable(error: Exception, table: str, private: bool) -> SourceError:
+    if private:
+        cause = root_cause(error, private=True)
+    else:
+        cause, *_ = message(error).splitlines()
+    return SourceError(
+        f"landed files of {table} cannot be read",
+        where=Where(table=table, file=next(iter(FILE_NAMED.findall(str(error))), None)),
+        cause=cause,
+        hint="land the whole file under this name again, then run again: nothing of its chunk was written",
+    )
+
+
+def _stopped_by_value(error: Exception, layer: str, table: str, private: bool) -> QueryError:
+    cause, hint = _misfit(error), _IN_SILVER
+    if private:
+        cause = unquoted(error)
+    if layer == "gold":
+        hint = _IN_GOLD
+    return QueryError(f"a value stops the query of {table}", where=Where(table=table), cause=cause, hint=hint)
 
 
 def of_value(error: BaseException) -> bool:
@@ -106,10 +119,10 @@ def _misfit(error: BaseException) -> str:
     from pyspark.errors import AnalysisException
 
     lines = message(error).splitlines()
-    found = [line for line in lines if any(sign in line for sign in MISFITS)]
+    signs = [line for line in lines if any(sign in line for sign in MISFITS)]
     if not isinstance(error, AnalysisException):
-        found += [line for line in lines if OF_DATA.search(line)]
-    return found[0] if found else ""
+        signs += [line for line in lines if OF_DATA.search(line)]
+    return next(iter(signs), "")
 
 
 def unquoted(error: BaseException) -> str:
@@ -117,17 +130,17 @@ def unquoted(error: BaseException) -> str:
     from pyspark.errors import PySparkException
     from pyspark.errors.exceptions.base import QueryContextType
 
-    said: list[str] = []
-    one: BaseException | None = error
-    while one is not None:
-        if isinstance(one, PySparkException):
-            places = [c.fragment() for c in one.getQueryContext() if c.contextType() == QueryContextType.SQL]
-            said += [f"[{condition}]" for condition in [one.getCondition()] if condition]
-            said += [f"in {place}" for place in places if place]
-        one = getattr(one, "_cause", None)  # Spark's exceptions: the JVM's cause
-    if not said:
-        said = [f"[{sign}]" for sign in MISFITS if sign in str(error)] or [type(error).__name__]
-    return f"{' '.join(dict.fromkeys(said))}; {NOT_SHOWN}"
+    parts: list[str] = []
+    part_of_chain: BaseException | None = error
+    while part_of_chain is not None:
+        if isinstance(part_of_chain, PySparkException):
+            places = [c.fragment() for c in part_of_chain.getQueryContext() if c.contextType() == QueryContextType.SQL]
+            parts += [f"[{condition}]" for condition in [part_of_chain.getCondition()] if condition]
+            parts += [f"in {place}" for place in places if place]
+        part_of_chain = getattr(part_of_chain, "_cause", None)  # Spark's exceptions: the JVM's cause
+    if not parts:
+        parts = [f"[{sign}]" for sign in MISFITS if sign in str(error)] or [type(error).__name__]
+    return f"{' '.join(dict.fromkeys(parts))}; {NOT_SHOWN}"
 
 
 def message(error: BaseException) -> str:
@@ -144,8 +157,8 @@ def root_cause(error: BaseException, *, private: bool = False) -> str:
     """The innermost cause of an error in one line, such as ``EOFException: Unexpected end of input stream``."""
     if isinstance(error, SluicegateError):
         return error.cause or error.message
-    causes = CAUSED_BY.findall(str(error))
-    cause: str = causes[-1] if causes else message(error).splitlines()[0]
+    causes = CAUSED_BY.findall(str(error)) or message(error).splitlines()[:1]
+    cause: str = causes[-1]
     if private and not (cause.partition(":")[0] in OF_BYTES or "is not a Parquet file" in cause):
         return unquoted(error)
     return cause

@@ -50,15 +50,20 @@ def make_archive() -> None:
     archive.unlink(missing_ok=True)
     class_archive.conf_folder().mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
-        made = Path(scratch) / archive.name
+        new_archive = Path(scratch) / archive.name
         conf = configuration.spark_conf(Settings.of(master="local[2]"), archive=False)
-        options = [f"-XX:ArchiveClassesAtExit={made}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off", "-Xlog:class+path=off"]
+        options = [
+            f"-XX:ArchiveClassesAtExit={new_archive}",
+            "-Xlog:cds=off",
+            "-Xlog:cds+dynamic=off",
+            "-Xlog:class+path=off",
+        ]
         conf["spark.driver.extraJavaOptions"] += " " + " ".join(options)
         command = [*_spark_submit("local[2]", conf), str(PACKAGE / "jobs" / "warmup.py"), scratch]
-        done = subprocess.run(command, env=submit_env(), capture_output=True, text=True, check=False)
-        if done.returncode or not made.is_file():
-            raise JavaMissing("the class-data archive could not be made", cause=done.stderr.strip()[-2000:])
-        shutil.copy(made, archive.with_suffix(".new"))
+        process = subprocess.run(command, env=submit_env(), capture_output=True, text=True, check=False)
+        if process.returncode or not new_archive.is_file():
+            raise JavaMissing("the class-data archive could not be made", cause=process.stderr.strip()[-2000:])
+        shutil.copy(new_archive, archive.with_suffix(".new"))
     archive.with_suffix(".new").replace(archive)
     archive.with_suffix(".json").write_text(json.dumps(class_archive._archive_key()))
 
@@ -66,7 +71,9 @@ def make_archive() -> None:
 def job_conf(layer: str, settings: Settings) -> dict[str, str]:
     """Spark settings of a job: the common ones, and the metastore's for ``catalog``."""
     conf = configuration.spark_conf(settings, long_lived=layer in configuration.LONG_LIVED)
-    return conf | metastore.conf() if layer == "catalog" else conf
+    if layer == "catalog":
+        conf |= metastore.conf()
+    return conf
 
 
 def _spark_submit(master: str, conf: dict[str, str]) -> list[str]:
@@ -81,20 +88,27 @@ def _spark_submit(master: str, conf: dict[str, str]) -> list[str]:
 def job_file(job: str) -> Path:
     """Script of a job: of a layer in ``spark_jobs/``, of any other in ``spark_jobs/tools/``."""
     scripts = HOME / "spark_jobs"
-    return scripts / f"{job}.py" if job in LAYERS else scripts / "tools" / f"{job}.py"
+    if job not in LAYERS:
+        scripts /= "tools"
+    return scripts / f"{job}.py"
 
 
 def job_name(job: str, pipeline: str) -> str:
     """Spark's name of an application: that of a run is the pipeline's."""
-    return pipeline if job == "run" else f"{pipeline}.{job}"
+    if job == "run":
+        return pipeline
+    return f"{pipeline}.{job}"
 
 
 def job_arguments(pipeline: str, settings: Settings, extra: Sequence[str] = ()) -> list[str]:
     """Arguments that every job takes."""
-    return [
+    arguments = [
         "--pipeline", pipeline, "--lake", settings.lake, "--landing", settings.landing,
-        "--pipelines", str(settings.pipelines), *(["--target", settings.target] if settings.target else []), *extra,
+        "--pipelines", str(settings.pipelines),
     ]  # fmt: skip
+    if settings.target:
+        arguments += ["--target", settings.target]
+    return [*arguments, *extra]
 
 
 def submit_command(layer: str, pipeline: str, settings: Settings, extra: Sequence[str] = ()) -> list[str]:
@@ -147,14 +161,16 @@ def is_of_server(layer: str, pipeline: str, settings: Settings) -> bool:
 
 def of_spark_submit(settings: Settings) -> Settings:
     """The settings with a master for spark-submit: this machine where theirs is a Spark Connect server."""
-    return replace(settings, master="local[*]") if settings.remote else settings
+    if not settings.remote:
+        return settings
+    return replace(settings, master="local[*]")
 
 
 def job_env(layer: str, pipeline: str, settings: Settings) -> dict[str, str]:
     """Environment in which the command of a job runs."""
     if is_of_server(layer, pipeline, settings):
-        own = {connect.REMOTE: settings.remote, "PYTHONPATH": _python_path(), "PYTHONUNBUFFERED": "1"}
-        return {name: value for name, value in os.environ.items() if name not in withheld(layer)} | own
+        variables = {connect.REMOTE: settings.remote, "PYTHONPATH": _python_path(), "PYTHONUNBUFFERED": "1"}
+        return {name: value for name, value in os.environ.items() if name not in withheld(layer)} | variables
     return submit_env(layer)
 
 
@@ -162,7 +178,9 @@ def withheld(job: str = "") -> set[str]:
     """Names of this process's variables that a job is not to have: Airflow's, and the metastore's password but for the
     job that opens the metastore."""
     names = {name for name in os.environ if name.startswith(OF_AIRFLOW) and not name.startswith(HARMLESS_OF_AIRFLOW)}
-    return names if job == "catalog" else names | ({metastore.PASSWORD} & os.environ.keys())
+    if job != "catalog":
+        names |= {metastore.PASSWORD} & os.environ.keys()
+    return names
 
 
 def _python_path() -> str:

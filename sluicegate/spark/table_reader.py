@@ -63,7 +63,9 @@ def read(session: SparkSession, uri: str, version: int | None = None, opened: De
 def records(session: SparkSession, uri: str, version: int, opened: DeltaTable | None) -> DataFrame:
     """Rows of a table as of one version, with the columns that it has as it is opened: NULL where they came later."""
     rows = read(session, uri, version, opened)
-    return rows if opened is None or opened.version() == version else rows.to(schema(opened))
+    if opened is None or opened.version() == version:
+        return rows
+    return rows.to(schema(opened))
 
 
 def changes(session: SparkSession, uri: str, since: int, until: int) -> DataFrame:
@@ -82,7 +84,9 @@ def added_rows(session: SparkSession, uri: str, since: int, until: int) -> DataF
 
     def read_files(names: Sequence[str], version: int) -> DataFrame:
         rows = session.read.format("delta").option("versionAsOf", version).load(uri)
-        return rows.where(F.col("_metadata.file_name").isin(names)) if names else rows.limit(0)
+        if not names:
+            return rows.limit(0)
+        return rows.where(F.col("_metadata.file_name").isin(names))
 
     frames: list[DataFrame] = []
     names: list[str] = []
@@ -106,8 +110,8 @@ def schema(table: DeltaTable) -> Any:
 
 def is_plain(table: DeltaTable) -> bool:
     """Whether a table has nothing but rows in files: no feature or property of a column that a reader has to know."""
-    known = {*(table.protocol().reader_features or ())} <= FEATURES
-    return known and tables.is_plain(table) and not _says_more(json.loads(table.schema().to_json()))
+    has_known_features = {*(table.protocol().reader_features or ())} <= FEATURES
+    return has_known_features and tables.is_plain(table) and not _says_more(json.loads(table.schema().to_json()))
 
 
 def _says_more(kind: Any) -> bool:
@@ -125,9 +129,12 @@ def _files(uri: str, table: DeltaTable) -> list[str]:
     if not is_plain(table):
         return []
     names, sizes = (column.to_pylist() for column in tables.statistics(table, "path", "size_bytes").columns)
-    most = MOST_FILES if layout.is_local(uri) else MOST_OBJECTS
     if any(map(_ELSEWHERE.match, names)):
         return []
+    most = MOST_OBJECTS
+    if layout.is_local(uri):
+        most = MOST_FILES
     paths = [f"{uri.rstrip('/')}/{name}" for name in names]
-    small = len(paths) <= most and sum(sizes) <= MOST_BYTES
-    return paths if small and not any(map(_ODD.search, paths)) else []
+    if len(paths) > most or sum(sizes) > MOST_BYTES or any(map(_ODD.search, paths)):
+        return []
+    return paths
