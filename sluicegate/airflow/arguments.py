@@ -147,10 +147,10 @@ def _taken(kind: type) -> set[str]:
 def _check(where: str, arguments: Mapping[str, Any], accepted: set[str], reserved: set[str]) -> None:
     for name in arguments:
         if name in reserved:
-            raise UserError(f"{where} has {name}, which each pipeline says itself", hint="take it away")
+            raise UserError(f"{where} sets {name}, which is set for each pipeline", hint="remove it")
         if name not in accepted:
-            hint = nearest(name, accepted - reserved) or "they are those that Airflow's own classes take"
-            raise UserError(f"{where} has {name}, which Airflow does not know", hint=hint)
+            hint = nearest(name, accepted - reserved) or "allowed are the arguments of Airflow's own classes"
+            raise UserError(f"{where} sets {name}, which Airflow does not accept", hint=hint)
 
 
 def _listed(value: Any) -> list[Any]:

@@ -57,11 +57,11 @@ class ConnectServer:
         if connection.conn_type != SparkConnectHook.conn_type:
             return None
         if not connection.host:
-            raise UserError(f"connection {conn_id} has no host", hint="it is that of the Spark Connect server")
+            raise UserError(f"connection {conn_id} has no host", hint="set it to the host of the Spark Connect server")
         try:
             said = SparkConnectHook(conn_id).get_connection_url()
         except ValueError as error:
-            raise UserError(f"connection {conn_id} does not have the address of a server", cause=str(error)) from None
+            raise UserError(f"connection {conn_id} has an invalid server address", cause=str(error)) from None
         place, _, parameters = said.partition("/;")
         named = [part.partition("=") for part in parameters.split(";") if part]
         passed_on = [f"{name}={value}" for name, _, value in named if name not in OWN]

@@ -104,7 +104,7 @@ def said_in_server() -> dict[str, str]:
 def _missing(conn_id: str) -> UserError:
     return UserError(
         f"Airflow has no connection {conn_id} for the store of landing and lake",
-        hint="create it, or name another one with SLUICEGATE_STORE_CONN_ID",
+        hint="create it, or choose another one with SLUICEGATE_STORE_CONN_ID",
     )
 
 
@@ -125,7 +125,7 @@ def variables(connection: Any, extra: Mapping[str, Any]) -> dict[str, str]:
         )
     if roles := [name for name in ROLES if extra.get(name)]:
         raise UserError(
-            f"connection {connection.conn_id} asks for {' and '.join(roles)}, but only keys are supported",
+            f"connection {connection.conn_id} sets {' and '.join(roles)}, but only keys are supported",
             hint="give Airflow's processes the role or the profile itself (AWS_PROFILE, or the machine's role)",
         )
     service = (extra.get("service_config") or {}).get("s3") or {}

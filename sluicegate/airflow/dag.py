@@ -95,11 +95,11 @@ def medallion_dags(
     """
     arguments = Arguments.checked(task_args, dag_args)
     if isinstance(only, str):  # each of its letters would get a DAG that says that there is no such pipeline
-        raise UserError(f"only is the name {only}, and not a list of names", hint=f'write only=["{only}"]')
+        raise UserError(f"only must be a list of names, not the name {only}", hint=f'write only=["{only}"]')
     names = definition.names(settings.pipelines)  # one look at the folder, whatever is wanted of it
     if not names:
         raise PipelineMissing(
-            f"there is no pipeline definition in {settings.pipelines}",
+            f"no pipeline definition found in {settings.pipelines}",
             hint=f"create NAME/{loader.FILE} there, or set SLUICEGATE_PIPELINES to the folder of the definitions",
         )
     dags: dict[str, DAG] = {}
@@ -112,8 +112,8 @@ def medallion_dags(
         except UserError as error:  # mistakes; or the folder is gone, since it was named or since the look at all
             dags |= _mistaken(name, error, settings, arguments)
         except Exception as error:  # whatever Airflow or a notifier has against one of them, the others have their DAGs
-            sentence = f"Airflow cannot make its DAGs: {type(error).__name__}: {error}"
-            log.exception("the DAGs of %s cannot be made", name)
+            sentence = f"Airflow cannot create its DAGs: {type(error).__name__}: {error}"
+            log.exception("the DAGs of %s cannot be created", name)
             mistake = Mistake("dag", name, sentence, str(settings.pipelines / name / loader.FILE), None)
             dags |= _mistaken(name, DefinitionError(name, [mistake]), settings, arguments)
     return {name: shown(dag) for name, dag in dags.items()}

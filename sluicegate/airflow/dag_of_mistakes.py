@@ -90,7 +90,7 @@ def dags_of_mistakes(name: str, error: UserError, settings: Settings, arguments:
 
 
 def _about(error: UserError) -> dict[str, Any]:
-    sentence = f"This pipeline does not run, because its definition cannot be used:\n\n```\n{error.for_people()}\n```"
+    sentence = f"This pipeline does not run, because its definition is invalid:\n\n```\n{error.for_people()}\n```"
     about = {"description": f"Does not run: {error.message}", "doc_md": sentence}
     # An error of anybody's code may name an object by its address, which would make a version of the DAG at each parse.
     return {**{name: re.sub(r" at 0x[0-9a-f]+", "", text) for name, text in about.items()}, "tags": ["mistakes"]}

@@ -54,9 +54,9 @@ def of_dag(pipeline: Pipeline) -> str:
 def of_layer(pipeline: Pipeline, layer: Layer) -> str:
     """``doc_md`` of the task of a layer."""
     purposes = {
-        "bronze": "Reads landed files, each exactly once, and keeps every record as it came.",
-        "silver": "Evaluates each record by the rules of its table, joins lookups, and keeps one row for each key.",
-        "gold": "Refreshes tables by the changes of the tables that they read.",
+        "bronze": "Reads landed files, each exactly once, and stores every record unchanged.",
+        "silver": "Evaluates the rules of each table, joins lookups, and keeps one row for each key.",
+        "gold": "Refreshes tables from the changes of their source tables.",
     }[layer]
     tried = "Starts Spark only if there is work. A retry continues after the last commit."
     return "\n".join([purposes, "", *_tables(pipeline, layer), "", tried])
@@ -65,7 +65,7 @@ def of_layer(pipeline: Pipeline, layer: Layer) -> str:
 def of_run(pipeline: Pipeline) -> str:
     """``doc_md`` of the task that runs all layers."""
     layers = [layer for layer in LAYERS if getattr(pipeline, layer)]
-    sentence = f"Runs {', '.join(layers)}, one after another in one Spark. If one fails, the next ones are not run."
+    sentence = f"Runs {', '.join(layers)}, one after another in one Spark. If one fails, the following ones do not run."
     parts = [f"**{layer.capitalize()}.** {of_layer(pipeline, layer)}" for layer in layers]
     return "\n\n".join([sentence, *parts])
 
@@ -90,7 +90,7 @@ def _table(pipeline: Pipeline, layer: Layer, name: str) -> str:
     text = f"from {_names(table.streams)}" + (f", joined with {_names(lookups)}" if lookups else "")
     keys = table.changes.keys if table.changes else table.keys
     text += f"; one row for each {_names(keys)}" if keys and not (table.changes and table.changes.history) else ""
-    text += "; many rows of one record" if table.many else ""
+    text += "; several rows for each record" if table.many else ""
     return text + _rules(table)
 
 

@@ -75,7 +75,7 @@ def _made(name: str, notify: Sequence[Notify], settings: Settings) -> Iterator[t
         except Exception as error:  # of anybody's code
             file = str(settings.pipelines / name / loader.FILE)
             sentence = f"{entry.notifier} cannot be used: {error}"
-            hint = "is its provider installed, and do its arguments have these names?"
+            hint = "check that its provider is installed and accepts these arguments"
             mistake = Mistake("notifier", f"notify.{index}.notifier", sentence, file, None, hint)
             raise DefinitionError(name, [mistake]) from error
 

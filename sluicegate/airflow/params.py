@@ -28,9 +28,9 @@ _MODES = {
     "incremental": "new data only",
     "interval": "new data, and reprocess an interval of event times (from, to)",
     "full-refresh": "full refresh: rebuild tables from all files and records, after a person approves",
-    REPLAY: "replay: evaluate the quarantined records of one silver table again (tables, rules)",
-    DISCARD: "discard: quarantined records of one silver table no longer wait (tables, rules, note)",
-    UNDO_DISCARD: "undo-discard: take discards back, so that their records wait again (tables, rules)",
+    REPLAY: "replay: re-evaluate the quarantined records of one silver table (tables, rules)",
+    DISCARD: "discard: give up quarantined records of one silver table (tables, rules, note)",
+    UNDO_DISCARD: "undo-discard: return discarded records to quarantine (tables, rules)",
 }
 
 
@@ -41,7 +41,7 @@ def form(pipeline: Pipeline) -> dict[str, Param]:
     return {
         "mode": Param(
             AUTO, type="string", enum=list(_MODES), values_display=_MODES, title="Mode",
-            description_md="What the run does. After each mode, the tables are what today's definition gives.",
+            description_md="What the run does. Every mode brings the tables to today's definition.",
         ),
         "from": Param(
             None, title="From", **end,
@@ -57,19 +57,19 @@ def form(pipeline: Pipeline) -> dict[str, Param]:
         ),
         "rules": Param(
             None, type=["null", "array"], items={"type": "string"}, uniqueItems=True, title="Rules",
-            description_md="Only records that broke one of these rules, in a replay or discard. Empty: all there.",
+            description_md="Only records that broke one of these rules, in a replay or discard. Empty: all.",
         ),
         "note": Param(
             None, type=["null", "string"], maxLength=LONGEST_NOTE, title="Note",
-            description_md="Why, in a discard. It is kept, so write no personal data into it.",
+            description_md="Reason of a discard. It is stored, so do not enter personal data.",
         ),
         "discard": Param(
             None, type=["null", "string"], title="Discard",
-            description_md="Only this discard, by its id, when discards are taken back. Empty: all.",
+            description_md="Undo only the discard with this id. Empty: all.",
         ),
         "quarantine": Param(
             None, type=["null", "string"], title="Quarantine",
-            description_md="State of the quarantine that the Lakehouse page has shown, in a discard. Leave it empty.",
+            description_md="Version of the quarantine shown on the Lakehouse page, for a discard. Leave empty.",
         ),
         "max_files": Param(
             None, type=["null", "integer"], minimum=1, title="Max files",
@@ -83,7 +83,7 @@ def form_of_verification() -> dict[str, Param]:
     return {
         "whole": Param(
             False, type="boolean", title="Whole",
-            description_md="Compare all files, records and rows. Else only what came or changed since the last "
-            "verification, and all that was last compared a week ago; or the sample that the definition names.",
+            description_md="Compare all files, records and rows. Otherwise only what changed since the last "
+            "verification, plus everything not compared for a week; or the sample set in the definition.",
         )
     }  # fmt: skip

@@ -94,7 +94,7 @@ class PipelineDags:
 
     def _alerting(self, schedule: str) -> DAG:
         about = self._dag(
-            f"Compares {self.pipeline.name} with its limits.", {"doc_md": doc_md.ALERTS, "max_active_runs": 1}
+            f"Compares {self.pipeline.name} with its alert limits.", {"doc_md": doc_md.ALERTS, "max_active_runs": 1}
         )
         reader = self.arguments.alerted(self.arguments.of_reader(self.pipeline.airflow), self._alerts)
         warned = warnings(self.pipeline.name, self.pipeline.notify, self.settings)

@@ -26,7 +26,7 @@ DEFAULT_SLOTS = 4
 # Operators by which a DAG of a pipeline is known.
 _OURS = ("CheckRequest", "Maintenance", "Verification", "CheckAlerts", "DefinitionMistakes")
 
-ABOUT = "Jobs of pipelines that start Spark; made by sluicegate, and yours to change."
+ABOUT = "Jobs of pipelines that start Spark; created by sluicegate; you may change it."
 
 
 @hookimpl

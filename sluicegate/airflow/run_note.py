@@ -130,7 +130,7 @@ def _of_request(result: Any) -> list[str]:
 def _of_sensor(result: Any) -> list[str]:
     if not result or not result.get(UNREPORTED):
         return []
-    return ["- files waited, and Airflow's **triggerer** did not report them: is it running?"]
+    return ["- files waited, but Airflow's **triggerer** did not report them: check that it is running"]
 
 
 def _of_jobs(result: Any) -> list[str]:
@@ -183,7 +183,7 @@ def _stands(tables: list[dict[str, Any]]) -> Iterator[str]:
             yield f"- {table['table']}: {files(table['failed files'])} could not be read"
         if table.get("skipped files"):
             skipped = files(table["skipped files"])
-            yield f"- {table['table']}: {skipped} skipped, and in no table until `sluicegate reload` reads them"
+            yield f"- {table['table']}: {skipped} skipped, in no table until `sluicegate reload` reads them"
         if table.get("waits"):
             yield f"- {table['table']} is behind: {plain(table['waits'])}"
 

@@ -54,11 +54,13 @@ def request_of(pipeline: Pipeline, context: Context) -> Request:
         return Request.of_discard(pipeline, _discard(form, mode, since or until))
     for name in _OF_DISCARDS:
         if form.get(name):
-            raise UserError(f"only a discard has a {name}", hint=f"choose the mode discard, or leave {name} empty")
+            raise UserError(f"{name} requires the mode discard", hint=f"choose the mode discard, or leave {name} empty")
     if mode == REPLAY:
         return Request.of_replay(pipeline, _replay(form, since or until))
     if form.get("rules"):
-        raise UserError("only a replay has rules", hint="choose the mode replay or discard, or leave rules empty")
+        raise UserError(
+            "rules require the mode replay or discard", hint="choose the mode replay or discard, or leave rules empty"
+        )
     return Request.of(pipeline, mode, since, until, form.get("tables") or (), form.get("max_files"))
 
 
@@ -67,9 +69,7 @@ def _check_mode(run: Any, mode: str) -> None:
     triggered = (getattr(run, "conf", None) or {}).get("mode")
     if triggered not in (None, mode):
         hint = "[core] dag_run_conf_overrides_params is off: turn it on, or trigger the run without a mode"
-        raise UserError(
-            f"this run was started in the mode {triggered}, and Airflow gives it the mode {mode}", hint=hint
-        )
+        raise UserError(f"this run was started in the mode {triggered}, but Airflow passes the mode {mode}", hint=hint)
 
 
 def _replay(form: Mapping[str, Any], end: str | None) -> Replay:
@@ -94,7 +94,7 @@ def _discard(form: Mapping[str, Any], mode: str, end: str | None) -> Discard:
     undo = mode == UNDO_DISCARD
     fields = {name: str(form.get(name) or "") for name in _OF_DISCARDS}
     if undo and (fields["note"] or fields["quarantine"]):
-        raise UserError("discards are taken back without a note", hint="leave note and quarantine empty")
+        raise UserError("undo-discard takes no note and no quarantine", hint="leave note and quarantine empty")
     return Discard(
         _one_table("discard", form, end), tuple(form.get("rules") or ()), one_line(fields["note"]), undo,
         fields["discard"], fields["quarantine"],
@@ -104,10 +104,10 @@ def _discard(form: Mapping[str, Any], mode: str, end: str | None) -> Discard:
 def _one_table(action: str, form: Mapping[str, Any], end: str | None) -> str:
     tables: list[str] = list(form.get("tables") or ())
     if len(tables) != 1:
-        raise UserError(f"a {action} is of one table, and the form has {len(tables)}", hint="choose one silver table")
+        raise UserError(f"a {action} takes one table, not {len(tables)}", hint="choose one silver table")
     if end or form.get("max_files") is not None:
         raise UserError(
-            f"a {action} has neither an interval nor a number of files", hint="leave from, to and max_files"
+            f"a {action} takes no interval and no number of files", hint="leave from, to and max_files empty"
         )
     return tables[0]
 
@@ -117,8 +117,8 @@ def _backfill(run: Any, mode: str, end: str | None) -> tuple[str, str, str]:
     if mode not in (AUTO, "interval") or end:
         sentence = f"the mode {mode}" if mode not in (AUTO, "interval") else "an interval of its own"
         raise UserError(
-            f"a backfill run reprocesses its data interval, and the form asks for {sentence}",
-            hint="leave mode, from and to as they are; or trigger one run by hand with them",
+            f"a backfill run reprocesses its data interval, but the form sets {sentence}",
+            hint="keep mode, from and to as they are, or trigger a single run with them",
         )
     if run.data_interval_start is None or run.data_interval_end is None:
         raise UserError("this backfill run has no data interval", hint="trigger a run by hand, with from and to")

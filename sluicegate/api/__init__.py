@@ -226,7 +226,7 @@ def verify(
         (``unseen``), and last what is right (``proved``).
 
     Raises:
-        UserError: ``percent`` is no part of a table, or it is less than 100 with ``since_last``.
+        UserError: ``percent`` is out of range, or below 100 with ``since_last``.
         SluicegateError: the job failed.
     """
     from sluicegate.flow import flows
@@ -239,7 +239,7 @@ def verify(
     from sluicegate.run import submit, verification
 
     if not 0 < percent <= 100:
-        raise UserError(f"{percent:g} percent is no part of a table", hint="more than 0 and at most 100")
+        raise UserError(f"invalid sample of {percent:g} percent", hint="above 0 and at most 100")
     settings = pipeline.settings
     sample = Sample(percent)
     proofs = verification.proofs_of(pipeline, sample, tell, since_last=since_last)
@@ -255,7 +255,7 @@ def verify(
     names, evaluated = gold_verify.provable(pipeline, lake), flows.stored_silver(pipeline, lake)
     if not spark:
         findings += [Finding("unseen", table_name, "its values", reason="without-spark") for table_name in evaluated]
-        findings += [Finding("unproved", name, "its query was not run again", reason="without-spark") for name in names]
+        findings += [Finding("unproved", name, "its query was not re-run", reason="without-spark") for name in names]
         return in_order()
     if not (names or evaluated):
         findings += gold_verify.unprovable(pipeline)
@@ -268,7 +268,7 @@ def verify(
     arguments = ["--queries", f"--sample={percent:g}", *(["--since-last"] if since_last else [])]
     reports = submit.submit("verify", pipeline.name, settings, submit.run_info(), tell, arguments, take)
     if reports.unreported:  # a finding may be missing
-        raise JobFailed("the verification of silver and gold has not reported what it found", hint="verify it again")
+        raise JobFailed("the verification of silver and gold ended without a report", hint="verify it again")
     return in_order()
 
 
@@ -337,7 +337,7 @@ def sql(query: str, settings: Settings | None = None) -> pa.Table:
         return shell.query(query, definitions, settings)
     except QueryError as error:
         for name, mistakes in wrong.items():
-            error.add_note(f"the tables of {name} are not known here: {mistakes.message}")
+            error.add_note(f"the tables of {name} are unknown: {mistakes.message}")
         raise
 
 
@@ -374,4 +374,4 @@ def spark_session(name: str = "notebook") -> SparkSession:
 
 def _demand_some(newest: int | None) -> None:
     if newest is not None and newest < 1:
-        raise UserError(f"newest={newest} asks for nothing", hint="give 1 or more")
+        raise UserError(f"invalid limit newest={newest}", hint="use 1 or more")

@@ -259,8 +259,8 @@ def discard(
         table: name of a silver table.
         note: why, for people, at most 500 characters without personal data; not needed with ``undo``.
         rules: only records that broke one of these; none means whichever.
-        undo: takes discards back: their records wait again.
-        only: with ``undo``, id of the only discard that is taken back.
+        undo: return discarded records to quarantine.
+        only: with ``undo``, id of the only discard to undo.
         confirm: gets what would be done before anything is written; where it returns False, nothing is done.
         tell: takes a line on what was done.
 
@@ -280,7 +280,7 @@ def discard(
         return 0
     identity = secrets.token_hex(4)
     written = chosen.carry_out(user(), identity)
-    tell(f"{written:,} taken back: they wait again" if undo else f"{written:,} discarded, as the discard {identity}")
+    tell(f"{written:,} returned to quarantine" if undo else f"{written:,} discarded, as the discard {identity}")
     return written
 
 

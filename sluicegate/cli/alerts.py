@@ -14,7 +14,7 @@ from sluicegate.settings import Settings
 def alerts(pipeline: PipelineName, *, settings: Settings, as_json: JsonOption = False) -> None:
     """Check the limits under `alerts` now: freshness, volume, backlog, rates of rules.
 
-    It ends with exit code 3 if something is beyond a limit `fail`. Nothing is written, and no Spark is started.
+    The exit code is 3 if something exceeds a limit `fail`. Nothing is written, and Spark is not started.
 
     Example: sluicegate alerts heart_rate
     """

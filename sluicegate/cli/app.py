@@ -43,7 +43,7 @@ from sluicegate.errors import SluicegateError
 from sluicegate.storage import store_errors
 
 app = typer.Typer(
-    help="Carries landed files through bronze, silver and gold Delta tables.",
+    help="Process landed files through bronze, silver and gold Delta tables.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -62,7 +62,7 @@ def _version(wanted: bool) -> None:
 @app.callback(help=app.info.help)
 def common(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Takes the options that stand before a command."""

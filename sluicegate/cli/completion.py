@@ -14,9 +14,9 @@ VARIABLE = "_SLUICEGATE_COMPLETE"
 def completion(
     shell: Annotated[Literal["bash", "zsh", "fish"], typer.Argument(metavar="SHELL", help="bash, zsh or fish.")],
 ) -> None:
-    """Print what makes a shell complete commands, options and names of pipelines.
+    """Print the shell script that completes commands, options and pipeline names.
 
-    Put `eval "$(sluicegate completion bash)"` into ~/.bashrc, the same with zsh into ~/.zshrc behind compinit; for fish
+    Put `eval "$(sluicegate completion bash)"` into ~/.bashrc, the same with zsh into ~/.zshrc after compinit; for fish
     write the output into ~/.config/fish/completions/sluicegate.fish.
 
     Example: sluicegate completion bash

@@ -21,9 +21,9 @@ def contract(
     action: Annotated[str, typer.Argument(metavar="ACTION", help="export or import.")],
     subject: Annotated[str, typer.Argument(metavar="SUBJECT", help="The pipeline to export, or the file to import.")],
     name: Annotated[
-        str | None, typer.Option("--name", help="Import: name of the pipeline; the contract's if not given.")
+        str | None, typer.Option("--name", help="Import: name of the pipeline; the contract's name by default.")
     ] = None,
-    version: Annotated[str, typer.Option("--version", help="Export: the contract's own version.")] = "1.0.0",
+    version: Annotated[str, typer.Option("--version", help="Export: version of the contract.")] = "1.0.0",
     table: Annotated[list[str] | None, typer.Option("--table", help="Export: only this table; repeatable.")] = None,
     *,
     settings: Settings,
@@ -31,7 +31,7 @@ def contract(
 ) -> None:
     """Export a pipeline's data contract (ODCS 3.1), or generate a definition from one.
 
-    An import says what it left of the contract, and exits with 3 if it left anything.
+    An import lists what it did not import, and then exits with 3.
 
     Example: sluicegate contract export heart_rate --version 1.2.0
     """
@@ -40,7 +40,7 @@ def contract(
     elif action == "import":
         _import(Path(subject), settings, name, as_json)
     else:
-        raise UserError(f"{action} is nothing to do with a contract", hint="write export or import")
+        raise UserError(f"{action} is not an action on contracts", hint="use export or import")
 
 
 def _export(pipeline: str, settings: Settings, version: str, only: list[str], as_json: bool) -> None:

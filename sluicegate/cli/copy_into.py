@@ -19,34 +19,39 @@ def copy_into(
     source: Annotated[str, typer.Argument(help="Folder or file to copy, path or URI.")],
     files: Annotated[list[str] | None, typer.Option("--files", help="A file below the folder; repeatable.")] = None,
     pattern: Annotated[str | None, typer.Option("--pattern", help="Pattern that names below it must match.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Copy files again that the ledger knows.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Copy files again that are already in the ledger.")] = False,
     select: Annotated[
         str | None,
-        typer.Option("--select", help="SELECT over the files' fields: SELECT CAST(a AS INT) AS id FROM source."),
+        typer.Option(
+            "--select", help="SELECT over the files' fields, for example SELECT CAST(a AS INT) AS id FROM source."
+        ),
     ] = None,
-    columns: Annotated[
-        str | None, typer.Option("--columns", help="Names of the columns in order, as a,b: by position.")
+    columns: Annotated[str | None, typer.Option("--columns", help="Column names by position, for example a,b.")] = None,
+    format_: Annotated[
+        str | None, typer.Option("--format", help="Format of the files; the table's format by default.")
     ] = None,
-    format_: Annotated[str | None, typer.Option("--format", help="Format of the files, if not the table's.")] = None,
     option: Annotated[
-        list[str] | None, typer.Option("--option", help="Option of Spark's reader, as header=true; repeatable.")
+        list[str] | None,
+        typer.Option("--option", help="Option of Spark's reader, for example header=true; repeatable."),
     ] = None,
     dialect: Annotated[
-        str | None, typer.Option("--dialect", help="Dialect of CSV files, if not the table's: rfc4180 or spark.")
+        str | None,
+        typer.Option("--dialect", help="Dialect of CSV files: rfc4180 or spark; the table's dialect by default."),
     ] = None,
     merge_schema: Annotated[
-        bool | None, typer.Option("--merge-schema/--no-merge-schema", help="New columns come in, or are an error.")
+        bool | None, typer.Option("--merge-schema/--no-merge-schema", help="Add new columns, or reject them.")
     ] = None,
     modified_after: Annotated[str | None, typer.Option(help="Only files modified after this time (UTC).")] = None,
     modified_before: Annotated[str | None, typer.Option(help="Only files modified before this time (UTC).")] = None,
     validate: Annotated[
-        int | None, typer.Option("--validate", min=0, help="Write nothing; show so many records as they would be.")
+        int | None,
+        typer.Option("--validate", min=0, help="Write nothing; show this many records as they would be stored."),
     ] = None,
     *,
     settings: Settings,
     as_json: JsonOption = False,
 ) -> None:
-    """Copy chosen files into a bronze table, each of them once; files that were copied before are skipped.
+    """Copy chosen files into a bronze table, each one once; files that were copied before are skipped.
 
     Example: sluicegate copy-into heart_rate recordings_bronze /mnt/archive --pattern '2024-*.json'
     """
@@ -67,6 +72,6 @@ def copy_into(
     if as_json:
         show_json(facts)
     elif not reports:
-        say("nothing to copy: the ledger knows every such file; Spark was not started")
+        say("nothing to copy: all matching files are in the ledger; Spark was not started")
     elif validate is None:
         show_table(list(facts), [list(facts.values())], right=list(facts))

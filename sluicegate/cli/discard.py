@@ -24,21 +24,19 @@ def discard(
     ] = None,
     note: Annotated[
         str | None,
-        typer.Option("--note", help="Why, in at most 500 characters. It is kept, so write no personal data into it."),
+        typer.Option("--note", help="Reason, at most 500 characters. It is stored, so do not write personal data."),
     ] = None,
-    undo: Annotated[
-        bool, typer.Option("--undo", help="Take discards back: their records wait in quarantine again.")
-    ] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Undo discards: return their records to quarantine.")] = False,
     only: Annotated[str | None, typer.Option("--id", help="With --undo: only this discard, by its id.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing, and show what would be done.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done, without writing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Skip the confirmation.")] = False,
     *,
     settings: Settings,
     as_json: JsonOption = False,
 ) -> None:
-    """Discard records that wait in quarantine, with a note, or take discards back. It asks for confirmation.
+    """Discard quarantined records with a note, or undo discards. Asks for confirmation.
 
-    A discarded record stays in the quarantine, and no longer counts as waiting; a replay leaves it out. No Spark is
+    A discarded record stays in quarantine, but no longer counts as waiting, and a replay skips it. Spark is not
     started.
 
     Example: sluicegate discard heart_rate recordings_enriched --rule valid_heartrate --note "sensor test of 2 March"
@@ -51,7 +49,7 @@ def discard(
         if dry_run or not (chosen.records or chosen.discards):
             return False
         if not yes:
-            ask("take these discards back?" if undo else "discard them?", "a discard", on_stderr=as_json)
+            ask("undo these discards?" if undo else "discard them?", "a discard", on_stderr=as_json)
         return True
 
     definition = api.load(pipeline, settings)

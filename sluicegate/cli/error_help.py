@@ -10,10 +10,10 @@ from sluicegate.cli.error_help_of_runs import OF_RUNS, Explanation
 
 EXPLANATIONS = {
     "SG100": Explanation(
-        "An error without a code of its own; the message says what happened.",
+        "An error without its own code; the message explains it.",
         (
             "Another program changed or restored a table while a run was writing it.",
-            "The history that a table was built from is gone, so the run cannot continue safely.",
+            "The source history of a table is gone, so the run cannot continue safely.",
             "An unexpected failure inside a job, with its first lines as the cause.",
         ),
         (
@@ -43,10 +43,10 @@ EXPLANATIONS = {
     ),
     "SG202": Explanation(
         "The pipeline, layer or table that was named is not defined.",
-        ("A typing error.", "The command looks at another folder of definitions than you expect."),
+        ("A typing error.", "The command reads another folder of definitions than you expect."),
         (
             "Check the name; the message lists the names that exist.",
-            "Say where definitions are with `--pipelines` or `SLUICEGATE_PIPELINES`.",
+            "Set the folder of definitions with `--pipelines` or `SLUICEGATE_PIPELINES`.",
         ),
         "howto/your-own-files.md",
     ),
@@ -68,8 +68,9 @@ EXPLANATIONS = {
         ),
         (
             "Move the files away, or choose another lake with `--lake`.",
-            "Put a damaged log back from a backup. Without one, move the folder away and keep it: the next run rebuilds"
-            " the table from its source, bronze from landing and archive. What is in neither is only in that folder.",
+            "Restore a damaged log from a backup. Without one, move the folder away and keep it: the next run rebuilds"
+            " the table from its source, bronze from landing and archive. Data that is in neither exists only in that"
+            " folder.",
         ),
     ),
     "SG205": Explanation(
@@ -89,18 +90,19 @@ EXPLANATIONS = {
         "A query, a condition or a rule was refused, by Spark in a pipeline or by `sluicegate sql`.",
         (
             "A table, column or function does not exist.",
-            "A value that Spark cannot convert by itself, or at which a function or an operator of the query raises.",
-            "A value at which a function of a rule's condition raises.",
+            "A value that Spark cannot convert implicitly, or that makes a function or operator of the query fail.",
+            "A value that makes a function in a rule's condition fail.",
             "A key or a rule `unique` over a map or a variant, whose values Spark does not compare.",
             "`sluicegate sql` takes one SELECT, and not everything that Spark can do.",
         ),
         (
             "Correct the query at the line that is shown.",
-            "Write conversions as `CAST(… AS …)`, or by a function as `to_date`: in silver a record whose value one of "
-            "them cannot convert is quarantined. `try_to_date` and its like give NULL instead, and quarantine nothing.",
-            "Before what else raises, as `a / b`, test the value: `CASE WHEN b <> 0 THEN a / b END`. Select `b`, too, "
-            "and quarantine the other rows by a rule: `expect_or_quarantine: b <> 0`.",
-            "In a rule, write a function that gives NULL, as `try_parse_json` or `get`, or test the value before.",
+            "Write conversions as `CAST(… AS …)`, or with a function such as `to_date`: in silver a record whose value "
+            "cannot be converted is quarantined. `try_to_date` and similar functions return NULL instead.",
+            "For other expressions that can fail, such as `a / b`, test the value first: "
+            "`CASE WHEN b <> 0 THEN a / b END`. Select `b`, too, and quarantine the other "
+            "rows by a rule: `expect_or_quarantine: b <> 0`.",
+            "In a rule, use a function that returns NULL, such as `try_parse_json` or `get`, or test the value first.",
         ),
         "howto/values-that-do-not-fit.md",
     ),
@@ -108,7 +110,7 @@ EXPLANATIONS = {
         "Files cannot be read in the format and with the options of the definition.",
         (
             "A wrong `format`, or options such as `multiLine`, `header` or `sep` that do not fit the files.",
-            "A file that was cut off while it was copied, or is compressed in a way that Spark does not read.",
+            "A truncated file, or a compression that Spark cannot read.",
         ),
         (
             "Land the complete file again under the same name, and run again.",
@@ -130,7 +132,7 @@ EXPLANATIONS = {
         "howto/many-rows.md",
     ),
     "SG209": Explanation(
-        "The lake is at a place where concurrent writers cannot be kept apart, or that cannot be used at all.",
+        "The lake is on storage that cannot coordinate concurrent writers, or that cannot be used at all.",
         (
             "A network mount without shared file locks, such as NFS with `nolock`.",
             "An object store without conditional writes, or one that is not S3.",
@@ -149,17 +151,17 @@ EXPLANATIONS = {
             "New fields in files, with `schemaEvolutionMode: failOnNewColumns`.",
             "A declared type that differs from the type the table has.",
             "A query or transform that returns other columns than before.",
-            "A changed definition of a silver table that keeps values of its lookups as of former runs.",
+            "A changed definition of a silver table that stores lookup values as of former runs.",
         ),
         (
             "Add the field to `schemaHints`, or choose another `schemaEvolutionMode`.",
             "Keep the type of the table and CAST in silver, or re-read all files with `sluicegate reset`.",
-            "Take the change of a silver or gold definition back, or run the full refresh that the message names.",
+            "Revert the change of a silver or gold definition, or run the full refresh that the message names.",
         ),
         "autoloader.md",
     ),
     "SG211": Explanation(
-        "A Python transform could not be loaded, raised an error, or returned something that is no batch of records.",
+        "A Python transform could not be loaded, raised an error, or did not return a batch of records.",
         (
             "The file imports a package that is not installed where the job runs.",
             "The function raises for some record.",
@@ -174,7 +176,7 @@ EXPLANATIONS = {
             "A typing error in `keys`, `sequence_by` or a column list.",
             "A source column called `__START_AT` or `__END_AT`.",
         ),
-        ("Correct the name, or leave the column out with `except_column_list`.",),
+        ("Correct the name, or exclude the column with `except_column_list`.",),
         "howto/slowly-changing-dimensions.md",
     ),
     "SG213": Explanation(
@@ -208,25 +210,24 @@ EXPLANATIONS = {
         "howto/parameters-and-targets.md",
     ),
     "SG218": Explanation(
-        "Records of a Kafka topic are gone that were not read yet, or the topic is not the one that was read. Nothing"
-        " was written.",
+        "Records of a Kafka topic were lost before they were read, or the topic was replaced. Nothing was written.",
         (
             "The topic's retention passed, or somebody deleted records, before a run read them.",
-            "The topic was deleted and created again, so its offsets begin at 0 again.",
+            "The topic was deleted and recreated, so its offsets start at 0 again.",
             "`bootstrap_servers` names other brokers than before, or they lost records.",
         ),
         (
             "Run more often, or lengthen the topic's retention.",
-            "`data_loss: skip` continues after records that are gone, and records the skipped offsets in the ledger.",
-            "Read a topic that was created again into a table of its own, and let silver follow both by flows.",
+            "`data_loss: skip` continues after lost records, and records the skipped offsets in the ledger.",
+            "Read a recreated topic into a new table, and combine both in silver with flows.",
         ),
         "howto/kafka.md",
     ),
     "SG219": Explanation(
-        "Kafka's brokers refused access, or the options under `kafka.security` do not give a connection.",
+        "Kafka's brokers refused access, or the options under `kafka.security` do not lead to a connection.",
         (
             "Missing or wrong `SLUICEGATE_KAFKA_…` variables where the job runs.",
-            "A user without the right to describe or to read the topic.",
+            "A user without permission to describe or read the topic.",
             "A `security.protocol` or `sasl.mechanism` that the brokers do not have, or a missing truststore.",
         ),
         (
@@ -239,7 +240,7 @@ EXPLANATIONS = {
         "A pipeline cannot have this name. Nothing was renamed.",
         (
             "Another pipeline, its tables in the lake, or a DAG of its maintenance or verification has the name.",
-            "The name has other characters than small letters, digits and `_`, or no letter first.",
+            "The name has characters other than lowercase letters, digits and `_`, or does not start with a letter.",
             "Another rename was stopped, and has to be completed first.",
         ),
         ("Choose another name, or do what the `help` line says.",),
@@ -249,12 +250,12 @@ EXPLANATIONS = {
         "A run was started under a name that the pipeline does not have. Nothing was written.",
         (
             "A definition of the former name is still deployed, or a task of it was queued when it was renamed.",
-            "A rename was stopped before it had come to its end.",
+            "A rename was stopped before it finished.",
             "A new pipeline has the name that another one had before.",
         ),
         (
             "Run the pipeline under its new name, and remove the former definition.",
-            "Give the command `sluicegate rename OLD NEW` again: it completes a rename that was stopped.",
+            "Run `sluicegate rename OLD NEW` again: it completes a rename that was stopped.",
             "For a new pipeline of that name delete the file that the message names.",
         ),
         "howto/renaming.md",
@@ -262,7 +263,7 @@ EXPLANATIONS = {
     "SG222": Explanation(
         "A table has no column of this name.",
         ("A misspelled name.", "A column that the table gets only with its next run."),
-        ("Take the name that the message suggests; `sluicegate sql` shows a table's columns.",),
+        ("Use the name that the message suggests; `sluicegate sql` shows a table's columns.",),
         "howto/lineage.md",
     ),
     "SG300": Explanation(
@@ -272,7 +273,7 @@ EXPLANATIONS = {
         (
             "Look at the rows in `{table}_rejected`.",
             "Correct the source or the rule, and run again.",
-            "To go on without such rows use `expect_or_quarantine` or `expect_or_drop`.",
+            "To continue without such rows, use `expect_or_quarantine` or `expect_or_drop`.",
         ),
         "howto/quality-rules.md",
     ),
@@ -301,8 +302,8 @@ EXPLANATIONS = {
     "SG304": Explanation(
         "No new file has arrived within the time span that a bronze table expects (`expect_files_within`). Nothing is"
         " wrong with the tables.",
-        ("Whoever delivers the files is late.", "They are delivered to another folder."),
-        ("Ask them, or look for the files.", "Expect them within another time span."),
+        ("Whoever delivers the files is late.", "Files are delivered to another folder."),
+        ("Ask whoever delivers the files, or look for the files.", "Expect files within another duration."),
         "howto/starting-runs.md",
     ),
     "SG305": Explanation(
@@ -313,8 +314,8 @@ EXPLANATIONS = {
             "The data has changed: more rows break a rule.",
         ),
         (
-            "`sluicegate alerts PIPELINE` shows all limits and what there is; `sluicegate history` the last runs.",
-            "Set another limit, if what there is is right.",
+            "`sluicegate alerts PIPELINE` shows all limits and current values; `sluicegate history` the last runs.",
+            "Adjust the limit, if the current values are right.",
         ),
         "howto/alerts.md",
     ),

@@ -26,7 +26,7 @@ OF_RUNS = {
     "SG400": Explanation(
         "Reconciliation failed: the number of records read differs from the number written, quarantined, dropped and"
         " deduplicated. Nothing was written.",
-        ("Spark did not deliver what the log of the source says.", "An error in Sluicegate."),
+        ("Spark did not return the rows that the log of the source records.", "An error in Sluicegate."),
         ("Run again. If it happens again, please report it with the message.",),
         "howto/verifying.md",
     ),
@@ -34,7 +34,7 @@ OF_RUNS = {
         "Another run is writing this pipeline, or took the lock of this run.",
         (
             "A scheduled run and a manual run at the same time.",
-            "On S3, a machine that stood still for longer than its lease lasts.",
+            "On S3, a machine that was suspended for longer than its lease.",
         ),
         ("Wait for the other run to end, or stop it; then run again. Nothing is lost.",),
         "howto/continuous-runs.md",
@@ -81,9 +81,9 @@ OF_RUNS = {
         ),
         (
             "Run the pipeline: where the newest commits of a table are damaged, a run sets them aside and repeats"
-            " them from what the table is made of.",
-            "Otherwise put the file back from a backup of the lake. Keep the table's folder and the archive of landed"
-            " files: what is in no backup may be only there.",
+            " them from the sources of the table.",
+            "Otherwise restore the file from a backup of the lake. Keep the table's folder and the archive of landed"
+            " files: data without a backup may exist only there.",
             "`sluicegate status PIPELINE --verify` names all damaged files.",
         ),
         "howto/recovery.md",

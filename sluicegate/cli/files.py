@@ -20,17 +20,19 @@ if TYPE_CHECKING:
 def files(
     pipeline: PipelineName,
     table: Annotated[
-        str | None, typer.Argument(help="Name of a bronze table. All of the pipeline by default.", show_default=False)
+        str | None, typer.Argument(help="Name of a bronze table; all of the pipeline by default.", show_default=False)
     ] = None,
     states: Annotated[list[str] | None, typer.Option("--state", help="Only files in this state; repeatable.")] = None,
-    newest: Annotated[int | None, typer.Option("--newest", min=1, help="Only so many files, the last ones.")] = None,
+    newest: Annotated[
+        int | None, typer.Option("--newest", min=1, help="Show at most this many files, the newest.")
+    ] = None,
     *,
     settings: Settings,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the ledger: each landed file, its chunk, when it was ingested, and how many rows it gave.
+    """Show the ledger: each landed file, its chunk, its ingestion time and its row count.
 
-    Of a table that reads a Delta table: the versions that each run took. Of one that reads Kafka: ranges of offsets.
+    For a Delta source: the versions that each run processed. For Kafka: ranges of offsets.
 
     Example: sluicegate files heart_rate --state failed
     """
@@ -100,9 +102,9 @@ def _sum_of_files(source: BronzeTable, entries: Sequence[dict[str, Any]]) -> str
         noun = "files"
     text = f"{len(entries):,} {noun}"
     if empty:
-        text += f", {empty:,} of them without records"
+        text += f", {empty:,} without records"
     if skipped:
-        text += f", {skipped:,} of them skipped"
+        text += f", {skipped:,} skipped"
     return text
 
 

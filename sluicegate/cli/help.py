@@ -15,7 +15,8 @@ from sluicegate.errors import UserError, of_code
 def help_(
     context: typer.Context,
     topic: Annotated[
-        str | None, typer.Argument(metavar="TOPIC", help="An error code or a command; all codes without.")
+        str | None,
+        typer.Argument(metavar="TOPIC", help="An error code or a command; without it, all codes are listed."),
     ] = None,
     *,
     as_json: JsonOption = False,
@@ -38,7 +39,7 @@ def help_(
         from sluicegate.definition.fields import nearest
 
         hint = nearest(topic, [*commands, *error_help.EXPLANATIONS]) or "`sluicegate help` lists the codes"
-        raise UserError(f"there is no help on {topic}", hint=hint)
+        raise UserError(f"no help for {topic}", hint=hint)
 
 
 def _codes(as_json: bool) -> None:

@@ -21,18 +21,18 @@ _OF_GOLD = ["groups", "bytes written", "per byte changed"]
 @with_settings("lake", "pipelines", "target")
 def history(
     pipeline: PipelineName,
-    table: Annotated[str | None, typer.Argument(help="Name of a table; all of the pipeline without.")] = None,
-    newest: Annotated[int, typer.Option("--newest", min=1, help="Only so many commits, the last ones.")] = 20,
+    table: Annotated[str | None, typer.Argument(help="Name of a table; all of the pipeline by default.")] = None,
+    newest: Annotated[int, typer.Option("--newest", min=1, help="Show at most this many commits, the newest.")] = 20,
     *,
     settings: Settings,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the event log: for each commit of a run its rows, and of gold the groups, the bytes and the cost too.
+    """Show the event log: the rows of each commit, and for gold also its groups, bytes and cost.
 
-    Where a record may give many rows, also how many all gave, and how many records gave none.
+    For tables with several rows for each record, also the total, and the number of records without a row.
 
-    A batch of a gold table is made by the technique that is estimated to take least; `--json` has the estimates of the
-    others as well.
+    A gold batch uses the technique with the lowest estimated cost; `--json` also has the estimates of the
+    others.
 
     Example: sluicegate history heart_rate daily_patient_avg
     """

@@ -29,7 +29,7 @@ def show_impact(definition: Pipeline, column: str, *, as_json: bool) -> None:
     if not impact.affected:
         say(f"{definition.name}: nothing depends on {name}")
     else:
-        say(f"{definition.name}: what depends on {name}", "")
+        say(f"{definition.name}: dependents of {name}", "")
         rows = [
             [
                 column_use.layer,

@@ -24,7 +24,7 @@ PARTIAL = 3
 def import_(
     source: Annotated[Path, typer.Argument(metavar="SOURCE", help="A .sql or .py file that declares tables.")],
     name: Annotated[
-        str | None, typer.Option("--name", help="Name of the pipeline; that of the file if not given.")
+        str | None, typer.Option("--name", help="Name of the pipeline; the name of the file by default.")
     ] = None,
     values: Annotated[
         list[str] | None,
@@ -35,13 +35,13 @@ def import_(
         ),
     ] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with 3 if anything of the source was left, be it a property.")
+        bool, typer.Option("--strict", help="Exit with 3 if anything of the source was not imported, even a property.")
     ] = False,
     *,
     settings: Settings,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a definition of a source of Delta Live Tables, SQL or Python, and say what of it is left.
+    """Create a definition from a source of Delta Live Tables, SQL or Python, and list what was not imported.
 
     The exit code is 2 if the definition has mistakes, and 3 if a table or a rule of the source was not imported.
 
@@ -63,7 +63,7 @@ def _given(values: Sequence[str]) -> dict[str, str]:
     pairs = [value.partition("=") for value in values]
     for name, equals, _ in pairs:
         if not (name and equals):
-            raise UserError(f"--set {name} has no value", hint="write --set NAME=VALUE")
+            raise UserError(f"--set {name} has no value", hint="use --set NAME=VALUE")
     return {name: value for name, _, value in pairs}
 
 

@@ -15,18 +15,17 @@ from sluicegate.errors import JavaMissing
 def jars(
     folder: Annotated[
         str | None,
-        typer.Argument(metavar="DIR", help="Where to; if not given, SLUICEGATE_JARS, else a folder of the package."),
+        typer.Argument(metavar="DIR", help="Target folder; SLUICEGATE_JARS or a folder of the package by default."),
     ] = None,
     s3: Annotated[
-        bool, typer.Option("--s3", help="Also those for s3a:// (13 MB), without which no lake or landing is on S3.")
+        bool,
+        typer.Option("--s3", help="Also fetch the jars for s3a:// (13 MB), which a lake or landing on S3 requires."),
     ] = False,
-    kafka: Annotated[bool, typer.Option("--kafka", help="Also those for Kafka's topics (11 MB).")] = False,
+    kafka: Annotated[bool, typer.Option("--kafka", help="Also fetch the jars for Kafka (11 MB).")] = False,
     catalog: Annotated[
-        bool, typer.Option("--catalog", help="Also PostgreSQL's driver (1 MB), by which the catalog is opened.")
+        bool, typer.Option("--catalog", help="Also fetch PostgreSQL's driver (1 MB) for the catalog.")
     ] = False,
-    archive: Annotated[
-        bool, typer.Option("--archive/--no-archive", help="Whether to make the class-data archive, too.")
-    ] = True,
+    archive: Annotated[bool, typer.Option("--archive/--no-archive", help="Also create the class-data archive.")] = True,
 ) -> None:
     """Download the pinned jars, verify their checksums, and create the JVM's class-data archive.
 
@@ -48,11 +47,11 @@ def jars(
     present = of.found(s3=s3)
     say(f"the {len(required)} pinned jars are in {of.folder()}")
     if foreign := sorted({file.name for file in present} - {jar.file for jar in of.pinned()}):
-        say(f"Spark is given the other jars in that folder, too: {', '.join(foreign)}")
+        say(f"Spark also loads the other jars in that folder: {', '.join(foreign)}")
     if archive:
         _make_archive()
     if of.folder() != Path(os.path.abspath(usual)):
-        say(f"set SLUICEGATE_JARS={of.folder()} wherever jobs are started")
+        say(f"set SLUICEGATE_JARS={of.folder()} wherever jobs start")
 
 
 def _make_archive() -> None:
@@ -60,6 +59,6 @@ def _make_archive() -> None:
 
     try:
         submit.make_archive()
-        say("the class-data archive of the JVM is there: Spark starts sooner by it")
+        say("the class-data archive of the JVM exists: Spark starts faster")
     except JavaMissing as trouble:  # jobs run without it
-        warn(*f"warning: each start of Spark takes some seconds more: {trouble} {trouble.cause}".split("\n"))
+        warn(*f"warning: Spark starts some seconds slower: {trouble} {trouble.cause}".split("\n"))

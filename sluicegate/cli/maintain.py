@@ -29,6 +29,6 @@ def maintain(pipeline: PipelineName, *, settings: Settings, as_json: JsonOption 
         show_json(facts)
         return
     if not due:
-        say("there is nothing to gain; Spark was not started")
+        say("nothing to maintain; Spark was not started")
     columns = ["table", "files_before", "files_after", "bytes_before", "bytes_after", "held"]
     show_table(columns, [[fact[column] for column in columns] for fact in facts], right=columns[1:5])

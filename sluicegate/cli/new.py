@@ -22,16 +22,18 @@ def new(
         list[str], typer.Option("--from", help="A file or a folder of CSV, JSON or Parquet, or TABLE=FILE; repeatable.")
     ],
     more: Annotated[list[str] | None, typer.Argument(metavar="[FILE]...", help="More files or folders.")] = None,
-    land: Annotated[bool, typer.Option("--land", help="Copy the files to where the new pipeline reads them.")] = False,
+    land: Annotated[
+        bool, typer.Option("--land", help="Copy the files to the landing folder of the new pipeline.")
+    ] = False,
     header: Annotated[
         bool | None,
-        typer.Option("--header/--no-header", help="Whether CSV files have a header, if the guess is wrong."),
+        typer.Option("--header/--no-header", help="Override the guess whether CSV files have a header."),
     ] = None,
     *,
     settings: Settings,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a pipeline for files of your own: look at their first rows, and guess types, keys and a first gold table.
+    """Create a pipeline for your own files: read their first rows, and guess types, keys and a first gold table.
 
     Example: sluicegate new sales --from orders.csv --land
     """
@@ -54,8 +56,8 @@ def _show(created: NewPipeline) -> None:
             say(f"  {text} (a guess)")
         _show_guesses(table)
         if table.left:
-            say(f"  left out: {len(table.left):,} fields whose names cannot be written in SQL, or stand twice and more")
-    say("", f"wrote {created.folder}: look at it, change what is wrong")
+            say(f"  omitted: {len(table.left):,} fields with duplicate names or names that SQL cannot express")
+    say("", f"wrote {created.folder}: review it, and correct what is wrong")
     if created.landed:
         say(f"landed {len(created.landed):,} {'file' if len(created.landed) == 1 else 'files'}")
     say("next:")

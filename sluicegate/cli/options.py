@@ -55,16 +55,18 @@ PLACES: dict[Place, Any] = {
     ),
     "master": typer.Option("--master", help="Spark master. [env: SLUICEGATE_MASTER; default: local[*]]"),
     "target": typer.Option(
-        "--target", help="Target of the pipeline, where it has targets. [env: SLUICEGATE_TARGET; default: none]"
+        "--target", help="Target of the pipeline, if it has targets. [env: SLUICEGATE_TARGET; default: none]"
     ),
 }
 REMOTE = typer.Option(
-    "--remote", metavar="URL", help="In place of a master, a Spark Connect server: sc://HOST:PORT. [env: SPARK_REMOTE]"
+    "--remote",
+    metavar="URL",
+    help="Spark Connect server to use instead of a master: sc://HOST:PORT. [env: SPARK_REMOTE]",
 )
 
 
 def with_settings(*places: Place) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command the options of some places, and hands it one ``Settings`` of what they say.
+    """Add the path options to a command, and pass it the resolved ``Settings``.
 
     The options stand in the help where the parameter ``settings`` stands among the command's own, in the order given
     here. A place without an option is the environment's. Whoever can say the master can name a server instead.
@@ -114,11 +116,11 @@ def _master(master: str | None, remote: str | None) -> str | None:
     if remote is None:
         return master
     if master is not None:
-        raise UserError("--master and --remote name two places for Spark", hint="give one of them")
+        raise UserError("--master and --remote exclude each other", hint="set one of them")
     if not remote.startswith(SERVER):
         raise UserError(
-            f"{remote} is no address of a Spark Connect server",
-            hint=f"it begins with {SERVER}, as {SERVER}localhost:15002",
+            f"{remote} is not the address of a Spark Connect server",
+            hint=f"it starts with {SERVER}, for example {SERVER}localhost:15002",
         )
     return remote
 

@@ -29,13 +29,15 @@ def plan(
     pipeline: PipelineName,
     impact: Annotated[
         str | None,
-        typer.Option("--impact", metavar="TABLE.COLUMN", help="Tell instead what depends on a column, in all layers."),
+        typer.Option(
+            "--impact", metavar="TABLE.COLUMN", help="List what depends on a column in all layers, instead of the plan."
+        ),
     ] = None,
     *,
     settings: Settings,
     as_json: JsonOption = False,
 ) -> None:
-    """Check the definition, and tell what each table reads and what a run would do. Nothing is written.
+    """Check the definition, and show what each table reads and what a run would do. Nothing is written.
 
     Where landing or the lake cannot be reached it says so, tells the rest, and ends with 0: the definition is valid.
 
@@ -81,7 +83,7 @@ def _show(definition: Pipeline, waiting: Plan, facts: Sequence[Mapping[str, Any]
     show_table(columns, [[fact[column] for column in columns] for fact in facts])
     say("", waiting.sentence())
     if definition.settings.remote:
-        say(f"queries read what is new, and no streams: {ON_CONNECT}")
+        say(f"new rows are read by queries instead of streams: {ON_CONNECT}")
     for stale in waiting.outdated.values():
         say(f"former definition: {stale}")
     for remark in waiting.remarks:
@@ -103,7 +105,7 @@ def _show_header(definition: Pipeline) -> None:
 
 
 def _with_news(definition: Pipeline, waiting: Plan) -> set[str]:
-    """Tables that have work, or will have it once those that they read have done theirs."""
+    """Tables with work of their own or through the tables that they read."""
     tables: set[str] = set()
     for work in waiting.tables:  # each after those that it reads
         if work.work or not tables.isdisjoint(definition.reads(work.table)):
@@ -112,7 +114,7 @@ def _with_news(definition: Pipeline, waiting: Plan) -> set[str]:
 
 
 def _unknown(definition: Pipeline, waiting: Plan) -> dict[str, str]:
-    """Tables that would follow one whose work could not be found out, each with that one's name."""
+    """Tables downstream of one whose work is unknown, each with the name of that table."""
     unreadable = [work.table for work in waiting.tables if work.problem is not None]
     origins: dict[str, str] = {}
     for work in waiting.tables:  # each after those that it reads
@@ -136,7 +138,7 @@ def _planned(
     if work.described is not None:
         would = f"set {work.described}" if would == "do nothing" else f"{would}; set {work.described}"
     rules = _rules(definition, work.table)
-    manner += f"; held to {', '.join(rules)}" if rules else ""
+    manner += f"; rules: {', '.join(rules)}" if rules else ""
     remote = bool(definition.settings.remote)
     no_stream = work.flow.without_stream(remote=remote)
     manner += f"; read by a query: {no_stream}" if no_stream and not remote else ""
@@ -164,7 +166,7 @@ def _would(definition: Pipeline, waiting: Plan, work: TableWork, news: set[str])
     if work.skips:
         return f"skip {files(work.skips)} that were there before"
     if work.unknown and progress.kind != "incremental":
-        return "ask the brokers, and read what is new"
+        return "query the brokers, and read new records"
     if progress.kind == "incremental":
         return "; ".join(filter(None, [_versions(progress), progress.why]))
     if progress.command:
@@ -172,14 +174,14 @@ def _would(definition: Pipeline, waiting: Plan, work: TableWork, news: set[str])
     if progress.kind == "whole":
         return f"full refresh: {progress.why}" if progress.why else "create it"
     if _follows(waiting, work):
-        return "follow what the layer before writes"
+        return "process what the layer before writes"
     if work.table in news:
-        return f"follow what {', '.join(read for read in definition.reads(work.table) if read in news)} writes"
+        return f"process what {', '.join(read for read in definition.reads(work.table) if read in news)} writes"
     return _waits(work)
 
 
 def _versions(progress: Progress) -> str:
-    """Versions of its source, or of those of its flows, that a table would take in; empty for none."""
+    """Source versions that a table would process, by flow if it has flows; empty for none."""
     if progress.streams:
         return _of_flows(progress)
     if progress.since < progress.until:
@@ -196,7 +198,7 @@ def _follows(waiting: Plan, work: TableWork) -> bool:
 
 
 def _waits(work: TableWork) -> str:
-    """What a table waits for that has nothing to take in."""
+    """Reason why a table without new input waits."""
     from sluicegate.console import files
 
     if work.settling:
@@ -220,7 +222,7 @@ def _described(definition: Pipeline, layer: str, name: str, strategy: RefreshStr
         gold = definition.gold[name]
         text = _strategy_text(strategy)
         if gold.ordering.lost:
-            text += f"; not kept: its ORDER BY {gold.ordering.lost}, which is none of its columns"
+            text += f"; not stored: its ORDER BY {gold.ordering.lost}, which is not one of its columns"
         return ", ".join(gold.reads), text
     original = definition.deidentified_tables.get(name)
     if original:
@@ -246,7 +248,7 @@ def _bronze_text(table: BronzeTable) -> str:
 
 
 def _changes_texts(table: SilverTable) -> Iterator[str]:
-    """How a table of changes is made."""
+    """Describe a table that apply_changes fills."""
     changes = table.changes
     if changes is None:
         return
@@ -260,15 +262,15 @@ def _changes_texts(table: SilverTable) -> Iterator[str]:
 
 
 def _record_texts(table: SilverTable) -> Iterator[str]:
-    """How a table of records is made."""
+    """Describe a table of records."""
     if table.keys:
         yield f"one row for each {', '.join(table.keys)}"
     if table.many:
-        yield "many rows of a record"
+        yield "several rows for each record"
     elif not table.keys:
-        yield "a row for each record"
+        yield "one row for each record"
     if table.keys and table.event_time not in table.keys:
-        yield "each batch reads the keys of the whole table, as no event_time among them says where to look"
+        yield "each batch reads the keys of the whole table, because they include no event_time to prune by"
     for maker in table.makers.values():
         if maker.is_python:
             yield f"by the Python function {maker.python}"
@@ -279,7 +281,7 @@ def _record_texts(table: SilverTable) -> Iterator[str]:
 
 
 def _rescued(table: SilverTable) -> list[str]:
-    """What the definition says of values that bronze rescued, where it is not what holds for every table."""
+    """Describe how rescued values are handled, if the definition changes the default."""
     if table.rescued == "keep":
         return ["a value that bronze rescued is NULL in a good row"]
     return ["a value that bronze rescued fails the run"] if table.rescued == "fail" else []
@@ -291,7 +293,7 @@ def _of_deletes(table: SilverTable) -> list[str]:
     if changes is None or changes.apply_as_deletes is None:
         return []
     rules = [name for name, rule in table.expectations.items() if not changes.binds_deletes(rule.columns)]
-    return [f"deletes are not held to {', '.join(rules)}, on more than keys and sequence"] if rules else []
+    return [f"deletes are not checked by {', '.join(rules)}, which use more than keys and sequence"] if rules else []
 
 
 def _of_flows(state: Progress) -> str:
@@ -312,7 +314,7 @@ def _strategy_text(strategy: RefreshStrategy) -> str:
         "whole": "fully recomputed whenever a table that it reads changes, in one commit",
         "stream": "a streaming aggregation with a checkpoint",
     }[strategy.kind]
-    proviso = "by its text: the first run checks it with Spark" if strategy.expected else ""
+    proviso = "judged by its text: the first run checks it with Spark" if strategy.expected else ""
     return "; ".join(
         filter(None, [f"{kind}: {strategy.why}", proviso, strategy.cheaper and f"cheaper: {strategy.cheaper}"])
     )
@@ -332,6 +334,6 @@ def _joined(table: SilverTable) -> list[str]:
             texts.append(f"joins {name}: a changed row there re-evaluates its records, by {keys}")
         else:
             python = any(maker.is_python for maker in table.makers.values())
-            reason = "Python says not which" if python else "no equality with a column of the stream says which"
+            reason = "unknown for Python code" if python else "it has no equality with a column of the stream"
             texts.append(f"joins {name}: when it changes, all records are re-evaluated ({reason} it affects)")
     return texts

@@ -27,7 +27,7 @@ def reload(
     ] = None,
     pattern: Annotated[str | None, typer.Option("--pattern", help="Pattern that names below it must match.")] = None,
     archived: Annotated[
-        bool, typer.Option("--archived", help="Read files of the archive that the ledger does not know.")
+        bool, typer.Option("--archived", help="Read files of the archive that are not in the ledger.")
     ] = False,
     *,
     settings: Settings,
@@ -59,9 +59,9 @@ def reset(
     pipeline: PipelineName,
     table: Annotated[str, typer.Argument(help="Name of a bronze table.")],
     drop_missing: Annotated[
-        bool, typer.Option("--drop-missing", help="Give up the rows of files that cannot be read again.")
+        bool, typer.Option("--drop-missing", help="Delete the rows of files that cannot be read again.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Skip the confirmation.")] = False,
     *,
     settings: Settings,
     as_json: JsonOption = False,
@@ -75,7 +75,7 @@ def reset(
         for line in preview.sentences(drop_missing):
             printer(as_json)(line)
         if not yes and not sys.stdin.isatty():
-            raise UserError("a reset asks first, and there is no terminal", hint="add --yes")
+            raise UserError("a reset asks for confirmation, which needs a terminal", hint="add --yes")
         return yes or typer.confirm(f"rebuild {table}?", err=as_json)
 
     definition = api.load(pipeline, settings)
@@ -94,9 +94,11 @@ def replay(
     rule: Annotated[
         list[str] | None, typer.Option("--rule", help="Only records that broke this rule; repeatable.")
     ] = None,
-    dropped: Annotated[bool, typer.Option("--dropped", help="Those that rules dropped, too.")] = False,
-    everything: Annotated[bool, typer.Option("--everything", help="All records, not just the quarantine's.")] = False,
-    validate: Annotated[bool, typer.Option("--validate", help="Write nothing, and tell what would change.")] = False,
+    dropped: Annotated[bool, typer.Option("--dropped", help="Also records that rules dropped.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--everything", help="All records, not only those in quarantine.")
+    ] = False,
+    validate: Annotated[bool, typer.Option("--validate", help="Show what would change, without writing.")] = False,
     *,
     settings: Settings,
     as_json: JsonOption = False,

@@ -15,9 +15,9 @@ from sluicegate.settings import Settings
 @with_settings("lake", "landing", "pipelines", "target")
 def rename(
     pipeline: Annotated[str, typer.Argument(metavar="OLD", help="Name of the pipeline.")],
-    name: Annotated[str, typer.Argument(metavar="NEW", help="Name that it is to have.")],
+    name: Annotated[str, typer.Argument(metavar="NEW", help="New name.")],
     tables_only: Annotated[
-        bool, typer.Option("--tables-only", help="Rename the tables; the definition is deployed by other means.")
+        bool, typer.Option("--tables-only", help="Rename only the tables, where the definition is deployed separately.")
     ] = False,
     *,
     settings: Settings,
@@ -25,7 +25,7 @@ def rename(
 ) -> None:
     """Rename a pipeline: its definition and its tables, with ledger, offsets and history. Nothing is read again.
 
-    Stopped anywhere, the same command completes it, and until then no run of either name begins.
+    If it is interrupted, the same command completes it. Until then no run starts under either name.
 
     Example: sluicegate rename heart_rate heartbeats
     """

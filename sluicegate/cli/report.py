@@ -17,9 +17,11 @@ from sluicegate.settings import Settings
 @with_settings("lake", "landing", "pipelines", "target")
 def report(
     pipeline: PipelineName,
-    run: Annotated[str | None, typer.Argument(help="Id of a run, as history has it; by default the newest.")] = None,
-    out: Annotated[str | None, typer.Option("--out", help="The file. [default: PIPELINE-report.html]")] = None,
-    rows: Annotated[bool, typer.Option("--rows", help="Show some rows of each table, personal data hidden.")] = False,
+    run: Annotated[str | None, typer.Argument(help="Id of a run, as shown by history; the newest by default.")] = None,
+    out: Annotated[str | None, typer.Option("--out", help="The file; PIPELINE-report.html by default.")] = None,
+    rows: Annotated[
+        bool, typer.Option("--rows", help="Include sample rows of each table, with personal data hidden.")
+    ] = False,
     *,
     settings: Settings,
     as_json: JsonOption = False,
@@ -40,6 +42,6 @@ def report(
         file.write_text(page_report.as_html(page), encoding="utf-8")
     except OSError as error:
         raise UserError(
-            f"the report cannot be written to {file}", cause=str(error), hint="give another --out"
+            f"the report cannot be written to {file}", cause=str(error), hint="choose another --out"
         ) from None
     say(str(file))

@@ -22,19 +22,23 @@ def run(
     pipeline: PipelineName,
     layer: Annotated[str | None, typer.Option("--layer", help="Only this layer: bronze, silver or gold.")] = None,
     since: Annotated[
-        str | None, typer.Option("--from", help="Make again the interval that begins at this event time (UTC).")
+        str | None, typer.Option("--from", help="Reprocess records with this event time (UTC) or later.")
     ] = None,
-    until: Annotated[str | None, typer.Option("--to", help="End of the interval, which does not belong to it.")] = None,
-    continuous: Annotated[bool, typer.Option("--continuous", help="Go on until Ctrl-C, in one Spark.")] = False,
+    until: Annotated[
+        str | None, typer.Option("--to", help="Reprocess records before this event time (exclusive).")
+    ] = None,
+    continuous: Annotated[bool, typer.Option("--continuous", help="Keep running in one Spark until Ctrl-C.")] = False,
     every: Annotated[
-        str | None, typer.Option("--every", help="Time between two looks for work, as 4s; 10 seconds if not given.")
+        str | None, typer.Option("--every", help="Polling interval, for example 4s; 10s by default.")
     ] = None,
     metrics_port: Annotated[
         int | None,
-        typer.Option("--metrics-port", min=0, max=65535, help="With --continuous: serve metrics for Prometheus there."),
+        typer.Option(
+            "--metrics-port", min=0, max=65535, help="With --continuous: port that serves Prometheus metrics."
+        ),
     ] = None,
     metrics_host: Annotated[
-        str | None, typer.Option("--metrics-host", help="Address to serve them at; 127.0.0.1 if not given.")
+        str | None, typer.Option("--metrics-host", help="Address that serves metrics; 127.0.0.1 by default.")
     ] = None,
     full_refresh: Annotated[
         str | None,
@@ -48,19 +52,19 @@ def run(
     settings: Settings,
     as_json: JsonOption = False,
 ) -> None:
-    """Take what has landed through bronze, silver and gold, in one Spark, without Airflow.
+    """Process new landed files through bronze, silver and gold in one Spark, without Airflow.
 
     Example: sluicegate run heart_rate --from 2024-03-01 --to 2024-03-02
     """
     if metrics_host is not None and metrics_port is None:
-        raise UserError("--metrics-host goes with --metrics-port")
+        raise UserError("--metrics-host requires --metrics-port")
     if continuous and not (since or until or full_refresh):
         metrics = _metrics_address(metrics_host, metrics_port)
         return streams.run_continuously(pipeline, settings, layer, every, as_json=as_json, metrics=metrics)
     if metrics_port is not None:
-        raise UserError("--metrics-port goes with --continuous", hint="in Airflow its own metrics have the same")
+        raise UserError("--metrics-port requires --continuous", hint="in Airflow, use Airflow's own metrics")
     if continuous or every:
-        raise UserError("--continuous goes with --every, and not with an interval or a full refresh")
+        raise UserError("--every requires --continuous, and neither takes an interval or a full refresh")
     definition = api.load(pipeline, settings)
     request = _request(definition, since, until, full_refresh or "")
     refreshed = request.tables if request.mode == "full-refresh" else None

@@ -14,14 +14,14 @@ from sluicegate.settings import Settings
 
 def serve(
     host: Annotated[
-        str, typer.Option("--host", help="Address to listen on; by default this machine alone can connect.")
+        str, typer.Option("--host", help="Address to listen on; the default allows connections from this machine only.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", help="Port to listen on; 0 for any that is free.")] = 15002,
+    port: Annotated[int, typer.Option("--port", help="Port to listen on; 0 for any free port.")] = 15002,
     token_file: Annotated[
         str | None,
         typer.Option(
             "--token-file",
-            help="File of the token that clients have to show; made if it is not there."
+            help="File of the token that clients must present; created if missing."
             " [env: SLUICEGATE_CONNECT_TOKEN_FILE; default: ~/.sluicegate/connect-token]",
         ),
     ] = None,
@@ -29,9 +29,9 @@ def serve(
     landing: Annotated[str | None, PLACES["landing"]] = None,
     master: Annotated[str | None, PLACES["master"]] = None,
 ) -> None:
-    """Run a Spark Connect server with the settings of our jobs, until Ctrl-C; commands use it with --remote.
+    """Run a Spark Connect server with the settings of the jobs, until Ctrl-C; commands use it with --remote.
 
-    Lake and landing only say whether it must read S3; a server is for all pipelines.
+    Lake and landing only decide whether it must read S3; one server runs all pipelines.
 
     Example: sluicegate serve --port 15002
     """

@@ -33,13 +33,17 @@ _ENDS = ["written", "quarantined", "dropped", "duplicates"]
 @with_settings("lake", "landing", "pipelines", "target")
 def show(
     pipeline: Annotated[str | None, PipelineName.__metadata__[0]] = None,
-    table: Annotated[str | None, typer.Argument(help="Name of a table; of --days, a silver table.")] = None,
+    table: Annotated[str | None, typer.Argument(help="Name of a table; with --days, a silver table.")] = None,
     run: Annotated[str | None, typer.Option("--run", metavar="ID", help="One run, by its id or its key.")] = None,
     runs: Annotated[bool, typer.Option("--runs", help="The runs of the pipeline.")] = False,
-    days: Annotated[bool, typer.Option("--days", help="Rows by event time, and the days that were rebuilt.")] = False,
+    days: Annotated[bool, typer.Option("--days", help="Rows by event time, and the reprocessed days.")] = False,
     quarantine: Annotated[bool, typer.Option("--quarantine", help="The quarantine of a silver table.")] = False,
-    rule: Annotated[str | None, typer.Option("--rule", help="With --quarantine: what broke this rule.")] = None,
-    rows: Annotated[bool, typer.Option("--rows", help="With a table: show some rows, personal data hidden.")] = False,
+    rule: Annotated[
+        str | None, typer.Option("--rule", help="With --quarantine: only records that broke this rule.")
+    ] = None,
+    rows: Annotated[
+        bool, typer.Option("--rows", help="With a table: show sample rows, with personal data hidden.")
+    ] = False,
     search: Annotated[
         str | None, typer.Option("--search", metavar="TEXT", help="Tables and columns, by name and comment.")
     ] = None,
@@ -49,7 +53,7 @@ def show(
 ) -> None:
     """Show what the Lakehouse page shows: all pipelines, or the graph of one, or one of its tables. No JVM.
 
-    Without a PIPELINE all are shown, those in trouble first. `files` has the files of a bronze table.
+    Without PIPELINE, all are shown, failing ones first. `files` has the files of a bronze table.
 
     Example: sluicegate show heart_rate recordings_enriched --quarantine
     """
@@ -73,18 +77,20 @@ def _demanded(chosen: Sequence[str], pipeline: str | None, table: str | None, *,
         UserError: two are, or what is given does not go with it.
     """
     if len(chosen) > 1:
-        raise UserError(f"{' and '.join(chosen)} are several views", hint="give one of them")
+        raise UserError(f"{' and '.join(chosen)} exclude each other", hint="use one of them")
     kind = chosen[0].lstrip("-") if chosen else "table" if table else "graph" if pipeline else "home"
     if kind in ("run", "runs", "days", "quarantine") and pipeline is None:
-        raise UserError(f"--{kind} is of a pipeline", hint="name one, as sluicegate show PIPELINE")
+        raise UserError(f"--{kind} requires a pipeline", hint="name it: sluicegate show PIPELINE --{kind}")
     if kind == "quarantine" and table is None:
-        raise UserError("--quarantine is of a silver table", hint="name one behind the pipeline")
+        raise UserError(
+            "--quarantine requires a silver table", hint="name it: sluicegate show PIPELINE TABLE --quarantine"
+        )
     if kind in ("run", "runs", "search") and table is not None:
-        raise UserError(f"--{kind} is not of one table", hint=f"leave out {table}")
+        raise UserError(f"--{kind} does not take a table", hint=f"omit {table}")
     if rule is not None and kind != "quarantine":
-        raise UserError("--rule goes with --quarantine", hint="add it, or leave out --rule")
+        raise UserError("--rule requires --quarantine", hint="add it, or omit --rule")
     if rows and kind not in ("table", "quarantine"):
-        raise UserError("--rows goes with a table", hint="name a table, or leave out --rows")
+        raise UserError("--rows requires a table", hint="name a table, or omit --rows")
     return kind
 
 
@@ -156,7 +162,7 @@ def _graph(view: Graph) -> None:
 def _table(view: TableView) -> None:
     say(f"{view.layer} {view.name}{f': {view.comment}' if view.comment else ''}")
     size = f"{view.rows:,} rows, version {view.version}, {human_bytes(view.bytes)} in {view.files:,} files"
-    say(view.problem or (size if view.exists else "no run has made it yet"))
+    say(view.problem or (size if view.exists else "not created yet"))
     show_table(
         ["column", "type", "computed from", "comment"],
         [[column.name, column.kind, ", ".join(f"{link.table}.{link.column}" for link in column.reads), column.comment]
@@ -215,7 +221,7 @@ def _run(view: RunView) -> None:
 
 def _days(view: DaysView) -> None:
     if not view.table:
-        say(f"no such silver table has an event_time: {', '.join(view.tables) or 'none'} of {view.pipeline}")
+        say(f"no silver table with an event_time; tables of {view.pipeline}: {', '.join(view.tables) or 'none'}")
         return
     shown = [[str(day.day), day.rows, day.rebuilt, day.run] for day in view.days or ()]
     show_table(["day (UTC)", "rows", "rebuilt (UTC)", "run"], shown, ["rows"])

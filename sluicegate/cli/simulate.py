@@ -18,25 +18,25 @@ def simulate(
     ],
     count: Annotated[int, typer.Option("--files", min=1, help="How many files of each kind to land.")] = 1,
     records: Annotated[int, typer.Option("--records", min=1, help="Records in each file.")] = 1000,
-    continuous: Annotated[bool, typer.Option("--continuous", help="Go on until Ctrl-C.")] = False,
+    continuous: Annotated[bool, typer.Option("--continuous", help="Keep running until Ctrl-C.")] = False,
     every: Annotated[float, typer.Option("--every", min=0.1, help="Seconds between two files.")] = 5.0,
-    seed: Annotated[int | None, typer.Option("--seed", help="Makes the same files again.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Seed: the same seed creates the same files.")] = None,
     drift: Annotated[
-        bool, typer.Option("--drift", help="Records have one more field, and a number as a string.")
+        bool, typer.Option("--drift", help="Add a field to records, and write a number as a string.")
     ] = False,
-    duplicates: Annotated[
-        float, typer.Option("--duplicates", min=0, max=1, help="Share of records that stand there twice.")
-    ] = 0.0,
+    duplicates: Annotated[float, typer.Option("--duplicates", min=0, max=1, help="Share of duplicate records.")] = 0.0,
     bad: Annotated[
-        float, typer.Option("--bad", min=0, max=1, help="Share of records without a number, or cut off.")
+        float, typer.Option("--bad", min=0, max=1, help="Share of records with a missing number or cut off.")
     ] = 0.0,
     late: Annotated[
         float,
-        typer.Option("--late", min=0, max=1, help="Share of records that are old, or of something not known yet."),
+        typer.Option("--late", min=0, max=1, help="Share of records that are late or refer to an unknown key."),
     ] = 0.0,
     begin: Annotated[
         str | None,
-        typer.Option("--begin", help="Time of the first record in an empty landing folder, as 2020-01-17 (UTC)."),
+        typer.Option(
+            "--begin", help="Time of the first record in an empty landing folder, for example 2020-01-17 (UTC)."
+        ),
     ] = None,
     *,
     settings: Settings,

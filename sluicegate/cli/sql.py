@@ -18,15 +18,15 @@ def sql(
     query: Annotated[str, typer.Argument(help="One SELECT in Spark's SQL over pipeline.table or database.table.")],
     *,
     settings: Settings,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="Show at most so many rows.")] = 100,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Show at most this many rows.")] = 100,
     engine_columns: Annotated[
-        bool, typer.Option("--engine-columns", help="Show the engine's columns that * brings, too.")
+        bool, typer.Option("--engine-columns", help="Also show the engine's columns that * selects.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Query the tables, as of any version, without a JVM.
 
-    Columns of the engine, as _chunk and _pos, are shown where the query names them, or with --engine-columns.
+    The engine's columns, such as _chunk and _pos, are shown if the query names them, or with --engine-columns.
 
     Example: sluicegate sql "SELECT * FROM heart_rate.daily_patient_avg ORDER BY date LIMIT 5"
     """
@@ -35,7 +35,7 @@ def sql(
 
     definitions, wrong = api.readable_definitions(settings)
     for name, error in wrong.items():
-        warn(f"warning: the tables of {name} are not known here: {error.message}")
+        warn(f"warning: the tables of {name} are unknown: {error.message}")
     result = shell.query(query, definitions, settings)
     if not engine_columns:
         result = shell.without_engine_columns(result, query)

@@ -35,21 +35,24 @@ def status(
     verify: Annotated[
         bool,
         typer.Option(
-            "--verify", help="Prove tables: bronze by reading files again, silver and gold by evaluating them."
+            "--verify", help="Verify tables: bronze by reading files again, silver and gold by re-evaluating them."
         ),
     ] = False,
     sample: Annotated[
-        str, typer.Option("--sample", help="With --verify: compare so much of files, records and gold's rows, as 10%.")
+        str,
+        typer.Option(
+            "--sample", help="With --verify: compare a sample of files, records and gold's rows, for example 10%."
+        ),
     ] = "100%",
     since_last: Annotated[
         bool,
-        typer.Option("--since-last", help="With --verify: compare only what came or changed since the last one."),
+        typer.Option("--since-last", help="With --verify: compare only what changed since the last verification."),
     ] = False,
     no_spark: Annotated[
-        bool, typer.Option("--no-spark", help="With --verify: leave out what needs Spark: silver's values and gold.")
+        bool, typer.Option("--no-spark", help="With --verify: skip what needs Spark: silver's values and gold.")
     ] = False,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Show it again every two seconds, until Ctrl-C. Not with --verify.")
+        bool, typer.Option("--watch", help="Refresh every two seconds until Ctrl-C. Not with --verify.")
     ] = False,
     *,
     settings: Settings,
@@ -57,14 +60,14 @@ def status(
 ) -> None:
     """Show rows, version, freshness and quarantine of each table, and the files that wait.
 
-    With --verify it ends with exit code 1 if something is not right.
+    With --verify, the exit code is 1 if something is wrong.
 
     Example: sluicegate status heart_rate --verify
     """
 
     if watch:
         if verify or as_json:
-            raise UserError("--watch goes with neither --verify nor --json", hint="leave one of them out")
+            raise UserError("--watch cannot be combined with --verify or --json", hint="omit one of them")
         watched(lambda: _show_tables(api.status(api.load(pipeline, settings))))
         return
     definition = loaded(pipeline, settings)
@@ -130,9 +133,7 @@ def _share(sample: str) -> float:
     try:
         return percent_of(sample)
     except ValueError:
-        raise UserError(
-            f"--sample {sample} is no part of a table", hint="more than 0 and at most 100, as 10%"
-        ) from None
+        raise UserError(f"invalid --sample {sample}", hint="above 0% and at most 100%, for example 10%") from None
 
 
 def _verified(definition: Pipeline, share: float, *, since_last: bool, spark: bool) -> list[Finding]:
@@ -144,7 +145,7 @@ def _verified(definition: Pipeline, share: float, *, since_last: bool, spark: bo
 
 
 def _in_words(finding: Finding) -> Finding:
-    """A finding whose reason is part of its sentence, by the option that is it."""
+    """Name the command line option in a finding that --no-spark caused."""
     if finding.reason == "without-spark":
         return replace(finding, what=f"{finding.what}, as --no-spark says", reason="")
     return finding
@@ -155,4 +156,4 @@ def _finding_lines(findings: Sequence[Finding]) -> list[str]:
     lines = [line for finding in findings for line in finding.lines(program())]
     if any(finding.kind == "proved" for finding in findings):
         return lines
-    return [*lines, "no table was proved"]
+    return [*lines, "no table was verified"]

@@ -75,7 +75,9 @@ def _taker(as_json: bool, registry: Registry) -> Callable[[str], None]:
 
 @with_settings("lake")
 def streams(
-    pipeline: Annotated[str | None, typer.Argument(metavar="PIPELINE", help="Only those of this pipeline.")] = None,
+    pipeline: Annotated[
+        str | None, typer.Argument(metavar="PIPELINE", help="Only continuous runs of this pipeline.")
+    ] = None,
     stop: Annotated[list[str] | None, typer.Option("--stop", metavar="ID", help="Stop this one; repeatable.")] = None,
     stop_all: Annotated[bool, typer.Option("--stop-all", help="Stop all of them.")] = False,
     *,
@@ -84,7 +86,7 @@ def streams(
 ) -> None:
     """List the continuous runs of the lake, or stop them after their current batch. No JVM.
 
-    One that gives no sign of life is cleared away by stopping it; its tables are right all the same.
+    Stopping a run that gives no sign of life removes its entry; its tables are still right.
 
     Example: sluicegate streams heart_rate --stop-all
     """
@@ -92,9 +94,9 @@ def streams(
     from sluicegate.monitor.streams import chosen, listed
 
     if pipeline is not None and name_fault(pipeline):
-        raise PipelineMissing(f"{pipeline!r} is no name of a pipeline")
+        raise PipelineMissing(f"{pipeline!r} is not a valid pipeline name")
     if stop and stop_all:
-        raise UserError("--stop and --stop-all say two things", hint="give one of them")
+        raise UserError("--stop and --stop-all exclude each other", hint="use one of them")
     if stop_all:
         _stop(settings.lake, listed(settings.lake, pipeline), as_json=as_json)
     elif stop:
@@ -113,7 +115,7 @@ def _stop(lake: str, runs: Iterable[Stream], *, as_json: bool) -> None:
         show_json(stopped)
         return
     if not stopped:
-        say("there is none")
+        say("no continuous runs")
     for run in stopped:
         say(f"{run['pipeline']} {run['id']} {run['done']}")
 

@@ -30,18 +30,20 @@ if TYPE_CHECKING:
 def run_cases(
     pipeline: PipelineName,
     word: Annotated[
-        str | None, typer.Option("-k", "--matching", help="Only cases with this in their name or their file's.")
+        str | None, typer.Option("-k", "--matching", help="Only cases whose name or file name contains this.")
     ] = None,
-    case: Annotated[list[str] | None, typer.Option("--case", help="Only the case of this name; repeatable.")] = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep each case's lake and landing, and say where.")] = False,
+    case: Annotated[list[str] | None, typer.Option("--case", help="Only the case with this name; repeatable.")] = None,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep the lake and landing of each case, and print their paths.")
+    ] = False,
     *,
     settings: Settings,
     as_json: JsonOption = False,
 ) -> None:
-    """Run the cases in the pipeline's folder tests/: given rows through all layers, and what tables must have then.
+    """Run the cases in the pipeline's folder tests/: given rows pass all layers, and tables must match.
 
-    Each has a lake and a landing of its own in a temporary folder; one Spark on this machine runs them all. Exit code 3
-    if tables are not as expected, 2 if there is a mistake in a case.
+    Each has its own lake and landing in a temporary folder; one Spark on this machine runs them all. Exit code 3
+    if tables are not as expected, 2 if a case has a mistake.
 
     Example: sluicegate test heart_rate -k late
     """
@@ -62,7 +64,7 @@ def run_cases(
     try:
         reports = _submit(pipeline, in_folder, _to_stderr, extra, results.take)
         if reports.unreported:
-            raise JobFailed("the job has not reported on all cases", hint="run it again")
+            raise JobFailed("the job did not report all cases", hint="run it again")
     except SluicegateError as error:
         if error.code not in (CasesFailed.code, CaseError.code):  # those say what each case has said already
             raise
@@ -135,5 +137,5 @@ class _Results:
             return
         words = {"passed": "passed", "failed": "failed", "mistakes": "with a mistake"}
         sentence = ", ".join(f"{count} {words[kind]}" for kind, count in counts.items() if count)
-        each = f"; {whole - cases:.1f} s to start and end Spark, {cases / max(len(self.done), 1):.1f} s a case"
+        each = f"; {whole - cases:.1f} s to start and stop Spark, {cases / max(len(self.done), 1):.1f} s a case"
         say("", f"{sentence} in {whole:.1f} s{each}")

@@ -103,6 +103,6 @@ def demand_own(pipeline: Pipeline, name: str) -> None:
         raise UserError(
             f"files in {destination} may be of {', '.join(map(str, sharing))} as well",
             where=Where(table=name),
-            cause="several tables move their files there, so one that no ledger knows may be of any of them",
-            hint="name those of this table with --files",
+            cause="several tables move their files there, so an unknown file may belong to any of them",
+            hint="list the files of this table with --files",
         )

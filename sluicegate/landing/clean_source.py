@@ -62,18 +62,18 @@ class Cleaned:
         """Report lines: the number of removed files, and up to five that could not be removed."""
         if self.unsynced:
             return [
-                f"         no file of {name} was taken away, as its rows are not safe from a power cut: {self.unsynced}"
+                f"         no file of {name} was removed, because its rows are not yet synced to disk: {self.unsynced}"
             ]
         where = f"moved to {table.cleanSourceMoveDestination}" if table.cleanSource == "MOVE" else "deleted"
         lines = (
-            [f"         {files(self.removed)} of {name} {where}, their rows being committed"] if self.removed else []
+            [f"         {files(self.removed)} of {name} {where} after the commit of their rows"] if self.removed else []
         )
         lines += [
-            f"         {files(count)} of {name} not taken away until {condition}"
+            f"         {files(count)} of {name} not removed until {condition}"
             for condition, count in self.unread.items()
         ]
         return lines + [
-            f"         {path} could not be taken away: {reason}" for path, reason in list(self.left.items())[:5]
+            f"         {path} could not be removed: {reason}" for path, reason in list(self.left.items())[:5]
         ]
 
 

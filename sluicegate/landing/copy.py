@@ -134,17 +134,17 @@ class Copy:
         missing = sorted(set(chosen_names) - set(names.to_pylist()))
         if missing:
             raise LandingMissing(
-                f"there is no {missing[0]} in {folder}",
+                f"file {missing[0]} not found in {folder}",
                 where=Where(table=name, file=folder),
-                cause=f"{files(len(missing))} of those named are not there" if len(missing) > 1 else "",
+                cause=f"{files(len(missing))} of the given files are missing" if len(missing) > 1 else "",
             )
         hidden = sorted(name for name in chosen_names if HIDDEN.search(name))
         if hidden:
             raise SourceError(
                 f"{hidden[0]} cannot be copied under this name",
                 where=Where(table=name, file=f"{folder}/{hidden[0]}"),
-                cause="Spark takes files for empty whose names begin with . or _ or end in ._COPYING_",
-                hint="give it another name",
+                cause="Spark ignores files whose names start with . or _ or end in ._COPYING_",
+                hint="rename it",
             )
         # A file that is named explicitly is taken even if its name looks temporary.
         keep = (
@@ -183,9 +183,9 @@ def options(texts: Sequence[str]) -> dict[str, str]:
     for text in texts:
         name, equals, value = text.partition("=")
         if not (name and equals):
-            raise UserError(f"{text} is not an option", hint="write it as name=value, header=true for instance")
+            raise UserError(f"{text} is not a reader option", hint="write name=value, for example header=true")
         if name.lower() in {option.lower() for option in values}:
-            raise UserError(f"the option {name} is given twice")
+            raise UserError(f"duplicate option {name}")
         values[name] = value
     return values
 
@@ -194,10 +194,10 @@ def moment(text: str) -> datetime:
     """Parse a time, ``2024-05-01`` or ``2024-05-01T12:00:00``, in UTC unless it has a zone.
 
     Raises:
-        UserError: it is not a time.
+        UserError: it is not a timestamp.
     """
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
-        raise UserError(f"{text} is not a time", hint="write it as 2024-05-01 or 2024-05-01T12:00:00") from None
+        raise UserError(f"{text} is not a timestamp", hint="write 2024-05-01 or 2024-05-01T12:00:00") from None
     return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)

@@ -93,7 +93,7 @@ class CopyOptions:
             raise QueryError(
                 f"the SELECT of the copy cannot be used: {error.message}",
                 where=Where(line=error.line),
-                hint=f"write expressions over the fields of the files, SELECT CAST(a AS INT) AS id FROM {SOURCE}",
+                hint=f"select expressions over the fields, for example SELECT CAST(a AS INT) AS id FROM {SOURCE}",
             ) from None
 
     def table(self, name: str, table: BronzeTable) -> BronzeTable:
@@ -107,7 +107,7 @@ class CopyOptions:
             raise UserError(
                 f"{name} reads {source}: files cannot be copied into it",
                 where=Where(table=name),
-                hint="make a bronze table of its own for them",
+                hint="define a separate bronze table for them",
             )
         effective = table.model_copy(update=self._overrides(name, table))
         if self.select is None:
@@ -125,7 +125,7 @@ class CopyOptions:
         outputs = self.query.outputs
         named = [output.name for output in outputs if not output.star]
         if self.columns and len(named) == len(outputs) != len(self.columns):
-            message = f"the SELECT makes {len(outputs)} columns, and --columns names {len(self.columns)}"
+            message = f"the SELECT returns {len(outputs)} columns, but --columns lists {len(self.columns)}"
             raise UserError(message, where=Where(table=name))
         return self.columns or tuple(named)
 
@@ -136,9 +136,9 @@ class CopyOptions:
         header = any(o.lower() == "header" and v.lower() == "true" for o, v in effective.options.items())
         if effective.format != "csv" or header:
             raise UserError(
-                "--columns gives names by position to CSV files without a header",
+                "--columns requires CSV files without a header",
                 where=Where(table=name),
-                hint=f'here fields have names of their own: --select "SELECT a AS b FROM {SOURCE}"',
+                hint=f'these files name their fields: use --select "SELECT a AS b FROM {SOURCE}"',
             )
 
     def _overrides(self, name: str, table: BronzeTable) -> dict[str, Any]:
@@ -167,8 +167,8 @@ class CopyOptions:
         for form in FORMATS:
             if form == (self.format or table.format):
                 return form
-        hint = nearest(self.format or "", FORMATS) or f"the formats are {', '.join(FORMATS)}"
-        raise UserError(f"files cannot be copied as {self.format}", where=Where(table=name), hint=hint)
+        hint = nearest(self.format or "", FORMATS) or f"formats: {', '.join(FORMATS)}"
+        raise UserError(f"unsupported format {self.format}", where=Where(table=name), hint=hint)
 
     def _all_options(self, defined: Mapping[str, str]) -> dict[str, str]:
         """Options of the definition, and those of the copy in their place, whatever their case."""

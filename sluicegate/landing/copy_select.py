@@ -79,7 +79,7 @@ class Select:
         query = Query.parse(text)
         tree = parsed(tokens.compose([]))
         if not isinstance(tree, exp.Select):
-            raise QuerySyntax("a copy has one SELECT", 1)
+            raise QuerySyntax("a copy takes one SELECT", 1)
         alias = _alias(query, tree)
         for objection in [*_objections(tree), *sql_casts.refused(tokens)]:
             raise objection
@@ -108,7 +108,7 @@ class Select:
         """
         of_outputs = [name for o in self.outputs for name in (fields if o.star else [o.name])]
         if columns and len(columns) != len(of_outputs):
-            raise QuerySyntax(f"it makes {len(of_outputs)} columns, and --columns names {len(columns)}", 1)
+            raise QuerySyntax(f"it returns {len(of_outputs)} columns, but --columns lists {len(columns)}", 1)
         column_names = list(columns) or of_outputs
         if fault := names_fault(column_names):
             raise QuerySyntax(fault, 1)
@@ -120,13 +120,13 @@ def names_fault(names: Sequence[str]) -> str:
     lower = [name.lower() for name in names]
     for name in names:
         if not name:
-            return "a column has no name: write AS name behind its expression"
+            return "an expression has no column name: add AS name"
         if is_reserved(name):
-            return f"{name} is a name of the engine's own: give it another"
+            return f"{name} is a reserved name: rename it with AS"
         if REFUSED & set(name):
-            return f"a column cannot be called {name!r}: Delta allows no blanks and none of ,;{{}}()= in it"
+            return f"invalid column name {name!r}: Delta does not allow blanks or any of ,;{{}}()="
         if lower.count(name.lower()) > 1:
-            return f"two columns have the name {name}"
+            return f"duplicate column name {name}"
     return ""
 
 
@@ -139,14 +139,14 @@ def _alias(query: Query, tree: exp.Select) -> str:
     clauses = [part for part, value in tree.args.items() if value and part not in ("expressions", "from_")]
     if clauses:
         clause = clauses[0].strip("_").upper()
-        raise QuerySyntax(f"a copy is SELECT expressions FROM {SOURCE}, and here is {clause}: that is for silver", 1)
+        raise QuerySyntax(f"a copy is SELECT expressions FROM {SOURCE}: {clause} is only possible in silver", 1)
     table = tree.args["from_"].this if tree.args.get("from_") else None
     parts = set(table.args) - {"this", "alias"} if isinstance(table, exp.Table) else {"this"}
     if table is None or any(table.args[part] for part in parts) or query.stream or query.tables != [SOURCE]:
-        raise QuerySyntax(f"a copy reads the files: write FROM {SOURCE}", 1)
+        raise QuerySyntax(f"a copy reads from the files: write FROM {SOURCE}", 1)
     alias = table.args.get("alias")
     if alias and alias.columns:
-        raise QuerySyntax("names for columns are given in the SELECT list", 1)
+        raise QuerySyntax("rename columns in the SELECT list", 1)
     return str(alias.name) if alias else SOURCE
 
 
@@ -157,16 +157,16 @@ def _objections(tree: exp.Select) -> list[QuerySyntax]:
 
 def _fault(node: exp.Expr) -> str:
     if isinstance(node, exp.Query):
-        return "a copy looks at the record alone and has no subquery: join in silver"
+        return "a copy cannot contain a subquery: join in silver"
     if isinstance(node, exp.Window) or query_shape.aggregate(node):
-        return "a copy keeps each record by itself: aggregates and window functions are for gold"
+        return "a copy stores single records: aggregate and window functions are only possible in gold"
     name = node.name if isinstance(node, exp.Anonymous) else node.sql_name() if isinstance(node, exp.Func) else ""
     if isinstance(node, (exp.UDTF, exp.Explode, exp.Inline, exp.Stack)) or name.lower() in _REFUSED:
-        return f"{name or 'this function'} cannot be used in a copy, which makes one row of each record"
+        return f"{name or 'this function'} cannot be used in a copy, which returns one row for each record"
     if isinstance(node, exp.Aliases):
-        return "give each expression one name"
+        return "use one name for each expression"
     if isinstance(node, exp.Star) and any(node.args.values()):
-        return "name the columns that you want: * takes all of them"
+        return "list the columns to copy: * copies all of them"
     return ""
 
 

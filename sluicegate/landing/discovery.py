@@ -121,11 +121,11 @@ def below(
     except FileNotFoundError as error:
         if not filesystems.has_folders(folder) and emptied():
             return FILES.empty_table()
-        hint = "make the folder" if filesystems.has_folders(folder) else "land a file in it"
+        hint = "create the folder" if filesystems.has_folders(folder) else "land a file in it"
         raise LandingMissing(
             f"the landing folder {folder} does not exist",
             where=Where(table=name, file=folder),
-            hint=f"{hint}, or say where files land with --landing",
+            hint=f"{hint}, or set the landing folder with --landing",
         ) from error
     except (OSError, ValueError, ImportError) as error:  # Arrow's errors, and fsspec's for a store it has no way to
         of_store = store_errors.readable(error)

@@ -55,7 +55,7 @@ def move(removal: dict[str, Any]) -> dict[str, Any]:
             fs.rm_file(root)
             raise Changed
     elif size != removal["size"] or not _is_it(removal, place):
-        raise FileExistsError(errno.EEXIST, "another file has come to lie there", place)
+        raise FileExistsError(errno.EEXIST, "another file exists there", place)
     _remove(removal)
     return removal
 
@@ -86,7 +86,7 @@ def _copy(path: str, place: str) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
             if os.path.islink(path):
-                raise OSError(errno.ELOOP, "the content is to be kept, not the link")
+                raise OSError(errno.ELOOP, "a link cannot be archived")
             os.link(path, target)  # at once, and never over another file
         except FileExistsError:
             raise

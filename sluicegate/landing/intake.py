@@ -76,7 +76,9 @@ def _after(baseline: pa.Table, discovered: Discovery) -> Discovery:
     """What was found, with a remark on the files that were there before."""
     if not baseline.num_rows:
         return discovered
-    skipped = f"{files(baseline.num_rows)} skipped that were there before the table: includeExistingFiles is false"
+    skipped = (
+        f"{files(baseline.num_rows)} skipped that landed before the table was created: includeExistingFiles is false"
+    )
     return replace(discovered, remarks=(*discovered.remarks, skipped))
 
 

@@ -298,12 +298,12 @@ def gone_records(name: str, lost: Range) -> RecordsLost:
     """Error for records that the brokers deleted before they were read."""
     topic, number = lost.partition
     return RecordsLost(
-        f"{lost.size:,} offsets of the topic {topic} are gone that {name} has not read",
+        f"{lost.size:,} offsets of the topic {topic} were lost before {name} read them",
         where=Where(table=name, file=lost.path),
-        cause=f"the next offset of partition {number} is {lost.start}, and its first record by now has {lost.end}:"
-        " the topic's retention has passed, or somebody deleted records",
-        hint="lengthen the retention or run more often; `data_loss: skip` continues after them, and the ledger then"
-        " says which offsets were skipped",
+        cause=f"the next offset of partition {number} is {lost.start}, but the first record left has offset {lost.end}:"
+        " the topic's retention has passed, or records were deleted",
+        hint="lengthen the retention or run more often; `data_loss: skip` continues after them, and the ledger"
+        " records the skipped offsets",
     )
 
 
@@ -312,15 +312,15 @@ def gone_while_read(name: str, address: str) -> RecordsLost:
     return RecordsLost(
         f"records were deleted from the topics while {name} read them",
         where=Where(table=name, file=address),
-        cause="they were there when the run began",
-        hint="run again: the next run says which offsets are gone",
+        cause="they existed when the run started",
+        hint="run again: the next run reports the lost offsets",
     )
 
 
 def behind(name: str, partition: Partition, start: int, end: int) -> RecordsLost:
     """Error for a partition that ends before the offset which was read last."""
     return RecordsLost(
-        f"the topic {partition.topic} ends before what {name} has read of it",
+        f"the topic {partition.topic} ends before the offset that {name} has read",
         where=Where(table=name, file=Range(partition, end, start).path),
         cause=f"the next offset of partition {partition.number} is {start}, and the brokers have none after {end}: they"
         " lost records, or are others than those that were read",

@@ -249,10 +249,10 @@ def _unreadable(error: Exception, folder: str) -> LandingMissing | StoreUnreacha
     if isinstance(of_store, StoreUnreachable):
         return of_store
     return LandingMissing(
-        f"the former landing folder {folder} cannot be looked into",
+        f"the former landing folder {folder} cannot be listed",
         where=Where(file=getattr(error, "filename", None) or folder),
         cause=f"files with the names, sizes and times of files that were read from it have landed ({error})",
-        hint="make it readable, so that their contents can be compared, or move it away",
+        hint="make it readable, so that the contents can be compared, or move the folder away",
     )
 
 

@@ -45,8 +45,8 @@ class Reader:
     def condition(self) -> str:
         """What has to be so before files are taken away."""
         if self.table is None:
-            return f"the definition of {self} has no mistakes any more: it may read them, too"
-        return f"{self} has read them, too"
+            return f"the definition of {self} is valid again, because it may also read them"
+        return f"{self} has also read them"
 
     def unread(self, files: pa.Table, folder: str) -> set[str]:
         """Paths of files that it is to read and has not read yet.
@@ -145,7 +145,7 @@ def remarks(pipeline: Pipeline) -> list[str]:
     cleaned = [name for name, table in pipeline.bronze.items() if table.of_files and table.cleanSource != "OFF"]
     all_readers = [*_every(pipeline)] if cleaned else []
     return [
-        f"files of {name} are taken away once {reader.condition}"
+        f"files of {name} are removed once {reader.condition}"
         for name in cleaned
         for reader in _reading(pipeline, name, all_readers)
     ]

@@ -50,8 +50,8 @@ class Reload:
             raise LandingMissing(
                 f"{missing[0]} cannot be read again",
                 where=Where(table=name, file=missing[0]),
-                cause=f"it is neither in landing nor archived ({files(len(missing))} of those named)",
-                hint="land it again under this name, or leave it out: its rows stay in the table",
+                cause=f"it is neither in landing nor in the archive ({files(len(missing))} of the given files)",
+                hint="land it again under this name, or omit it: its rows stay in the table",
             )
         chosen_files = [file for file in chosen.values() if file is not None]
         table_files.demand_settled([file for file in chosen_files if file["path"] not in table_files.places])
@@ -108,9 +108,9 @@ class FromArchive:
         missing = sorted({*self.files} - {*unknown["path"].to_pylist()})
         if missing:
             raise LandingMissing(
-                f"{missing[0]} is not in the archive of {name}, or its ledger knows it",
+                f"{missing[0]} is not in the archive of {name}, or is already in its ledger",
                 where=Where(table=name, file=missing[0]),
-                hint="`sluicegate status PIPELINE --verify` names the files that no ledger knows",
+                hint="`sluicegate status PIPELINE --verify` lists the files that are in no ledger",
             )
         selected = unknown if not self.files else unknown.filter(pc.field("path").isin(list(self.files)))
         return _discovery([landing_ledger.to(landing_ledger.READ, selected)])
@@ -193,16 +193,14 @@ class Preview:
         if self.archived:
             lines.append(f"{files(self.archived)} of them from the archive")
         if self.copied:
-            lines.append(
-                f"{files(self.copied)} of them with the options by which copy-into brought them, in commits that follow"
-            )
+            lines.append(f"{files(self.copied)} of them with the options of their copy-into, in later commits")
         return lines + self.staying(drop_missing)
 
     def staying(self, drop_missing: bool) -> list[str]:
         """Lines on files that are not read again."""
         lines = []
         if self.missing:
-            consequence = "are LOST" if drop_missing else "stay as they are (--drop-missing gives them up)"
+            consequence = "are LOST" if drop_missing else "are kept (--drop-missing deletes them)"
             rows = f"the {self.missing_rows:,} rows of them {consequence}"
             lines.append(f"{files(len(self.missing))} cannot be read again, and {rows}")
             lines += [f"  {path}" for path in self.missing[:5]]
@@ -267,9 +265,9 @@ def _demand_named(names_of_command: Sequence[str], paths: set[str], name: str, t
     for file in names_of_command:
         if file not in paths:
             raise LandingMissing(
-                f"there is no {file} in {table.path}, nor in the ledger",
+                f"{file} is neither in {table.path} nor in the ledger",
                 where=Where(table=name, file=table.path),
-                hint="name it by its path below the landing folder, as `sluicegate files` shows it",
+                hint="use its path below the landing folder, as shown by `sluicegate files`",
             )
 
 
@@ -301,10 +299,13 @@ def chosen(
     """
     if archived:
         if pattern is not None:
-            raise UserError("--pattern does not go with --archived", hint="name the files with --files")
+            raise UserError("--pattern cannot be combined with --archived", hint="list the files with --files")
         if not names:
             archived_files.demand_own(pipeline, table)
         return FromArchive(tuple(names or ()))
     if not names and pattern is None:
-        raise UserError("which files are to be read again?", hint="name them with --files, or --pattern; all: reset")
+        raise UserError(
+            "no files given to read again",
+            hint="choose them with --files or --pattern; for all files use `sluicegate reset`",
+        )
     return Reload(tuple(names or ()), pattern)

@@ -60,7 +60,7 @@ class TableFiles:
     @classmethod
     def of(cls, name: str, table: BronzeTable, lake: layout.Lake) -> TableFiles:
         if not table.of_files:
-            raise UserError(f"{name} is not made of files, so none can be read again", where=Where(table=name))
+            raise UserError(f"{name} does not read files, so none can be read again", where=Where(table=name))
         ledger = tables.delta_table(lake.ledger(name))
         if ledger is None:
             raise UserError(f"{name} has not read any file yet", hint="sluicegate run reads what has landed")
@@ -216,7 +216,7 @@ class TableFiles:
             raise UserError(
                 f"{files(young.num_rows)} may still be being written",
                 where=Where(table=self.name, file=young["path"][0].as_py()),
-                hint=f"run this again {self.table.settleSeconds:g} s after the last change",
+                hint=f"run again {self.table.settleSeconds:g} s after the last change",
             )
 
 

@@ -87,7 +87,7 @@ def failed(alerts: Sequence[Alert]) -> AlertsFailed | None:
     if not failing:
         return None
     names = ", ".join(dict.fromkeys(one.table for one in failing))
-    hint = "look at what delivers to these tables; or are the limits under alerts others now?"
+    hint = "check what delivers to these tables, or adjust the limits under alerts"
     return AlertsFailed("; ".join(one.sentence for one in failing), where=Where(table=names), hint=hint)
 
 
@@ -121,7 +121,7 @@ class _Limits:
         """A table to which nothing has ever come is as old as can be."""
         for level, span in (("fail", fail), ("warn", warn)):
             if span is not None and (last is None or self.now - last > span):
-                sentence = f"the last change came at {last:%Y-%m-%d %H:%M} UTC" if last else "nothing has come yet"
+                sentence = f"the last change came at {last:%Y-%m-%d %H:%M} UTC" if last else "nothing has arrived yet"
                 return Alert("freshness", name, "", _level(level), sentence, f"after {in_words(span)}")
         return Alert("freshness", name, "", "ok", f"the last change came at {last:%Y-%m-%d %H:%M} UTC")
 

@@ -31,12 +31,12 @@ def late(pipeline: Pipeline, settings: Settings, time: datetime, only: Sequence[
             continue
         last = arrived(name, table, lake)
         if last is None or time - last > table.expect_files_within:
-            last_arrival = f"the last came at {last:%Y-%m-%d %H:%M} UTC" if last else "none has come yet"
+            last_arrival = f"the last arrived at {last:%Y-%m-%d %H:%M} UTC" if last else "none has arrived yet"
             expected = in_words(table.expect_files_within)
             late_tables[name] = f"{name} expects new files within {expected}, and {last_arrival}"
     if not late_tables:
         return None
-    hint = "ask whoever delivers them; or is the landing folder another one now? expect_files_within is another span"
+    hint = "ask whoever delivers them, check the landing folder, or adjust expect_files_within"
     return FilesLate("; ".join(late_tables.values()), where=Where(table=", ".join(late_tables)), hint=hint)
 
 

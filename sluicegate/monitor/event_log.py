@@ -107,7 +107,7 @@ def demand_table(pipeline: Pipeline, table: str | None) -> None:
     """
     names = [name for layer in LAYERS for name in pipeline.names(layer)]
     if table is not None and table not in names:
-        raise UserError(f"{pipeline.name} has no table {table}", hint=f"its tables are {', '.join(names)}")
+        raise UserError(f"unknown table {table} of {pipeline.name}", hint=f"its tables: {', '.join(names)}")
 
 
 def history(pipeline: Pipeline, lake: layout.Lake, table: str | None, count: int) -> pa.Table:

@@ -75,7 +75,7 @@ def impact(pipeline: Pipeline, lake: Lake, name: str) -> Impact:
     """
     table, _, column = name.partition(".")
     if not table or not column:
-        raise UserError(f"{name} is no column of a table", hint="write TABLE.COLUMN, as in recordings_bronze.mrn")
+        raise UserError(f"{name} is not TABLE.COLUMN", hint="write TABLE.COLUMN, for example recordings_bronze.mrn")
     found = lineage(pipeline, lake)
     start = _demanded(pipeline, found, table.lower(), column)
     affected = tuple(_affected(found, start))
@@ -88,15 +88,15 @@ def impact(pipeline: Pipeline, lake: Lake, name: str) -> Impact:
 
 def _demanded(pipeline: Pipeline, tables: Mapping[str, TableLineage], table: str, column: str) -> Source:
     if table not in tables:
-        hint = nearest(table, tables) or f"its tables are {', '.join(tables)}"
-        raise PipelineMissing(f"the pipeline {pipeline.name} has no table {table}", hint=hint)
+        hint = nearest(table, tables) or f"its tables: {', '.join(tables)}"
+        raise PipelineMissing(f"unknown table {table} of the pipeline {pipeline.name}", hint=hint)
     columns = tables[table].columns
     named = {source.column for other in tables.values() for source in _of(other) if source.table == table}
     exists = column.lower() in {name.lower() for name in columns} | named
     near = nearest(column, [*columns])
     if not exists and (tables[table].complete or near):
-        hint = near or f"its columns are {', '.join(columns)}"
-        raise ColumnMissing(f"{table} has no column {column}", where=Where(table=table), hint=hint)
+        hint = near or f"its columns: {', '.join(columns)}"
+        raise ColumnMissing(f"unknown column {column} of {table}", where=Where(table=table), hint=hint)
     return Source(table, column.lower())
 
 

@@ -50,9 +50,11 @@ def _counter(name: str, text: str) -> Metric:
 _OF_TABLES: Mapping[Metric, Callable[[TableReport], float]] = {
     _counter("rows_read_total", "Records or rows that runs read for the table."): lambda table: table.read,
     _counter("rows_written_total", "Rows that runs wrote to the table."): lambda table: table.written,
-    _counter("rows_quarantined_total", "Rows that went to its quarantine."): lambda table: table.quarantined,
+    _counter("rows_quarantined_total", "Rows moved to its quarantine."): lambda table: table.quarantined,
     _counter("rows_dropped_total", "Rows that its rules dropped."): lambda table: table.dropped,
-    _counter("rows_duplicates_total", "Records that others with the same key beat."): lambda table: table.duplicates,
+    _counter("rows_duplicates_total", "Records superseded by another record with the same key."): lambda table: (
+        table.duplicates
+    ),
     _counter("rows_corrupt_total", "Records kept as corrupt text."): lambda table: table.corrupt,
     _counter("rows_rescued_total", "Records with values in _rescued_data."): lambda table: table.rescued,
     _counter("files_read_total", "Landed files that were read."): lambda table: table.files,
@@ -61,12 +63,12 @@ _OF_TABLES: Mapping[Metric, Callable[[TableReport], float]] = {
     _counter("seconds_total", "Seconds that runs took for the table."): lambda table: table.seconds,
 }
 _RULE_FAILED = _counter("rule_failed_rows_total", "Rows that broke an expectation.")
-_RULE_PASSED = _counter("rule_passed_rows_total", "Rows that met an expectation.")
+_RULE_PASSED = _counter("rule_passed_rows_total", "Rows that passed an expectation.")
 _ROWS = Metric("table_rows", "gauge", "Rows in the table after its last run.")
 _CHANGED = Metric("table_changed_timestamp_seconds", "gauge", "When a run last changed the table; its age is its lag.")
 _BATCHES = _counter("batches_total", "Batches of the continuous run.")
 _FAILURES = _counter("batch_failures_total", "Batches of the continuous run that failed.")
-_IN_A_ROW = Metric("batch_failures_in_a_row", "gauge", "Failed batches since the last one that went well.")
+_IN_A_ROW = Metric("batch_failures_in_a_row", "gauge", "Failed batches since the last successful one.")
 _BATCH_SECONDS = Metric("batch_seconds", "gauge", "Seconds that the last batch took.")
 _BATCH_ENDED = Metric("batch_ended_timestamp_seconds", "gauge", "When the last batch ended.")
 

@@ -46,16 +46,14 @@ class Outdated:
         of = f"some of its {many} may still follow" if self.part else f"its {many} still follow"
         since = f", since {self.why}" if self.why else ""
         if self.by_itself:
-            return f"{self.table}: {of} a former definition; the next run gives it a full refresh by itself{since}"
+            return f"{self.table}: {of} a former definition; the next run does a full refresh{since}"
         if self.why:
-            return f"{self.table}: {of} a former definition, and the next run refuses it{since}: `{self.commands[0]}`"
+            return f"{self.table}: {of} a former definition, which the next run refuses{since}: `{self.commands[0]}`"
         first, *more = (f"`{command}`" for command in self.commands)
-        alternative = f"; {' or '.join(more)} does so for a part" if more else ""
-        types = (
-            "; if a column is of another type now, the run finds that and rebuilds the table" if self.compares else ""
-        )
+        alternative = f"; {' or '.join(more)} does so in part" if more else ""
+        types = "; if a column type changed, the run rebuilds the table" if self.compares else ""
         return (
-            f"{self.table}: {of} a former definition, and a run leaves them so:"
+            f"{self.table}: {of} a former definition, which a run does not change:"
             f" {first} reprocesses them{alternative}{types}"
         )
 

@@ -186,7 +186,7 @@ class Pending:
             if table.versions:
                 yield f"{versions_(table.versions)} of a Delta table for {table.table}"
         if unknown := [table.table for table in self.tables if table.unknown]:
-            yield f"what the brokers have for {', '.join(unknown)}, which only a run asks"
+            yield f"records of {', '.join(unknown)}, unknown until a run queries the brokers"
 
     def _of_tables(self) -> Iterator[str]:
         """What is to be done besides reading."""
@@ -204,7 +204,7 @@ class Pending:
         if self.settling:
             yield f"{files_(self.settling)} still settling"
         if lost := [table.table for table in self.tables if table.problem is not None]:
-            yield f"what there is for {', '.join(lost)} is not known"
+            yield f"what waits for {', '.join(lost)} is unknown"
 
     def _passed_over(self) -> list[str]:
         """Files that are in no table."""

@@ -174,7 +174,7 @@ def _demand(name: str, pipeline: Pipeline, states: Sequence[str]) -> BronzeTable
     table = bronze_table(pipeline, name)
     unknown = sorted(set(states) - set(STATES))
     if unknown:
-        raise UserError(f"{unknown[0]} is no state of a file", hint=f"the states are {', '.join(STATES)}")
+        raise UserError(f"unknown file state {unknown[0]}", hint=f"states: {', '.join(STATES)}")
     return table
 
 

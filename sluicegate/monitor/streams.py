@@ -41,7 +41,7 @@ class Stream:
         id: eight hexadecimal digits.
         every: its interval, as requested.
         layer: the only layer that it runs; None for all.
-        state: ``running``, ``stopping``, or ``no sign of life``.
+        state: ``running``, ``stopping``, or ``no heartbeat``.
         since: when it began (UTC, ISO 8601, as the other times here).
         batches: batches that had work.
         rows: rows that these read.
@@ -191,9 +191,9 @@ def _read(lake: Lake, identity: str) -> Stream | None:
         return None
     except (ValueError, TypeError) as error:
         raise UserError(
-            f"{lake.streams}/{identity}.json is not what a continuous run writes",
+            f"{lake.streams}/{identity}.json is not a file of a continuous run",
             cause=str(error),
-            hint="delete it; no data hangs on it",
+            hint="delete it; no data depends on it",
         ) from error
 
 
@@ -202,7 +202,7 @@ def stop(root: str, stream: Stream) -> str:
     lake = Lake(root, stream.pipeline)
     if stream.dead:
         forget(lake, stream.id)
-        return "gave no sign of life, and is cleared away"
+        return "gave no sign of life, and its entry was removed"
     ask_to_stop(lake, stream.id)
     return "stops after its current batch"
 
@@ -224,11 +224,11 @@ def chosen(root: str, pipeline: str | None, identity: str) -> Stream:
     """Registration of the run with an id.
 
     Raises:
-        UserError: there is none.
+        UserError: no run has this id.
     """
     streams = listed(root, pipeline)
     for stream in streams:
         if stream.id == identity:
             return stream
     ids = ", ".join(stream.id for stream in streams)
-    raise UserError(f"there is no continuous run {identity}", hint=f"there are {ids}" if ids else "there is none")
+    raise UserError(f"unknown continuous run {identity}", hint=f"running: {ids}" if ids else "no continuous run")

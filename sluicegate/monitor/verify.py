@@ -112,7 +112,7 @@ def _of_records(lake: layout.Lake, name: str, sources: Mapping[str, str], limit:
     try:
         taken_in = _taken_in(target, name, sources)
     except DeltaError as error:  # the source was put back, or has lost its newest commits
-        text = "the version of its source that it has taken in is not in the log of that"
+        text = "the log of its source does not contain the version that it has processed"
         yield Finding("wrong", name, f"{text}: {str(error).splitlines()[0]}")
         return
     if not taken_in:

@@ -33,10 +33,10 @@ def findings(pipeline: Pipeline, name: str, lake: layout.Lake) -> Iterator[Findi
         return
     if not unknown.num_rows:
         return
-    sentence = f"no ledger knows {files(unknown.num_rows)} of its archive, such as {unknown['path'][0].as_py()}"
+    sentence = f"not in any ledger: {files(unknown.num_rows)} of its archive, such as {unknown['path'][0].as_py()}"
     if sharing := readers.sharing_archive(pipeline, name):
         of = ", ".join(map(str, sharing))
-        yield Finding("unproved", name, f"{sentence}; it is the archive of {of}, too, so they may be of that")
+        yield Finding("unproved", name, f"{sentence}; {of} shares this archive, so they may belong to that table")
         return
     yield Finding(
         "wrong",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # Files that are named of one table; the others are counted.
 SHOWN = 3
 
-NOT_COMPARED = "files and records were not compared, as tables have damaged files"
+NOT_COMPARED = "files and records were not compared, because tables have damaged files"
 
 
 def findings(pipeline: Pipeline, settings: Settings) -> list[Finding]:
@@ -41,8 +41,8 @@ def _of_features(pipeline: Pipeline, lake: layout.Lake) -> Iterator[Finding]:
         if features:
             folder = uri.rstrip("/").rpartition("/")[2]
             text = (
-                f"another program has switched on {', '.join(features)} for {folder}, which jobs cannot read: its rows "
-                f"are not what its files have. ALTER TABLE … DROP FEATURE in Spark takes it away"
+                f"another program enabled {', '.join(features)} on {folder}, which jobs cannot read: its rows "
+                f"differ from its files. Remove it in Spark with ALTER TABLE … DROP FEATURE"
             )
             yield Finding("wrong", name, text)
 

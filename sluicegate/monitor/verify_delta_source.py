@@ -48,11 +48,11 @@ def verify(lake: layout.Lake, name: str, path: str) -> list[str]:
     identities = tables.dataset(bronze).to_table(["_chunk", "_pos"])
     distinct = identities.group_by(["_chunk", "_pos"]).aggregate([]).num_rows
     if distinct != identities.num_rows:
-        problems.append(f"{name}: {identities.num_rows - distinct:,} rows have the identity of another")
+        problems.append(f"{name}: {identities.num_rows - distinct:,} rows have a duplicate record id")
     last = log.last_commit_of_ours(bronze)
     info = (last.ours if last else None) or {}
     if source is None or info.get("source") != tables.table_id(source):
-        return [*problems, f"{name}: the table that it was filled from is not at {path} any more"]
+        return [*problems, f"{name}: its source table is no longer at {path}"]
     version = int(info["until"])
     try:
         had = _count(tables.table_at(path, version=version))

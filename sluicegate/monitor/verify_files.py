@@ -39,7 +39,7 @@ def findings(lake: layout.Lake, name: str, limit: int | None) -> Iterator[Findin
     unrecorded = file_status.untold(lake, name)
     if unrecorded:
         count = sum(entry["chunk"] in unrecorded for entry in entries)
-        text = f"the status of {files(count)} is not on record yet, as a run ended right after its commit"
+        text = f"the status of {files(count)} is not recorded yet, because a run ended right after its commit"
         yield Finding("behind", name, text, f"sluicegate run {lake.pipeline}")
     if limit is not None and tables.rows(bronze) > limit:
         if not unrecorded:
@@ -109,7 +109,7 @@ class _FileComparison:
         identities = rows.group_by(["_chunk", "_pos"]).aggregate([([], "count_all")])
         doubled = rows.num_rows - identities.num_rows
         if doubled:
-            yield Finding("wrong", self.name, f"{doubled:,} records have the identity of another", reset)
+            yield Finding("wrong", self.name, f"{doubled:,} records have a duplicate record id", reset)
         sums: list[Any] = [([], "count_all"), *((count, "sum") for count in COUNTED)]
         counts_by_file = {
             (group["_chunk"], layout.canonical(group["source_file"] or "")): group
@@ -145,7 +145,7 @@ class _FileComparison:
         if recorded is None and entry["chunk"] in self.unrecorded:
             recorded = in_manifest  # what the next run puts on record
         if recorded is None:
-            return f"no status is on record for {path}"
+            return f"no status is recorded for {path}"
         if entry["state"] in ("ingested", "archived") and in_manifest != rows:
             return f"{path} has {in_manifest:,} records, and {rows:,} are in the table"
         if recorded != rows:

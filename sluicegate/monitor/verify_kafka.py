@@ -46,7 +46,7 @@ def findings(lake: layout.Lake, name: str) -> Iterator[Finding]:
     offset = offsets.committed_offset(bronze, offsets.app_id("bronze", name, ledger), line).offset or 0
     entries = [entry for entry in file_status.statuses(lake, name).to_pylist() if entry["chunk"] <= offset]
     if untold := file_status.untold(lake, name):
-        sentence = "the status of its newest ranges is not on record yet, as a run ended right after its commit"
+        sentence = "the status of its newest ranges is not recorded yet, because a run ended right after its commit"
         yield Finding("behind", name, sentence, f"sluicegate run {lake.pipeline}")
     yield from _gaps(name, entries)
     read = {entry["path"]: entry for entry in entries if entry["state"] != "skipped"}
@@ -99,7 +99,7 @@ def _rows(
             yield Finding("wrong", name, f"{count:,} records have the {noun} of another")
     for path, entry in settled.items():
         if entry["rows"] is None:
-            yield Finding("wrong", name, f"no status is on record for {path}")
+            yield Finding("wrong", name, f"no status is recorded for {path}")
         elif entry["rows"] != counts[path]:
             yield Finding("wrong", name, f"{path} gave {entry['rows']:,} rows, and {counts[path]:,} are in the table")
     yield from wrong

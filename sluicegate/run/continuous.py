@@ -34,10 +34,10 @@ def interval(text: str) -> float:
     try:
         seconds = time_span(text).total_seconds()
     except ValueError:
-        hint = "as in 4s, 30 seconds or 1 hour 30 minutes"
-        raise UserError(f"--every is a time span, and {text!r} is none", hint=hint) from None
+        hint = "for example 4s, 30 seconds or 1 hour 30 minutes"
+        raise UserError(f"--every: {text!r} is not a duration", hint=hint) from None
     if seconds < SHORTEST:
-        raise UserError(f"--every {text} is too short", hint=f"it is at least {SHORTEST:g} s")
+        raise UserError(f"--every {text} is too short", hint=f"the minimum is {SHORTEST:g} s")
     return seconds
 
 
@@ -76,7 +76,7 @@ def start(
 
     interval(every)
     if layer is not None and layer not in layout.LAYERS:
-        raise PipelineMissing(f"there is no layer {layer}", hint=f"the layers are {', '.join(layout.LAYERS)}")
+        raise PipelineMissing(f"unknown layer {layer}", hint=f"layers: {', '.join(layout.LAYERS)}")
     lake, identity = layout.Lake(settings.lake, pipeline.name), streams.new_id()
     signals: list[int] = []
 
@@ -85,7 +85,7 @@ def start(
             raise KeyboardInterrupt
         signals.append(number)
         streams.ask_to_stop(lake, identity)
-        tell("stopping after the current batch; once more stops at once, and loses nothing either")
+        tell("stopping after the current batch; press Ctrl-C again to stop at once, without loss")
 
     former = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
     extra = ["--every", every, "--id", identity, *(["--layer", layer] if layer else [])]

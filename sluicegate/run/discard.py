@@ -57,27 +57,25 @@ class Discard:
         demand_silver(self.table, pipeline, "have a quarantine")
         where = Where(table=self.table)
         if self.only and not self.undo:
-            raise UserError("only a discard that is taken back has an id", where=where, hint="leave it out, or undo")
+            raise UserError("an id requires --undo", where=where, hint="omit it, or add --undo")
         if self.undo:
             return
         if not self.note:
             raise UserError(
-                "a discard has a note",
+                "a discard requires a note",
                 where=where,
-                hint="say why nobody waits for these records, without personal data",
+                hint="write why these records are discarded, without personal data",
             )
         if len(self.note) > LONGEST_NOTE:
             raise UserError(
-                f"the note has {len(self.note):,} characters", where=where, hint=f"{LONGEST_NOTE} fit"
+                f"the note has {len(self.note):,} characters", where=where, hint=f"the maximum is {LONGEST_NOTE}"
             )  # fmt: skip
 
     def __str__(self) -> str:
         broke = f" that broke {', '.join(self.rules)}" if self.rules else ""
         if not self.undo:
             return f"discards the quarantined records of {self.table}{broke}, with a note"
-        return (
-            f"takes back {f'the discard {self.only}' if self.only else f'discards of records of {self.table}{broke}'}"
-        )
+        return f"undoes {f'the discard {self.only}' if self.only else f'discards of records of {self.table}{broke}'}"
 
 
 def one_line(text: str) -> str:
@@ -204,8 +202,8 @@ def find(pipeline: Pipeline, request: Discard) -> Chosen:
         mask = _chosen(recorded, request)
         taken, unmatched = recorded.filter(mask), recorded.filter(pc.invert(mask))
         if request.only and not taken.num_rows:
-            hint = "it was taken back already; `--undo --dry-run` shows those on record"
-            raise UserError(f"there is no discard {request.only}", where=Where(table=request.table), hint=hint)
+            hint = "it was already undone; `--undo --dry-run` lists the discards on record"
+            raise UserError(f"unknown discard {request.only}", where=Where(table=request.table), hint=hint)
         rows = discards.waiting(quarantined.take(discards.counting(quarantined, recorded)[0]), unmatched)
         return Chosen(
             request, lake.discarded(request.table), rows, discards.listed(quarantined, taken), discards.by_rule(rows)
@@ -238,9 +236,9 @@ def _demand_rules(pipeline: Pipeline, request: Discard, broken: dict[str, int]) 
     expectations = pipeline.silver[request.table].expectations
     for rule in request.rules:
         if rule not in expectations and rule not in broken:
-            hint = nearest(rule, [*expectations, *broken]) or f"its rules are {', '.join(expectations) or 'none'}"
+            hint = nearest(rule, [*expectations, *broken]) or f"its rules: {', '.join(expectations) or 'none'}"
             where = Where(table=request.table)
-            raise UserError(f"{request.table} has no rule {rule}, and no record broke one", where=where, hint=hint)
+            raise UserError(f"unknown rule {rule} of {request.table}", where=where, hint=hint)
 
 
 def _as_shown(request: Discard, quarantine: DeltaTable, rows: pa.Table) -> pa.Table:
@@ -265,7 +263,7 @@ def _as_shown(request: Discard, quarantine: DeltaTable, rows: pa.Table) -> pa.Ta
         return discards.also_in(rows, discards.quarantined_at(shown_version))
     except (DeltaError, LookupError, OSError) as error:
         raise UserError(
-            f"the quarantine of {request.table} is no longer as it was shown, and that state is gone",
+            f"the quarantine of {request.table} has changed since it was shown, and that version is gone",
             where=Where(table=request.table),
-            hint="nothing was discarded: look at the quarantine again, and discard what is there now",
+            hint="nothing was discarded: review the quarantine again, and discard its current records",
         ) from error

@@ -56,7 +56,7 @@ def run(
         SluicegateError: a job failed; the layers after it were not run.
     """
     if layer is not None and layer not in layout.LAYERS:
-        raise PipelineMissing(f"there is no layer {layer}", hint=f"the layers are {', '.join(layout.LAYERS)}")
+        raise PipelineMissing(f"unknown layer {layer}", hint=f"layers: {', '.join(layout.LAYERS)}")
     renamed.demand_current(layout.Lake(settings.lake, pipeline.name))  # a job asks again, but not where nothing waits
     waiting = _settled(pipeline, settings, tell)
     layers = [name for name in waiting.layers if layer in (None, name)]
@@ -124,9 +124,9 @@ def _demand_up_to_date(
     late = backlog.overdue(waiting, began, own)
     if late:
         raise AccountingError(
-            f"the run has ended, and {', '.join(wait.table for wait in late)} did not take in what was there",
+            f"the run ended, but {', '.join(wait.table for wait in late)} did not read all data that was available",
             cause="\n    ".join(f"{wait.table}: {wait.what}" for wait in late),
-            hint=f"run it again; if it stays so, sluicegate status {pipeline.name} --verify tells more",
+            hint=f"run again; if this persists, use sluicegate status {pipeline.name} --verify",
         )
     for wait in waiting:
         tell(f"{wait.table}: {wait.what}")
@@ -149,17 +149,15 @@ def refresh(
         SluicegateError: a job failed; the layers after it were not run.
     """
     if layer is not None:
-        raise UserError("a full refresh runs the layers of its tables by itself", hint="leave out --layer")
+        raise UserError("a full refresh chooses the layers itself", hint="omit --layer")
     for name in request.tables:
         if name in pipeline.bronze and pipeline.bronze[name].kafka is not None:
             raise UserError(
-                f"{name} is made of records of Kafka, which may be gone there by now",
-                hint="tables that read it can be refreshed; to read its topics again, give the table another name",
+                f"{name} reads Kafka, whose older records may be gone",
+                hint="refresh tables that read it; to read its topics again, define a table with another name",
             )
         if name in pipeline.bronze and pipeline.bronze[name].of_files:
-            raise UserError(
-                f"{name} is made of files", hint=f"sluicegate reset {pipeline.name} {name} reads them again"
-            )
+            raise UserError(f"{name} reads files", hint=f"sluicegate reset {pipeline.name} {name} reads them again")
     # Tables that follow these are run too, also in their own layer.
     return _submitted(pipeline, settings, tell, layout.LAYERS, [*request.arguments("run"), "--follow"])
 
@@ -175,7 +173,7 @@ def _rebuild(
     """Reprocesses an interval in silver, after bronze has taken in what waits; gold follows where silver changed."""
     tell(f"reprocessing {interval}; {waiting.sentence()}")
     if layer == "gold" and not any(table.layer == "gold" and table.work for table in waiting.tables):
-        tell("gold is up to date: no row of silver changed")
+        tell("gold is up to date: no silver row changed")
         return []
     layers = [name for name in layout.LAYERS if layer in (None, name) and (name != "bronze" or name in waiting.layers)]
     return _submitted(pipeline, settings, tell, layers, interval.arguments()) if layers else []

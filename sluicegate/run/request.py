@@ -98,7 +98,7 @@ class Request:
         for name in tables:
             pipeline.table(name)
         if max_files is not None and max_files < 1:
-            raise UserError(f"a run cannot read at most {max_files} files", hint="give 1 or more, or nothing for all")
+            raise UserError(f"invalid limit of {max_files} files", hint="use 1 or more, or omit it for all files")
         match mode:
             case "incremental" if not (since or until):
                 return cls("incremental", None, tuple(tables), max_files)
@@ -109,17 +109,19 @@ class Request:
             case "full-refresh":
                 return cls._full(since or until, tuple(tables), max_files)
             case "incremental" | "interval":
-                raise UserError("an interval has both ends", hint="give from and to, such as 2024-03-01 and 2024-03-02")
-        raise UserError(f"there is no mode {mode}", hint=f"the modes are {', '.join(MODES)}")
+                raise UserError(
+                    "an interval needs both ends", hint="set from and to, for example 2024-03-01 and 2024-03-02"
+                )
+        raise UserError(f"unknown mode {mode}", hint=f"modes: {', '.join(MODES)}")
 
     @classmethod
     def _full(cls, end: str | None, tables: tuple[str, ...], max_files: int | None) -> Request:
         if end:
-            raise UserError("a full refresh has no interval: it reads the whole source of each table",
-                            hint="leave out --from and --to, or choose the mode interval")  # fmt: skip
+            raise UserError("a full refresh reads the whole source of each table, so it takes no interval",
+                            hint="omit --from and --to, or use the mode interval")  # fmt: skip
         if max_files is not None:
             raise UserError("a full refresh reads all files, so their number cannot be limited",
-                            hint="leave out --max-files")  # fmt: skip
+                            hint="omit --max-files")  # fmt: skip
         return cls("full-refresh", None, tables)
 
     def _demand_event_time(self, pipeline: Pipeline) -> None:
@@ -127,8 +129,8 @@ class Request:
             return
         of = f"of {', '.join(self.tables)}" if self.tables else f"of {pipeline.name}"
         raise UserError(
-            f"no silver table {of} has an event_time, so an interval would change nothing",
-            hint="say in the definition which column has it; `sluicegate replay` and a full refresh need none",
+            f"no silver table {of} has an event_time, which an interval requires",
+            hint="set event_time in the definition, or use `sluicegate replay` or a full refresh",
         )
 
     def includes(self, table: str) -> bool:

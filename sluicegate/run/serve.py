@@ -56,7 +56,7 @@ def make_token(file: Path) -> bool:
         return False  # another server of this user has just made it
     except OSError as error:
         raise UserError(
-            f"no token can be made at {file}", cause=str(error), hint="name another file with --token-file"
+            f"the token cannot be written to {file}", cause=str(error), hint="choose another file with --token-file"
         ) from error
     return True
 
@@ -70,9 +70,9 @@ def _demand_private(file: Path) -> None:
     facts = file.stat()
     if not stat.S_ISREG(facts.st_mode) or facts.st_uid not in (os.getuid(), 0) or facts.st_mode & 0o007:
         raise UserError(
-            f"the token at {file} may be known to others",
-            cause=f"it is a file of user {facts.st_uid} with the rights {stat.filemode(facts.st_mode)}",
-            hint=f"make it yours alone (chmod 600 {file}), or delete it, and another one is made",
+            f"the token at {file} may be readable by others",
+            cause=f"its owner is user {facts.st_uid}, and its mode is {stat.filemode(facts.st_mode)}",
+            hint=f"restrict it (chmod 600 {file}), or delete it to get a new token",
         )
 
 
@@ -93,7 +93,7 @@ def serve(settings: Settings, host: str, port: int, token_file: Path | None, tel
     """
     file = connect.token_file() if token_file is None else token_file.absolute()
     if make_token(file):
-        tell(f"made a token in {file}, for you alone")
+        tell(f"created a token in {file}, readable only by you")
     command = submit.serve_command(submit.of_spark_submit(settings), host, port)
     with Channel() as channel:
         _serve(command, channel, file, tell)

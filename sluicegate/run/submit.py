@@ -127,7 +127,7 @@ def _error_of(lines: ReportLines, code: int, layer: str, tail: list[str]) -> Slu
         error = JobFailed(
             f"the {layer} job ended with exit code {code} {until}",
             cause="\n    ".join(tail[-8:]),
-            hint="a new run goes on where the last commit ended",
+            hint="a new run continues after the last commit",
         )
     error.reports = before
     return error

@@ -21,7 +21,7 @@ from sluicegate.witness import landed_files, statistics
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
 
-BY_IDENTITY = "each record of what it reads is in exactly one place: the table, its quarantine or its set-aside records"
+BY_IDENTITY = "each record of its sources is in exactly one place: the table, its quarantine or its set-aside records"
 ABOUT_TABLES = "the values of the event log `_events` and of the schema histories in `_schemas`; their files are"
 NO_SOURCE = "its records, as a table that it reads is gone or has been replaced, or its flows have changed"
 
@@ -109,7 +109,7 @@ def proofs_of(pipeline: Pipeline, sample: Sample, tell: Callable[[str], None] = 
         UserError: it is to do both.
     """
     if since_last and not sample.whole:
-        raise UserError("--since-last goes without --sample", hint="leave one of them out")
+        raise UserError("--since-last cannot be combined with --sample", hint="omit one of them")
     lake = Lake(pipeline.settings.lake, pipeline.name)
     return Proofs(lake, since_last=since_last, keeps=sample.whole, tell=tell)
 

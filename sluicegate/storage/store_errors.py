@@ -35,8 +35,8 @@ REFUSALS = (
     Refusal(
         ("NO_SUCH_BUCKET", "NoSuchBucket", "UnknownStoreException"),
         StoreRefused,
-        "there is no such bucket",
-        "look at --landing and --lake, or make the bucket",
+        "the bucket does not exist",
+        "check --landing and --lake, or create the bucket",
     ),
     Refusal(
         ("ACCESS_DENIED", "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken",
@@ -44,13 +44,13 @@ REFUSALS = (
          "SIGNATURE_DOES_NOT_MATCH", "Status Code: 403", "instance metadata service", "//169.254.169.254/"),
         StoreRefused,
         "the object store refuses access",
-        "look at AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the connection, and at what they are allowed",
+        "check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the connection, and their permissions",
     ),
     Refusal(
         ("RemoteFileChangedException",),
         SluicegateError,
         "another run committed first, so this one stopped",
-        "nothing is lost: a new run goes on where the last commit ended",
+        "nothing is lost: a new run continues after the last commit",
     ),
     Refusal(
         ("NETWORK_CONNECTION", "INTERNAL_FAILURE", "SLOW_DOWN", "SERVICE_UNAVAILABLE", "AWSStatus500Exception",
@@ -59,7 +59,7 @@ REFUSALS = (
          "operation timed out"),
         StoreUnreachable,
         "the object store does not answer, or fails",
-        "look at AWS_ENDPOINT_URL and the network; a new run goes on where the last commit ended",
+        "check AWS_ENDPOINT_URL and the network; a new run continues after the last commit",
     ),
 )  # fmt: skip
 

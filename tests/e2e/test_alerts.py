@@ -31,7 +31,7 @@ def test_what_was_reported_by_a_run_is_skipped_by_the_next(workspace: Workspace,
 
     said("db", "migrate")
     first = said("dags", "test", "heart_rate_alerts", "2026-11-25T00:00:00")
-    assert "freshness of recordings_bronze: nothing has come yet, and it fails after 1 day" in first
+    assert "freshness of recordings_bronze: nothing has arrived yet, and it fails after 1 day" in first
     assert "SG305" in first
     then = said("dags", "test", "heart_rate_alerts", "2026-11-25T00:15:00")
     assert "reported before: freshness of recordings_bronze" in then

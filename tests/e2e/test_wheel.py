@@ -82,7 +82,7 @@ def test_a_pipeline_runs_in_an_airflow_that_has_only_the_wheel(installed: Path, 
     assert where.startswith(str(installed.parent))
     fetched = said([str(installed / "sluicegate"), "jars"], SLUICEGATE_MAVEN=maven(folder / "maven"))
     assert all(f"fetched {jar.file}" in fetched for jar in jars.read())
-    assert "Spark starts sooner by it" in fetched
+    assert "class-data archive" in fetched
 
     said([str(installed / "airflow"), "db", "migrate"], **airflow)
     assert "sluicegate" in [provider["package_name"] for provider in told("providers", "list")]

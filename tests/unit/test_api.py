@@ -173,21 +173,21 @@ def test_what_is_read_is_of_the_settings_that_it_was_loaded_with(
     ("asked", "kind", "said"),
     [
         (lambda p: sg.files(p, "recordings_brnze"), "PipelineMissing", "bronze table"),
-        (lambda p: sg.files(p, "recordings_bronze", states=["lost"]), "UserError", "lost is no state of a file"),
+        (lambda p: sg.files(p, "recordings_bronze", states=["lost"]), "UserError", "state"),
         (lambda p: sg.files(p, "recordings_bronze", newest=0), "UserError", "newest=0"),
-        (lambda p: sg.history(p, "totals"), "UserError", "heart_rate has no table totals"),
+        (lambda p: sg.history(p, "totals"), "UserError", "table totals"),
         (lambda p: sg.history(p, newest=-1), "UserError", "newest=-1"),
-        (lambda p: sg.verify(p, percent=0), "UserError", "no part of a table"),
-        (lambda p: sg.run(p, layer="silvr"), "PipelineMissing", "there is no layer silvr"),
+        (lambda p: sg.verify(p, percent=0), "UserError", "sample"),
+        (lambda p: sg.run(p, layer="silvr"), "PipelineMissing", "layer silvr"),
         (lambda p: sg.copy_into(p, "recordings_brnze", "x"), "PipelineMissing", "bronze table"),
         (lambda p: sg.copy_into(p, "recordings_bronze", "nowhere"), "LandingMissing", "nowhere does not exist"),
         (lambda p: sg.copy_into(p, "recordings_bronze", p.settings.landing, format="docx"), "UserError", "docx"),
-        (lambda p: sg.reload(p, "recordings_bronze"), "UserError", "which files"),
+        (lambda p: sg.reload(p, "recordings_bronze"), "UserError", "files"),
         (lambda p: sg.reload(p, "recordings_bronze", pattern="*"), "UserError", "has not read any file yet"),
         (lambda p: sg.reset(p, "recordings_bronze"), "UserError", "has not read any file yet"),
         (lambda p: sg.replay(p, "recordings_bronze"), "UserError", "is a bronze table"),
         (lambda p: sg.replay(p, "recordings_enriched", rules=["valid"]), "UserError", "has no rule valid"),
-        (lambda p: sg.run(p, full_refresh=["recordings_bronze"]), "UserError", "is made of files"),
+        (lambda p: sg.run(p, full_refresh=["recordings_bronze"]), "UserError", "files"),
         (lambda _: sg.Interval("2025-03-03", "2025-03-04"), "UserError", "from one datetime to another"),
     ],
 )  # fmt: skip
@@ -202,7 +202,7 @@ def test_a_pipeline_with_mistakes_is_named_where_a_table_is_not_known(beats: Wor
     (broken / "pipeline.yaml").write_text("name: broken\nsilvr: {}\n")
     with pytest.raises(sg.QueryError) as raised:
         sg.sql("SELECT * FROM broken.things", beats.settings)
-    assert raised.value.__notes__[0].startswith("the tables of broken are not known here: ")
+    assert raised.value.__notes__[0].startswith("the tables of broken ")
     with pytest.raises(sg.DefinitionError) as mistaken:
         sg.load("broken", beats.settings)
     assert [mistake.path for mistake in mistaken.value.mistakes] == ["silvr"]

@@ -81,10 +81,10 @@ class CheckRequest(ApprovalOperator):
                 if bronze is not None and bronze.of_files and tables.delta_table(lake.ledger(name)) is not None:
                     lines += [f"{name}: {line}" for line in reread.preview(name, bronze, lake).sentences(False)]
                 elif bronze is not None and bronze.kafka is not None:
-                    lines.append(f"{name}: it stays as it is, as Kafka's records cannot be read again for certain")
+                    lines.append(f"{name}: it is not refreshed, because Kafka's older records may be gone")
                 else:
                     rows = tables.rows(tables.delta_table(lake.table(layer, name)))
                     lines.append(f"{name}: its {rows:,} rows are replaced by the rows of today's definition")
         if not lines:
-            raise UserError("there is no table to refresh")
+            raise UserError("no table to refresh")
         return lines

@@ -258,11 +258,11 @@ class SluicegateJob(SparkSubmitOperator):
         if request is None:
             return ""
         if request.mode == "replay" and "gold" not in self.layers and "silver" not in self.layers:
-            return "takes in nothing new in a replay"
+            return "ingests nothing in a replay"
         if request.mode == "discard":
             return "" if "silver" in self.layers else "changes nothing in a discard"
         if not any(request.names(pipeline, layer) for layer in self.layers):
-            return "has none of the tables of this run"
+            return "contains none of this run's tables"
         if request.reprocesses(self.layers):
             return ""
         try:
@@ -306,15 +306,15 @@ class SluicegateJob(SparkSubmitOperator):
         except AirflowNotFoundException:
             # The provider takes a missing connection for YARN, with no more than a line in the log. A connection in the
             # environment of this process is Airflow's own way to supply one.
-            self.log.info("there is no connection %s: the master is %s", self._conn_id, self.settings.master)
+            self.log.info("connection %s not found: the master is %s", self._conn_id, self.settings.master)
             stand_in = Connection(conn_id=self._conn_id, conn_type="spark", host=self.settings.master)
             os.environ[_variable(self._conn_id)] = stand_in.as_json()
         resolved = SparkSubmitHook(conn_id=self._conn_id, deploy_mode=self._deploy_mode)._connection
         if resolved["deploy_mode"] == "cluster":
             raise UserError(
-                f"the connection {self._conn_id} asks for cluster deploy mode, and these jobs run in client mode",
-                hint="remove deploy-mode from its extra: a job's report and its errors come from a driver beside the"
-                " task, and Spark has no cluster mode for Python on a standalone cluster",
+                f"the connection {self._conn_id} sets deploy mode cluster, but these jobs require client mode",
+                hint="remove deploy-mode from its extra: reports and errors come from a driver next to the"
+                " task, and a standalone cluster cannot run Python in cluster mode",
             )
         return str(resolved["master"])
 
@@ -392,7 +392,7 @@ def alone(pipeline: str, settings: Settings, context: Context) -> Iterator[None]
 
     with turn(Lake(settings.lake, pipeline), who(context)) as holder:
         if holder is not None:
-            sentence = "%s is working on pipeline %s; this task is rescheduled until it has ended"
+            sentence = "%s is working on pipeline %s; this task is rescheduled until it ends"
             context["task"].log.info(sentence, holder, pipeline)
             raise AirflowRescheduleException(datetime.now(UTC) + RESCHEDULE_AFTER)  # type: ignore[no-untyped-call]
         yield

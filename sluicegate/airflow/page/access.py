@@ -41,7 +41,7 @@ class Viewer:
             HTTPException: 404, as for a pipeline that does not exist: whoever may not read it learns no names.
         """
         if pipeline not in names or not self._may(pipeline):
-            raise HTTPException(status.HTTP_404_NOT_FOUND, "There is no such pipeline, or you may not read its DAG.")
+            raise HTTPException(status.HTTP_404_NOT_FOUND, "This pipeline does not exist, or you may not read its DAG.")
 
     def may_read_runs(self, pipeline: str) -> bool:
         """Whether the user may read the DAG's runs."""
@@ -62,7 +62,9 @@ class Viewer:
             Forbidden: the user may not.
         """
         if not self.may_start_runs(pipeline):
-            raise Forbidden("You may not trigger runs of this DAG.", "Ask who administers Airflow for the right.")
+            raise Forbidden(
+                "You may not trigger runs of this DAG.", "Ask your Airflow administrator for the permission."
+            )
 
     @property
     def who(self) -> tuple[str, str]:

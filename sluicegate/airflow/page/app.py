@@ -74,8 +74,8 @@ async def _guarded(request: Request, call_next: Callable[[Request], Awaitable[Re
         response = await _failed(request, error)
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
-        _LOG.error("A page could not be made: %s in %s:%s", type(error).__name__, place.filename, place.lineno)
-        response = _answer(request, 500, "This page could not be made.", _HINTS[500])
+        _LOG.error("A page could not be rendered: %s in %s:%s", type(error).__name__, place.filename, place.lineno)
+        response = _answer(request, 500, "This page could not be rendered.", _HINTS[500])
     response.headers.update(HEADERS)
     return response
 
@@ -90,8 +90,8 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 _HINTS = {
     401: "Log in to Airflow, and open this page from its navigation.",
-    403: "Log in to Airflow, which has no valid token of yours.",
-    500: "The log of Airflow's API server says where it failed.",
+    403: "Log in to Airflow: your session is not valid.",
+    500: "See the log of Airflow's API server.",
 }
 
 
@@ -100,7 +100,7 @@ async def _failed(request: Request, error: Exception) -> Response:
     if not isinstance(error, SluicegateError):
         raise error
     if isinstance(error, PipelineMissing):
-        return _answer(request, 404, "There is no such pipeline or table.", "")
+        return _answer(request, 404, "This pipeline or table does not exist.", "")
     source: Source = request.app.state.source
     mistakes = overview.mistakes_of(error, source.settings) if isinstance(error, DefinitionError) else ()
     return _answer(request, 409 if mistakes else 503, error.message, error.hint or "", mistakes)

@@ -56,7 +56,7 @@ def _found(request: Request, pipeline: Pipeline, table: str, rule: str) -> quara
         HTTPException: 409, the definition does not have the rule any more.
     """
     if table not in pipeline.silver:
-        raise PipelineMissing("there is no such silver table")
+        raise PipelineMissing("unknown silver table")
     try:
         RunRequest.of_replay(pipeline, Replay(table, (rule,) if rule else ()))
     except UserError as error:
@@ -68,7 +68,7 @@ def shown(request: Request, pipeline: Pipeline, table: str, rule: str = "") -> q
     """The quarantine of a table, without its rows.
 
     Raises:
-        PipelineMissing: there is no such silver table, or no record that broke the rule.
+        PipelineMissing: unknown silver table, or no record that broke the rule.
     """
     return quarantined.quarantine_view(routes.source_of(request), pipeline, table, rule, rows=False)
 

@@ -88,7 +88,7 @@ def _made(view: quarantined.QuarantineView, discard: str) -> Discarded:
     for entry in view.discards:
         if entry.id == discard:
             return entry
-    raise PipelineMissing("there is no such discard")
+    raise PipelineMissing("unknown discard")
 
 
 def _question(

@@ -53,7 +53,9 @@ def seal(request: Request, *subject: str) -> str:
     scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
     key = bearer if scheme.lower() == "bearer" and bearer else request.cookies.get(COOKIE_NAME_JWT_TOKEN)
     if not key:
-        raise Forbidden("This form has no login.", "Log in to Airflow, and open this page from its navigation.")
+        raise Forbidden(
+            "This form was sent without a login.", "Log in to Airflow, and open this page from its navigation."
+        )
     text = json.dumps(["sluicegate", *subject])  # as a list: no two subjects are the same text
     return hmac.new(key.encode(), text.encode(), hashlib.sha256).hexdigest()
 
@@ -66,7 +68,7 @@ def demand_seal(request: Request, fields: Mapping[str, str], *subject: str) -> N
     """
     expected = seal(request, *subject)
     if not hmac.compare_digest(expected.encode(), fields.get(SEAL, "").encode()):
-        raise Forbidden("This form was not made for this login.", "Open the quarantine again, and confirm there.")
+        raise Forbidden("This form belongs to another login.", "Open the quarantine again, and confirm there.")
 
 
 async def sent(request: Request) -> dict[str, str]:
@@ -78,7 +80,7 @@ async def sent(request: Request) -> dict[str, str]:
     """
     _demand_own(request)
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _TYPE:
-        raise HTTPException(status.HTTP_415_UNSUPPORTED_MEDIA_TYPE, "This address takes a form of this page only.")
+        raise HTTPException(status.HTTP_415_UNSUPPORTED_MEDIA_TYPE, "This address only accepts forms of this page.")
     body = b""
     async for part in request.stream():
         body += part
@@ -89,7 +91,7 @@ async def sent(request: Request) -> dict[str, str]:
     except ValueError:
         raise HTTPException(status.HTTP_400_BAD_REQUEST, "This form cannot be read.") from None
     if any(len(values) != 1 for values in form_fields.values()):
-        raise HTTPException(status.HTTP_400_BAD_REQUEST, "This form has a field twice.")
+        raise HTTPException(status.HTTP_400_BAD_REQUEST, "This form has a duplicate field.")
     return {name: values[0] for name, values in form_fields.items()}
 
 

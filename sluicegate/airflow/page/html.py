@@ -126,7 +126,7 @@ def page(template: str, at: Addresses, **view: Any) -> str:
     common = {
         "at": at, "now": datetime.now(UTC), "pipeline": None, "tab": "", "live": "", "tag": "", "query": "",
         "table": None,
-        "no_rows": "You may see this, and not its rows: Airflow gives you no right to read the logs of its tasks.",
+        "no_rows": "You cannot see rows here: that requires the permission to read the logs of its tasks.",
     }  # fmt: skip
     return ENVIRONMENT.get_template(f"{template}.html").render(common | view)
 

@@ -143,7 +143,7 @@ def start(confirmed: Confirmed, user: str, name: str) -> None:
     except (DagNotFound, ParamValidationError, ValueError) as error:
         raise UserError(
             f"Airflow could not start a run of {confirmed.pipeline}: {error}",
-            hint=f"look for the DAG and its import errors in Airflow; its form must have the mode {form['mode']}",
+            hint=f"check the DAG and its import errors in Airflow; its form must offer the mode {form['mode']}",
         ) from error
 
 
@@ -155,13 +155,13 @@ def _demand_a_run_would_do_it(pipeline: str) -> None:
     """
     if not conf.getboolean("core", "dag_run_conf_overrides_params"):
         raise UserError(
-            "this Airflow ignores what a form says ([core] dag_run_conf_overrides_params is off)",
-            hint="turn that on, or use the command line",
+            "this Airflow ignores forms ([core] dag_run_conf_overrides_params is off)",
+            hint="turn it on, or use the command line",
         )
     with create_session(scoped=False) as session:
         dag = session.get(DagModel, pipeline)
         if dag is None or dag.is_stale or dag.has_import_errors:
             raise UserError(
-                f"Airflow cannot start a run of {pipeline}: its DAG is gone or has import errors",
-                hint="look for its import errors in Airflow",
+                f"Airflow cannot start a run of {pipeline}: its DAG is missing or has import errors",
+                hint="check its import errors in Airflow",
             )

@@ -62,4 +62,4 @@ def as_html(report: Report) -> str:
         Anchors.column_id(table.name, column.name) for table in report.tables for column in table.columns
     )
     at = Anchors(pipeline=name, columns=columns)
-    return html.page("report", at, report=report, css=css, pipeline=name, no_rows="Rows are left out.")
+    return html.page("report", at, report=report, css=css, pipeline=name, no_rows="Rows are omitted.")

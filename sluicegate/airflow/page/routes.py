@@ -122,7 +122,7 @@ def _runs(viewer: Viewer, name: str, key: str | None = None) -> Sequence[DagRun]
 def static(name: str) -> Response:
     """A style sheet, a script or the icon: there is nothing of a pipeline in them, and no other file is given."""
     if name not in html.STATIC:
-        raise HTTPException(404, "There is no such file.")
+        raise HTTPException(404, "File not found.")
     return Response(html.static(name), media_type=html.STATIC[name])
 
 
@@ -164,7 +164,7 @@ def _name_of(request: Request, viewer: Viewer, dag_id: str) -> str:
     names = source_of(request).names()
     name_of_pipeline = pipeline_of(dag_id, names)
     if name_of_pipeline is None:
-        raise HTTPException(404, "This DAG is not made of a pipeline.yaml: there is nothing to show here.")
+        raise HTTPException(404, "This DAG has no pipeline.yaml: there is nothing to show.")
     viewer.demand(name_of_pipeline, names)
     return name_of_pipeline
 

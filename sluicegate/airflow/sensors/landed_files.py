@@ -154,9 +154,9 @@ class LandedFilesSensor(BaseOperator):
             self._expect_files(request)
             raise AirflowSkipException(f"nothing arrived within {waited}: the run has nothing to do")
         sentence = (
-            "the triggerer reported nothing within %s, and files wait all the same: is it running, and does it see"
+            "the triggerer reported nothing within %s, but files are waiting: check that it is running and can read"
         )
-        self.log.warning(f"{sentence} the landing folder? The run goes on with them", waited)
+        self.log.warning(f"{sentence} the landing folder. The run continues with them", waited)
         return {**landed, UNREPORTED: landed["files"]}
 
 

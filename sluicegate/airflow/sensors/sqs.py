@@ -50,7 +50,7 @@ class Queue:
                 )
         except ImportError:
             raise UserError(
-                "queueUrl needs boto3, which is not installed where Airflow's triggerer runs",
+                "queueUrl requires boto3, which is not installed where Airflow's triggerer runs",
                 hint="install sluicegate[sqs] there",
             ) from None
 

@@ -196,7 +196,7 @@ class FileArrivalTrigger(BaseEventTrigger):
                     return
             except Exception:
                 # Falls back to polling, as without a queue.
-                self.log.warning("the queue of %s does not answer", self.pipeline, exc_info=True)
+                self.log.warning("the queue of %s does not respond", self.pipeline, exc_info=True)
                 await asyncio.sleep(self.every)
                 return
 

@@ -186,7 +186,7 @@ def _node(source: Source, pipeline: Pipeline, layer: str, name: str) -> tuple[No
     except SluicegateError as error:
         return Node(name, layer, name, "broken", error.message, comment=comment), None
     if has.version is None:
-        return Node(name, layer, name, "no table", "no run has made it yet", comment=comment), has
+        return Node(name, layer, name, "no table", "not created yet", comment=comment), has
     refused = f"its newest batch was refused for {has.rejected:,} rows" if has.rejected else ""
     return Node(
         name, layer, name, "failed" if refused else "", refused, has.rows, has.version, has.changed,

@@ -94,7 +94,7 @@ def files_view(source: Source, pipeline: Pipeline, name: str, state: str = "", b
     """
     table = bronze_table(pipeline, name)
     if state and state not in status.STATES:
-        raise PipelineMissing("there is no such state of a file")
+        raise PipelineMissing("unknown file state")
     request = Request(source, source.lake(pipeline), name, table, state, before)
     if table.of_files:
         return _of_files(request, pipeline)

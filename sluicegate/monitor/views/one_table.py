@@ -247,7 +247,7 @@ def layer_of(pipeline: Pipeline, name: str) -> str:
     """
     layer = next((layer for layer in LAYERS if name in pipeline.names(layer)), None)
     if layer is None:
-        raise PipelineMissing(f"the pipeline {pipeline.name} has no such table")
+        raise PipelineMissing(f"unknown table of the pipeline {pipeline.name}")
     return layer
 
 

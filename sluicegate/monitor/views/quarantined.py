@@ -121,10 +121,10 @@ def quarantine_view(
         rows: whether the viewer may read rows.
 
     Raises:
-        PipelineMissing: there is no such silver table, or no record that broke a rule of that name.
+        PipelineMissing: unknown silver table, or no record that broke a rule of that name.
     """
     if name not in pipeline.silver:
-        raise PipelineMissing("there is no such silver table")
+        raise PipelineMissing("unknown silver table")
     lake = source.lake(pipeline)
     uri = lake.quarantine(name)
     history = batches.of_table(source, pipeline, "silver", name)
@@ -143,7 +143,7 @@ def quarantine_view(
     standing_now = standing or discarded.Standing()
     broken = None if described is None else {one.rule for one in described} | {*_discarded_rules(standing_now.made)}
     if not _may_be_broken(pipeline, name, rule, broken):
-        raise PipelineMissing("there is no such rule")
+        raise PipelineMissing("unknown rule")
     examples = _examples(source, pipeline, name, table, rule) if rows else None
     hidden = personal.has(source, pipeline)
     state = f"{version[0]}@{version[1]}" + (f"/{discards.version()}" if discards is not None else "")

@@ -83,12 +83,12 @@ def run_view(source: Source, pipeline: Pipeline, dag_runs: Sequence[DagRun], key
         key: key of the run.
 
     Raises:
-        PipelineMissing: there is no such run.
+        PipelineMissing: unknown run.
     """
     all_runs = runs.of_batches(batches.newest(source, pipeline), dag_runs)
     run = runs.chosen(all_runs, key)
     if run is None:
-        raise PipelineMissing("there is no such run")
+        raise PipelineMissing("unknown run")
     place = all_runs.index(run)
     names = dict.fromkeys((batch.layer, batch.table) for batch in run.batches)
     order = sorted(names, key=lambda name: LAYERS.index(name[0]))
@@ -111,13 +111,13 @@ def named(source: Source, pipeline: Pipeline, run: str | None) -> RunView:
         run: key or id of the run.
 
     Raises:
-        UserError: there is no such run among the last ones.
+        UserError: unknown run among the last ones.
     """
     all_runs = runs.of_batches(batches.newest(source, pipeline))
     match = next((candidate for candidate in all_runs if run in (candidate.key, candidate.run_id)), None)
     if match is None:
         newest = ", ".join(candidate.key for candidate in all_runs[:3]) or "none"
-        raise UserError(f"{pipeline.name} has no run {run} among its last ones", hint=f"its last runs are {newest}")
+        raise UserError(f"unknown run {run} among the last runs of {pipeline.name}", hint=f"its last runs: {newest}")
     return run_view(source, pipeline, (), match.key)
 
 

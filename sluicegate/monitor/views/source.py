@@ -155,7 +155,7 @@ class Source:
             DefinitionError: its definition has mistakes.
         """
         if name not in self.names():
-            raise PipelineMissing(f"there is no pipeline {name}")
+            raise PipelineMissing(f"unknown pipeline {name}")
         folder = self.settings.pipelines / name
         stamps = sorted((str(file), file.stat().st_mtime_ns) for file in folder.rglob("*") if _defines(file.name))
         loaded: Pipeline = self.remember(

@@ -34,12 +34,12 @@ def differs(batch: Batch) -> str:
     estimate = batch.estimates.get(batch.technique)
     alternatives = {name: seconds for name, seconds in batch.estimates.items() if name != batch.technique}
     if batch.technique == "restart":
-        return "its aggregate state was not up to date, and was made of all rows"
+        return "its aggregate state was outdated and was rebuilt from all rows"
     if alternatives and estimate is not None:
         by = ", ".join(f"{seconds:.1f} s by {word(name)}" for name, seconds in alternatives.items())
         return f"it was estimated at {estimate:.1f} s, and at {by}"
     if batch.all_rows is not None and batch.all_rows <= thresholds.SMALL:
-        return f"the tables that it reads are small ({batch.all_rows:,} rows): to read them all costs less"
+        return f"the tables that it reads are small ({batch.all_rows:,} rows): reading all of them costs less"
     if batch.strategy == "keys":
-        return "what changed may touch any of its rows"
+        return "the changes may affect any of its rows"
     return ""

@@ -165,7 +165,7 @@ def test_a_job_gets_them_in_its_environment_and_nowhere_else(
     ("other", "told"),
     [
         ({"conn_type": "google_cloud_platform"}, "is of type google_cloud_platform, but only aws is supported"),
-        ({"extra": {"role_arn": "arn:aws:iam::1:role/x"}}, "asks for role_arn, but only keys are supported"),
+        ({"extra": {"role_arn": "arn:aws:iam::1:role/x"}}, "role_arn, but only keys are supported"),
         (None, "Airflow has no connection landing"),
     ],
     ids=["type", "role", "none"],

@@ -94,7 +94,7 @@ def test_a_note_counts_the_files_that_are_in_no_table() -> None:
     ]  # fmt: skip
     assert told({"check_request": ASKED, "account": account})[2:] == [
         "- a: 6 files could not be read",
-        "- a: 1 file skipped, and in no table until `sluicegate reload` reads them",
+        "- a: 1 file skipped, in no table until `sluicegate reload` reads them",
         "- b: 1 file could not be read",
         "",
         "Every record that was read is accounted for, but 7 files could not be read.",
@@ -127,7 +127,9 @@ def test_files_that_the_triggerer_did_not_report_are_noted() -> None:
     results = {"check_request": ASKED, "wait_for_files": {"files": 4, "bytes": 9}}
     assert told(results) == [f"**This run {ASKED}**"]
     results["wait_for_files"] = {"files": 4, "bytes": 9, "unreported": 4}
-    assert told(results)[2:] == ["- files waited, and Airflow's **triggerer** did not report them: is it running?"]
+    assert told(results)[2:] == [
+        "- files waited, but Airflow's **triggerer** did not report them: check that it is running"
+    ]
 
 
 def test_a_run_that_a_mistake_stopped_says_what_it_did_until_then() -> None:

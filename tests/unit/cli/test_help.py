@@ -63,7 +63,7 @@ def test_a_command_shows_its_own_help() -> None:
 
 @pytest.mark.parametrize(("topic", "hint"), [("histroy", "did you mean history?"), ("zzz", "`sluicegate help` lists")])
 def test_another_topic_is_refused_with_what_there_is(topic: str, hint: str) -> None:
-    with pytest.raises(UserError, match="there is no help on") as caught:
+    with pytest.raises(UserError, match="no help") as caught:
         help_on(topic)
     assert hint in caught.value.hint
 

@@ -83,20 +83,20 @@ def test_discarded_records_are_counted_apart_with_their_notes(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["heart_rate", "--runs", "--days"], "--runs and --days are several views"),
-        (["heart_rate", TABLE, "--quarantine", "--search", "x"], "--quarantine and --search are several views"),
-        (["--runs"], "--runs is of a pipeline"), (["--run", LAST], "--run is of a pipeline"),
-        (["--days"], "--days is of a pipeline"), (["--quarantine"], "--quarantine is of a pipeline"),
-        (["heart_rate", "--quarantine"], "--quarantine is of a silver table"),
-        (["heart_rate", TABLE, "--runs"], "--runs is not of one table"),
-        (["heart_rate", TABLE, "--run", LAST], "--run is not of one table"),
-        (["heart_rate", TABLE, "--search", "x"], "--search is not of one table"),
-        (["heart_rate", TABLE, "--rule", "valid_heartrate"], "--rule goes with --quarantine"),
-        (["heart_rate", "--rows"], "--rows goes with a table"), (["--rows"], "--rows goes with a table"),
-        (["heart_rate", "nowhere"], "heart_rate has no table nowhere"),
-        (["heart_rate", "recordings_bronze", "--quarantine"], "there is no such silver table"),
-        (["heart_rate", TABLE, "--quarantine", "--rule", "nothing"], "there is no such rule"),
-        (["heart_rate", "--run", "nowhere"], "heart_rate has no run nowhere"),
+        (["heart_rate", "--runs", "--days"], "--runs and --days"),
+        (["heart_rate", TABLE, "--quarantine", "--search", "x"], "--quarantine and --search"),
+        (["--runs"], "--runs requires"), (["--run", LAST], "--run requires"),
+        (["--days"], "--days requires"), (["--quarantine"], "--quarantine requires"),
+        (["heart_rate", "--quarantine"], "a silver table"),
+        (["heart_rate", TABLE, "--runs"], "--runs does not take a table"),
+        (["heart_rate", TABLE, "--run", LAST], "--run does not take a table"),
+        (["heart_rate", TABLE, "--search", "x"], "--search does not take a table"),
+        (["heart_rate", TABLE, "--rule", "valid_heartrate"], "--rule requires"),
+        (["heart_rate", "--rows"], "--rows requires"), (["--rows"], "--rows requires"),
+        (["heart_rate", "nowhere"], "table nowhere"),
+        (["heart_rate", "recordings_bronze", "--quarantine"], "silver table"),
+        (["heart_rate", TABLE, "--quarantine", "--rule", "nothing"], "unknown rule"),
+        (["heart_rate", "--run", "nowhere"], "run nowhere"),
         (["nowhere"], "nowhere"),
     ],
 )  # fmt: skip
@@ -114,11 +114,11 @@ def test_before_the_first_run_there_is_little_to_show(tmp_path: Path, view: str)
     done = show(world, *words)
     if view == "run":
         assert isinstance(done.exception, UserError)
-        assert done.exception.hint == "its last runs are none"
+        assert done.exception.hint == "its last runs: none"
         return
     assert done.exit_code == 0, done.output
     json.loads(show(world, *words, "--json").stdout)
-    said = {"graph": "it has not run yet", "table": "no run has made it yet", "runs": "0 runs", "search": "0 hits",
+    said = {"graph": "it has not run yet", "table": "not created yet", "runs": "0 runs", "search": "0 hits",
             "quarantine": "0 records in quarantine, 0 discarded"}  # fmt: skip
     assert said.get(view, "") in done.output
 

@@ -32,9 +32,9 @@ def test_a_star_takes_the_fields() -> None:
     select = Select.parse("SELECT *, 1 AS one FROM source")
     assert select.names((), ["a", "b"]) == ["a", "b", "one"]
     assert select.names(["x", "y", "z"], ["a", "b"]) == ["x", "y", "z"]
-    with pytest.raises(QuerySyntax, match="makes 2 columns, and --columns names 3"):
+    with pytest.raises(QuerySyntax, match="2 columns"):
         select.names(["x", "y", "z"], ["a"])
-    with pytest.raises(QuerySyntax, match="two columns have the name ONE"):
+    with pytest.raises(QuerySyntax, match="name ONE"):
         select.names((), ["ONE"])
 
 
@@ -51,19 +51,19 @@ def test_a_star_takes_the_fields() -> None:
         ("SELECT a FROM source LIMIT 1", "LIMIT"),
         ("SELECT a FROM source UNION SELECT b FROM source", "one SELECT"),
         ("WITH x AS (SELECT 1) SELECT a FROM source", "WITH"),
-        ("SELECT (SELECT 1) AS a FROM source", "no subquery"),
-        ("SELECT a IN (SELECT 1) AS b FROM source", "no subquery"),
-        ("SELECT max(a) AS a FROM source", "aggregates"),
+        ("SELECT (SELECT 1) AS a FROM source", "subquery"),
+        ("SELECT a IN (SELECT 1) AS b FROM source", "subquery"),
+        ("SELECT max(a) AS a FROM source", "aggregate"),
         ("SELECT row_number() OVER (ORDER BY a) AS n FROM source", "window"),
-        ("SELECT explode(a) AS a FROM source", "one row of each record"),
-        ("SELECT json_tuple(a, 'b') AS c FROM source", "one row of each record"),
+        ("SELECT explode(a) AS a FROM source", "each record"),
+        ("SELECT json_tuple(a, 'b') AS c FROM source", "each record"),
         ("SELECT reflect('java.lang.System', 'exit') AS a FROM source", "reflect"),
         ("SELECT a FROM source; DROP TABLE x", "second statement"),
         ("SELECT a::int AS b FROM source", "write CAST"),
         ("SELECT INT(a) AS b FROM source", "write CAST"),
         ("SELECT CAST(a AS ARRAY<INT>) AS b FROM source", "CAST to ARRAY"),
         ("SELECT _metadata.file_size AS b FROM source", "_metadata has"),
-        ("SELECT * EXCEPT (a) FROM source", "name the columns"),
+        ("SELECT * EXCEPT (a) FROM source", "the columns"),
         ("SELECT :p AS a FROM source", "parameter markers"),
         ("DROP TABLE x", "with SELECT"),
         ("SELECT 'a FROM source", "unclosed string"),
@@ -79,19 +79,19 @@ def test_anything_else_is_refused(text: str, why: str) -> None:
 @pytest.mark.parametrize(
     ("copy", "why"),
     [
-        (CopyOptions(format="jsn"), "cannot be copied as jsn"),
-        (CopyOptions(format="delta"), "cannot be copied as delta"),
+        (CopyOptions(format="jsn"), "format jsn"),
+        (CopyOptions(format="delta"), "delta"),
         (CopyOptions(format="xml"), "rowTag"),
         (CopyOptions(options={"header": "true"}), "not an option of Spark's json reader"),
         (CopyOptions(options={"mode": "FAILFAST"}), "only PERMISSIVE"),
         (CopyOptions(columns=("a",)), "CSV files without a header"),
         (CopyOptions(columns=("a",), format="csv", options={"HEADER": "true"}), "CSV files without a header"),
-        (CopyOptions(columns=("a", "A"), format="csv"), "two columns have the name"),
-        (CopyOptions(columns=("_chunk",), format="csv"), "the engine's own"),
-        (CopyOptions(select="SELECT a b, c FROM source", columns=("x",)), "makes 2 columns, and --columns names 1"),
-        (CopyOptions(select="SELECT a + 1 FROM source"), "no name"),
-        (CopyOptions(select="SELECT a AS source_file FROM source"), "the engine's own"),
-        (CopyOptions(select="SELECT a AS `b c` FROM source"), "Delta allows no blanks"),
+        (CopyOptions(columns=("a", "A"), format="csv"), "duplicate column"),
+        (CopyOptions(columns=("_chunk",), format="csv"), "reserved name"),
+        (CopyOptions(select="SELECT a b, c FROM source", columns=("x",)), "2 columns"),
+        (CopyOptions(select="SELECT a + 1 FROM source"), "column name"),
+        (CopyOptions(select="SELECT a AS source_file FROM source"), "reserved name"),
+        (CopyOptions(select="SELECT a AS `b c` FROM source"), "blanks"),
     ],
 )
 def test_options_that_cannot_be_are_refused_with_the_reason(copy: CopyOptions, why: str) -> None:

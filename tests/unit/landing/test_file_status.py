@@ -269,7 +269,7 @@ def test_files_can_be_chosen_by_their_state_and_the_newest(
     assert shown("--state", "failed", "--state", "waiting") == [("1.json", "failed"), ("4.json", "waiting")]
     assert shown("--newest", "2") == [("3.json", "ingested"), ("4.json", "waiting")]
     assert shown("--state", "ingested", "--newest", "1") == [("3.json", "ingested")]
-    assert "is no state of a file" in str(shown("--state", "lost"))
+    assert "unknown file state" in str(shown("--state", "lost"))
 
 
 @pytest.mark.parametrize("beyond", [-1, 0, 1, 4])

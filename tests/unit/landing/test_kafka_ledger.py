@@ -91,7 +91,7 @@ def test_no_topic_yet_is_no_work(ledger: Ledger) -> None:
 
 def test_records_that_are_gone_are_an_error(ledger: Ledger) -> None:
     ledger.enter(offsets(t=[(0, 10)]))
-    with pytest.raises(RecordsLost, match="4 offsets of the topic t are gone") as raised:
+    with pytest.raises(RecordsLost, match="4 offsets of the topic t") as raised:
         ledger.enter(offsets(t=[(14, 20)]))
     assert "the next offset of partition 0 is 10" in raised.value.cause
     assert "data_loss: skip" in raised.value.hint
@@ -118,7 +118,7 @@ def test_they_are_skipped_where_the_definition_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("there", "message"),
     [
-        (offsets(t=[(0, 9)]), "the topic t ends before what orders has read of it"),
+        (offsets(t=[(0, 9)]), "the topic t ends before"),
         (offsets("2", t=[(0, 30)]), "the topic t is another one than orders has read"),
     ],
 )

@@ -165,7 +165,7 @@ def test_copies_are_read_again_by_their_own_options(tmp_path: Path) -> None:
         taken(place)
     before = reread.preview(NAME, place.table, place.at)
     assert (before.files, before.copied) == (4, 3)
-    assert "3 files of them with the options by which copy-into brought them" in "\n".join(before.sentences(False))
+    assert "3 files of them with the options" in "\n".join(before.sentences(False))
     for round_ in (1, 2):  # also once a reset has read them
         assert entered(place, reread.Reset().discover) == [
             ("a.json", "reset"), ("x.csv", "replace"), ("y.csv", "replace"), ("z.json", "replace"),

@@ -53,8 +53,8 @@ def test_nothing_that_ever_came_is_beyond_any_age(workspace: Workspace) -> None:
         workspace, "{freshness: {recordings_bronze: {warn: 1 hour, fail: 2 days}, daily_patient_avg: {warn: 1 day}}}"
     )
     assert found(workspace) == [
-        "fail: freshness of recordings_bronze: nothing has come yet, and it fails after 2 days",
-        "warn: freshness of daily_patient_avg: nothing has come yet, and it warns after 1 day",
+        "fail: freshness of recordings_bronze: nothing has arrived yet, and it fails after 2 days",
+        "warn: freshness of daily_patient_avg: nothing has arrived yet, and it warns after 1 day",
     ]
 
 
@@ -214,7 +214,7 @@ def test_the_command_ends_with_3_if_something_fails(workspace: Workspace) -> Non
     limited(workspace, "{freshness: {recordings_bronze: {warn: 1 hour}}}")
     code, text = shown(workspace)
     assert code == 0
-    assert "nothing has come yet" in text
+    assert "nothing has arrived yet" in text
     workspace.edit("pipeline.yaml", "{warn: 1 hour}", "{fail: 1 hour}")
     code, text = shown(workspace, "--json")
     assert code == 3

@@ -36,7 +36,7 @@ def test_what_only_brokers_know_is_a_reason_to_begin_a_run() -> None:
     idle = [TableWork(flow, Progress("idle", 1, 1)) for flow in flows]
     waiting = Pending([replace(idle[0], unknown=True), idle[1]])
     assert (waiting.layers, waiting.late) == (["bronze", "silver"], ["bronze", "silver"])
-    assert waiting.sentence() == "waiting: what the brokers have for a, which only a run asks"
+    assert waiting.sentence() == "waiting: records of a, unknown until a run queries the brokers"
 
 
 def test_files_that_were_there_before_the_table_are_counted_and_not_told_to_be_read(
@@ -56,7 +56,7 @@ def test_files_that_were_there_before_the_table_are_counted_and_not_told_to_be_r
     assert (first.files, first.bytes, first.layers) == (0, 0, ["bronze"])
     assert first.sentence() == "waiting: 2 files for things to be skipped"
     found = intake.enter("things", definition.bronze["things"], at)
-    assert found.remarks == ("2 files skipped that were there before the table: includeExistingFiles is false",)
+    assert found.remarks == ("2 files skipped that landed before the table was created: includeExistingFiles is false",)
     assert "2 files are skipped and in no table" in pending(definition, settings).sentence()
     unseen = [finding for finding in verification.without_spark(definition) if finding.kind == "unseen"]
     assert [finding.table for finding in unseen] == ["things"]
@@ -69,7 +69,7 @@ def test_files_that_were_there_before_the_table_are_counted_and_not_told_to_be_r
     monkeypatch.setattr(sys, "argv", ["sluicegate", "files", "p", "things", *places])
     with pytest.raises(SystemExit):
         app.main()
-    assert "3 files, 2 of them skipped" in capsys.readouterr().out
+    assert "3 files, 2 skipped" in capsys.readouterr().out
 
 
 def test_a_skipped_file_that_is_read_after_all_is_counted_no_more(tmp_path: Path) -> None:

@@ -842,9 +842,7 @@ bronze:
     places = ["--lake", str(tmp_path / "lake"), "--pipelines", str(tmp_path / "pipelines"), "--json"]
     done = CliRunner().invoke(app.app, ["sql", "SELECT a FROM good.raw", *places])
     assert (done.exit_code, json.loads(done.stdout)) == (0, [{"a": 1}])
-    assert done.stderr.startswith(
-        "warning: the tables of torn are not known here: the definition of torn has a mistake"
-    )
+    assert done.stderr.startswith("warning: the tables of torn are unknown: the definition of torn has a mistake")
     assert done.stderr.count("\n") == 1
 
 

@@ -89,7 +89,7 @@ def test_a_limit_that_is_passed_fails_once_and_is_skipped_then(workspace: Worksp
 
     limit(workspace, "{freshness: {recordings_bronze: {fail: 1 day}}}")
     look = task(workspace)
-    with pytest.raises(AirflowFailException, match="nothing has come yet, and it fails after 1 day") as raised:
+    with pytest.raises(AirflowFailException, match="nothing has arrived yet, and it fails after 1 day") as raised:
         look.execute(context_of(look))
     assert raised.value.sluicegate["code"] == "SG305"  # type: ignore[attr-defined]
     with pytest.raises(AirflowSkipException, match="reported before"):
@@ -126,7 +126,7 @@ def test_a_warning_is_sent_once_and_fails_nothing(
     look = task(workspace)
     for _ in range(2):
         look.execute(context_of(look))
-    assert sent == [("alerts", "freshness of recordings_bronze: nothing has come yet, and it warns after 1 day")]
+    assert sent == [("alerts", "freshness of recordings_bronze: nothing has arrived yet, and it warns after 1 day")]
 
 
 # --- against servers -------------------------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ def test_a_warning_comes_by_mail(
     look = task(workspace)
     look.execute(context_of(look))
     [part] = message_from_string(taken[0]).get_payload()
-    assert "nothing has come yet" in part.get_payload(decode=True).decode()  # type: ignore[union-attr]
+    assert "nothing has arrived yet" in part.get_payload(decode=True).decode()  # type: ignore[union-attr]
 
 
 def test_a_warning_comes_to_slack(
@@ -207,4 +207,4 @@ notify:
         look.execute(context_of(look))
     finally:
         server.shutdown()
-    assert b"nothing has come yet" in taken[0]
+    assert b"nothing has arrived yet" in taken[0]
