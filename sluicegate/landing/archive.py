@@ -92,7 +92,9 @@ def of(lake: layout.Lake, name: str, entries: list[Facts]) -> dict[Facts, dict[s
 def by_facts(lake: layout.Lake, name: str) -> dict[Facts, dict[str, Any]]:
     """Archived files of a bronze table, by identity."""
     ledger = tables.delta_table(lake.ledger(name))
-    return {} if ledger is None else {facts_of(row): row for row in table(lake, name, ledger).to_pylist()}
+    if ledger is None:
+        return {}
+    return {facts_of(row): row for row in table(lake, name, ledger).to_pylist()}
 
 
 def landed_at(lake: layout.Lake, name: str, ledger: DeltaTable, places: Iterable[str]) -> dict[str, Facts]:
@@ -140,13 +142,16 @@ class Places:
 
     def add(self, place: str | None) -> None:
         """Add an address; ``None`` is ignored."""
-        self._new |= {place} if place else set()
+        if place:
+            self._new |= {place}
 
 
 def done(lake: layout.Lake, name: str, ledger: DeltaTable, folder: str, opened: Tables | None = None) -> int:
     """Ledger batch up to which a landing folder is cleaned, from the archive log's ``txnVersion``; -1 before any."""
     upto = tables.txn_version((opened or Tables())[lake.archive(name)].delta, _app_id(ledger, folder))
-    return -1 if upto is None else upto
+    if upto is None:
+        return -1
+    return upto
 
 
 def _app_id(ledger: DeltaTable, folder: str) -> str:
@@ -268,7 +273,9 @@ def _record(uri: str, ledger: DeltaTable, rows: list[dict[str, Any]], upto: tupl
     waiting = number is not None and number != tables.txn_version(log, _recorded_id(ledger))
     if not rows and not waiting:
         return
-    transactions = [Transaction(_recorded_id(ledger), number)] if number is not None and waiting else []
+    transactions = []
+    if number is not None and waiting:
+        transactions = [Transaction(_recorded_id(ledger), number)]
     if rows and upto:
         transactions.append(Transaction(_app_id(ledger, upto[0]), upto[1]))
     properties = CommitProperties(app_transactions=transactions or None)

@@ -159,7 +159,9 @@ def _record_announced(name: str, table: BronzeTable, lake: layout.Lake, opened: 
 
 
 def _announced(name: str, table: BronzeTable, lake: layout.Lake, opened: Tables) -> list[dict[str, Any]]:
-    ledger = opened[lake.ledger(name)].delta if table.cleanSource != "OFF" else None
+    ledger = None
+    if table.cleanSource != "OFF":
+        ledger = opened[lake.ledger(name)].delta
     if ledger is None:
         return []
     rows = archive.announced(opened[lake.archive(name)].delta, ledger)
@@ -196,7 +198,9 @@ def _until(table: BronzeTable, now: datetime | None) -> pa.Scalar:
 def _before_the_young(name: str, table: BronzeTable, lake: layout.Lake, now: datetime | None) -> int:
     """Last ledger batch before the first one with files still under retention."""
     young = file_status.read(lake, name, ["chunk"], pc.field("ingested") > _until(table, now))["chunk"]
-    return pc.min(young).as_py() - 1 if len(young) else 2**62
+    if not len(young):
+        return 2**62
+    return int(pc.min(young).as_py()) - 1
 
 
 def due(
@@ -207,7 +211,9 @@ def due(
     Batches that are cleaned already are not read again: see ``landing.archive.done``.
     """
     opened = opened or Tables()
-    ledger = opened[lake.ledger(name)].delta if table.cleanSource != "OFF" else None
+    ledger = None
+    if table.cleanSource != "OFF":
+        ledger = opened[lake.ledger(name)].delta
     if ledger is None:
         return DUE.empty_table()
     folder = folders.home(lake, name, table.path, opened).folder
@@ -225,7 +231,8 @@ def due(
     )
     due_files = last.join(read, keys=["path", "chunk"], join_type="left semi").select(DUE.names)
     moved = archive.among(lake, name, ledger, due_files)
-    due_files = due_files.join(moved, keys=FILES.names, join_type="left anti") if moved.num_rows else due_files
+    if moved.num_rows:
+        due_files = due_files.join(moved, keys=FILES.names, join_type="left anti")
     return landing_ledger.in_order(due_files.select(DUE.names).cast(DUE))
 
 

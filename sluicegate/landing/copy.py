@@ -66,7 +66,9 @@ class Copy:
             return replace(self._forced(name, chosen, lake, copy_options), refused=refused)
         ledger = tables.delta_table(lake.ledger(name))
         read = pc.field("action") != landing_ledger.SKIP
-        read_paths = [] if ledger is None else tables.dataset(ledger).to_table(["path"], filter=read)["path"]
+        read_paths = []
+        if ledger is not None:
+            read_paths = tables.dataset(ledger).to_table(["path"], filter=read)["path"]
         is_read = pc.is_in(chosen["path"], value_set=pa.array(read_paths, pa.string()))
         bad = sorted(file_status.failed(lake, name, table.fingerprint))
         failed = pc.is_in(chosen["path"], value_set=pa.array(bad, pa.string()))
@@ -109,10 +111,15 @@ class Copy:
         arguments += [f"--files={name}" for name in self.files]
         if self.pattern is not None:
             arguments.append(f"--pattern={self.pattern}")
-        arguments += [f"--modified-after={self.modified_after.isoformat()}"] if self.modified_after else []
-        arguments += [f"--modified-before={self.modified_before.isoformat()}"] if self.modified_before else []
-        arguments += [f"--how={json.dumps(self.how.facts)}"] if self.how.facts else []
-        return arguments if validate is None else [*arguments, f"--validate={validate}"]
+        if self.modified_after:
+            arguments += [f"--modified-after={self.modified_after.isoformat()}"]
+        if self.modified_before:
+            arguments += [f"--modified-before={self.modified_before.isoformat()}"]
+        if self.how.facts:
+            arguments += [f"--how={json.dumps(self.how.facts)}"]
+        if validate is None:
+            return arguments
+        return [*arguments, f"--validate={validate}"]
 
     def chosen(self, name: str, table: BronzeTable, refused: dict[str, str] | None = None) -> pa.Table:
         """All files that the copy selects, in the ledger or not (schema ``storage.listings.FILES``).
@@ -170,7 +177,9 @@ class Copy:
 
 def names(text: str | None) -> tuple[str, ...]:
     """Parse a comma-separated list of column names, ``a,b``."""
-    return tuple(name.strip() for name in text.split(",")) if text else ()
+    if not text:
+        return ()
+    return tuple(name.strip() for name in text.split(","))
 
 
 def options(texts: Sequence[str]) -> dict[str, str]:

@@ -67,7 +67,9 @@ class CopyOptions:
         """Copy with format and options pinned, so that later changes of the definition do not matter."""
         if not self._reads_otherwise:
             return self
-        dialect = effective.dialect if effective.format == "csv" else None
+        dialect = None
+        if effective.format == "csv":
+            dialect = effective.dialect
         return replace(self, format=effective.format, options=effective.options, dialect=dialect)
 
     @property
@@ -103,7 +105,9 @@ class CopyOptions:
             UserError: a copy does not accept the format, options, columns or SELECT.
         """
         if not table.of_files:
-            source = "a Delta table" if table.kafka is None else "Kafka"
+            source = "Kafka"
+            if table.kafka is None:
+                source = "a Delta table"
             raise UserError(
                 f"{name} reads {source}: files cannot be copied into it",
                 where=Where(table=name),

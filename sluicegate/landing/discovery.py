@@ -193,20 +193,27 @@ def discover(
         new = pa.concat_tables([new, _among(changed, archived["path"].to_pylist())])
         changed = _without(changed, archived)
     failed = file_status.failed(lake, name, table.fingerprint, opened)
-    unknown = pa.concat_tables([new, changed]) if table.allowOverwrites else new
+    unknown = new
+    if table.allowOverwrites:
+        unknown = pa.concat_tables([new, changed])
     moved = moved_files.adopted(lake, name, ledger, place, unknown, failed)
     if table.allowOverwrites and place.former:
         unknown = _without(unknown, moved)
         renewed = moved_files.overwritten(lake, name, ledger, place, unknown, moved)
         changed = _among(unknown, [*_without(changed, moved)["path"].to_pylist(), *renewed["path"].to_pylist()])
         new, moved = _without(new, renewed), pa.concat_tables([moved, renewed])
-    new = _without(new, moved) if moved.num_rows else new
+    if moved.num_rows:
+        new = _without(new, moved)
     within = moves_within.entries(lake, name, ledger, new, table.partitionColumns, failed)
     new, moved = _without(new, within), pa.concat_tables([moved, within])
     # A failed file is read again when it has changed, or when the cause may be gone. So is one that changed before it
     # was read: which of the two its ledger batch finds depends on when that is read.
-    unread = file_status.unread(lake, name, ledger, opened) if changed.num_rows else []
-    reread = changed if table.allowOverwrites else _among(changed, [*failed, *unread])
+    unread = []
+    if changed.num_rows:
+        unread = file_status.unread(lake, name, ledger, opened)
+    reread = changed
+    if not table.allowOverwrites:
+        reread = _among(changed, [*failed, *unread])
     remaining = _without(changed, reread)
     retried = _without(admits(_among(settled, [path for path, retry in failed.items() if retry])), reread)
     entered = [
@@ -242,7 +249,9 @@ def _landed(
 
 def _concerns(path: str, place: landing_folders.Home, admits: Admits) -> bool:
     name = path[len(place.folder) :].strip("/")
-    return admits(name) if not path.endswith("/") else not place.only and UNFINISHED_NAME.search(name) is None
+    if not path.endswith("/"):
+        return admits(name)
+    return not place.only and UNFINISHED_NAME.search(name) is None
 
 
 def by_age(files: pa.Table, table: BronzeTable, now: datetime | None = None) -> tuple[pa.Table, pa.Table]:
@@ -263,7 +272,9 @@ def admitted(files: pa.Table, table: BronzeTable, folder: str) -> pa.Table:
     files = files.filter(pc.and_(_of_data(names, table), pc.invert(companions(names))))
     if table.modifiedAfter:
         files = files.filter(pc.field("modification_time") > table.modifiedAfter)
-    return files.filter(pc.field("modification_time") < table.modifiedBefore) if table.modifiedBefore else files
+    if table.modifiedBefore:
+        return files.filter(pc.field("modification_time") < table.modifiedBefore)
+    return files
 
 
 def _of_data(names: pa.ChunkedArray, table: BronzeTable) -> pa.ChunkedArray:

@@ -64,12 +64,16 @@ def _numbered(wanted: str, number: int) -> str:
     """``a/b.json.gz``, then ``a/b.1.json.gz`` and so on."""
     folder, _, name = wanted.rpartition("/")
     stem, dot, suffix = name.partition(".")
-    return wanted if number == 0 else f"{folder}/{stem}.{number}{dot}{suffix}"
+    if number == 0:
+        return wanted
+    return f"{folder}/{stem}.{number}{dot}{suffix}"
 
 
 def _size(path: str) -> int | None:
     facts = filesystems.file(path)
-    return None if facts is None else facts[0]
+    if facts is None:
+        return None
+    return facts[0]
 
 
 def _remove(file: Mapping[str, Any]) -> None:

@@ -235,7 +235,9 @@ def of_entries(lake: layout.Lake, name: str, entries: pa.Table, since: int, open
     if ledger is None:
         return STATUSES.empty_table()
     became = read(lake, name, ["path", "chunk", *BECAME], pc.field("chunk") >= since, opened)
-    away = archive.among(lake, name, ledger, entries) if opened[lake.archive(name)].delta is not None else None
+    away = None
+    if opened[lake.archive(name)].delta is not None:
+        away = archive.among(lake, name, ledger, entries)
     return _statuses(entries, became, archive.ARCHIVE.empty_table() if away is None else away)
 
 
@@ -266,7 +268,9 @@ def _renamed(entries: pa.Table) -> pa.Table:
 
     moved = entries.filter(pc.equal(entries["action"], moved_files.MOVED))["path"]
     reread = entries.filter(pc.is_in(entries["action"], pa.array(["replace", "reset", "drop"])))["path"]
-    names = moved_files.aliases(entries, set(moved.to_pylist()) & set(reread.to_pylist())) if len(moved) else {}
+    names = {}
+    if len(moved):
+        names = moved_files.aliases(entries, set(moved.to_pylist()) & set(reread.to_pylist()))
     if not names:
         return entries
     indexes = pc.index_in(entries["path"], value_set=pa.array(list(names), pa.string()))

@@ -46,7 +46,9 @@ class Home:
 def folder_of(address: str) -> tuple[str, tuple[str, ...]]:
     """Split an address into the folder, spelled as a prefix of its files' paths, and the file if it is a single one."""
     if (path := filesystems.local(address)) is not None:
-        return _parted(path) if os.path.isfile(path) else (path, ())
+        if not os.path.isfile(path):
+            return (path, ())
+        return _parted(path)
     try:
         fs, root = filesystems.opened(address)
     except (OSError, ValueError, ImportError):
@@ -66,7 +68,9 @@ def home(lake: layout.Lake, name: str, address: str, opened: Tables | None = Non
     """The landing folder of a bronze table with this address, as the table's ledger knows it."""
     folder, only = folder_of(address)
     ledger = (opened or Tables())[lake.ledger(name)].delta
-    folders = () if ledger is None else recorded_folders(ledger) or tuple(_spelled(ledger, folder))
+    folders: tuple[str, ...] = ()
+    if ledger is not None:
+        folders = recorded_folders(ledger) or tuple(_spelled(ledger, folder))
     folder = next((known_folder for known_folder in folders if filesystems.is_same(known_folder, folder)), folder)
     return Home(folder, only, tuple(other for other in folders if other != folder))
 
@@ -74,7 +78,9 @@ def home(lake: layout.Lake, name: str, address: str, opened: Tables | None = Non
 def recorded_folders(ledger: DeltaTable) -> tuple[str, ...]:
     """Landing folders recorded in the ledger, newest first; empty for a ledger of an older release."""
     newest = log.last_commit_of_ours(ledger)  # each of our commits repeats them; other programs' do not
-    return tuple((newest.ours or {}).get(KEY, ())) if newest is not None else ()
+    if newest is None:
+        return ()
+    return tuple((newest.ours or {}).get(KEY, ()))
 
 
 def _spelled(ledger: DeltaTable, folder: str) -> Iterator[str]:

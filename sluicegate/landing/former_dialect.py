@@ -18,7 +18,9 @@ KEY = "dialect"
 
 def facts(table: BronzeTable) -> dict[str, Any]:
     """The dialect for the metadata of a commit; nothing where the files are not CSV."""
-    return {KEY: table.dialect} if table.format == "csv" else {}
+    if table.format != "csv":
+        return {}
+    return {KEY: table.dialect}
 
 
 def remark(pipeline: str, name: str, table: BronzeTable, stored: Table) -> str:

@@ -65,7 +65,9 @@ def _landed(root: str, admits: Admits) -> list[Entry] | None:
         files = list(islice(Walk(root, admits, passed).files(), MOST + 1))
     except OSError:
         return None
-    return None if passed or len(files) > MOST else files
+    if passed or len(files) > MOST:
+        return None
+    return files
 
 
 def _doubtful(landed: Iterable[Entry], ledger: DeltaTable, settle: float, now: datetime | None) -> Iterable[str]:

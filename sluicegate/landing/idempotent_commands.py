@@ -108,4 +108,6 @@ def _taken_in(lake: layout.Lake, table: str, ledger: DeltaTable) -> int:
     if bronze is None:
         return -1
     offset = offsets.committed_offset(bronze, offsets.app_id("bronze", table, ledger), offsets.lineage(bronze)).offset
-    return -1 if offset is None else offset
+    if offset is None:
+        return -1
+    return offset

@@ -62,7 +62,8 @@ def enter(
                 baseline = _baseline(name, table, lake)
                 ledger = landing_ledger._create(uri, baseline, discovered.folders)
                 opened.refresh(uri)  # on purpose: it is there now, and what it has from the start is not new
-                discovered = discovered if table.includeExistingFiles else _after(baseline, finder(name, table, lake))
+                if not table.includeExistingFiles:
+                    discovered = _after(baseline, finder(name, table, lake))
             _append(ledger, table, discovered)
             opened.refresh(uri)  # on purpose: the next reader of the handle is to see what was entered
             return discovered

@@ -185,7 +185,9 @@ class LedgerOffsets:
         if partition in self.ends:
             return self.ends[partition]
         # One that came after its topic was read first: all its records are due, from the very first.
-        return 0 if any(other.topic == partition.topic for other in self.ends) else begin
+        if any(other.topic == partition.topic for other in self.ends):
+            return 0
+        return begin
 
     def facts(self) -> dict[str, Any]:
         """Commit metadata from which it is read again."""
@@ -331,7 +333,9 @@ def behind(name: str, partition: Partition, start: int, end: int) -> RecordsLost
 
 def recreated(name: str, topic: str, during: str = "") -> RecordsLost:
     """Error for a topic that was deleted and created again: its offsets begin at 0 again."""
-    meanwhile = f"; this happened while {during}" if during else ""
+    meanwhile = ""
+    if during:
+        meanwhile = f"; this happened while {during}"
     return RecordsLost(
         f"the topic {topic} is another one than {name} has read: it was deleted and created again",
         where=Where(table=name, file=f"{_SCHEME}{topic}"),

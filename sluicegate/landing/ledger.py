@@ -108,7 +108,9 @@ def append(
     """
     number = ledger.version() + 1
     _faults.point("ledger.before_commit")
-    transactions = [command.transaction(ledger, number)] if command else None
+    transactions = None
+    if command:
+        transactions = [command.transaction(ledger, number)]
     # A retry would give the batch another version.
     properties = CommitProperties(max_commit_retries=0, custom_metadata=_said(facts), app_transactions=transactions)
     tables.write(ledger, stamped(files, number), mode="append", commit_properties=properties)
@@ -120,7 +122,9 @@ def append(
 def _said(facts: Mapping[str, Any]) -> dict[str, str] | None:
     """Our commit metadata for the ledger, without empty facts."""
     present = {key: value for key, value in facts.items() if value}
-    return {"userMetadata": json.dumps({log.METADATA: present})} if present else None
+    if not present:
+        return None
+    return {"userMetadata": json.dumps({log.METADATA: present})}
 
 
 def stamped(files: pa.Table, chunk: int) -> pa.Table:

@@ -76,7 +76,9 @@ def last_version(lake: layout.Lake, name: str, bronze: DeltaTable, opened: Table
     from sluicegate.landing import file_status
 
     newest = pc.max(file_status.read(lake, name, ["version"], opened=opened)["version"]).as_py()
-    return -1 if newest is None else int(newest)
+    if newest is None:
+        return -1
+    return int(newest)
 
 
 def behind(lake: layout.Lake, name: str, opened: Tables | None = None) -> bool:

@@ -39,7 +39,9 @@ class Reader:
     at: layout.Lake
 
     def __str__(self) -> str:
-        return f"{self.pipeline}.{self.name}" if self.name else self.pipeline
+        if not self.name:
+            return self.pipeline
+        return f"{self.pipeline}.{self.name}"
 
     @property
     def condition(self) -> str:
@@ -143,7 +145,9 @@ def _moves_to(own: str, other: str | None) -> bool:
 def remarks(pipeline: Pipeline) -> list[str]:
     """What to tell of tables whose files are taken away, and read by others as well, before a run."""
     cleaned = [name for name, table in pipeline.bronze.items() if table.of_files and table.cleanSource != "OFF"]
-    all_readers = [*_every(pipeline)] if cleaned else []
+    all_readers = []
+    if cleaned:
+        all_readers = [*_every(pipeline)]
     return [
         f"files of {name} are removed once {reader.condition}"
         for name in cleaned
@@ -157,7 +161,9 @@ def _every(pipeline: Pipeline) -> Iterator[Reader]:
         settings = replace(settings, given=settings.given - {"lake", "landing"})
     for other in definition.names(settings.pipelines):
         try:
-            definition_of_other = pipeline if other == pipeline.name else definition.load(other, settings, of_many=True)
+            definition_of_other = pipeline
+            if other != pipeline.name:
+                definition_of_other = definition.load(other, settings, of_many=True)
         except SluicegateError:
             yield Reader(other, "", None, layout.Lake(settings.lake, other))
             continue

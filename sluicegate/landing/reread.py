@@ -85,7 +85,9 @@ class Reload:
     def arguments(self, table: str) -> list[str]:
         """The reload as arguments of ``spark_jobs/tools/reload.py``."""
         arguments = [f"--table={table}", *(f"--files={name}" for name in self.files)]
-        return arguments if self.pattern is None else [*arguments, f"--pattern={self.pattern}"]
+        if self.pattern is None:
+            return arguments
+        return [*arguments, f"--pattern={self.pattern}"]
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,9 @@ class FromArchive:
                 where=Where(table=name, file=missing[0]),
                 hint="`sluicegate status PIPELINE --verify` lists the files that are in no ledger",
             )
-        selected = unknown if not self.files else unknown.filter(pc.field("path").isin(list(self.files)))
+        selected = unknown
+        if self.files:
+            selected = unknown.filter(pc.field("path").isin(list(self.files)))
         return _discovery([landing_ledger.to(landing_ledger.READ, selected)])
 
     def missing(self, *_: object) -> list[str]:

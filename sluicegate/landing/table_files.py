@@ -95,7 +95,9 @@ class TableFiles:
         return path.startswith(self.folder.rstrip("/") + "/")
 
     def relative(self, path: str) -> str:
-        return path[len(self.folder) :].lstrip("/") if self.is_below(path) else path
+        if self.is_below(path):
+            return path[len(self.folder) :].lstrip("/")
+        return path
 
     @property
     def every_path(self) -> list[str]:
@@ -127,29 +129,42 @@ class TableFiles:
 
     def _place(self, path: str, arrival: arrivals.Arrival) -> str | None:
         row = self.archived.get((path, *arrival.facts))
-        return row["place"] if row else None
+        if not row:
+            return None
+        place: str | None = row["place"]
+        return place
 
     def _has_entry(self, place: str | None) -> bool:
         """Whether an arrival is known by its address in the archive; a copy of that file by somebody is another one."""
-        entries = self.entries.get(place, []) if place else []
+        entries = []
+        if place:
+            entries = self.entries.get(place, [])
         return bool(entries) and entries[0]["action"] != landing_ledger.READ
 
     def last_batches(self, path: str) -> arrivals.Batches:
         """Ledger batches of the last arrival of a path."""
-        return self.several[path][-1].batches if path in self.several else (0, self.ledger[path]["chunk"])
+        if path in self.several:
+            return self.several[path][-1].batches
+        return (0, self.ledger[path]["chunk"])
 
     def now(self, path: str) -> Entry | None:
         """The file as it can be read now: in landing, where it was copied from, or in the archive."""
         if path in self.landed:
             return self.landed[path]
-        facts = None if self.is_below(path) else filesystems.file(path)
+        facts = None
+        if not self.is_below(path):
+            facts = filesystems.file(path)
         if path in self.places and facts is not None and facts[0] != self.places[path].facts[0]:
             return None  # it is not the file that was moved there
         if facts is not None:
             return {"path": path, "size": facts[0], "modification_time": facts[1]}
         last = self.ledger.get(path)
-        row = self.archived.get(archive.facts_of(last)) if last else None
-        return last if row and row["place"] and filesystems.file(row["place"]) else None
+        row = None
+        if last:
+            row = self.archived.get(archive.facts_of(last))
+        if not (row and row["place"] and filesystems.file(row["place"])):
+            return None
+        return last
 
     def all_now(self, paths: Sequence[str]) -> dict[str, Entry | None]:
         """``now`` for many paths; files that are not in landing are looked up concurrently."""
@@ -165,7 +180,9 @@ class TableFiles:
         if last is None or last["action"] in (landing_ledger.SKIP, landing_ledger.DROP):
             return landing_ledger.READ
         other = archive.facts_of(last) in self.archived and archive.facts_of(last) != archive.facts_of(file)
-        return landing_ledger.READ if other and not self.table.allowOverwrites else landing_ledger.REPLACE
+        if not (other and not self.table.allowOverwrites):
+            return landing_ledger.REPLACE
+        return landing_ledger.READ
 
     def sorted_out(self) -> Selected:
         """Files that a reset reads, and what it cannot read again."""
@@ -208,7 +225,7 @@ class TableFiles:
         """Ledger batch with whose options a file is read: the newest that read it, but for a reset."""
         reading = (landing_ledger.READ, landing_ledger.REPLACE)
         batches = [entry["chunk"] for entry in self.entries.get(path, []) if entry["action"] in reading]
-        return batches[-1] if batches else None
+        return next(reversed(batches), None)
 
     def demand_settled(self, entries: Sequence[Entry]) -> None:
         _, young = discovery.by_age(to_table(entries), self.table)
