@@ -114,7 +114,9 @@ class Catalyst:
 
     def join(self, left: Any, right: Any, how: How, conditions: Sequence[Any]) -> Any:
         """Pairs of rows for which all conditions hold, or rows of the left for which there is such a pair."""
-        on = self._jvm.scala.Some(self._all(conditions)) if conditions else self._nothing
+        on = self._nothing
+        if conditions:
+            on = self._jvm.scala.Some(self._all(conditions))
         hint = self._object(f"{_CATALYST}.plans.logical.JoinHint").NONE()
         return self._logical.Join(left, right, self._object(f"{_CATALYST}.plans.{how}"), on, hint)
 

@@ -96,7 +96,9 @@ def has_opened() -> bool:
 def token_file() -> Path:
     """File of the token: the one that is named, else that which ``sluicegate serve`` writes."""
     named = os.environ.get(TOKEN_FILE)
-    return Path(named).expanduser().absolute() if named else own_token_file()
+    if named:
+        return Path(named).expanduser().absolute()
+    return own_token_file()
 
 
 def own_token_file() -> Path:
@@ -355,7 +357,9 @@ def _channel(url: str) -> DefaultChannelBuilder:
 
         @property
         def endpoint(self) -> str:
-            return f"127.0.0.1:{self._port}" if self._loopback else super().endpoint
+            if self._loopback:
+                return f"127.0.0.1:{self._port}"
+            return super().endpoint
 
         @property
         def secure(self) -> bool:
@@ -364,7 +368,9 @@ def _channel(url: str) -> DefaultChannelBuilder:
         def metadata(self) -> list[tuple[str, str]]:
             own = [(name, value) for name, value in super().metadata()]
             plain = self.token is not None and not self.secure
-            return [*own, ("authorization", f"Bearer {self.token}")] if plain else own
+            if plain:
+                return [*own, ("authorization", f"Bearer {self.token}")]
+            return own
 
     made = Channel(url)
     if made.getDefault(Channel.PARAM_TOKEN, None) is None and (given := token()):

@@ -28,9 +28,15 @@ CATALOG_LOCK = PACKAGE / "spark" / "jars-catalog.lock"
 # Maven Central, as the value of SLUICEGATE_MAVEN: Python fetches from there, instead of Ivy.
 CENTRAL = "https://repo1.maven.org/maven2"
 
-SET_UP = "sluicegate jars" if HOME == PACKAGE else "make setup"
-SET_UP_S3 = "sluicegate jars --s3" if HOME == PACKAGE else "make setup S3=1"
-SET_UP_KAFKA = "sluicegate jars --kafka" if HOME == PACKAGE else "make setup KAFKA=1"
+SET_UP = "make setup"
+if HOME == PACKAGE:
+    SET_UP = "sluicegate jars"
+SET_UP_S3 = "make setup S3=1"
+if HOME == PACKAGE:
+    SET_UP_S3 = "sluicegate jars --s3"
+SET_UP_KAFKA = "make setup KAFKA=1"
+if HOME == PACKAGE:
+    SET_UP_KAFKA = "sluicegate jars --kafka"
 
 
 @dataclass(frozen=True)

@@ -237,7 +237,9 @@ def session_inside(name: str, *jvm_options: str) -> SparkSession:
     builder = SparkSession.builder.master(settings.master).appName(name)
     conf = configuration.spark_conf(settings, long_lived=True)
     conf["spark.driver.extraJavaOptions"] = " ".join([conf["spark.driver.extraJavaOptions"], *jvm_options])
-    folder = scratch.new_folder() if SparkSession.getActiveSession() is None else ""
+    folder = ""
+    if SparkSession.getActiveSession() is None:
+        folder = scratch.new_folder()
     if folder:
         conf["spark.driver.extraJavaOptions"] += f' "-D{scratch.TEMPORARY}={folder}"'
         conf[scratch.UPLOADS] = scratch.uploads(folder)
