@@ -27,6 +27,7 @@ from sluicegate.errors import DefinitionError
 from sluicegate.jobs import layer as layer_job
 from sluicegate.lake import mounts
 from sluicegate.lake.layout import LAYERS
+from sluicegate.landing import file_names
 from sluicegate.settings import TARGET, Settings
 from sluicegate.spark import connect, metastore
 from tests.conftest import ROOT
@@ -457,6 +458,14 @@ def test_a_script_of_a_layer_leads_to_its_stream_at_once() -> None:
     assert links.keys() == {"changes", "run_available"}
     for name, file in links.items():
         assert f"\ndef {name}(" in (ROOT / file).read_text(), f"README.md: {name} in {file}"
+
+
+def test_the_page_on_formats_has_the_names_of_unfinished_files() -> None:
+    page = (ROOT / "docs" / "reference" / "file-formats.md").read_text()
+    assert [pattern for pattern in file_names.TEMPORARY if f"`{pattern}`" not in page] == []
+    companions = [name for name in ("Thumbs.db", "ehthumbs.db", "desktop.ini") if f"`{name}`" in page]
+    assert len(companions) == 3
+    assert all(file_names.COMPANION_NAME.search(name) for name in companions)
 
 
 def test_every_field_of_a_bronze_table_is_compared_with_auto_loader() -> None:
