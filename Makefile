@@ -86,9 +86,9 @@ test-spark: setup ## the folder tests/spark alone: the layers, in Spark
 test-e2e: setup ## the folder tests/e2e alone: whole commands, spark-submit, Airflow, kills
 	@$(RUN) -m pytest $(call folder,tests/e2e) -m "not compose" $(ARGS)
 
-check: setup ## lint, formatting, types, directions of imports, the site's links, and what linters say of the image and of shell scripts
+check: setup ## lint, formatting, types, figures of readability, directions of imports, the site's links, and what linters say of the image and of shell scripts
 	@code=0; $(RUN) -m ruff check || code=1; $(RUN) -m ruff format --check || code=1; \
-	$(RUN) -m mypy --strict $(CODE) || code=1; .venv/bin/lint-imports --no-cache || code=1; $(SITE) || code=1; .venv/bin/hadolint Dockerfile || code=1; \
+	$(RUN) -m mypy --strict $(CODE) || code=1; $(RUN) -m scripts.readability || code=1; .venv/bin/lint-imports --no-cache || code=1; $(SITE) || code=1; .venv/bin/hadolint Dockerfile || code=1; \
 	.venv/bin/shellcheck .ci/run docker/*.sh || code=1; exit $$code
 
 fmt: setup ## put the code into its format and mend what the linter can
