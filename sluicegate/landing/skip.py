@@ -104,7 +104,7 @@ class Preview:
         lines += _named("changed after being skipped, which no run reads without allowOverwrites", self.changed)
         size = human_bytes(pc.sum(self.unlisted["size"]).as_py() or 0)
         lines.append(
-            f"{files(self.unlisted.num_rows)} of {size} in landing and not in the list: the next run reads them"
+            f"{files(self.unlisted.num_rows)} of {size} in landing and not in the list, for the next run to read"
         )
         lines += _names(self.unlisted["path"].to_pylist())
         if self.overruled:
@@ -130,12 +130,16 @@ class Preview:
 
 
 def _named(kind: str, paths: Sequence[str]) -> list[str]:
-    return [f"{files(len(paths))} {kind}", *_names(paths)] if paths else []
+    if not paths:
+        return []
+    return [f"{files(len(paths))} {kind}", *_names(paths)]
 
 
 def _names(paths: Sequence[str]) -> list[str]:
-    more = len(paths) - SHOWN
-    return [*(f"  {path}" for path in paths[:SHOWN]), *([f"  and {more:,} more"] if more > 0 else [])]
+    lines = [f"  {path}" for path in paths[:SHOWN]]
+    if len(paths) > SHOWN:
+        lines.append(f"  and {len(paths) - SHOWN:,} more")
+    return lines
 
 
 def preview(pipeline: Pipeline, request: Skip) -> Preview:
