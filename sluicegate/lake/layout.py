@@ -111,7 +111,9 @@ class Lake:
 
     def lock(self, name: str) -> str:
         """A lock of the pipeline: a file on local disk, a lease on an object store."""
-        return f"{self.locks}/{name}.lock" if is_local(self.root) else f"{self.locks}/{name}"
+        if is_local(self.root):
+            return f"{self.locks}/{name}.lock"
+        return f"{self.locks}/{name}"
 
 
 def rejected(target: str) -> str:
@@ -131,12 +133,16 @@ def is_local(uri: str) -> bool:
 
 def local_path(uri: str) -> str:
     """Path of a local path or ``file:`` URI."""
-    return unquote(urlparse(uri).path) if uri.startswith("file:") else uri
+    if uri.startswith("file:"):
+        return unquote(urlparse(uri).path)
+    return uri
 
 
 def address(uri: str) -> str:
     """The address of a table as our file systems take it: delta-rs makes a URL of it, in which a space is ``%20``."""
-    return local_path(uri) if is_local(uri) else unquote(uri)
+    if is_local(uri):
+        return local_path(uri)
+    return unquote(uri)
 
 
 def canonical(source_file: str) -> str:

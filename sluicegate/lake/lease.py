@@ -77,8 +77,12 @@ class Claim:
 def holder(address: str) -> str | None:
     """Current holder of a lease; None if it is free."""
     table = tables.delta_table(address)
-    claim = None if table is None else _last(table)
-    return str(claim) if claim and claim.stands else None
+    claim = None
+    if table is not None:
+        claim = _last(table)
+    if not (claim and claim.stands):
+        return None
+    return str(claim)
 
 
 def taken(address: str, owner: str) -> Claim | str:
@@ -111,7 +115,9 @@ def held(address: str, claim: Claim, *, stops: bool) -> Iterator[None]:
     """
     stops = stops and threading.current_thread() is threading.main_thread()
     keeper = _Keeper(address, claim, stops)
-    former = signal.signal(STOPS, _interrupted) if stops else None
+    former = None
+    if stops:
+        former = signal.signal(STOPS, _interrupted)
     keeper.start()
     try:
         yield
@@ -167,7 +173,9 @@ class _Keeper(threading.Thread):
 
     def _put(self, until: float) -> None:
         table = tables.delta_table(self._address)
-        last = _last(table) if table else None
+        last = None
+        if table:
+            last = _last(table)
         if table is None or last is None or last.token != self._claim.token:
             self.lost = last or Claim("nobody", 0.0)
             return
@@ -198,7 +206,9 @@ def _committed(table: DeltaTable, claim: Claim) -> bool:
     except CommitFailedError:
         # The response may have been lost, so that the retried request met our own commit.
         now = tables.delta_table(table.table_uri)
-        last = _last(now) if now else None
+        last = None
+        if now:
+            last = _last(now)
         return last is not None and last.token == claim.token
     return True
 

@@ -75,7 +75,9 @@ def demand_current(at: Lake) -> None:
     Raises:
         PipelineRenamed: it was renamed, or is being renamed.
     """
-    rename = recorded(at.root, at.pipeline) if is_local(at.root) else None
+    rename = None
+    if is_local(at.root):
+        rename = recorded(at.root, at.pipeline)
     if rename is None:
         return
     where = Where(file=str(_file(at.root, at.pipeline)))
@@ -93,7 +95,9 @@ def demand_current(at: Lake) -> None:
 
 
 def _all(root: str) -> list[Rename]:
-    files = sorted((Path(local_path(root)) / FOLDER).glob("*.json")) if is_local(root) else []
+    files = []
+    if is_local(root):
+        files = sorted((Path(local_path(root)) / FOLDER).glob("*.json"))
     return [one for file in files if (one := recorded(root, file.stem)) is not None]
 
 

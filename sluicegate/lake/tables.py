@@ -97,13 +97,17 @@ def table_at(uri: str, version: int | None = None) -> DeltaTable:
 
 def write(target: DeltaTable | str, rows: Any, **how: Any) -> None:
     """Write rows to a table, or to a new one at an address, on any store; ``how``: arguments of ``write_deltalake``."""
-    options = filesystems.options(target) if isinstance(target, str) else None
+    options = None
+    if isinstance(target, str):
+        options = filesystems.options(target)
     write_deltalake(target, rows, storage_options=options, **how)
 
 
 def txn_version(table: DeltaTable | None, app_id: str) -> int | None:
     """``txnVersion`` of ``app_id`` in the table's log; None before its first commit."""
-    return None if table is None else table.transaction_version(app_id)
+    if table is None:
+        return None
+    return table.transaction_version(app_id)
 
 
 def table_id(table: DeltaTable) -> str:
@@ -180,7 +184,9 @@ def where(found: Any, condition: Any, columns: list[str] | None = None) -> pa.Ta
         return found.to_table(columns, filter=condition)
     except pa.ArrowNotImplementedError:
         rows = found.to_table().filter(condition)
-        return rows if columns is None else rows.select(columns)
+        if columns is None:
+            return rows
+        return rows.select(columns)
 
 
 def is_plain(table: DeltaTable) -> bool:

@@ -33,6 +33,8 @@ def difference(file: Path) -> str:
                 if [zlib.crc32(block[part : part + each]) for part in parts] != sums:
                     return f"has other bytes than were written, from byte {place:,} on"
                 place += len(block)
-            return "has more bytes than were written" if opened.read(1) else ""
+            if opened.read(1):
+                return "has more bytes than were written"
+            return ""
     except (FileNotFoundError, struct.error):
         return ""

@@ -186,7 +186,9 @@ def of_entry(entry: Path, version: int) -> Damage | None:
             pass
     except ValueError as error:
         size = entry.stat().st_size
-        what = f"has {size} bytes, and is no commit: {error}" if size else "has 0 bytes"
+        what = "has 0 bytes"
+        if size:
+            what = f"has {size} bytes, and is no commit: {error}"
         return Damage(str(entry), what, version)
     return None
 
@@ -249,7 +251,9 @@ def of_file(table: Path, path: str, size: int | None, *, whole: bool = False) ->
             if file.suffix == ".parquet" and not _has_magic(opened, there):
                 return "is not a whole Parquet file: it does not end as one"
     except FileNotFoundError:
-        return "is not there" if whole else ""
+        if whole:
+            return "is not there"
+        return ""
     return ""
 
 

@@ -76,7 +76,9 @@ def local_tables(lake: layout.Lake) -> list[Path]:
 def _newest_damage(table: Path) -> Damage | None:
     """What is wrong with a table's newest commit, if anything is."""
     version = damages.newest_version(table)
-    return damages.of_commit(table, version) if version >= 0 else None
+    if not (version >= 0):
+        return None
+    return damages.of_commit(table, version)
 
 
 def _demand_unread(lake: layout.Lake, ledger: Path, damage: Damage) -> None:
