@@ -17,7 +17,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from sluicegate.errors import AccountingError
 from sluicegate.flow import delivery, source_stream, stream_checkpoint
-from sluicegate.flow import loop as flow_loop
+from sluicegate.flow.batch_run import BatchRun
 from sluicegate.flow.model import Flow, Progress
 from sluicegate.flow.policies import ForeignTablePolicy, Policy, QueryPolicy
 
@@ -229,9 +229,9 @@ def test_what_was_committed_since_the_marks_were_read_is_the_next_runs(table: Ta
     given = pa.table(table.delta.load_cdf(1).read_all())
     assert Counter(given["_commit_version"].to_pylist()) == {1: 1, 2: 2, 3: 4, 4: 8}
     flow = Flow("silver", "s", table.uri, "", policy=QueryPolicy(row_deltas=signed))
-    loop = flow_loop._Loop(None, flow, list, {}, None, None)  # type: ignore[arg-type]
+    run: Any = BatchRun(None, flow, list, {}, None, None, None)  # type: ignore[arg-type]
     for until, count in ((1, 1), (2, 3), (3, 7), (4, 15)):
-        taken: Any = loop._of_feed(Feed(duckdb.from_arrow(given)), Progress("incremental", 0, until))  # type: ignore[arg-type]
+        taken: Any = run._of_feed(Feed(duckdb.from_arrow(given)), Progress("incremental", 0, until))  # type: ignore[arg-type]
         assert len(taken.rows) == count
         assert ("_commit_version" in taken.rows.columns) is signed
 

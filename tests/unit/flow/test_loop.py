@@ -10,6 +10,7 @@ import pytest
 from sluicegate.errors import SluicegateError
 from sluicegate.flow import loop as flow_loop
 from sluicegate.flow import parts
+from sluicegate.flow.batch_run import BatchRun
 from sluicegate.flow.model import Flow, Progress
 from sluicegate.flow.report import TableReport
 from sluicegate.lake.table import Tables
@@ -21,25 +22,25 @@ GONE = RuntimeError("FAILED_READ_FILE.FILE_NOT_EXIST: part-0.parquet")
 HISTORY = "the source's history is gone"
 
 
-class Loop(flow_loop._Loop):
+class Loop(BatchRun):
     """Loop whose batches are only on record, and fail at first as often as is said."""
 
     def __init__(self, gap: str = "", fails: int = 0) -> None:
-        super().__init__(None, FLOW, list, {}, TableReport("t", "silver"), None)  # type: ignore[arg-type]
+        super().__init__(None, FLOW, list, {}, TableReport("t", "silver"), None, Tables())  # type: ignore[arg-type]
         self.gap, self.fails = gap, fails
         self.made: list[Progress] = []
 
-    def follow(self, now: Progress) -> str:
+    def follow(self, part: Progress) -> str:
         return self.gap
 
-    def _no_stream(self, now: Progress) -> str:
+    def _why_query(self, part: Progress) -> str:
         return "a test"
 
-    def _as_of_end(self, now: Progress) -> Any:
+    def _all_rows(self, whole: Progress) -> Any:
         return None
 
-    def _apply(self, rows: Any, now: Progress, expected: Any = None) -> None:
-        self.made.append(now)
+    def _apply(self, rows: Any, part: Progress, expected: Any = None) -> None:
+        self.made.append(part)
         if len(self.made) <= self.fails:
             raise GONE
 
@@ -83,13 +84,13 @@ def test_behind_a_part_there_may_be_nothing_left_to_do(monkeypatch: pytest.Monke
     found = iter([NOW, Progress(kind, 7, 9)])
     made: list[Progress] = []
 
-    def bring_up(self: object, part: Progress, now: Progress) -> Progress:
+    def bring_up(self: object, part: Progress, waiting: Progress) -> Progress:
         made.append(part)
         return part
 
-    monkeypatch.setattr(flow_loop, "_now", lambda *_: next(found))
+    monkeypatch.setattr(flow_loop, "progress", lambda *_: next(found))
     monkeypatch.setattr(parts, "first", lambda *_: PART)
-    monkeypatch.setattr(flow_loop._Loop, "bring_up", bring_up)
+    monkeypatch.setattr(BatchRun, "bring_up", bring_up)
     report = flow_loop.run(None, FLOW, list, {}, opened=Tables())  # type: ignore[arg-type]
     assert made == [PART]
     assert report.state == "written"

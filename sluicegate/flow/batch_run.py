@@ -1,0 +1,283 @@
+"""One batch of a table's run: how its rows are had, and what is done where they cannot be.
+
+Changes, and all rows of a first load, come by an availableNow stream; by a query only where there is none to be had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sluicegate.flow import delivery, histories, source_changes, source_stream, stream_batch
+from sluicegate.flow.batch import Batch, raise_readable
+from sluicegate.flow.delivery import Delivery, ExpectedRows
+from sluicegate.flow.first_load import FirstLoad
+from sluicegate.flow.model import AVAILABLE_NOW, Flow, Progress, name_of, query_because
+from sluicegate.flow.report import TableReport
+from sluicegate.lake import tables
+from sluicegate.lake.table import Tables
+from sluicegate.schema import columns
+from sluicegate.spark import connect, table_reader
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from sluicegate.flow.selection import Choice
+
+# Types of Delta's columns of a change, in the order of ``CHANGE_COLUMNS``.
+CHANGE_TYPES = ("string", "bigint", "timestamp")
+
+
+@dataclass
+class BatchRun:
+    """Run of one batch. Its methods stand in the order in which they are called.
+
+    Attributes:
+        session: the Spark session.
+        flow: the flow.
+        apply: applies the batch to the layer's table.
+        facts: who runs this, for every commit.
+        report: takes what started the batch; the layer fills in the rest.
+        choice: records that are to be applied again.
+        opened: the handles of the step.
+    """
+
+    session: SparkSession
+    flow: Flow
+    apply: Callable[[Batch], None]
+    facts: Mapping[str, Any]
+    report: TableReport
+    choice: Choice | None
+    opened: Tables
+
+    def bring_up(self, part: Progress, waiting: Progress) -> Progress:
+        """Takes in the changes, or makes the target again if that is to be or they cannot be had.
+
+        Args:
+            part: what this batch is to take in.
+            waiting: all that waits.
+
+        Returns:
+            what was taken in: all, if the part cannot be had.
+        """
+        if part.kind == "incremental":
+            gap = self.follow(part)
+            if not gap:
+                return part
+            part = waiting = replace(waiting, kind="whole", why=gap)
+        if part is waiting:
+            self.rebuild(waiting)
+            return waiting
+        if not self.rebuild_part(part):
+            self.rebuild(waiting)  # files of the version at which the part ends were cleaned away
+            return waiting
+        return part
+
+    # --- changes -----------------------------------------------------------------------------------------------------
+
+    def follow(self, part: Progress) -> str:
+        """Applies the changes after the offset, and the records to reprocess, in one batch.
+
+        Returns:
+            why these changes cannot be had, so that a full refresh is due; empty if they were applied.
+        """
+        if self.flow.streams or part.since >= part.until:
+            return self.reprocess(part)
+        if reason := self._why_query(part):
+            self.report.trigger = query_because(reason)
+            return self.read_changes(part)
+        return self.stream_changes(part)
+
+    def reprocess(self, part: Progress) -> str:
+        """Applies records to reprocess; several flows find what each of them has to take in. As ``follow``."""
+        try:
+            self._apply(self._no_rows(part), part)
+        except Exception as error:
+            if source_stream.is_gap(error):
+                return "the history of a table that it reads is gone"
+            raise_readable(error, self.flow)
+        return ""
+
+    def stream_changes(self, part: Progress) -> str:
+        """Runs an availableNow stream over the changes after the offset; its one batch is applied. As ``follow``.
+
+        A table of others is always read so: Spark's stream tells rows that were added from those of rewritten files.
+        """
+        counted = source_stream.counted_changes(self.flow, part)
+        most_files = self._most_files(part, counted)
+        stream = source_stream.changes(self.session, self.flow, part.since, most_files or None)
+
+        def take(rows: DataFrame, checkpoint: Path) -> bool:
+            self._take_changes(rows, checkpoint, part, counted)
+            return True
+
+        try:
+            applied = source_stream.take_first_batch(stream, self.flow, take, stops=most_files is not None)
+        except Exception as error:
+            reason = self._why_gone(error) or self._why_rewritten(error)
+            if not reason:
+                raise_readable(error, self.flow)
+            return reason
+        if not applied:
+            self._move_offset(part, counted, self.session.createDataFrame([], stream.schema))
+        return ""
+
+    def read_changes(self, part: Progress) -> str:
+        """Applies the changes after the offset as a batch query reads them, where there is no stream. As ``follow``.
+
+        On a Spark Connect server the function of a ``foreachBatch`` stream would run in a process of the server, far
+        from this job's ledger, handles and locks. The same versions give the same rows, and their number is proven in
+        the same way.
+        """
+        try:
+            expected = self._expected_changes(part)
+            self._apply(self._changes(part), part, expected)
+        except Exception as error:
+            reason = self._why_gone(error)
+            if not reason:
+                raise_readable(error, self.flow)
+            return reason
+        return ""
+
+    def _why_query(self, part: Progress) -> str:
+        """Reason why a query reads what is taken in; empty where a stream does."""
+        if self.flow.foreign and part.until < self.opened[self.flow.source].version:
+            return "a stream of a table of others cannot end before its newest version"
+        return self.flow.without_stream(remote=connect.is_remote(self.session))
+
+    def _most_files(self, part: Progress, counted: ExpectedRows | None) -> int | None:
+        """Files that the stream's first batch takes in; None if it takes all that is available."""
+        if counted is None or part.until >= self.opened[self.flow.source].version:
+            return None
+        return sum(counted.files.values())
+
+    def _take_changes(self, rows: DataFrame, checkpoint: Path, part: Progress, counted: ExpectedRows | None) -> None:
+        """Applies the first batch of a stream of changes."""
+        expected, end = source_stream.demand_all(checkpoint, self.flow, part, counted)
+        self.report.trigger = AVAILABLE_NOW
+        if not self.flow.foreign:
+            self._apply(self._of_feed(rows, part), part, expected)
+            return
+        # Rows of a feed say which commit they are of; without one, all that came is taken in.
+        source_changes.demand_additive(self.flow, part.until, end)
+        self._apply(rows, replace(part, until=end), expected)
+
+    def _move_offset(self, part: Progress, counted: ExpectedRows | None, no_rows: DataFrame) -> None:
+        """Commits the offset of commits without any change in them, as of an OPTIMIZE."""
+        expected = counted or self._expected_changes(part)
+        self.report.trigger = AVAILABLE_NOW
+        self._apply(self._of_feed(no_rows, part), part, expected)
+
+    def _why_rewritten(self, error: Exception) -> str:
+        """Reason, if a table of others was changed while it was read; what that changed is the next run's."""
+        if self.flow.foreign and any(sign in str(error) for sign in source_changes.REWRITTEN):
+            return f"{name_of(self.flow.source)} was changed while it was read"
+        return ""
+
+    def _why_gone(self, error: Exception) -> str:
+        """Reason, if the changes cannot be had any more, and a full refresh is possible."""
+        if source_stream.is_gap(error) and self.flow.policy.rebuildable:
+            return "the source's history is gone"
+        return ""
+
+    # --- all rows ----------------------------------------------------------------------------------------------------
+
+    def rebuild(self, waiting: Progress) -> None:
+        """Makes a full refresh of the target from the source as of ``until``."""
+        try:
+            self._take_all(waiting)
+        except Exception as error:
+            raise_readable(error, self.flow)
+
+    def rebuild_part(self, part: Progress) -> bool:
+        """Makes a full refresh as of a version before the newest; False if that version cannot be had any more."""
+        try:
+            self._take_all(part)
+        except Exception as error:
+            if source_stream.is_gap(error) or source_stream.is_file_gone(error):
+                return False
+            raise_readable(error, self.flow)
+        return True
+
+    def _take_all(self, whole: Progress) -> None:
+        """Applies all rows of the source, by a stream where there is one."""
+        reason = self._why_query(whole)
+        if not reason:
+            first_load = FirstLoad(self.session, self.flow, self.opened, self.report, self._apply)
+            reason = first_load.stream(whole)
+        if reason:
+            self.report.trigger = query_because(reason)
+            self._apply(self._no_rows(whole) if self.flow.streams else self._all_rows(whole), whole)
+
+    # --- rows --------------------------------------------------------------------------------------------------------
+
+    def _changes(self, part: Progress) -> DataFrame:
+        """Rows that the source gained after the offset, or all of its changes, as a query reads them."""
+        source = self.flow.source
+        if self.flow.foreign:
+            return table_reader.added_rows(self.session, source, part.since, part.until)
+        return self._of_feed(table_reader.changes(self.session, source, part.since + 1, part.until), part)
+
+    def _expected_changes(self, part: Progress) -> ExpectedRows:
+        """Number of these rows, by the source's log."""
+        return delivery.expected_rows(self.flow.source, part.since, part.until, feed=not self.flow.foreign)
+
+    def _of_feed(self, rows: DataFrame, part: Progress) -> DataFrame:
+        """Rows of a change feed up to the batch's end: what another program has committed since is the next run's."""
+        rows = rows.where(f"_commit_version <= {part.until}")
+        if self.flow.policy.row_deltas:
+            return rows
+        return rows.drop(*columns.CHANGE_COLUMNS)
+
+    def _all_rows(self, whole: Progress) -> DataFrame:
+        """All rows of the source as of the batch's end."""
+        source = self.flow.source
+        return table_reader.records(self.session, source, whole.until, self.opened[source].delta)
+
+    def _no_rows(self, part: Progress) -> DataFrame:
+        """No row, with the columns that the layer expects."""
+        from pyspark.sql.functions import lit
+
+        if self.flow.streams:
+            return self.session.range(0)
+        rows = self._all_rows(part).limit(0)
+        if not self.flow.policy.row_deltas:
+            return rows
+        nulls = [lit(None).cast(type_name) for type_name in CHANGE_TYPES]
+        return rows.withColumns(dict(zip(columns.CHANGE_COLUMNS, nulls, strict=True)))
+
+    # --- the layer ---------------------------------------------------------------------------------------------------
+
+    def _apply(self, rows: DataFrame, part: Progress, expected: ExpectedRows | None = None) -> None:
+        """Has the layer apply rows, with the offset at which they end."""
+        batch = self._batch(rows, part, expected)
+        if self.flow.streams:
+            batch = stream_batch.batch_of(self.session, batch)
+        self.apply(batch)
+
+    def _batch(self, rows: DataFrame, part: Progress, expected: ExpectedRows | None) -> Batch:
+        facts = self.facts
+        if self.report.trigger:
+            facts = {**facts, "trigger": self.report.trigger}
+        identities = histories.facts(self.flow, part, self.opened)
+        if part.kind != "whole":
+            delivered = Delivery(rows, self.flow, expected)
+            reprocesses = part.reprocesses or self.choice is not None
+            return Batch(
+                delivered, delivered.read, False, reprocesses, part, self.flow, self.report, facts, self.choice,
+                self.opened, commits_read=identities,
+            )  # fmt: skip
+        table = None
+        if not self.flow.streams:
+            table = self.opened.at(self.flow.source, part.until)
+        delivered = Delivery(rows, self.flow, expected, table=table)
+        read = delivered.read
+        # Row counts of other programs' commits may be wrong, and are not in every commit.
+        if not self.flow.foreign and not self.flow.streams:
+            read = tables.rows(table)
+        return Batch(
+            delivered, read, True, False, part, self.flow, self.report, facts, None, self.opened,
+            commits_read=identities,
+        )  # fmt: skip
