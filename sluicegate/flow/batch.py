@@ -164,11 +164,11 @@ class Batch:
         """
         self.prove()
         offset = self.progress.until if offset is None else offset
-        ours = {**self.describe(), "until": offset, **self._commits_read(offset), **facts}
-        metadata = json.dumps({log.METADATA: ours}, default=str)
+        commit_info = {**self.describe(), "until": offset, **self._commits_read(offset), **facts}
+        metadata = json.dumps({log.METADATA: commit_info}, default=str)
         app_id = self.progress.app_id if fenced and offset > self.progress.since else None
-        said = Facts(metadata, app_id, offset, private=self.flow.private)
-        with configured(self.session, commit_settings.settings(said)):
+        settings = Facts(metadata, app_id, offset, private=self.flow.private)
+        with configured(self.session, commit_settings.settings(settings)):
             yield
 
     def target_version(self) -> int:

@@ -98,12 +98,20 @@ class StoredRows:
         """What a commit records: by what its rows are known, and which of several with one key counts."""
         changes = self.table.changes
         return {
-            "keys": list(changes.keys if changes else self.table.keys),
-            "sequence_by": changes.sequence_by if changes else self.table.sequence_by,
+            "keys": list(self._keys),
+            "sequence_by": self._sequence_by,
             "scd_type": changes.stored_as_scd_type if changes else 1,
             "snapshots": self.table.apply_changes_from_snapshot is not None,
             "expressions": {flow: self._expressions(flow) for flow in self.table.makers},
         }
+
+    @property
+    def _keys(self) -> Sequence[str]:
+        return self.table.changes.keys if self.table.changes else self.table.keys
+
+    @property
+    def _sequence_by(self) -> str | None:
+        return self.table.changes.sequence_by if self.table.changes else self.table.sequence_by
 
     def change(self, last: Commit, columns: Mapping[str, str]) -> str:
         """Reason for a full refresh, as stored rows are not comparable with today's; empty if they are.
@@ -112,56 +120,59 @@ class StoredRows:
             last: the newest commit of ours in the table's log.
             columns: types of the table's columns, as in ``foreseen_types.stored``.
         """
-        ours, now = last.ours or {}, self.facts()
-        before = ours.get(STORED)
-        types = foreseen_types.change(self.table, columns) if self._edited("", ours) else ""
-        if before is None:
-            return types or self._unrecorded(ours)
+        facts, today = last.ours or {}, self.facts()
+        if self._table_edited(facts) and (types := foreseen_types.change(self.table, columns)):
+            return types
+        stored = facts.get(STORED)
+        if stored is None:
+            return self._unrecorded(facts)
         return (
-            types
-            or _of_keys(before.get("keys", []), now["keys"])
-            or _of_sequence(before.get("sequence_by"), now["sequence_by"])
-            or _of_versions(before, now)
-            or self._of_branches(ours)
-            or self._of_expressions(before.get("expressions", {}), ours)
+            _of_keys(stored.get("keys", []), today["keys"])
+            or _of_sequence(stored.get("sequence_by"), today["sequence_by"])
+            or _of_versions(stored, today)
+            or self._of_branches(facts)
+            or self._of_expressions(stored.get("expressions", {}), facts)
         )
 
-    def _unrecorded(self, ours: Mapping[str, Any]) -> str:
+    def _unrecorded(self, facts: Mapping[str, Any]) -> str:
         """Reason, if the last commit is of a version of Sluicegate that did not record this, and all may differ."""
-        if not self.facts()["keys"] or not self._edited("", ours):
+        if not self.facts()["keys"] or not self._table_edited(facts):
             return ""
         return "its definition changed, and its last commit does not tell by which keys its rows are known"
 
-    def _edited(self, flow: str, ours: Mapping[str, Any]) -> bool:
-        """Whether the definition of the table, or of one of its flows, is another one than a commit was made by."""
-        if flow:
-            now = self.table.several[flow].fingerprint
-            return bool((ours.get("definitions") or {}).get(flow, now) != now)
-        now = self.table.fingerprint
-        return bool(ours.get("definition", now) != now)
+    def _table_edited(self, facts: Mapping[str, Any]) -> bool:
+        """Whether the definition of the table is another one than a commit was made by."""
+        return bool(facts.get("definition", self.table.fingerprint) != self.table.fingerprint)
 
-    def _of_branches(self, ours: Mapping[str, Any]) -> str:
+    def _flow_edited(self, flow: str, facts: Mapping[str, Any]) -> bool:
+        """Whether the definition of one of its flows is another one; the table's own where it has no flows."""
+        if not flow:
+            return self._table_edited(facts)
+        today = self.table.several[flow].fingerprint
+        return bool((facts.get("definitions") or {}).get(flow, today) != today)
+
+    def _of_branches(self, facts: Mapping[str, Any]) -> str:
         """Reason, if branches of a UNION ALL have the names, and so the rows, that others had before."""
         if self.table.flows:
             return ""
-        recorded: Mapping[str, Mapping[str, Any]] = ours.get(STREAMS) or {}
+        recorded: Mapping[str, Mapping[str, Any]] = facts.get(STREAMS) or {}
         for flow, branch in self.table.several.items():
-            if flow not in recorded or not self._edited(flow, ours):
+            if flow not in recorded or not self._flow_edited(flow, facts):
                 continue
             source = recorded[flow]["source_id"]
             before = {name for name, offset in recorded.items() if offset["source_id"] == source}
-            now = {name for name, other in self.table.several.items() if other.stream == branch.stream}
-            if before != now:
+            today = {name for name, other in self.table.several.items() if other.stream == branch.stream}
+            if before != today:
                 return f"branches of its UNION ALL were added or taken away before others over {branch.stream}"
         return ""
 
-    def _of_expressions(self, before: Mapping[str, Mapping[str, str]], ours: Mapping[str, Any]) -> str:
+    def _of_expressions(self, before: Mapping[str, Mapping[str, str]], facts: Mapping[str, Any]) -> str:
         """Reason, if a query makes a key or the sequence by another expression.
 
         Texts are compared of edited definitions only: another version of Sluicegate may write them in another way.
         """
         for flow in self.table.makers:
-            if flow not in before or not self._edited(flow, ours):
+            if flow not in before or not self._flow_edited(flow, facts):
                 continue
             for column, text in self._expressions(flow).items():
                 if before[flow].get(column, text) != text:
@@ -173,12 +184,10 @@ class StoredRows:
         maker = self.table.makers[flow]
         if maker.query is None:
             return {}
-        changes = self.table.changes
-        keys = changes.keys if changes else self.table.keys
-        sequence = changes.sequence_by if changes else self.table.sequence_by
         first = maker.named_as if isinstance(maker, SilverFlow) else None
         names = first.outputs if first is not None else None
-        return {column: _text(maker.query, column, names) for column in filter(None, [*keys, sequence])}
+        columns = filter(None, [*self._keys, self._sequence_by])
+        return {column: _text(maker.query, column, names) for column in columns}
 
 
 def _text(query: Query, column: str, names: Sequence[str] | None) -> str:
@@ -190,17 +199,17 @@ def _text(query: Query, column: str, names: Sequence[str] | None) -> str:
     return "" if of_stream and node.name.lower() == column.lower() else node.sql("spark")
 
 
-def refused(table: str, why: str, lookups: str, command: str) -> SchemaMismatch:
+def refused(table: str, reason: str, lookups: str, command: str) -> SchemaMismatch:
     """Error for a table whose rows a full refresh would change beyond what its definition changed.
 
     Args:
         table: the table.
-        why: why it needs a full refresh.
+        reason: why it needs a full refresh.
         lookups: names of its lookups with ``as_of_run``.
         command: the command that does it all the same.
     """
     return SchemaMismatch(
-        f"{table} needs a full refresh: {why}",
+        f"{table} needs a full refresh: {reason}",
         where=Where(table=table),
         cause=f"its rows keep the values that {lookups} had in the run that made them (as_of_run), and a full refresh "
         "evaluates all records with those of today, so no run does that by itself; nothing was written",
@@ -208,28 +217,32 @@ def refused(table: str, why: str, lookups: str, command: str) -> SchemaMismatch:
     )
 
 
-def _of_keys(before: list[str], now: list[str]) -> str:
-    if [key.lower() for key in before] == [key.lower() for key in now]:
+def _of_keys(before: list[str], today: list[str]) -> str:
+    if [key.lower() for key in before] == [key.lower() for key in today]:
         return ""
     if not before:
-        return f"it has keys now, {', '.join(now)}"
-    if not now:
+        return f"it has keys now, {', '.join(today)}"
+    if not today:
         return f"it has no keys any more, and had {', '.join(before)}"
-    return f"its keys change from {', '.join(before)} to {', '.join(now)}"
+    return f"its keys change from {', '.join(before)} to {', '.join(today)}"
 
 
-def _of_sequence(before: str | None, now: str | None) -> str:
-    if (before or "").lower() == (now or "").lower():
+def _of_sequence(before: str | None, today: str | None) -> str:
+    if (before or "").lower() == (today or "").lower():
         return ""
     if before is None:
-        return f"it has a sequence_by now, {now}"
-    return f"its sequence_by changes from {before} to {now}" if now else "it has no sequence_by any more"
+        return f"it has a sequence_by now, {today}"
+    if not today:
+        return "it has no sequence_by any more"
+    return f"its sequence_by changes from {before} to {today}"
 
 
-def _of_versions(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    was, is_ = before.get("scd_type", 1), now["scd_type"]
-    if was != is_:
-        return f"its stored_as_scd_type changes from {was} to {is_}"
-    if bool(before.get("snapshots")) != now["snapshots"]:
-        return "its records are snapshots now" if now["snapshots"] else "its records are no snapshots any more"
-    return ""
+def _of_versions(before: Mapping[str, Any], today: Mapping[str, Any]) -> str:
+    former, scd_type = before.get("scd_type", 1), today["scd_type"]
+    if former != scd_type:
+        return f"its stored_as_scd_type changes from {former} to {scd_type}"
+    if bool(before.get("snapshots")) == today["snapshots"]:
+        return ""
+    if today["snapshots"]:
+        return "its records are snapshots now"
+    return "its records are no snapshots any more"

@@ -10,7 +10,7 @@ https://github.com/delta-io/delta/blob/master/PROTOCOL.md#change-data-files
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -59,12 +59,12 @@ class ExpectedRows:
     @property
     def count(self) -> int | None:
         """Rows of all these versions; None where that is not known."""
-        known = [count for count in self.rows.values() if count is not None]
-        return sum(known) if len(known) == len(self.rows) else None
+        counts = [count for count in self.rows.values() if count is not None]
+        return sum(counts) if len(counts) == len(self.rows) else None
 
     def nothing_after(self, version: int) -> bool:
         """Whether the versions after one gave nothing to be delivered (an OPTIMIZE, new properties)."""
-        return not any(count for at, count in self.files.items() if at > version)
+        return not any(count for number, count in self.files.items() if number > version)
 
 
 def expected_rows(uri: str, since: int, until: int, *, feed: bool) -> ExpectedRows:
@@ -81,19 +81,20 @@ def expected_rows(uri: str, since: int, until: int, *, feed: bool) -> ExpectedRo
     """
     versions = range(since + 1, until + 1)
 
-    def of(version: int) -> tuple[list[_File], bool]:
-        return _followed(log.actions(uri, version), feed=feed)
+    def of(version: int) -> _Followed:
+        actions = log.actions(uri, version)
+        return _Followed.by_feed(actions) if feed else _Followed.by_added_files(actions)
 
     try:
-        found = dict(zip(versions, each(of, versions), strict=True))
-        every = [file for files, _ in found.values() for file in files]
-        counts = footers.row_counts(uri, [file.path for file in every if file.rows is None])
+        commits = dict(zip(versions, each(of, versions), strict=True))
+        files = [file for commit in commits.values() for file in commit.files]
+        counts = footers.row_counts(uri, [file.path for file in files if file.rows is None])
     except FileNotFoundError as error:
         raise RuntimeError(f"{GONE}: {error}") from error
     return ExpectedRows(
-        {version: _rows(files, counts, restored=restored) for version, (files, restored) in found.items()},
-        {version: len(files) for version, (files, _) in found.items()},
-        [file.path for file in every],
+        {version: commit.rows(counts) for version, commit in commits.items()},
+        {version: len(commit.files) for version, commit in commits.items()},
+        [file.path for file in files],
     )
 
 
@@ -110,10 +111,10 @@ def all_rows(uri: str, table: DeltaTable) -> ExpectedRows:
         table: its handle.
     """
     counts = tables.statistics(table, "path", "num_records")
-    known = list(zip(*(column.to_pylist() for column in counts.columns), strict=True))
-    uncounted = footers.row_counts(uri, [path for path, rows in known if rows is None])
-    rows = sum(uncounted[path] if rows is None else rows for path, rows in known) - _deleted(table)
-    paths = [path for path, _ in known]
+    files = list(zip(*(column.to_pylist() for column in counts.columns), strict=True))
+    uncounted = footers.row_counts(uri, [path for path, rows in files if rows is None])
+    rows = sum(uncounted[path] if rows is None else rows for path, rows in files) - _deleted(table)
+    paths = [path for path, _ in files]
     return ExpectedRows({table.version(): rows}, {table.version(): len(paths)}, paths)
 
 
@@ -121,11 +122,11 @@ def _deleted(table: DeltaTable) -> int:
     """Rows in the files of a table that its deletion vectors delete."""
     if "deletionVectors" not in (table.protocol().reader_features or ()):
         return 0
-    gone = 0
+    deleted = 0
     for batch in table.deletion_vectors():
         stays = pa.record_batch(batch)["selection_vector"].flatten()
-        gone += len(stays) - (pc.sum(stays).as_py() or 0)
-    return gone
+        deleted += len(stays) - (pc.sum(stays).as_py() or 0)
+    return deleted
 
 
 class _File(NamedTuple):
@@ -139,41 +140,81 @@ class _File(NamedTuple):
     @classmethod
     def of(cls, kind: str, action: Action) -> _File:
         stats = action.get("stats")
-        stats = json.loads(stats) if isinstance(stats, str) and stats else stats
+        if isinstance(stats, str) and stats:
+            stats = json.loads(stats)
         count = stats.get("numRecords") if isinstance(stats, dict) else None
         deleted = int((action.get("deletionVector") or {}).get("cardinality", 0))
         return cls(action["path"], kind != "remove", None if count is None else int(count), deleted)
 
+    def all_rows(self, counts: Mapping[str, int]) -> int:
+        """Rows that it has and its deletion vector does not delete."""
+        if self.rows is None:
+            return counts[self.path] - self.deleted
+        return self.rows - self.deleted
 
-def _followed(actions: Iterable[Action], *, feed: bool) -> tuple[list[_File], bool]:
-    """Files of a commit that Delta gives to a follower of the table, and whether it was a RESTORE."""
-    found: dict[str, list[_File]] = {"add": [], "remove": [], "cdc": []}
-    info: Action = {}
-    for action in actions:
-        for kind, what in action.items():
-            if kind == "cdc" or (kind in found and what.get("dataChange", True)):
-                found[kind].append(_File.of(kind, what))
-            info = what if kind == "commitInfo" else info
-    if not feed:
-        return found["add"], False
+
+@dataclass(frozen=True)
+class _Followed:
+    """Files of a commit that Delta gives to a follower of the table.
+
+    Attributes:
+        files: the files.
+        restored: whether the commit was a RESTORE.
+    """
+
+    files: Sequence[_File]
+    restored: bool = False
+
+    @classmethod
+    def by_added_files(cls, actions: Iterable[Action]) -> _Followed:
+        """Files of a commit for a follower of the rows that are added."""
+        return cls([_File.of("add", action["add"]) for action in actions if _brings_rows("add", action)])
+
+    @classmethod
+    def by_feed(cls, actions: Iterable[Action]) -> _Followed:
+        """Files of a commit for a follower of the change data feed: its change files, or its data files without any."""
+        files: dict[str, list[_File]] = {"add": [], "remove": [], "cdc": []}
+        info: Action = {}
+        for action in actions:
+            info = action.get("commitInfo", info)
+            for kind in files:
+                if _brings_rows(kind, action):
+                    files[kind].append(_File.of(kind, action[kind]))
+        if files["cdc"]:
+            return cls(files["cdc"], info.get("operation") == "RESTORE")
+        if info.get("operation") == "MERGE" and _moved_no_row(info):
+            return cls([])
+        return cls([*files["add"], *files["remove"]], info.get("operation") == "RESTORE")
+
+    def rows(self, counts: Mapping[str, int]) -> int | None:
+        """Number of their rows; None where deletions came and went in one file, and only Spark knows which.
+
+        Args:
+            counts: rows of the files whose writer did not count them, by their paths.
+        """
+        removed = {file.path for file in self.files if not file.comes}
+        changed = {file.path for file in self.files if file.comes and file.path in removed}
+        if changed and self.restored:
+            return None
+        total = sum(file.all_rows(counts) for file in self.files if file.path not in changed)
+        # The same file with more deletions than before: these rows are what the commit changed.
+        for file in self.files:
+            if file.path in changed:
+                total += file.deleted if file.comes else -file.deleted
+        return total
+
+
+def _brings_rows(kind: str, action: Action) -> bool:
+    """Whether an action is of a kind, and of a file whose rows a follower of the table is given."""
+    if kind not in action:
+        return False
+    return kind == "cdc" or bool(action[kind].get("dataChange", True))
+
+
+def _moved_no_row(info: Action) -> bool:
+    """Whether a MERGE inserted, updated and deleted nothing."""
     metrics = info.get("operationMetrics") or {}
-    if not found["cdc"] and info.get("operation") == "MERGE" and all(metrics.get(name) == "0" for name in UNMOVED):
-        return [], False
-    return found["cdc"] or [*found["add"], *found["remove"]], info.get("operation") == "RESTORE"
-
-
-def _rows(files: Sequence[_File], counts: dict[str, int], *, restored: bool) -> int | None:
-    """Rows of the files of a commit; None where deletions came and went in one file, and only Spark knows which."""
-    changed = {file.path for file in files if file.comes} & {file.path for file in files if not file.comes}
-    if changed and restored:
-        return None
-    total = 0
-    for file in files:
-        if file.path not in changed:
-            total += (counts[file.path] if file.rows is None else file.rows) - file.deleted
-        else:  # the same file with more deletions than before: these rows are what the commit changed
-            total += file.deleted if file.comes else -file.deleted
-    return total
+    return all(metrics.get(name) == "0" for name in UNMOVED)
 
 
 class Delivery:
@@ -218,10 +259,10 @@ class Delivery:
 
         Before all of them have been read it is known by the footers of few data files, and true of many.
         """
-        seen = self._of_the_first_job()
-        if seen is None or seen["rows"] != self._expected:
+        counts = self._of_the_first_job()
+        if counts is None or counts["rows"] != self._expected:
             return self._doubted_by_footers
-        return seen["rescued"] > 0
+        return counts["rescued"] > 0
 
     @cached_property
     def _doubtful(self) -> list[str]:
@@ -242,8 +283,8 @@ class Delivery:
 
     @cached_property
     def _expected(self) -> int:
-        found = self._logged.count if self._logged is not None else 0
-        return self._by_batch() if found is None else found
+        count = self._logged.count if self._logged is not None else 0
+        return self._by_batch() if count is None else count
 
     def _by_batch(self) -> int:
         """Expected number of rows as Spark counts it in a batch read of these versions' change feed."""
@@ -267,12 +308,10 @@ class Delivery:
         """
         if self._proven or not self._taken:  # rows that nobody read are in no table
             return
-        seen = self._of_the_first_job()
-        came = None if seen is None else seen["rows"]
-        if came is None or came != self._expected:
+        counts = self._of_the_first_job()
+        if counts is None or counts["rows"] != self._expected:
             # A first job may have looked at some rows only, or have counted those of a lost executor twice.
-            came = self.frame.count()
-        demand_same(self._flow, came, self._expected)
+            demand_same(self._flow, self.frame.count(), self._expected)
         self._proven = True
 
     def _of_the_first_job(self) -> dict[str, int] | None:
@@ -288,24 +327,24 @@ class Delivery:
         return self._seen.get if jvm.getRow().length() else None
 
 
-def demand_same(flow: Flow, came: int, expected: int) -> None:
+def demand_same(flow: Flow, delivered: int, expected: int) -> None:
     """Refuses a batch with more or fewer rows than the log has.
 
     Raises:
         AccountingError: there are fewer or more.
     """
-    if came != expected:
+    if delivered != expected:
         raise AccountingError(
-            f"Spark delivered {came:,} rows to {flow.table}, but the log of its source has {expected:,}",
+            f"Spark delivered {delivered:,} rows to {flow.table}, but the log of its source has {expected:,}",
             where=Where(table=flow.table, file=flow.source),
             hint="please report this: the run stopped before anything was written, so nothing is lost",
         )
 
 
-def truncated(flow: Flow, how: str) -> AccountingError:
+def truncated(flow: Flow, end: str) -> AccountingError:
     """Error for a batch that ends before the changes that it is to hold do."""
     return AccountingError(
-        f"Spark did not deliver all changes to {flow.table} in one batch: {how}",
+        f"Spark did not deliver all changes to {flow.table} in one batch: {end}",
         where=Where(table=flow.table, file=flow.source),
         hint="please report this: the run stopped before anything was written, so nothing is lost",
     )

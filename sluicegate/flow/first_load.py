@@ -49,49 +49,49 @@ class FirstLoad:
     report: TableReport
     apply: Callable[[DataFrame, Progress, ExpectedRows | None], None]
 
-    def stream(self, now: Progress) -> str:
+    def stream(self, load: Progress) -> str:
         """Runs a stream over all rows of the source as of ``now.until``; its one batch is applied.
 
         Returns:
             why there is no such stream, so that a query is to read them; empty if they were applied.
         """
-        if not self._same_rows(now.until, self.opened[self.flow.source].version):
-            return self._stream_first_part(now)
-        history = self._short_history(now)
-        if history is not None and not self._stream_history(now, history):
+        if not self._same_rows(load.until, self.opened[self.flow.source].version):
+            return self._stream_first_part(load)
+        history = self._short_history(load)
+        if history is not None and not self._stream_history(load, history):
             return ""
-        return self._stream_snapshot(now)
+        return self._stream_snapshot(load)
 
-    def _stream_first_part(self, now: Progress) -> str:
+    def _stream_first_part(self, load: Progress) -> str:
         """Streams the rows up to a version before the newest, if rows were only added until then; as ``stream``."""
         refusal = "its source has later versions, and its history up to this one has more than added rows"
-        history = source_stream.counted_changes(self.flow, replace(now, since=-1))
+        history = source_stream.counted_changes(self.flow, replace(load, since=-1))
         if history is None:
             return refusal
         source = self.flow.source
-        if SourceChanges.of(source, -1, now.until, name=name_of(source)).revised:
+        if SourceChanges.of(source, -1, load.until, name=name_of(source)).revised:
             return refusal
-        return self._stream_history(now, history)
+        return self._stream_history(load, history)
 
-    def _short_history(self, now: Progress) -> ExpectedRows | None:
+    def _short_history(self, load: Progress) -> ExpectedRows | None:
         """Rows of the whole change feed; None if it is long, or gives other files than the table has."""
-        if now.until >= SHORT_HISTORY:
+        if load.until >= SHORT_HISTORY:
             return None
-        history = source_stream.counted_changes(self.flow, replace(now, since=-1))
+        history = source_stream.counted_changes(self.flow, replace(load, since=-1))
         if history is None or not history.paths:
             return None
-        files = delivery.all_rows(self.flow.source, self._source_at(now.until)).paths
+        files = delivery.all_rows(self.flow.source, self._source_at(load.until)).paths
         return history if sorted(history.paths) == sorted(files) else None
 
-    def _stream_history(self, now: Progress, history: ExpectedRows) -> str:
+    def _stream_history(self, load: Progress, history: ExpectedRows) -> str:
         """Streams the change feed from the first version on, up to ``now.until``; as ``stream``.
 
         Args:
-            now: where the batch ends.
+            load: where the batch ends.
             history: the rows of these versions, all of them added.
         """
-        from_nothing = replace(now, since=-1)
-        part = now.until < self.opened[self.flow.source].version
+        from_nothing = replace(load, since=-1)
+        part = load.until < self.opened[self.flow.source].version
         most_files = sum(history.files.values()) if part else None
         stream = source_stream.changes(self.session, self.flow, -1, most_files or None)
 
@@ -99,8 +99,8 @@ class FirstLoad:
             expected, _ = source_stream.demand_all(checkpoint, self.flow, from_nothing, history)
             self.report.trigger = AVAILABLE_NOW
             # Another program may have committed to the source since: that is the next run's.
-            added = rows.where(f"_change_type = 'insert' AND _commit_version <= {now.until}")
-            self.apply(added.drop(*columns.CHANGE_COLUMNS), now, expected)
+            added = rows.where(f"_change_type = 'insert' AND _commit_version <= {load.until}")
+            self.apply(added.drop(*columns.CHANGE_COLUMNS), load, expected)
             return True
 
         try:
@@ -112,15 +112,15 @@ class FirstLoad:
             return "files of its source's history are gone"
         return "" if taken else "its source has no rows up to this version"
 
-    def _stream_snapshot(self, now: Progress) -> str:
+    def _stream_snapshot(self, load: Progress) -> str:
         """Streams the rows of the source's newest version; as ``stream``."""
 
         def take(rows: DataFrame, checkpoint: Path) -> bool:
             end = source_stream.end_of_all_rows(checkpoint)
-            if end is None or not self._same_rows(now.until, end):
+            if end is None or not self._same_rows(load.until, end):
                 return False
             self.report.trigger = AVAILABLE_NOW
-            self.apply(rows, now, self._all_rows(now))
+            self.apply(rows, load, self._all_rows(load))
             return True
 
         stream = source_stream.all_rows(self.session, self.flow)
@@ -133,20 +133,20 @@ class FirstLoad:
         if whole is None:
             self.report.trigger = AVAILABLE_NOW
             source = self.flow.source
-            self.apply(table_reader.records(self.session, source, now.until, self.opened[source].delta), now, None)
+            self.apply(table_reader.records(self.session, source, load.until, self.opened[source].delta), load, None)
         return "its source was changed while the stream was started" if whole is False else ""
 
     def _same_rows(self, version: int, later: int) -> bool:
         return version == later or source_changes.same_rows(self.flow.source, version, later)
 
-    def _all_rows(self, now: Progress) -> ExpectedRows | None:
+    def _all_rows(self, load: Progress) -> ExpectedRows | None:
         """The rows that the source has as of the batch's end, by its log; None of a table of others.
 
         Row counts of other programs' commits may be wrong, and are not in every commit.
         """
         if self.flow.foreign:
             return None
-        return delivery.all_rows(self.flow.source, self._source_at(now.until))
+        return delivery.all_rows(self.flow.source, self._source_at(load.until))
 
     def _source_at(self, version: int) -> DeltaTable:
         return self.opened.at(self.flow.source, version) or tables.table_at(self.flow.source, version)

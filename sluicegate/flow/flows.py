@@ -26,34 +26,34 @@ if TYPE_CHECKING:
     from sluicegate.sql.refresh.strategy import RefreshStrategy
 
 
-def flows(pipeline: Pipeline, at: layout.Lake, layer: str, opened: Tables | None = None) -> dict[str, Flow]:
+def flows(pipeline: Pipeline, lake: layout.Lake, layer: str, opened: Tables | None = None) -> dict[str, Flow]:
     """The flows of a layer by table, in the order in which they run.
 
     Args:
         pipeline: the definition.
-        at: the lake.
+        lake: the lake.
         layer: bronze, silver or gold.
         opened: the handles of the step that this is a part of; how gold is refreshed depends on what tables have now.
     """
-    by_name = _flows(pipeline, at, layer, opened or Tables())
-    return {name: _as_defined(flow, pipeline, at) for name, flow in by_name.items()}
+    by_name = _flows(pipeline, lake, layer, opened or Tables())
+    return {name: _as_defined(flow, pipeline, lake) for name, flow in by_name.items()}
 
 
-def renewed(flow: Flow, pipeline: Pipeline, at: layout.Lake) -> Flow:
+def renewed(flow: Flow, pipeline: Pipeline, lake: layout.Lake) -> Flow:
     """A flow as it is now: how a gold table is refreshed depends on the columns that those it reads have by now."""
     if flow.layer != "gold":
         return flow
-    gold = _gold_flow(flow.table, pipeline.gold[flow.table], at, _addresses(pipeline, at), Tables())
-    return _as_defined(gold, pipeline, at)
+    gold = _gold_flow(flow.table, pipeline.gold[flow.table], lake, _addresses(pipeline, lake), Tables())
+    return _as_defined(gold, pipeline, lake)
 
 
-def _as_defined(flow: Flow, pipeline: Pipeline, at: layout.Lake) -> Flow:
+def _as_defined(flow: Flow, pipeline: Pipeline, lake: layout.Lake) -> Flow:
     """Adds the settings that every table shares: description, rules, and whether its values are private."""
     flow = replace(flow, private=bool(pipeline.pii))
     if flow.table in pipeline.deidentified_tables:
         return flow
     _, table = pipeline.table(flow.table)
-    address = _addresses(pipeline, at)
+    address = _addresses(pipeline, lake)
     return replace(
         flow,
         description=_description(table),
@@ -68,13 +68,13 @@ def _description(table: Described) -> Description:
     return Description(table.comment, table.column_comments, {**table.table_properties, **tags})
 
 
-def stored_silver(pipeline: Pipeline, at: layout.Lake) -> list[str]:
+def stored_silver(pipeline: Pipeline, lake: layout.Lake) -> list[str]:
     """Silver tables, and de-identified copies, that exist."""
     names = (*pipeline.silver, *pipeline.deidentified_tables)
-    return [name for name in names if tables.delta_table(at.table("silver", name)) is not None]
+    return [name for name in names if tables.delta_table(lake.table("silver", name)) is not None]
 
 
-def all_opened(pipeline: Pipeline, at: layout.Lake, opened: Tables | None = None) -> Tables:
+def all_opened(pipeline: Pipeline, lake: layout.Lake, opened: Tables | None = None) -> Tables:
     """Handles for a look at a whole pipeline, its tables opened already, each before those that it is made of.
 
     A run may commit to them meanwhile. In this order a table is at most behind its source, and never ahead of it, as
@@ -82,22 +82,22 @@ def all_opened(pipeline: Pipeline, at: layout.Lake, opened: Tables | None = None
 
     Args:
         pipeline: the definition.
-        at: the lake.
+        lake: the lake.
         opened: handles of which none is open yet, where they are to be of a kind; by default new ones.
     """
-    opened, address = Tables() if opened is None else opened, _addresses(pipeline, at)
+    opened, address = Tables() if opened is None else opened, _addresses(pipeline, lake)
     reads = {name: pipeline.reads(name) for name in pipeline.names("silver") + pipeline.names("gold")}
-    address |= {copy: at.table("silver", copy) for copy in pipeline.deidentified_tables}
+    address |= {copy: lake.table("silver", copy) for copy in pipeline.deidentified_tables}
     for name in reversed([*TopologicalSorter(reads).static_order()]):
         opened[address[name]].open()
         # At once, as a commit to them that the table does not know yet is what a run leaves that was stopped.
-        for uri in (at.quarantine(name), at.set_aside(name)) if name in pipeline.silver else ():
+        for uri in (lake.quarantine(name), lake.set_aside(name)) if name in pipeline.silver else ():
             opened[uri].open()
     return opened
 
 
-def _addresses(pipeline: Pipeline, at: layout.Lake) -> dict[str, str]:
-    return {name: at.table(of, name) for of in layout.LAYERS for name in getattr(pipeline, of)}
+def _addresses(pipeline: Pipeline, lake: layout.Lake) -> dict[str, str]:
+    return {name: lake.table(of, name) for of in layout.LAYERS for name in getattr(pipeline, of)}
 
 
 def needs(by_name: Mapping[str, Flow]) -> dict[str, list[str]]:
@@ -109,28 +109,28 @@ def needs(by_name: Mapping[str, Flow]) -> dict[str, list[str]]:
     }
 
 
-def _flows(pipeline: Pipeline, at: layout.Lake, layer: str, opened: Tables) -> dict[str, Flow]:
-    address = _addresses(pipeline, at)
+def _flows(pipeline: Pipeline, lake: layout.Lake, layer: str, opened: Tables) -> dict[str, Flow]:
+    address = _addresses(pipeline, lake)
     if layer == "bronze":
-        return {name: _bronze_flow(name, table, at) for name, table in pipeline.bronze.items()}
+        return {name: _bronze_flow(name, table, lake) for name, table in pipeline.bronze.items()}
     if layer == "gold":
         in_order = {name: pipeline.gold[name] for name in pipeline.in_order("gold")}
-        return {name: _gold_flow(name, table, at, address, opened) for name, table in in_order.items()}
+        return {name: _gold_flow(name, table, lake, address, opened) for name, table in in_order.items()}
     by_name: dict[str, Flow] = {}
     for name in pipeline.in_order("silver"):
-        by_name[name] = _silver_flow(name, pipeline, at, address)
+        by_name[name] = _silver_flow(name, pipeline, lake, address)
         copies = [copy for copy, source in pipeline.deidentified_tables.items() if source == name]
-        by_name |= {copy: _deidentified_flow(copy, pipeline.silver[name], address[name], at) for copy in copies}
+        by_name |= {copy: _deidentified_flow(copy, pipeline.silver[name], address[name], lake) for copy in copies}
     return by_name
 
 
-def _any_case(pipeline: Pipeline, at: layout.Lake) -> frozenset[str]:
+def _any_case(pipeline: Pipeline, lake: layout.Lake) -> frozenset[str]:
     """Addresses of the bronze tables whose fields go by their names in any case."""
     names = (name for name, table in pipeline.bronze.items() if not table.readerCaseSensitive)
-    return frozenset(at.table("bronze", name) for name in names)
+    return frozenset(lake.table("bronze", name) for name in names)
 
 
-def _silver_flow(name: str, pipeline: Pipeline, at: layout.Lake, address: Mapping[str, str]) -> Flow:
+def _silver_flow(name: str, pipeline: Pipeline, lake: layout.Lake, address: Mapping[str, str]) -> Flow:
     table = pipeline.silver[name]
     lookups = [read for read in table.joined if table.several or read != table.stream]
     as_of_run = frozenset(read for read in lookups if table.lookup_mode(read) == "as_of_run")
@@ -141,21 +141,21 @@ def _silver_flow(name: str, pipeline: Pipeline, at: layout.Lake, address: Mappin
         many=table.many,
         batch_bytes=table.batch_bytes,
         stored=StoredRows(table, f"sluicegate run {pipeline.name} --full-refresh {name}"),
-        any_case=_any_case(pipeline, at),
+        any_case=_any_case(pipeline, lake),
     )
     return Flow(
         "silver",
         name,
         address[table.stream],
-        at.table("silver", name),
+        lake.table("silver", name),
         streams={flow: address[maker.stream] for flow, maker in table.several.items()},
         inputs={read: address[read] for read in lookups},
-        side_tables=(at.quarantine(name), at.set_aside(name)),
+        side_tables=(lake.quarantine(name), lake.set_aside(name)),
         policy=policy,
     )
 
 
-def _deidentified_flow(name: str, table: SilverTable, source: str, at: layout.Lake) -> Flow:
+def _deidentified_flow(name: str, table: SilverTable, source: str, lake: layout.Lake) -> Flow:
     treatments = table.deidentified or {}
     fingerprints = Fingerprints(
         computation=hashlib.sha256(json.dumps(treatments, sort_keys=True).encode()).hexdigest(),
@@ -166,7 +166,7 @@ def _deidentified_flow(name: str, table: SilverTable, source: str, at: layout.La
         treated=frozenset(column.lower() for column in treatments),
         makes={flow: _columns_made_by(maker) for flow, maker in table.several.items()},
     )
-    return Flow("silver", name, source, at.table("silver", name), policy=policy, fingerprints=fingerprints)
+    return Flow("silver", name, source, lake.table("silver", name), policy=policy, fingerprints=fingerprints)
 
 
 def _columns_made_by(maker: SilverFlow) -> frozenset[str] | None:
@@ -175,21 +175,21 @@ def _columns_made_by(maker: SilverFlow) -> frozenset[str] | None:
     return frozenset(column.lower() for column in columns) if columns else None
 
 
-def _bronze_flow(name: str, table: BronzeTable, at: layout.Lake) -> Flow:
+def _bronze_flow(name: str, table: BronzeTable, lake: layout.Lake) -> Flow:
     if table.format == "delta":
-        return Flow("bronze", name, table.path, at.table("bronze", name), policy=ForeignTablePolicy())
+        return Flow("bronze", name, table.path, lake.table("bronze", name), policy=ForeignTablePolicy())
     policy = LedgerPolicy(of_topics=table.kafka is not None)
-    return Flow("bronze", name, at.ledger(name), at.table("bronze", name), policy=policy)
+    return Flow("bronze", name, lake.ledger(name), lake.table("bronze", name), policy=policy)
 
 
-def _gold_flow(name: str, table: GoldTable, at: layout.Lake, address: Mapping[str, str], opened: Tables) -> Flow:
+def _gold_flow(name: str, table: GoldTable, lake: layout.Lake, address: Mapping[str, str], opened: Tables) -> Flow:
     """It follows the first table that it reads, and those that are joined to its rows."""
-    source, *others = table.reads
-    last = opened[at.table("gold", name)].last_commit_of_ours  # the target before its sources, as in ``progress``
+    source, *inputs = table.reads
+    last = opened[lake.table("gold", name)].last_commit_of_ours  # the target before its sources, as in ``progress``
     strategy = table.refresh_strategy(_schemas(table, address, opened))
     fingerprint = _gold_fingerprint(table, strategy)
     policy = QueryPolicy(
-        followed=_followed(strategy, others),
+        followed=_followed(strategy, inputs),
         row_deltas=strategy.kind in INCREMENTAL,
         added=strategy.kind == "stream",
         refresh_strategy=_decided(strategy, fingerprint, last),
@@ -198,8 +198,8 @@ def _gold_flow(name: str, table: GoldTable, at: layout.Lake, address: Mapping[st
         "gold",
         name,
         address[source],
-        at.table("gold", name),
-        inputs={read: address[read] for read in others},
+        lake.table("gold", name),
+        inputs={read: address[read] for read in inputs},
         policy=policy,
         fingerprints=Fingerprints(computation=fingerprint),
     )
@@ -224,10 +224,10 @@ def _gold_fingerprint(table: GoldTable, strategy: RefreshStrategy) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-def _followed(strategy: RefreshStrategy, others: list[str]) -> frozenset[str]:
+def _followed(strategy: RefreshStrategy, inputs: list[str]) -> frozenset[str]:
     """The inputs of whose changes the affected rows are known."""
     if strategy.kind == "keys":
-        return frozenset(others)
+        return frozenset(inputs)
     if strategy.kind == "whole" or not strategy.grouped:
         return frozenset()
     return frozenset(strategy.grouped.joins)
@@ -245,8 +245,8 @@ def _decided(strategy: RefreshStrategy, fingerprint: str, last: log.Commit | Non
         return replace(strategy, expected=strategy.kind in INCREMENTAL)
     if facts["strategy"] == strategy.kind and strategy.kind != "keys":  # its text does not tell which keys these are
         return strategy
-    why, cheaper = str(facts.get("because", "")), str(facts.get("instead", ""))
-    return replace(strategy, kind=facts["strategy"], why=why, cheaper=cheaper)
+    reason, cheaper = str(facts.get("because", "")), str(facts.get("instead", ""))
+    return replace(strategy, kind=facts["strategy"], why=reason, cheaper=cheaper)
 
 
 def _parts(strategy: RefreshStrategy) -> list[str]:

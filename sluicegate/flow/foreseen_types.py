@@ -28,8 +28,10 @@ _KNOWN = {"tinyint", "smallint", "int", "bigint", "float", "double", "string", "
 
 def stored(table: DeltaTable | None) -> dict[str, str]:
     """Type of each column of a table that is not nested, by its name in lower case, as in SQL without blanks."""
-    fields = table.schema().fields if table is not None else []
-    plain = {one.name.lower(): one.type.type for one in fields if isinstance(one.type, PrimitiveType)}
+    if table is None:
+        return {}
+    types = {column.name.lower(): column.type for column in table.schema().fields}
+    plain = {name: kind.type for name, kind in types.items() if isinstance(kind, PrimitiveType)}
     return {name: _IN_SQL.get(kind, kind).replace(" ", "") for name, kind in plain.items()}
 
 
@@ -41,23 +43,26 @@ def change(table: SilverTable, columns: Mapping[str, str]) -> str:
         columns: types of the stored columns, see ``stored``.
     """
     for name, kind in _types(table).items():
-        held = columns.get(name.lower(), kind)
-        if held != kind:
-            return f"{name} changes from {held.upper()} to {kind.upper()}"
+        former = columns.get(name.lower(), kind)
+        if former != kind:
+            return f"{name} changes from {former.upper()} to {kind.upper()}"
     return ""
 
 
 def _types(table: SilverTable) -> dict[str, str]:
-    """Types that the definition says, by column."""
+    """Types that the definition says, by column: those of ``schema`` before those of a CAST."""
     declared = {name: _plain(text) for name, text in (table.declared or {}).items()}
-    made: dict[str, str] = {}
-    if table.query is not None:
-        nodes = {name: table.query.output(name) for name in table.query.outputs or ()}
-        # TRY_CAST is a Cast to sqlglot, too.
-        made = {name: _plain(node.to.sql("spark")) for name, node in nodes.items() if isinstance(node, exp.Cast)}
-    spelled = {name.lower() for name in declared}
-    found = declared | {name: kind for name, kind in made.items() if name.lower() not in spelled}
-    return {name: kind for name, kind in found.items() if kind}
+    names = {name.lower() for name in declared}
+    types = declared | {name: kind for name, kind in _types_of_casts(table).items() if name.lower() not in names}
+    return {name: kind for name, kind in types.items() if kind}
+
+
+def _types_of_casts(table: SilverTable) -> dict[str, str]:
+    """Types of the columns that the query makes by a CAST; TRY_CAST is one to sqlglot, too."""
+    if table.query is None:
+        return {}
+    outputs = {name: table.query.output(name) for name in table.query.outputs or ()}
+    return {name: _plain(node.to.sql("spark")) for name, node in outputs.items() if isinstance(node, exp.Cast)}
 
 
 def _plain(text: str) -> str:
@@ -68,4 +73,6 @@ def _plain(text: str) -> str:
         return ""
     if kind in ("decimal", "numeric"):
         return "decimal(10,0)"
-    return kind if kind in _KNOWN or (kind.startswith("decimal(") and "," in kind) else ""
+    if kind in _KNOWN or (kind.startswith("decimal(") and "," in kind):
+        return kind
+    return ""

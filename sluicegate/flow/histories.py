@@ -19,19 +19,19 @@ from sluicegate.lake.commit_identity import COMMITS
 from sluicegate.lake.table import Table, Tables
 
 
-def facts(flow: Flow, now: Progress, opened: Tables) -> dict[str, Any]:
+def facts(flow: Flow, progress: Progress, opened: Tables) -> dict[str, Any]:
     """Identities of the commits that a batch reads: of its source or the sources of its flows, and of other inputs.
 
     Args:
         flow: the flow.
-        now: its progress, with the versions of the batch.
+        progress: its progress, with the versions of the batch.
         opened: the handles of the batch.
     """
     if flow.streams:
-        sources = {name: (flow.streams[name], one.until) for name, one in now.streams.items()}
+        sources = {name: (flow.streams[name], stream.until) for name, stream in progress.streams.items()}
     else:
-        sources = {"": (flow.source, now.until)}
-    inputs = {name: (flow.inputs[name], version) for name, version in now.versions.items()}
+        sources = {"": (flow.source, progress.until)}
+    inputs = {name: (flow.inputs[name], version) for name, version in progress.versions.items()}
     read = {"sources": sources, "inputs": inputs}
     return {
         kind: {name: opened[uri].commit_identity(version) for name, (uri, version) in places.items()}
@@ -50,28 +50,28 @@ def source_replaced(flow: Flow, opened: Tables, last: log.Commit | None) -> int 
     source = opened[flow.source]
     # A run that was stopped has read a later version than the target has taken in, for the tables beside it.
     for commit in (last, *(opened[uri].last_commit_of_ours for uri in flow.side_tables)):
-        ours = (commit.ours if commit is not None else None) or {}
-        of_this_table = source.delta is not None and ours.get("source_id") == tables.table_id(source.delta)
-        if of_this_table and is_other(source, int(ours["until"]), identity_of_source(ours)):
-            return int(ours["until"])
+        facts = (commit.ours if commit is not None else None) or {}
+        of_this_table = source.delta is not None and facts.get("source_id") == tables.table_id(source.delta)
+        if of_this_table and is_other(source, int(facts["until"]), identity_of_source(facts)):
+            return int(facts["until"])
     return None
 
 
-def identity_of_source(ours: Mapping[str, Any], flow: str = "") -> str | None:
+def identity_of_source(facts: Mapping[str, Any], flow: str = "") -> str | None:
     """Identity of the source's commit at the offset, as a commit has it.
 
     Args:
-        ours: facts of the commit.
+        facts: facts of the commit.
         flow: which of the several flows that fill the table.
     """
-    identity: str | None = ours.get(COMMITS, {}).get("sources", {}).get(flow)
+    identity: str | None = facts.get(COMMITS, {}).get("sources", {}).get(flow)
     return identity
 
 
 def is_other(table: Table, version: int, recorded: str | None) -> bool:
     """Whether the version of a table is another commit than the one that was recorded; not if that cannot be told."""
-    now = table.commit_identity(version) if recorded is not None else None
-    return now is not None and now != recorded
+    identity = table.commit_identity(version) if recorded is not None else None
+    return identity is not None and identity != recorded
 
 
 def comparable(flow: Flow, past: offsets.Lineage | None, opened: Tables) -> offsets.Lineage | None:
@@ -87,9 +87,9 @@ def comparable(flow: Flow, past: offsets.Lineage | None, opened: Tables) -> offs
     return replace(past, ours=replace(last, ours={**last.ours, "inputs": stamps}))
 
 
-def _comparable(flow: Flow, name: str, ours: Mapping[str, Any], opened: Tables) -> str:
-    stamp = str(ours["inputs"][name])
-    version, identity = int(stamp.rpartition("@")[2]), ours.get(COMMITS, {}).get("inputs", {}).get(name)
+def _comparable(flow: Flow, name: str, facts: Mapping[str, Any], opened: Tables) -> str:
+    stamp = str(facts["inputs"][name])
+    version, identity = int(stamp.rpartition("@")[2]), facts.get(COMMITS, {}).get("inputs", {}).get(name)
     if name in flow.inputs and is_other(opened[flow.inputs[name]], version, identity):
         return f"@{version}"
     return stamp

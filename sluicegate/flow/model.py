@@ -22,13 +22,13 @@ ON_CONNECT = "a Spark Connect server cannot run the function of a stream in this
 TOGETHER = "its flows are committed together, and a stream has one source"
 
 
-def query_because(why: str) -> str:
+def query_because(reason: str) -> str:
     """Trigger of a table whose source was read by a query.
 
     Args:
-        why: why there is no stream.
+        reason: why there is no stream.
     """
-    return f"query: {why}"
+    return f"query: {reason}"
 
 
 @dataclass(frozen=True)
@@ -243,17 +243,19 @@ class Progress:
     @property
     def replaced(self) -> tuple[str, ...]:
         """Flows whose records in the target all go, or give way to what their sources have now."""
-        return (*self.removed, *(name for name, one in self.streams.items() if one.restarts))
+        return (*self.removed, *(name for name, stream in self.streams.items() if stream.restarts))
 
     def spans(self, flow: Flow) -> dict[str, tuple[int, int]]:
         """Versions of tables that are not taken in yet, after the first and up to the second, by their URIs."""
-        found = {flow.inputs[name]: (was, self.versions[name]) for name, was in self.changed.items()}
-        its = [(flow.streams[name], one.since, one.until) for name, one in self.streams.items()]
-        for uri, since, until in its if flow.streams else [(flow.source, self.since, self.until)]:
-            least = min(since, found.get(uri, (since, 0))[0])
+        spans = {flow.inputs[name]: (read, self.versions[name]) for name, read in self.changed.items()}
+        sources = [(flow.source, self.since, self.until)]
+        if flow.streams:
+            sources = [(flow.streams[name], stream.since, stream.until) for name, stream in self.streams.items()]
+        for uri, since, until in sources:
             if since < until:
-                found[uri] = (least, until)
-        return found
+                first = min(since, spans[uri][0]) if uri in spans else since
+                spans[uri] = (first, until)
+        return spans
 
     @property
     def work(self) -> bool:
@@ -267,9 +269,9 @@ class Progress:
 
     def full_refresh(self) -> Progress:
         """The same progress, with a full refresh that a person requested."""
-        why = "a full refresh was asked for"
-        found = replace(self, command="")
-        return replace(found, kind="whole", why=why) if self.kind in ("idle", "incremental") else found
+        reason = "a full refresh was asked for"
+        progress = replace(self, command="")
+        return replace(progress, kind="whole", why=reason) if self.kind in ("idle", "incremental") else progress
 
 
 def name_of(uri: str) -> str:

@@ -288,16 +288,16 @@ def _by_record(flow: Flow, read: Progress, reasons: Sequence[str], last: log.Com
     inputs = _changed(_read_before(flow, read.stamps, last), last)
     changed = {name: version for name, version in inputs.items() if name in flow.policy.followed}
     retry = flow.policy.retries and not flow.as_of_run.isdisjoint(inputs)
-    why = list(reasons)
+    sentences = list(reasons)
     if retry:
-        why.insert(0, f"{', '.join(sorted(inputs))} changed")
+        sentences.insert(0, f"{', '.join(sorted(inputs))} changed")
     elif changed:
-        why.insert(0, f"{', '.join(sorted(changed))} changed")
+        sentences.insert(0, f"{', '.join(sorted(changed))} changed")
     if stopped is not None:
-        why.append("a run was stopped in the middle")
-    work = read.since < read.until or bool(why)
+        sentences.append("a run was stopped in the middle")
+    work = read.since < read.until or bool(sentences)
     return replace(
-        read, kind="incremental" if work else "idle", why="; ".join(why), revised=bool(reasons), changed=changed,
+        read, kind="incremental" if work else "idle", why="; ".join(sentences), revised=bool(reasons), changed=changed,
         retry=retry, repair=stopped is not None,
     )  # fmt: skip
 

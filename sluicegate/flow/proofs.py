@@ -67,9 +67,9 @@ class Proofs:
     """
 
     def __init__(
-        self, at: Lake, *, since_last: bool = False, keeps: bool = True, tell: Callable[[str], None] = silent
+        self, lake: Lake, *, since_last: bool = False, keeps: bool = True, tell: Callable[[str], None] = silent
     ) -> None:
-        self._at, self._since_last, self._keeps, self._tell = at, since_last, keeps, tell
+        self._at, self._since_last, self._keeps, self._tell = lake, since_last, keeps, tell
         self._today = datetime.now(UTC).date()
 
     @property
@@ -91,8 +91,10 @@ class Proofs:
             proof = _proof(json.loads(fs.cat_file(path)))
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             return None
-        fresh = proof is not None and 0 <= (self._today - proof.whole).days < WHOLE_AFTER
-        return proof if fresh and proof is not None and proof.definition == _text(definition) else None
+        if proof is None or proof.definition != _text(definition):
+            return None
+        is_recent = 0 <= (self._today - proof.whole).days < WHOLE_AFTER
+        return proof if is_recent else None
 
     def keep(
         self,
@@ -135,16 +137,20 @@ class Proofs:
 
 def states_of(opened: Mapping[str, DeltaTable]) -> dict[str, ProvedState] | None:
     """States of some tables by their names; None if one does not tell what changes."""
-    found = {name: ProvedState.of(table) for name, table in opened.items()}
-    known = {name: state for name, state in found.items() if state is not None}
-    return known if len(known) == len(found) else None
+    states: dict[str, ProvedState] = {}
+    for name, table in opened.items():
+        state = ProvedState.of(table)
+        if state is None:
+            return None
+        states[name] = state
+    return states
 
 
 def _proof(facts: Mapping[str, Any]) -> Proof | None:
     if (facts["form"], facts["by"]) != (FORM, version("sluicegate")):
         return None
     whole, last = (date.fromisoformat(facts[name]) for name in ("whole", "last"))
-    states = {name: ProvedState.from_dict(one) for name, one in facts["states"].items()}
+    states = {name: ProvedState.from_dict(state) for name, state in facts["states"].items()}
     return Proof(facts["definition"], whole, last, states, facts["more"])
 
 

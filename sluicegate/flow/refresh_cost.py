@@ -150,9 +150,9 @@ class Choice:
 
     def __str__(self) -> str:
         """Choice in words."""
-        others = [f"{seconds:.1f} s by {name}" for name, seconds in self.estimates.items() if name != self.technique]
-        of = f" (by {', '.join(others)})" if others else ""
-        return f"some {self.estimates[self.technique]:.1f} s by {self.technique}{of}"
+        rivals = [f"{seconds:.1f} s by {name}" for name, seconds in self.estimates.items() if name != self.technique]
+        sentence = f"some {self.estimates[self.technique]:.1f} s by {self.technique}"
+        return f"{sentence} (by {', '.join(rivals)})" if rivals else sentence
 
 
 def permitted(strategy: RefreshStrategy, *, auto: bool, small: bool, few: bool, state: bool) -> list[Technique]:
@@ -165,24 +165,40 @@ def permitted(strategy: RefreshStrategy, *, auto: bool, small: bool, few: bool, 
         few: whether few rows changed, so that state, once it is there, is not made again.
         state: whether there is aggregate state from which changes can be followed.
     """
-    if strategy.kind == "keys" and not (small and auto):
-        return ["keys", "whole"] if auto or not few else ["keys"]
-    if strategy.kind not in ("partial", "groups") or strategy.grouped is None or (small and auto):
+    if small and auto:
+        return ["whole"]
+    if strategy.kind == "keys":
+        return _with_whole(["keys"], auto=auto, few=few)
+    if strategy.kind == "whole" or strategy.kind == "stream" or strategy.grouped is None:
         return ["whole"]
     if strategy.kind == "groups":
-        return ["groups", "whole"] if auto or not few else ["groups"]
-    found: list[Technique] = ["partial"] if state else []
-    if not (state and few):
-        found.append("restart")
-    by_group = strategy.grouped.located and not strategy.grouped.one_row
-    return found + ([] if not auto else ["groups", "whole"] if by_group else ["whole"])
+        return _with_whole(["groups"], auto=auto, few=few)
+    techniques: list[Technique] = []
+    if state:
+        techniques.append("partial")
+    if not state or not few:
+        techniques.append("restart")
+    if not auto:
+        return techniques
+    if strategy.grouped.located and not strategy.grouped.one_row:
+        techniques.append("groups")
+    return [*techniques, "whole"]
+
+
+def _with_whole(techniques: list[Technique], *, auto: bool, few: bool) -> list[Technique]:
+    """The same techniques, and ``whole`` unless ``refresh`` forbids it and few rows changed."""
+    if few and not auto:
+        return techniques
+    return [*techniques, "whole"]
 
 
 def measured(commit: log.Commit) -> float | None:
     """Seconds between the choice of a technique and its commit; None if there was no choice, or no clock for both."""
     cost = (commit.ours or {}).get("cost")
-    took = commit.timestamp - int(cost["began"]) if cost else -1
-    return took / 1000 if took >= 0 else None  # a server that commits may have another clock than its client
+    if not cost:
+        return None
+    milliseconds = commit.timestamp - int(cost["began"])
+    return milliseconds / 1000 if milliseconds >= 0 else None  # a server that commits may have another clock
 
 
 @dataclass(frozen=True)
@@ -198,8 +214,10 @@ class RefreshCost:
     @classmethod
     def of(cls, table: DeltaTable | None) -> RefreshCost:
         """Costs by the commits of a table, which may not exist yet."""
-        commits = [] if table is None else log.commits(table, NEWEST)
-        return cls([run for commit in commits if (run := _former_run(commit)) is not None])
+        if table is None:
+            return cls()
+        runs = (_former_run(commit) for commit in log.commits(table, NEWEST))
+        return cls([run for run in runs if run is not None])
 
     def choose(self, permitted: Collection[Technique], work: Work) -> Choice:
         """Chooses the technique that is estimated to cost least, with the last run's at an advantage.
@@ -213,20 +231,29 @@ class RefreshCost:
         if "restart" in permitted and len(permitted) > 1:
             estimates.setdefault("partial", self.seconds("partial", work))
         costs = {name: seconds for name, seconds in estimates.items() if name in permitted}
-        if "restart" in costs and "partial" not in permitted and (others := {*costs} - {"restart"}):
+        stateless = [costs[name] for name in costs if name != "restart"]
+        if "restart" in costs and "partial" not in permitted and stateless:
             # A restart pays by what comes after it, which nobody knows. So it is bought once the batches without state
             # have cost as much more as it does: at worst twice of what was best.
-            cheapest = min(costs[name] for name in others)
-            costs["restart"] -= self.regret + max(cheapest - estimates["partial"], 0.0)
+            costs["restart"] -= self.regret + max(min(stateless) - estimates["partial"], 0.0)
         return Choice(self._stable(costs), estimates, work, self.regret)
 
     def _stable(self, costs: Mapping[Technique, float]) -> Technique:
+        """The cheapest technique, unless the usual one costs nearly the same."""
         best = min(costs, key=lambda name: costs[name])
+        usual = self._usual(costs)
+        if usual is None or costs[best] < MARGIN * costs[usual]:
+            return best
+        return usual
+
+    def _usual(self, costs: Mapping[Technique, float]) -> Technique | None:
+        """The technique that goes on with what the last run left; None if there is none among some."""
         last = self.runs[0].technique if self.runs else None
-        stays: Technique | None = "partial" if last == "restart" else last
-        if stays not in costs:
-            stays = next((name for name in RATES if name in costs and name != "restart"), None)
-        return best if stays is None or costs[best] < MARGIN * costs[stays] else stays
+        if last == "restart":
+            last = "partial"
+        if last in costs:
+            return last
+        return next((name for name in RATES if name in costs and name != "restart"), None)
 
     @property
     def has_state(self) -> bool:
@@ -273,9 +300,9 @@ def _fitted(runs: Sequence[FormerRun], before: tuple[float, float]) -> tuple[flo
     most = MOST if len(runs) < OWN_RUNS else max(MOST, median(factors))
     for run in runs:
         fixed, rows = run.work.parts(run.technique)
-        share, others, took = fixed / (fixed + rows), rows / (fixed + rows), run.seconds / (fixed + rows)
-        ff, fr, rr = ff + share * share, fr + share * others, rr + others * others
-        ft, rt = ft + share * took, rt + others * took
-    one = ff * rr - fr * fr
-    found = (ft * rr - rt * fr) / one, (rt * ff - ft * fr) / one
-    return min(max(found[0], LEAST), most), min(max(found[1], LEAST), most)
+        f, r, seconds = fixed / (fixed + rows), rows / (fixed + rows), run.seconds / (fixed + rows)
+        ff, fr, rr = ff + f * f, fr + f * r, rr + r * r
+        ft, rt = ft + f * seconds, rt + r * seconds
+    determinant = ff * rr - fr * fr
+    of_fixed, of_rows = (ft * rr - rt * fr) / determinant, (rt * ff - ft * fr) / determinant
+    return min(max(of_fixed, LEAST), most), min(max(of_rows, LEAST), most)

@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from sluicegate import channel, errors
-from sluicegate.console import files, human_bytes, warn
+from sluicegate.console import files, warn
 from sluicegate.errors import DefinitionError, JobFailed, Mistake, SluicegateError, Where
+from sluicegate.flow import table_text
 
 # Kinds of a job's last message (see ``channel``). A run of several layers sends a report for each, and an error behind
 # those of the layers that ended well.
@@ -30,10 +31,6 @@ UNREPORTED = "the job ended well, and what it reported cannot be read; the table
 
 # What run ids of commands begin with; behind it is what tells one command from another.
 COMMAND = "command line"
-
-# Failed files that a report names; `sluicegate files` names all.
-SHOWN = 5
-
 
 # Counts of a batch that add up over the batches of a run.
 _ADDED = ("read", "written", "quarantined", "dropped", "duplicates", "inserted", "updated", "deleted", "no_rows")
@@ -121,19 +118,25 @@ class TableReport:
     total: int = 0
     samples: list[dict[str, Any]] = field(default_factory=list)
 
-    def followed_by(self, other: TableReport) -> TableReport:
+    def followed_by(self, later: TableReport) -> TableReport:
         """Report of two batches of a run, one after the other, as of one."""
-        added = {name: getattr(self, name) + getattr(other, name) for name in _ADDED}
-        of_flows = {name: _sum(self.flows.get(name, {}), counts) for name, counts in other.flows.items()}
-        of_rules = {name: _sum(self.expectations.get(name, {}), counts) for name, counts in other.expectations.items()}
-        states = {self.state, other.state}
+        totals = {name: getattr(self, name) + getattr(later, name) for name in _ADDED}
+        rows = None
+        if later.rows is not None:
+            rows = (self.rows or 0) + later.rows
         return replace(
-            other, **added, flows=self.flows | of_flows, expectations=self.expectations | of_rules,
-            state=next(state for state in ("rebuilt", "again", other.state) if state in states),
-            why=other.why or self.why, unchanged=self.unchanged and other.unchanged,
-            rows=None if other.rows is None else (self.rows or 0) + other.rows,
-            warnings=list(dict.fromkeys([*self.warnings, *other.warnings])), samples=self.samples or other.samples,
+            later, **totals, flows=_sums(self.flows, later.flows),
+            expectations=_sums(self.expectations, later.expectations), state=self._state_before(later),
+            why=later.why or self.why, unchanged=self.unchanged and later.unchanged, rows=rows,
+            warnings=list(dict.fromkeys([*self.warnings, *later.warnings])), samples=self.samples or later.samples,
         )  # fmt: skip
+
+    def _state_before(self, later: TableReport) -> str:
+        """State of two batches as of one: the one that says more of what became of the table."""
+        for state in ("rebuilt", "again"):
+            if state in (self.state, later.state):
+                return state
+        return later.state
 
     def as_dict(self) -> dict[str, Any]:
         """The report as in a job's message and in ``--json`` output."""
@@ -141,99 +144,11 @@ class TableReport:
 
     def line(self) -> str:
         """One aligned line that visibly adds up."""
-        if self.state == "blocked":
-            return f"  {self.layer:<6} {self.table:<28} waits: {self.why}"
-        if self.state == "idle":
-            return f"  {self.layer:<6} {self.table:<28} nothing new"
-        parts = [f"  {self.layer:<6} {self.table:<28} {self.read:>9,} read"]
-        parts.append(self._made())
-        if self.layer == "silver":
-            parts.append(
-                f" + {self.quarantined:,} quarantined + {self.dropped:,} dropped + {self.duplicates:,} duplicates"
-            )
-        if self.layer == "bronze":
-            if self.files:
-                parts.append(f"   from {files(self.files)}, {human_bytes(self.bytes)}")
-            if self.corrupt:
-                parts.append(f", {self.corrupt:,} corrupt")
-            if self.rescued:
-                parts.append(f", {self.rescued:,} with rescued data")
-        parts.append(f"   {self.seconds:.1f} s")
-        if self.state == "rebuilt" and self.why:
-            parts.append(f"   (whole: {self.why})")
-        if self.trigger.startswith("query: "):
-            parts.append(f"   ({self.trigger})")
-        return "".join(parts)
-
-    def _made(self) -> str:
-        """What became of what was read: of records, or of the rows that they gave."""
-        if self.layer == "gold":
-            return f" → {self.written:>9,} rows"
-        if self.rows is None:
-            return f" = {self.written:>9,} written"
-        none = f" ({self.no_rows:,} gave no row)" if self.no_rows else ""
-        return f"{none}, {self.rows:,} rows = {self.written:,} written"
-
-    def _reprocessed(self) -> str:
-        """Result of reprocessing, and its reason."""
-        because = f"{self.why}: " if self.why else ""
-        would = "would " if self.state == "validated" else ""
-        if not (self.inserted or self.updated or self.deleted):
-            return f"{because}no row of the table {'would change' if would else 'changed'}"
-        verbs = ("inserted", "updated", "deleted")
-        counts = zip((self.inserted, self.updated, self.deleted), verbs, strict=True)
-        would_be = "would be: " if would else ""
-        return because + would_be + ", ".join(f"{count:,} {verb}" for count, verb in counts)
-
-    def _unread_files(self) -> list[str]:
-        """Remarks on files that could not be read, or have no record (bronze)."""
-        lines: list[str] = []
-        if self.failed:
-            subject = "it is" if len(self.failed) == 1 else "they are"
-            lines.append(
-                f"         {files(len(self.failed))} could not be read; {subject} read again once changed, or once the "
-                f"definition is:"
-            )
-            lines += [f"           {path}: {why}" for path, why in list(self.failed.items())[:SHOWN]]
-        if self.empty_files:
-            lines.append(f"         {files(self.empty_files)} without records")
-        return lines
+        return table_text.line(self)
 
     def remarks(self) -> list[str]:
         """Remarks below the line: expectations that failed with a sample row, files that changed, and the like."""
-        lines = [f"         {self.why}"] if self.layer == "bronze" and self.why and self.state == "written" else []
-        if self.state in ("again", "validated") or self.inserted or self.updated or self.deleted:
-            lines.append(f"         {self._reprocessed()}")
-        lines += [f"         {name}: {_added_up(its)}" for name, its in self.flows.items() if its["read"]]
-        if self.mixed:
-            lines.append(
-                f"         its definition changed, and rows that were not reprocessed since are as they were: "
-                f"`sluicegate replay PIPELINE {self.table} --everything` reprocesses all"
-            )
-        for name, counts in self.expectations.items():
-            if counts["failed"]:
-                lines.append(
-                    f"         {name}: {counts['failed']:,} of {counts['failed'] + counts['passed']:,} rows failed"
-                )
-        lines += [f"         warning: {sentence}" for sentence in self.warnings]
-        lines += [f"         e.g. {_sample(sample)}" for sample in self.samples[:1]]
-        lines += self._unread_files()
-        if self.late:
-            lines.append(f"         {self.late:,} rows (or groups of rows) came too late for the watermark: not in it")
-        if self.changed_files:
-            lines.append(
-                f"         {files(self.changed_files)} changed after being read, and not read again: "
-                f"`sluicegate files` names them; land them under a new name, or set allowOverwrites"
-            )
-        if self.moved_files:
-            lines.append(
-                f"         moved, with their landing folder or within it: {files(self.moved_files)} with names and "
-                f"sizes of files that were read from a former place not read again"
-            )
-        if self.refused:
-            lines.append(f"         passed over in the landing folder: {len(self.refused):,}")
-            lines += [f"           {path}: {why}" for path, why in list(self.refused.items())[:SHOWN]]
-        return lines
+        return table_text.remarks(self)
 
 
 def accounted(failed_files: int) -> str:
@@ -247,22 +162,13 @@ def accounted(failed_files: int) -> str:
     return f"every record that was read is accounted for, but {files(failed_files)} could not be read"
 
 
-def _sum(some: dict[str, int], more: dict[str, int]) -> dict[str, int]:
-    return {name: some.get(name, 0) + count for name, count in more.items()}
+def _sums(first: dict[str, dict[str, int]], second: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
+    """Counts by name, those of both added up."""
+    return first | {name: _sum(first.get(name, {}), counts) for name, counts in second.items()}
 
 
-def _added_up(counts: dict[str, int]) -> str:
-    """The counts of one of several flows, which add up as those of the table do."""
-    gave = f" ({counts['no_rows']:,} gave no row), {counts['rows']:,} rows" if "rows" in counts else ""
-    names = ("quarantined", "dropped", "duplicates")
-    rest = "".join(f" + {counts[name]:,} {name}" for name in names)
-    return f"{counts['read']:,} read{gave} = {counts['written']:,} written{rest}"
-
-
-def _sample(sample: dict[str, Any]) -> str:
-    values = ", ".join(f"{column} = {value}" for column, value in sample["row"].items())
-    file = str(sample["file"] or "").rsplit("/", 1)[-1]
-    return f"{values or 'a row'}{f' in {file}' if file else ''} broke {', '.join(sample['rules'])}"
+def _sum(first: dict[str, int], second: dict[str, int]) -> dict[str, int]:
+    return {name: first.get(name, 0) + count for name, count in second.items()}
 
 
 @dataclass
@@ -287,12 +193,13 @@ class RunReport:
     @classmethod
     def from_dict(cls, facts: dict[str, Any]) -> RunReport:
         """A report read back from a job's message; what only another version knows of is left out."""
-        tables = [TableReport(**_known(TableReport, table)) for table in facts["tables"]]
-        return cls(**{**_known(cls, facts), "tables": tables})
+        tables = [TableReport(**_shared(TableReport, table)) for table in facts["tables"]]
+        return cls(**{**_shared(cls, facts), "tables": tables})
 
 
-def _known(kind: type[TableReport | RunReport], facts: Mapping[str, Any]) -> dict[str, Any]:
-    names = {one.name for one in fields(kind)}
+def _shared(kind: type[TableReport | RunReport], facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of some facts that a report of this version has, too."""
+    names = {attribute.name for attribute in fields(kind)}
     return {name: value for name, value in facts.items() if name in names}
 
 

@@ -64,10 +64,10 @@ class Interval:
         Raises:
             UserError: one is not a time, or the end is not after the beginning.
         """
-        found = cls(_moment(since, "--from"), _moment(until, "--to"))
-        if found.until <= found.since:
+        interval = cls(_moment(since, "--from"), _moment(until, "--to"))
+        if interval.until <= interval.since:
             raise UserError(f"the interval is empty: {until} is not after {since}", hint="it is [from, to)")
-        return found
+        return interval
 
     @property
     def validate(self) -> bool:
@@ -122,11 +122,11 @@ class Replay:
         """
         demand_silver(self.table, pipeline, "are replayed", "; `sluicegate reset` is for bronze")
         where = Where(table=self.table)
-        known = pipeline.silver[self.table].expectations
+        expectations = pipeline.silver[self.table].expectations
         for rule in self.rules:
             # Rules that every table has ("k is not null", "CAST(v AS INT) fits") are not in the definition.
-            if rule not in known and " " not in rule:
-                hint = nearest(rule, list(known)) or f"its rules are {', '.join(known) or 'none'}"
+            if rule not in expectations and " " not in rule:
+                hint = nearest(rule, list(expectations)) or f"its rules are {', '.join(expectations) or 'none'}"
                 raise UserError(f"{self.table} has no rule {rule}", where=where, hint=hint)
 
     def of(self, table: str, pipeline: Pipeline) -> bool:
@@ -141,17 +141,17 @@ class Replay:
     def arguments(self) -> Sequence[str]:
         """The replay as arguments of ``spark_jobs/tools/replay.py``."""
         flags = {"--dropped": self.dropped, "--everything": self.everything, "--validate": self.validate}
-        given = [flag for flag, wanted in flags.items() if wanted]
-        return [f"--table={self.table}", *(f"--rule={rule}" for rule in self.rules), *given]
+        options = [flag for flag, is_set in flags.items() if is_set]
+        return [f"--table={self.table}", *(f"--rule={rule}" for rule in self.rules), *options]
 
 
-def demand_silver(table: str, pipeline: Pipeline, what: str, more: str = "") -> None:
+def demand_silver(table: str, pipeline: Pipeline, operation: str, more: str = "") -> None:
     """Checks that a pipeline has a silver table.
 
     Args:
         table: name of the table.
         pipeline: the definition.
-        what: what only silver tables do, for the message.
+        operation: what only silver tables do, for the message.
         more: what else the hint says.
 
     Raises:
@@ -161,7 +161,7 @@ def demand_silver(table: str, pipeline: Pipeline, what: str, more: str = "") -> 
     layer, _ = pipeline.table(table)
     if layer != "silver":
         raise UserError(
-            f"{table} is a {layer} table, and only silver tables {what}",
+            f"{table} is a {layer} table, and only silver tables {operation}",
             where=Where(table=table),
             hint=f"the silver tables are {', '.join(pipeline.silver) or 'none'}{more}",
         )

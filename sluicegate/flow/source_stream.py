@@ -86,12 +86,12 @@ def take_first_batch(
     return taken[0] if taken else None
 
 
-def counted_changes(flow: Flow, now: Progress) -> ExpectedRows | None:
+def counted_changes(flow: Flow, part: Progress) -> ExpectedRows | None:
     """Counts the changes after the offset by the source's log; None if a part of it is gone, or a table of others."""
     if flow.foreign:
         return None
     try:
-        return delivery.expected_rows(flow.source, now.since, now.until, feed=True)
+        return delivery.expected_rows(flow.source, part.since, part.until, feed=True)
     except RuntimeError:
         return None
     except Exception as error:
@@ -114,7 +114,7 @@ def end_of_all_rows(checkpoint: Path) -> int | None:
 
 
 def demand_all(
-    checkpoint: Path, flow: Flow, now: Progress, counted: ExpectedRows | None = None
+    checkpoint: Path, flow: Flow, part: Progress, counted: ExpectedRows | None = None
 ) -> tuple[ExpectedRows, int]:
     """Checks that the first batch of ``changes`` ends after every change up to the offset that is to be committed.
 
@@ -127,8 +127,8 @@ def demand_all(
     Raises:
         AccountingError: the batch ends before, or in the middle of a version.
     """
-    until = now.until
-    expected = counted or delivery.expected_rows(flow.source, now.since, until, feed=not flow.foreign)
+    until = part.until
+    expected = counted or delivery.expected_rows(flow.source, part.since, until, feed=not flow.foreign)
 
     def files(version: int) -> int:
         if version in expected.files:
@@ -141,5 +141,5 @@ def demand_all(
     if end < until and not expected.nothing_after(end):
         raise truncated(flow, f"the changes up to version {until} end at version {end}")
     if flow.foreign and end > until:
-        return delivery.expected_rows(flow.source, now.since, end, feed=False), end
+        return delivery.expected_rows(flow.source, part.since, end, feed=False), end
     return expected, max(end, until)

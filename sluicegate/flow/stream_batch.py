@@ -45,8 +45,8 @@ def packed(frames: Mapping[str, DataFrame], *, numbered: bool) -> DataFrame:
         frame = named(frame, name, numbered=numbered)
         return frame.select(*identity, F.struct(*[quoted(c) for c in frame.columns]).alias(of(name)))
 
-    every = [of_one(name, frame) for name, frame in frames.items()]
-    return reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), every)
+    records = [of_one(name, frame) for name, frame in frames.items()]
+    return reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), records)
 
 
 def named(frame: DataFrame, name: str, *, numbered: bool) -> DataFrame:
@@ -78,13 +78,13 @@ class StreamsBatch(Batch):
     @property
     def rows(self) -> DataFrame:
         """What each flow has to take in; see ``packed``."""
-        return self._packed({name: one.rows for name, one in self.deliveries.items()})
+        return self._packed({name: delivery.rows for name, delivery in self.deliveries.items()})
 
     @property
     def by_flow(self) -> Mapping[str, DataFrame]:
         """What each flow has to take in, by its name, with the columns of its source, and ``_record_flow``."""
         numbered = self.progress.of_many
-        return {name: named(one.rows, name, numbered=numbered) for name, one in self.deliveries.items()}
+        return {name: named(delivery.rows, name, numbered=numbered) for name, delivery in self.deliveries.items()}
 
     @property
     def read_by_flow(self) -> Mapping[str, int]:
@@ -93,8 +93,8 @@ class StreamsBatch(Batch):
 
     def records(self) -> DataFrame:
         """All records of all flows as of the batch's end; see ``packed``."""
-        its = self.progress.streams.items()
-        return self._packed({name: self._records_at(self.flow.streams[name], one.until) for name, one in its})
+        streams = self.progress.streams.items()
+        return self._packed({name: self._records_at(self.flow.streams[name], stream.until) for name, stream in streams})
 
     def of_everything(self) -> Batch:
         """The same batch over all rows of all sources, to replace the target."""
@@ -103,79 +103,78 @@ class StreamsBatch(Batch):
     @property
     def may_have_rescued(self) -> bool:
         """Whether any flow may have records with rescued data, or such that were not parsed."""
-        return any(one.may_have_rescued for name, one in self.deliveries.items() if self.counts[name])
+        return any(delivery.may_have_rescued for name, delivery in self.deliveries.items() if self.counts[name])
 
     def prove(self) -> None:
         """Checks the rows of each flow against the log of its source; see ``Delivery.prove``."""
-        for one in self.deliveries.values():
-            one.prove()
+        for delivered in self.deliveries.values():
+            delivered.prove()
 
     def _packed(self, frames: Mapping[str, DataFrame]) -> DataFrame:
         return packed(frames, numbered=self.progress.of_many)
 
 
-def batch_of(session: SparkSession, made: Batch) -> StreamsBatch:
+def batch_of(session: SparkSession, batch: Batch) -> StreamsBatch:
     """The batch of several flows.
 
     Args:
         session: the session.
-        made: the batch, whose rows are not taken.
+        batch: the batch, whose rows are not taken.
 
     Raises:
         RuntimeError: the history of a source is gone in the middle; see ``GAP`` in flow/source_stream.py.
     """
-    found = StreamsBatch(**{one.name: getattr(made, one.name) for one in fields(Batch)})
-    if made.whole:
-        return _of_everything(found)
+    of_streams = StreamsBatch(**{attribute.name: getattr(batch, attribute.name) for attribute in fields(Batch)})
+    if batch.whole:
+        return _of_everything(of_streams)
     deliveries: dict[str, Delivery] = {}
     counts: dict[str, int] = {}
-    streams = dict(made.progress.streams)
-    for name, one in streams.items():
+    streams = dict(batch.progress.streams)
+    for name in streams:
         try:
-            deliveries[name], counts[name] = _delivery(session, found, name, one)
+            deliveries[name], counts[name] = _delivery(session, of_streams, name, streams[name])
         except RuntimeError as error:
             if delivery.GONE not in str(error):
                 raise
-            streams[name] = replace(
-                one, restarts=True, why=f"the history of {name_of(found.flow.streams[name])} is gone"
-            )
-            deliveries[name], counts[name] = _delivery(session, found, name, streams[name])
-    now = replace(made.progress, streams=streams)
-    reprocesses = made.reprocesses or now.reprocesses
+            reason = f"the history of {name_of(batch.flow.streams[name])} is gone"
+            streams[name] = replace(streams[name], restarts=True, why=reason)
+            deliveries[name], counts[name] = _delivery(session, of_streams, name, streams[name])
+    progress = replace(batch.progress, streams=streams)
     return replace(
-        found, delivery=_first(deliveries), deliveries=deliveries, counts=counts, read=sum(counts.values()),
-        progress=now, reprocesses=reprocesses,
+        of_streams, delivery=_first(deliveries), deliveries=deliveries, counts=counts, read=sum(counts.values()),
+        progress=progress, reprocesses=batch.reprocesses or progress.reprocesses,
     )  # fmt: skip
 
 
 def _of_everything(batch: StreamsBatch) -> StreamsBatch:
-    at = {name: (batch.flow.streams[name], one.until) for name, one in batch.progress.streams.items()}
+    versions = {name: (batch.flow.streams[name], stream.until) for name, stream in batch.progress.streams.items()}
     deliveries = {
-        name: Delivery(batch._records_at(*place), replace(batch.flow, source=place[0]), table=batch.opened.at(*place))
-        for name, place in at.items()
+        name: Delivery(
+            batch._records_at(uri, version), replace(batch.flow, source=uri), table=batch.opened.at(uri, version)
+        )
+        for name, (uri, version) in versions.items()
     }
-    counts = {name: batch.opened.rows_at(*place) for name, place in at.items()}
+    counts = {name: batch.opened.rows_at(uri, version) for name, (uri, version) in versions.items()}
     return replace(
         batch, delivery=_first(deliveries), deliveries=deliveries, counts=counts, read=sum(counts.values()),
         whole=True, reprocesses=False, choice=None,
     )  # fmt: skip
 
 
-def _delivery(session: SparkSession, batch: Batch, name: str, now: StreamProgress) -> tuple[Delivery, int]:
+def _delivery(session: SparkSession, batch: Batch, name: str, stream: StreamProgress) -> tuple[Delivery, int]:
     """What a flow has to take in, and its number by the log."""
     uri = batch.flow.streams[name]
-    source = replace(batch.flow, source=uri)
-    if now.work and not now.whole:
-        expected = delivery.expected_rows(uri, now.since, now.until, feed=True)
-        changes = table_reader.changes(session, uri, now.since + 1, now.until)
-        rows = changes.where(f"_commit_version <= {now.until}").drop(*columns.CHANGE_COLUMNS)
-        found = Delivery(rows, source, expected)
-        return found, found.read
-    rows = batch._records_at(uri, now.until)
-    if not now.whole:
-        return Delivery(rows.limit(0), source), 0
-    table = batch.opened.at(uri, now.until)
-    return Delivery(rows, source, table=table), tables.rows(table)
+    flow = replace(batch.flow, source=uri)
+    if stream.whole:
+        table = batch.opened.at(uri, stream.until)
+        return Delivery(batch._records_at(uri, stream.until), flow, table=table), tables.rows(table)
+    if not stream.work:
+        return Delivery(batch._records_at(uri, stream.until).limit(0), flow), 0
+    expected = delivery.expected_rows(uri, stream.since, stream.until, feed=True)
+    changes = table_reader.changes(session, uri, stream.since + 1, stream.until)
+    rows = changes.where(f"_commit_version <= {stream.until}").drop(*columns.CHANGE_COLUMNS)
+    delivered = Delivery(rows, flow, expected)
+    return delivered, delivered.read
 
 
 def _first(deliveries: Mapping[str, Delivery]) -> Delivery:

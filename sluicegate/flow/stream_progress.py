@@ -35,19 +35,19 @@ def newest_batch(places: Iterable[Table], app_id: str) -> int:
     A table that was moved away begins anew, and an older one may be put back. Those beside it stay as they are, and
     Delta skips a write to them with a number that they have, though its rows are others.
     """
-    found = (tables.txn_version(place.delta, app_id) for place in places)
-    return max((version for version in found if version is not None), default=-1)
+    batches = (tables.txn_version(place.delta, app_id) for place in places)
+    return max((version for version in batches if version is not None), default=-1)
 
 
 def recorded(last: log.Commit | None) -> Mapping[str, Mapping[str, Any]] | None:
     """Offsets of the flows as a commit has them, by name; None if the table had one flow then."""
-    found = (last.ours or {}).get(STREAMS) if last is not None else None
-    return found if isinstance(found, dict) else None
+    streams = (last.ours or {}).get(STREAMS) if last is not None else None
+    return streams if isinstance(streams, dict) else None
 
 
 def facts(streams: Mapping[str, StreamProgress]) -> dict[str, dict[str, Any]]:
     """Offsets of the flows as the commits of a batch record them."""
-    return {name: {"source_id": one.source_id, "until": one.until} for name, one in streams.items()}
+    return {name: {"source_id": stream.source_id, "until": stream.until} for name, stream in streams.items()}
 
 
 def gone(flow: Flow, opened: Tables, last: log.Commit | None) -> str:
@@ -116,8 +116,8 @@ def _progress(flow: Flow, name: str, source: DeltaTable, offset: Mapping[str, An
     since = int(offset["until"])
     until = source_changes.newest(source, since)
     if offset["source_id"] != source_id:
-        why = f"{name_of(uri)} is not the table that the flow {name} was filled from"
-        return StreamProgress(source_id, until=until, known=True, restarts=True, why=why)
+        mismatch = f"{name_of(uri)} is not the table that the flow {name} was filled from"
+        return StreamProgress(source_id, until=until, known=True, restarts=True, why=mismatch)
     if since > until:
         raise histories.older(flow, uri)
     changes = SourceChanges.of(uri, since, source.version(), name=name_of(uri))
