@@ -39,8 +39,8 @@ _COUNTED = {"tinyint", "smallint", "int", "bigint", "float", "double", "date", "
 def columns(ordering: Ordering, schema: StructType) -> list[str]:
     """Clustering columns of a table with this schema; none if its query orders by nothing suitable."""
     able = _with_statistics(schema)
-    wanted = dict.fromkeys(key.column for key in ordering.among(schema.names) if key.column in able)
-    return list(wanted)[:MOST]
+    chosen = dict.fromkeys(key.column for key in ordering.among(schema.names) if key.column in able)
+    return list(chosen)[:MOST]
 
 
 def clustered_by(session: SparkSession, uri: str, table: DeltaTable) -> list[str]:
@@ -89,21 +89,23 @@ def replace(
         recluster: whether it may have had other clustering columns before.
     """
     session = rows.sparkSession
-    there = tables.delta_table(uri) is not None
-    same = bool(by) and there and columns_of(rows.schema) == columns_of(session.read.format("delta").load(uri).schema)
-    if same and recluster:  # if a run is stopped after this, the next one writes the rows again
+    exists = tables.delta_table(uri) is not None
+    keeps_columns = (
+        bool(by) and exists and columns_of(rows.schema) == columns_of(session.read.format("delta").load(uri).schema)
+    )
+    if keeps_columns and recluster:  # if a run is stopped after this, the next one writes the rows again
         _cluster(session, uri, by)
     writer = rows.write.format("delta").mode("overwrite")
     with commit:
-        if by and not there:
+        if by and not exists:
             rows.createOrReplaceTempView(_MADE)
-            made = f"CREATE TABLE delta.{quoted(uri)} USING delta CLUSTER BY ({_list(by)})"
-            session.sql(f"{made} AS SELECT * FROM {_MADE}")
-        elif same:
+            create = f"CREATE TABLE delta.{quoted(uri)} USING delta CLUSTER BY ({_list(by)})"
+            session.sql(f"{create} AS SELECT * FROM {_MADE}")
+        elif keeps_columns:
             writer.option("replaceWhere", "true").save(uri)
         else:
             writer.option("overwriteSchema", "true").save(uri)
-    if by and there and not same:
+    if by and exists and not keeps_columns:
         _cluster(session, uri, by)
 
 

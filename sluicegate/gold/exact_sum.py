@@ -77,8 +77,8 @@ def with_limbs(rows: DataFrame, number: int, term: str, kind: Kind) -> tuple[Dat
         text = f"lpad(translate(substring_index(CAST({term} AS STRING), 'E', 1), '-.', ''), {9 * _NINES}, '0')"
         sign = f"CASE WHEN {term} < 0 THEN -1 ELSE 1 END"
         nines = [f"CAST(substr({digits}, {9 * i + 1}, 9) AS BIGINT) * {sign}" for i in range(_NINES)]
-        at = [str(_DECIMAL + _NINES - 1 - i) for i in range(_NINES)]
-        return rows.selectExpr("*", f"{text} AS {digits}"), list(zip(at, nines, strict=True))
+        place_column = [str(_DECIMAL + _NINES - 1 - i) for i in range(_NINES)]
+        return rows.selectExpr("*", f"{text} AS {digits}"), list(zip(place_column, nines, strict=True))
     return _of_doubles(rows, number, term)
 
 
@@ -92,11 +92,11 @@ def _of_doubles(rows: DataFrame, number: int, term: str) -> tuple[DataFrame, lis
     finite = f"abs({term}) < DOUBLE('inf')"
     far = f"CASE WHEN {finite} AND abs({term}) < 1e-200D THEN 19 ELSE 0 END"
     near = f"CASE WHEN {finite} THEN {term} * CASE WHEN _far_{n} = 19 THEN {_power(608)} ELSE 1D END ELSE 0D END"
-    at = f"CASE WHEN _near_{n} = 0 THEN 0 ELSE CAST(floor(log2(abs(_near_{n})) / 32) AS INT) END"
+    place_column = f"CASE WHEN _near_{n} = 0 THEN 0 ELSE CAST(floor(log2(abs(_near_{n})) / 32) AS INT) END"
     for step in (
         f"{far} AS _far_{n}",
         f"{near} AS _near_{n}",
-        f"least({at}, {_MOST}) AS _at_{n}",  # 2^1024 is no double
+        f"least({place_column}, {_MOST}) AS _at_{n}",  # 2^1024 is no double
         f"_near_{n} / pow(2D, _at_{n} * 32) AS _high_{n}",
         f"(_high_{n} - CAST(_high_{n} AS BIGINT)) * {word} AS _middle_{n}",
         f"(_middle_{n} - CAST(_middle_{n} AS BIGINT)) * {word} AS _low_{n}",
@@ -128,11 +128,11 @@ def with_squares(rows: DataFrame, number: int, term: str) -> tuple[DataFrame, li
         f"_lost_{n} + _lower_{n} * _lower_{n} AS _rest_{n}",
     ):
         rows = rows.selectExpr("*", step)
-    found: list[tuple[str, str]] = []
+    all_limbs: list[tuple[str, str]] = []
     for part, base in (("square", _SQUARE), ("rest", _REST)):
         rows, limbs = _of_doubles(rows, base // PLACES + n, f"_{part}_{n}")
-        found += [(f"{base} + {_SCALED} * _size_{n} + {place}", value) for place, value in limbs]
-    return rows, found
+        all_limbs += [(f"{base} + {_SCALED} * _size_{n} + {place}", value) for place, value in limbs]
+    return rows, all_limbs
 
 
 def variance(sums: Mapping[int, int] | None, number: int, function: str) -> float | None:
@@ -144,9 +144,9 @@ def variance(sums: Mapping[int, int] | None, number: int, function: str) -> floa
         function: which one, by its plain name.
     """
     sums, base = sums or {}, number * PLACES
-    many = sums.get(base + COUNT, 0)
-    free = 0 if function.endswith("pop") else 1
-    if many <= free:
+    count = sums.get(base + COUNT, 0)
+    fixed = 0 if function.endswith("pop") else 1
+    if count <= fixed:
         return None
     if any(sums.get(base + odd, 0) for odd in (_NAN, _INFINITE, _MINUS_INFINITE)):
         return math.nan
@@ -155,10 +155,10 @@ def variance(sums: Mapping[int, int] | None, number: int, function: str) -> floa
         parts = (_whole_sum(sums, base + part + scaled * _SCALED) for part in (_SQUARE, _REST))
         squares += sum(parts, Fraction(0)) * Fraction(4) ** (_SCALE * scaled)
     try:
-        found = float((many * squares - total * total) / (many * (many - free)))
+        result = float((count * squares - total * total) / (count * (count - fixed)))
     except OverflowError:
-        found = math.inf
-    return math.sqrt(found) if function.startswith("stddev") else found
+        result = math.inf
+    return math.sqrt(result) if function.startswith("stddev") else result
 
 
 def _whole_sum(sums: Mapping[int, int], base: int) -> Fraction:
@@ -199,8 +199,8 @@ class Sum:
 
     def total(self, result: str) -> str:
         """The sum as the SQL type ``result``; NULL without terms."""
-        made = {"double": self._double, "decimal": self._decimal, "whole": self._whole}[self.kind]()
-        return f"CASE WHEN {self.count} <> 0 THEN CAST({made} AS {result}) END"
+        total = {"double": self._double, "decimal": self._decimal, "whole": self._whole}[self.kind]()
+        return f"CASE WHEN {self.count} <> 0 THEN CAST({total} AS {result}) END"
 
     def mean(self, result: str, scale: int = 0) -> str:
         """The sum divided by the number of terms, rounded once; NULL without terms.
@@ -209,8 +209,8 @@ class Sum:
             result: the type, of doubles or of decimals.
             scale: decimal digits of the result, for decimals.
         """
-        made = self._double(divided=True) if self.kind == "double" else self._decimal_mean(scale)
-        return f"CASE WHEN {self.count} <> 0 THEN CAST({made} AS {result}) END"
+        quotient = self._double(divided=True) if self.kind == "double" else self._decimal_mean(scale)
+        return f"CASE WHEN {self.count} <> 0 THEN CAST({quotient} AS {result}) END"
 
     # --- whole numbers and decimals ----------------------------------------------------------------------------------
 
@@ -262,8 +262,8 @@ class Sum:
                     return _nearest(f"struct(reverse({digits}) AS q, 0L AS r)", base)
                 return _nearest(_quotient(digits, self.count, 2**32), base)
 
-            found = _named(raw, lambda name: _with_minus(name, _in_words, value, "-{}"))
-            return f"CASE WHEN size({keys}) = 0 THEN 0D ELSE {found} END"
+            number = _named(raw, lambda name: _with_minus(name, _in_words, value, "-{}"))
+            return f"CASE WHEN size({keys}) = 0 THEN 0D ELSE {number} END"
 
         return _named(used, from_used)
 
@@ -310,8 +310,8 @@ def _quotient(digits: str, divisor: str, base: int) -> str:
     The divisor is below 2^31, as the number of rows of a group is: what is left times the base is a BIGINT.
     """
     start = "struct(CAST(array() AS ARRAY<BIGINT>) AS q, 0L AS r)"
-    now = f"(a.r * {base}L + v)"
-    step = f"struct(concat(a.q, array({now} DIV {divisor})) AS q, {now} % {divisor} AS r)"
+    dividend = f"(a.r * {base}L + v)"
+    step = f"struct(concat(a.q, array({dividend} DIV {divisor})) AS q, {dividend} % {divisor} AS r)"
     return f"aggregate(reverse({digits}), {start}, (a, v) -> {step})"
 
 
@@ -343,13 +343,13 @@ def _nearest(quotient: str, base: str) -> str:
             def digit(i: int) -> str:
                 return f"CAST(element_at({q}.q, CAST({t} AS INT) + {i}) AS DECIMAL(20, 0))"
 
-            left = f"size({q}.q) - CAST({t} AS INT) - 2"
-            behind = f"{q}.r <> 0 OR exists(slice({q}.q, -greatest({left}, 1), {left}), v -> v <> 0)"
+            remaining = f"size({q}.q) - CAST({t} AS INT) - 2"
+            behind = f"{q}.r <> 0 OR exists(slice({q}.q, -greatest({remaining}, 1), {remaining}), v -> v <> 0)"
             many = (
                 f"((({digit(0)} * 4294967296 + {digit(1)}) * 4294967296 + {digit(2)}) * 2 "
                 f"+ CASE WHEN {behind} THEN 1 ELSE 0 END)"
             )
-            bits = f"(({base} + {left}) * 32 - 1)"
+            bits = f"(({base} + {remaining}) * 32 - 1)"
             half = f"CAST({bits} DIV 2 AS INT)"
             scale = f"pow(2D, {half}) * pow(2D, {bits} - {half})"  # a power of its own may be too great or too small
             return f"CASE WHEN {t} = 0 THEN 0D ELSE CAST({many} AS DOUBLE) * {scale} END"

@@ -17,7 +17,7 @@ from sluicegate.lake import offsets, tables
 from sluicegate.spark import table_reader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from deltalake import DeltaTable
     from pyspark.sql import Column, DataFrame
@@ -63,49 +63,66 @@ class GroupState:
             groups: their keys, materialized.
             few: whether they are few.
         """
-        buckets = self._buckets(groups) if few else None
         state = table_reader.read(self.batch.session, self.uri)
-        return (state.where(buckets("")) if buckets is not None else state).drop(_BUCKET)
+        buckets = self._buckets(groups) if few else None
+        if buckets is not None:
+            state = state.where(buckets(""))
+        return state.drop(_BUCKET)
 
     def _buckets(self, groups: DataFrame) -> Callable[[str], Column] | None:
         """Predicate for the files that may have the state of some groups; None where all files are as good."""
         if tables.rows(tables.delta_table(self.uri)) <= IN_A_FILE:
             return None
-        found = ranges([row[0] for row in groups.select(self._bucket).distinct().orderBy(_BUCKET).collect()])
-        return lambda prefix: within(f"{prefix}{_BUCKET}", found)
+        bucket_ranges = ranges([row[0] for row in groups.select(self._bucket).distinct().orderBy(_BUCKET).collect()])
+        return lambda prefix: within(f"{prefix}{_BUCKET}", bucket_ranges)
 
     @property
     def _bucket(self) -> Column:
         keys = [F.col(name) for name in self.partials.groups] or [F.lit(0)]
         return F.pmod(F.xxhash64(*keys), F.lit(BUCKETS)).cast("int").alias(_BUCKET)
 
-    def known(self) -> tuple[int, dict[str, int]] | None:
+    def progress(self) -> tuple[int, dict[str, int]] | None:
         """Source version of the stored state, and its versions of joined tables that have changed since.
 
         None if the state cannot be used for this batch.
         """
-        flow, opened, now = self.batch.flow, self.batch.opened, self.batch.progress
+        flow, opened, progress = self.batch.flow, self.batch.opened, self.batch.progress
         past = histories.comparable(flow, self._past, opened)
         if past is None or past.news or past.ours is None or past.ours.ours is None:
             return None
-        said = past.ours.ours
+        facts = past.ours.ours
         required = {"fingerprint": flow.fingerprint, **self._for_what}
-        until = int(said["until"])
-        if not now.since <= until <= now.until or any(said.get(fact) != is_ for fact, is_ in required.items()):
+        if any(facts.get(name) != value for name, value in required.items()):
+            return None
+        until = int(facts["until"])
+        if not progress.since <= until <= progress.until:
             return None
         # Of a run that was stopped before the table's commit; then the source was put back, and written on.
-        if histories.is_other(opened[flow.source], until, histories.identity_of_source(said)):
+        if histories.is_other(opened[flow.source], until, histories.identity_of_source(facts)):
             return None
-        before = {}
+        joined = self._versions_of_joined(facts.get("inputs", {}))
+        return None if joined is None else (until, joined)
+
+    def _versions_of_joined(self, recorded: Mapping[str, str]) -> dict[str, int] | None:
+        """Versions of the joined tables that have changed since the state was written.
+
+        None if the state is behind the table: it would need more changes than the batch is about.
+
+        Args:
+            recorded: joined tables as the state's last commit has them, each as its id and version.
+        """
+        progress = self.batch.progress
+        versions: dict[str, int] = {}
         for name in self.partials.grouped.joins:
-            was, _, then = said.get("inputs", {}).get(name, "").rpartition("@")
-            is_, _, version = now.stamps[name].rpartition("@")
-            # State that is behind the table would need more changes than the batch is about.
-            if was != is_ or not now.changed.get(name, int(version)) <= int(then) <= int(version):
+            state_id, _, state_version = recorded.get(name, "").rpartition("@")
+            table_id, _, newest = progress.stamps[name].rpartition("@")
+            if state_id != table_id:
                 return None
-            if then != version:
-                before[name] = int(then)
-        return until, before
+            if not progress.changed.get(name, int(newest)) <= int(state_version) <= int(newest):
+                return None
+            if state_version != newest:
+                versions[name] = int(state_version)
+        return versions
 
     def start(self, groups: DataFrame) -> None:
         """Replaces the state of all groups."""
@@ -130,10 +147,10 @@ class GroupState:
             state = tables.table_at(self.uri)
             if tables.rows(state) <= thresholds.FEW or _part_filled(state) >= MOST_FILES:
                 sent = F.broadcast(groups) if few else groups
-                others = same_groups(self.rows(), sent, partials.groups, how="left_anti")
-                now = groups.where("cardinality(_sums) > 0").select(*columns)
-                every = others.select(*columns).unionByName(now)
-                self._write(every)
+                unchanged = same_groups(self.rows(), sent, partials.groups, join_type="left_anti")
+                new_state = groups.where("cardinality(_sums) > 0").select(*columns)
+                state_rows = unchanged.select(*columns).unionByName(new_state)
+                self._write(state_rows)
                 return
             op = F.expr(
                 "CASE WHEN cardinality(_sums) > 0 AND _was THEN 'update' WHEN cardinality(_sums) > 0 THEN 'insert' "
@@ -168,8 +185,7 @@ class GroupState:
             SluicegateError: one has.
         """
         self.batch.demand_not_overtaken()
-        was, now = (-1 if table is None else table.version() for table in (self._opened, tables.delta_table(self.uri)))
-        if was != now:
+        if _version(self._opened) != _version(tables.delta_table(self.uri)):
             raise overtaken(self.batch.flow.table, self.uri)
 
     @property
@@ -181,12 +197,16 @@ class GroupState:
     @property
     def _about(self) -> dict[str, Any]:
         """Commit metadata of the group-state table; its RESTORE history is independent of the gold table's."""
-        state = tables.delta_table(self.uri)
         return {
             **self._for_what,
-            "seen": state.version() if state is not None else -1,
+            "seen": _version(tables.delta_table(self.uri)),
             "restores": self._past.facts() if self._past is not None else [],
         }
+
+
+def _version(state: DeltaTable | None) -> int:
+    """Version of the state; -1 before the first."""
+    return -1 if state is None else state.version()
 
 
 def _part_filled(state: DeltaTable) -> int:

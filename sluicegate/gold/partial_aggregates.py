@@ -91,16 +91,16 @@ class Partials:
         if max(grouped.once, default=0) + 1 >= FUNCTIONS:
             raise NotPartial(f"it has {FUNCTIONS:,} aggregate functions or more")
         prepared = _prepared(grouped, rows.withColumn(SIGN, F.lit(1)))
-        found = cls(grouped, {field.name: field.dataType for field in prepared.schema})
-        for kind in found.types.values():
+        partials = cls(grouped, {field.name: field.dataType for field in prepared.schema})
+        for kind in partials.types.values():
             if not isinstance(kind, _PLAIN):
                 raise NotPartial(f"it groups by or aggregates a value of type {kind.simpleString().upper()}")
             if isinstance(kind, StringType) and kind.simpleString() != "string":
                 raise NotPartial("texts with a collation have no one text for a group")
-        for call in found.calls:
-            if call.function in SUMS and found.kind(call) is None:
-                raise NotPartial(f"{call.function} of {found.types[_argument(call)].simpleString().upper()}")
-        return found
+        for call in partials.calls:
+            if call.function in SUMS and partials.kind(call) is None:
+                raise NotPartial(f"{call.function} of {partials.types[_argument(call)].simpleString().upper()}")
+        return partials
 
     @cached_property
     def calls(self) -> list[Call]:
@@ -129,9 +129,9 @@ class Partials:
     def rounded_outputs(self) -> set[str]:
         """Outputs that depend on such a function; all if the HAVING does, as it decides which rows there are."""
         names = "|".join(call.value for call in self.calls if self.is_rounded(call))
-        found = re.compile(rf"\b({names})\b")
-        having = bool(names and found.search(self.grouped.having))
-        return {name for text, name in self.grouped.outputs if names and (having or found.search(text))}
+        rounded_value = re.compile(rf"\b({names})\b")
+        having = bool(names and rounded_value.search(self.grouped.having))
+        return {name for text, name in self.grouped.outputs if names and (having or rounded_value.search(text))}
 
     def is_rounded(self, call: Call) -> bool:
         """Whether Spark rounds with each term of this function."""
@@ -145,12 +145,14 @@ class Partials:
 
     def kind(self, call: Call) -> Kind | None:
         """Kind of number in which the terms of a sum or an average are added; None for a type that has none."""
-        found = self.types[_argument(call)]
-        if isinstance(found, DecimalType):
+        type_ = self.types[_argument(call)]
+        if isinstance(type_, DecimalType):
             return "decimal"
-        if isinstance(found, _WHOLE_NUMBERS) and call.function == "sum":
+        if isinstance(type_, _WHOLE_NUMBERS) and call.function == "sum":
             return "whole"
-        return "double" if isinstance(found, (*_WHOLE_NUMBERS, FloatType, DoubleType, StringType)) else None
+        if isinstance(type_, (*_WHOLE_NUMBERS, FloatType, DoubleType, StringType)):
+            return "double"
+        return None
 
     # --- from rows to groups -----------------------------------------------------------------------------------------
 
@@ -175,22 +177,9 @@ class Partials:
         """Aggregates rows of ``prepared`` by group; see ``of_rows``."""
         entries = [entry(0, COUNT, SIGN)]
         for call in self.calls:
-            argument, number = _argument(call), call.number + 1
-            if not call.arguments and call.function == "count" and not call.condition:
-                continue  # the number of rows
-            counted = f"CASE WHEN {argument} IS NULL THEN 0 ELSE {SIGN} END"
-            entries.append(entry(number, COUNT, counted))
-            if call.function in SUMS | MOMENTS:
-                kind = "double" if call.function in MOMENTS else self.kind(call) or "double"
-                if kind == "double":
-                    prepared = prepared.withColumn(argument, F.col(argument).cast("double"))
-                prepared, limbs = with_limbs(prepared, number, argument, kind)
-                if call.function in MOMENTS:
-                    prepared, squares = with_squares(prepared, number, argument)
-                    limbs = [*limbs, *squares]
-                if kind != "whole":  # each has many steps, and a client's message has an end of its depth
-                    prepared = connect.frozen(prepared)
-                entries += [entry(number, place, f"({value}) * {SIGN}") for place, value in limbs]
+            if call.arguments or call.function != "count" or call.condition:  # else it is the number of rows
+                prepared, entries_of_call = self._entries(prepared, call)
+                entries += entries_of_call
         values = [_argument(call) for call in self.stored_calls]
         first = F.col("place") == COUNT  # each row has one such entry
         entries_by_row = prepared.selectExpr(*self.groups, SIGN, *values, f"inline(array({', '.join(entries)}))")
@@ -203,13 +192,32 @@ class Partials:
             sums.alias("_sums"), *[F.first(name, ignorenulls=True).alias(name) for name in names]
         )
 
+    def _entries(self, prepared: DataFrame, call: Call) -> tuple[DataFrame, list[str]]:
+        """Entries of one function in the map of sums, and the rows with the columns that these need."""
+        argument, number = _argument(call), call.number + 1
+        counted = entry(number, COUNT, f"CASE WHEN {argument} IS NULL THEN 0 ELSE {SIGN} END")
+        if call.function not in SUMS | MOMENTS:
+            return prepared, [counted]
+        kind = self.kind(call) or "double"
+        if call.function in MOMENTS:
+            kind = "double"
+        if kind == "double":
+            prepared = prepared.withColumn(argument, F.col(argument).cast("double"))
+        prepared, limbs = with_limbs(prepared, number, argument, kind)
+        if call.function in MOMENTS:
+            prepared, squares = with_squares(prepared, number, argument)
+            limbs = [*limbs, *squares]
+        if kind != "whole":  # each has many steps, and a client's message has an end of its depth
+            prepared = connect.frozen(prepared)
+        return prepared, [counted, *[entry(number, place, f"({value}) * {SIGN}") for place, value in limbs]]
+
     def _extremes(self, call: Call, first: Column) -> list[Column]:
         """Extremes of the inserted and of the deleted rows."""
         value = F.col(_argument(call))
-        came = F.when(first & (F.col(SIGN) > 0), value)
-        gone = F.when(first & (F.col(SIGN) < 0), value)
+        inserted = F.when(first & (F.col(SIGN) > 0), value)
+        deleted = F.when(first & (F.col(SIGN) < 0), value)
         extreme = F.min if call.function == "min" else F.max
-        return [extreme(came).alias(f"_came_{call.number}"), extreme(gone).alias(f"_gone_{call.number}")]
+        return [extreme(inserted).alias(f"_came_{call.number}"), extreme(deleted).alias(f"_gone_{call.number}")]
 
     # --- from stored to new state ------------------------------------------------------------------------------------
 
@@ -224,9 +232,9 @@ class Partials:
             groups, ``_sums``, ``_held_n`` for each of ``stored_calls``, ``_was`` (whether it had state) and
             ``_lost`` (whether its rows must be read again).
         """
-        held = [F.col(f"_held_{call.number}") for call in self.stored_calls]
+        extremes = [F.col(f"_held_{call.number}") for call in self.stored_calls]
         before = state.select(
-            F.struct(*self.groups).alias("_key"), F.col("_sums").alias("_former"), F.lit(True).alias("_was"), *held
+            F.struct(*self.groups).alias("_key"), F.col("_sums").alias("_former"), F.lit(True).alias("_was"), *extremes
         )
         keyed = change.withColumn("_key_now", F.struct(*self.groups))
         both = keyed.join(before, F.col("_key_now").eqNullSafe(F.col("_key")), "left")
@@ -235,9 +243,9 @@ class Partials:
             "(k, a, b) -> coalesce(a, 0L) + coalesce(b, 0L)), (k, v) -> v <> 0)"
         )
         lost = [self._lost(call) for call in self.stored_calls]
-        now = [self._held(call).alias(f"_held_{call.number}") for call in self.stored_calls]
+        new_extremes = [self._held(call).alias(f"_held_{call.number}") for call in self.stored_calls]
         return both.select(
-            *self.groups, F.expr(sums).alias("_sums"), *now, F.coalesce("_was", F.lit(False)).alias("_was"),
+            *self.groups, F.expr(sums).alias("_sums"), *new_extremes, F.coalesce("_was", F.lit(False)).alias("_was"),
             reduce(lambda a, b: a | b, lost, F.lit(False)).alias("_lost"),
         )  # fmt: skip
 
@@ -248,38 +256,38 @@ class Partials:
             lost: these groups as of ``merged``.
             fresh: the state of their rows.
         """
-        held = [f"_held_{call.number}" for call in self.stored_calls]
-        now = fresh.select(F.struct(*self.groups).alias("_key"), F.col("_sums").alias("_now"), *held)
+        extremes = [f"_held_{call.number}" for call in self.stored_calls]
+        recomputed = fresh.select(F.struct(*self.groups).alias("_key"), F.col("_sums").alias("_now"), *extremes)
         before = lost.select(*self.groups, "_was", F.struct(*self.groups).alias("_key_lost"))
-        both = before.join(now, F.col("_key_lost").eqNullSafe(F.col("_key")), "left")
+        both = before.join(recomputed, F.col("_key_lost").eqNullSafe(F.col("_key")), "left")
         sums = F.expr("coalesce(_now, CAST(map() AS MAP<INT, BIGINT>))")
-        return both.select(*self.groups, sums.alias("_sums"), *held, "_was")
+        return both.select(*self.groups, sums.alias("_sums"), *extremes, "_was")
 
     def fresh(self, change: DataFrame) -> DataFrame:
         """State of groups of which all rows are in a change."""
-        now = [F.col(f"_came_{call.number}").alias(f"_held_{call.number}") for call in self.stored_calls]
-        return change.select(*self.groups, "_sums", *now)
+        extremes = [F.col(f"_came_{call.number}").alias(f"_held_{call.number}") for call in self.stored_calls]
+        return change.select(*self.groups, "_sums", *extremes)
 
     def _held(self, call: Call) -> Column:
-        held, came = F.col(f"_held_{call.number}"), F.col(f"_came_{call.number}")
-        return (F.least if call.function == "min" else F.greatest)(held, came)
+        stored, inserted = F.col(f"_held_{call.number}"), F.col(f"_came_{call.number}")
+        return F.least(stored, inserted) if call.function == "min" else F.greatest(stored, inserted)
 
     def _lost(self, call: Call) -> Column:
         """Whether the stored extreme may have been deleted."""
-        gone = F.col(f"_gone_{call.number}")
+        deleted = F.col(f"_gone_{call.number}")
         best = self._held(call)
-        beyond = gone <= best if call.function == "min" else gone >= best
-        return gone.isNotNull() & F.coalesce(beyond, F.lit(True))
+        beyond = deleted <= best if call.function == "min" else deleted >= best
+        return deleted.isNotNull() & F.coalesce(beyond, F.lit(True))
 
     # --- from state to values ----------------------------------------------------------------------------------------
 
     def values(self, state: DataFrame) -> DataFrame:
         """Values of group keys and aggregate functions, ``_group_n`` and ``_value_n``, of groups that have rows."""
         values = [self._made(call).alias(call.value) for call in self.calls]
-        there = state.where(f"{_ROWS} > 0")
+        groups = state.where(f"{_ROWS} > 0")
         if self.grouped.one_row:  # it is there without rows, too
-            there = there.agg(*[F.first(column).alias(column) for column in there.columns])
-        return there.select(*self.groups, *values)
+            groups = groups.agg(*[F.first(column).alias(column) for column in groups.columns])
+        return groups.select(*self.groups, *values)
 
     def _made(self, call: Call) -> Column:
         if call.function not in MOMENTS:
@@ -292,24 +300,27 @@ class Partials:
             cloudpickle.unregister_pickle_by_value(exact_sum)  # type: ignore[no-untyped-call]
 
     def _value(self, call: Call) -> str:
-        held, number = f"_held_{call.number}", call.number + 1
+        """SQL of the value of a function that is made of counts, sums or extremes."""
         if call.function in ("count", "count_if"):
-            number = number if call.arguments or call.condition else 0
+            number = call.number + 1 if call.arguments or call.condition else 0
             return f"coalesce(try_element_at(_sums, {number * PLACES + COUNT}), 0L)"
         if call.function in ("min", "max"):
-            return held
-        kind, type_ = self.kind(call) or "double", self.types[_argument(call)]
-        scale = type_.scale if isinstance(type_, DecimalType) else 0
-        total = Sum("_sums", number, kind, scale)
-        if not isinstance(type_, DecimalType):
-            return (
-                total.total("BIGINT" if kind == "whole" else "DOUBLE")
-                if call.function == "sum"
-                else total.mean("DOUBLE")
-            )
+            return f"_held_{call.number}"
+        type_ = self.types[_argument(call)]
+        if isinstance(type_, DecimalType):
+            return self._value_of_decimals(call, type_)
+        kind = self.kind(call) or "double"
+        total = Sum("_sums", call.number + 1, kind, 0)
+        if call.function != "sum":
+            return total.mean("DOUBLE")
+        return total.total("BIGINT" if kind == "whole" else "DOUBLE")
+
+    def _value_of_decimals(self, call: Call, type_: DecimalType) -> str:
+        """SQL of a sum or an average of decimals, of the type that Spark gives it."""
+        total = Sum("_sums", call.number + 1, self.kind(call) or "double", type_.scale)
         if call.function == "sum":
-            return total.total(f"DECIMAL({min(type_.precision + 10, 38)}, {scale})")
-        finer = min(scale + 4, 38)
+            return total.total(f"DECIMAL({min(type_.precision + 10, 38)}, {type_.scale})")
+        finer = min(type_.scale + 4, 38)
         return total.mean(f"DECIMAL({min(type_.precision + 4, 38)}, {finer})", finer)
 
 
@@ -328,7 +339,7 @@ def odd_groups(grouped: Grouped, rows: DataFrame) -> str:
     """Group keys by which no row can be found, as Spark does not compare them (maps); empty if none."""
     groups = [f"({text}) AS _group_{number}" for number, text in enumerate(grouped.groups)]
     kinds = _selected(grouped, rows, groups).schema
-    odd = [text for text, one in zip(grouped.groups, kinds, strict=True) if has_odd_parts(one.dataType)]
+    odd = [text for text, field in zip(grouped.groups, kinds, strict=True) if has_odd_parts(field.dataType)]
     return ", ".join(odd)
 
 
@@ -341,14 +352,18 @@ def rows_of(grouped: Grouped, rows: DataFrame, groups: DataFrame) -> DataFrame:
 
 
 def same_groups(
-    rows: DataFrame, groups: DataFrame, columns: Sequence[str], as_: Sequence[str] | None = None, how: str = "left_semi"
+    rows: DataFrame,
+    groups: DataFrame,
+    columns: Sequence[str],
+    as_: Sequence[str] | None = None,
+    join_type: str = "left_semi",
 ) -> DataFrame:
     """Rows whose columns ``as_`` have the keys of one of some groups; NULL equals NULL."""
     pairs = [
-        F.col(f"_rows.{quoted(ours)}").eqNullSafe(F.col(f"_of.{quoted(column)}"))
-        for ours, column in zip(as_ or columns, columns, strict=True)
+        F.col(f"_rows.{quoted(row_column)}").eqNullSafe(F.col(f"_of.{quoted(column)}"))
+        for row_column, column in zip(as_ or columns, columns, strict=True)
     ]
-    return rows.alias("_rows").join(groups.select(*columns).alias("_of"), reduce(and_, pairs), how)
+    return rows.alias("_rows").join(groups.select(*columns).alias("_of"), reduce(and_, pairs), join_type)
 
 
 def _argument(call: Call) -> str:

@@ -50,57 +50,58 @@ class ProvedQuery(BatchQuery):
             self._text or self.table.fingerprint,
             self.table.refresh,
             *self.table.dropped_by,
-            *[(name, one.schema.json()) for name, one in self._read.items()],
+            *[(name, frame.schema.json()) for name, frame in self._read.items()],
         )
         if question not in _CONFIRMED:
             _CONFIRMED[question] = self._refresh_strategy()
-        found = _CONFIRMED[question]
-        if found.grouped is not None:
+        strategy = _CONFIRMED[question]
+        if strategy.grouped is not None:
             self._rows.createOrReplaceTempView(ROWS)
-            join(self.batch, found.grouped.joins)
-        if found.kind == "whole" and self.table.refresh == "incremental":
+            join(self.batch, strategy.grouped.joins)
+        if strategy.kind == "whole" and self.table.refresh == "incremental":
             raise QueryError(
-                f"{self.name} cannot be kept up to date by what changes: {found.why}",
+                f"{self.name} cannot be kept up to date by what changes: {strategy.why}",
                 where=Where(table=self.name),
-                hint=found.cheaper or "refresh: auto",
+                hint=strategy.cheaper or "refresh: auto",
             )
-        return found
+        return strategy
 
     def _refresh_strategy(self) -> RefreshStrategy:
-        found = self.table.refresh_strategy({name: table.columns for name, table in self._read.items()})
+        strategy = self.table.refresh_strategy({name: table.columns for name, table in self._read.items()})
         if moment := rules.moment(self.batch.session, rules.dropping(self.table), self.everything.schema):
             return RefreshStrategy("whole", f"a rule drops rows by when it is run: {moment}", of_the_run=moment)
         if self._text is None:
-            return found
+            return strategy
         session, query = self.batch.session, self.table.query
-        read = query_analysis.Analysis(session, query, {name: table.schema for name, table in self._read.items()})
-        if moment := read.of_the_run:
+        analysis = query_analysis.Analysis(session, query, {name: table.schema for name, table in self._read.items()})
+        if moment := analysis.of_the_run:
             return RefreshStrategy("whole", f"it depends on when it is run: {moment}", of_the_run=moment)
         if query_analysis.by_chance(session, query.with_views(self._views(self._rows))):
             return RefreshStrategy("whole", "Spark says that it may have another value with each run")
-        if found.kind == "keys":
-            return self._keyed(found)
-        if found.grouped is None:
-            return found
-        if read.makes_rows:
+        if strategy.kind == "keys":
+            return self._keyed(strategy)
+        if strategy.grouped is None:
+            return strategy
+        if analysis.makes_rows:
             return RefreshStrategy("whole", "a function in its SELECT list makes several rows of one")
         self._rows.createOrReplaceTempView(ROWS)
-        join(self.batch, found.grouped.joins)
-        return self._proved(found, found.grouped)
+        join(self.batch, strategy.grouped.joins)
+        return self._proved(strategy, strategy.grouped)
 
-    def _keyed(self, found: RefreshStrategy) -> RefreshStrategy:
+    def _keyed(self, strategy: RefreshStrategy) -> RefreshStrategy:
         """Refresh strategy of a query that is not taken apart: by its keys, if Spark's plan of it tells any."""
         if connect.is_remote(self.batch.session):
-            return RefreshStrategy("whole", f"{found.why}, and a Spark Connect server does not show its plan",
+            return RefreshStrategy("whole", f"{strategy.why}, and a Spark Connect server does not show its plan",
                                    "a run without the server")  # fmt: skip
         try:
             keys = self._keys_of_the_plan
         except TouchesAll as reason:
             return RefreshStrategy("whole", *reason.args)
-        why = f"{found.why}; its rows are found by {', '.join(keys.names)}"
-        others = sorted({f"{table}: {one.why}" for one in keys.blockers for table in one.tables})
-        why += f"; all of them are touched by a change of {'; '.join(others)}" if others else ""
-        return RefreshStrategy("keys", why, keys=tuple(keys.names))
+        reason_of_keys = f"{strategy.why}; its rows are found by {', '.join(keys.names)}"
+        blockers = sorted({f"{table}: {blocker.why}" for blocker in keys.blockers for table in blocker.tables})
+        if blockers:
+            reason_of_keys += f"; all of them are touched by a change of {'; '.join(blockers)}"
+        return RefreshStrategy("keys", reason_of_keys, keys=tuple(keys.names))
 
     @cached_property
     def _keys_of_the_plan(self) -> Keys:
@@ -112,24 +113,24 @@ class ProvedQuery(BatchQuery):
         schemas = {name: table.schema for name, table in self._read.items()}
         return Keys.of(self.batch.session, self.table.query, schemas, self.source)
 
-    def _proved(self, found: RefreshStrategy, grouped: Grouped) -> RefreshStrategy:
+    def _proved(self, strategy: RefreshStrategy, grouped: Grouped) -> RefreshStrategy:
         """Refresh strategy that remains once Spark is asked about the parts of the query that it uses."""
         reason = query_analysis.disproved(self.batch.session, self.table.query, grouped)
         if reason:
             return RefreshStrategy("whole", reason)
         try:
             with query_analysis.unlogged():
-                odd = partial_aggregates.odd_groups(grouped, self._rows) if found.kind != "whole" else ""
+                odd = partial_aggregates.odd_groups(grouped, self._rows) if strategy.kind != "whole" else ""
         except AnalysisException:
             return RefreshStrategy("whole", "what it groups by has the name of an output in it")
         if odd:
             return RefreshStrategy("whole", f"rows of a table cannot be found by {odd}, which it groups by")
-        if found.kind == "partial":
+        if strategy.kind == "partial":
             try:
                 self._demand_same(grouped)
             except NotPartial as reason:
-                return replace(found, kind="groups" if grouped.located else "whole", why=str(reason))
-        return found
+                return replace(strategy, kind="groups" if grouped.located else "whole", why=str(reason))
+        return strategy
 
     @property
     def grouped(self) -> Grouped:
@@ -197,10 +198,10 @@ class ProvedQuery(BatchQuery):
             if call in exact.grouped.calls
         ]
         try:
-            found = self._query(rows, spans, f"LEFT JOIN {_EXACT} ON {' AND '.join(same)}")
+            rows_of_sums = self._query(rows, spans, f"LEFT JOIN {_EXACT} ON {' AND '.join(same)}")
         except AnalysisException:
             return plain
-        return found if columns_of(found.schema) == columns_of(plain.schema) else plain
+        return rows_of_sums if columns_of(rows_of_sums.schema) == columns_of(plain.schema) else plain
 
     @cached_property
     def _rounded(self) -> Partials | None:

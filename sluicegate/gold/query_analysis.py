@@ -61,25 +61,25 @@ _OFF = ("PropagateEmptyRelation", "ConvertToLocalRelation", "OptimizeOneRowPlan"
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
-def keep_nulls_of_maps(found: DataFrame, tables: Iterable[DataFrame], text: str | None) -> None:
+def keep_nulls_of_maps(result: DataFrame, tables: Iterable[DataFrame], text: str | None) -> None:
     """Turns the session's code generation off from now on, if a query groups by a map.
 
     Spark puts a map's entries in order before it groups by it (``MapSort``), and the code that 4.2 generates for that
     takes a value that is NULL for 0: ``{b: NULL}`` falls into the group of ``{b: 0}``. Interpreted, it does not.
 
     Args:
-        found: result of the query.
+        result: result of the query.
         tables: the tables that it reads.
         text: its text; None if it has none.
     """
     # No function that makes a map has another name.
-    may = text is None or "map" in text.lower() or any("map<" in one.schema.simpleString() for one in tables)
+    may = text is None or "map" in text.lower() or any("map<" in table.schema.simpleString() for table in tables)
     if not may:
         return
-    found.createOrReplaceTempView(_FOUND)
-    if "mapsort(" in _plans(found.sparkSession, f"SELECT * FROM {_FOUND}"):
+    result.createOrReplaceTempView(_FOUND)
+    if "mapsort(" in _plans(result.sparkSession, f"SELECT * FROM {_FOUND}"):
         for name, value in INTERPRETED.items():
-            found.sparkSession.conf.set(name, value)
+            result.sparkSession.conf.set(name, value)
 
 
 def disproved(session: SparkSession, query: Query, grouped: Grouped) -> str:
@@ -129,10 +129,10 @@ def row_for_row(session: SparkSession, texts: Sequence[str], view_: str) -> bool
 def moment_of(session: SparkSession, conditions: Sequence[str], schema: StructType) -> str:
     """What makes conditions on rows depend on when, or by whom, they are evaluated, or on chance; empty if nothing."""
     query = Query.parse(f"SELECT {', '.join(f'({text})' for text in conditions)} FROM made")
-    found = Analysis(session, query, {"made": schema})
-    if said := found.of_the_run:
-        return said
-    return "a function that has another value each time" if by_chance(session, found.over_views) else ""
+    analysis = Analysis(session, query, {"made": schema})
+    if calls := analysis.of_the_run:
+        return calls
+    return "a function that has another value each time" if by_chance(session, analysis.over_views) else ""
 
 
 @dataclass(frozen=True)
@@ -164,8 +164,8 @@ class Analysis:
             return ""
         for table, name in self._views.items():
             self.session.createDataFrame([], self.schemas[table]).createOrReplaceTempView(name)
-        here, there = (_optimized(self.session, self.query.with_views(self._views), zone) for zone in _ZONES)
-        return "" if _same(here, there) else "a text that stands for a time of the run, such as today"
+        east, west = (_optimized(self.session, self.query.with_views(self._views), zone) for zone in _ZONES)
+        return "" if _same(east, west) else "a text that stands for a time of the run, such as today"
 
     @property
     def over_views(self) -> str:
@@ -223,17 +223,17 @@ def _optimized(session: SparkSession, text: str, zone: str) -> list[str]:
     return _TIMESTAMP.split(plan)
 
 
-def _same(here: Sequence[str], there: Sequence[str]) -> bool:
+def _same(east: Sequence[str], west: Sequence[str]) -> bool:
     """Whether two plans are the same, though one moment is printed as two timestamps in the two zones."""
-    if len(here) != len(there):
+    if len(east) != len(west):
         return False
-    return all(a == b or _one_moment(a, b) for a, b in zip(here, there, strict=True))
+    return all(a == b or _one_moment(a, b) for a, b in zip(east, west, strict=True))
 
 
-def _one_moment(here: str, there: str) -> bool:
-    if not (_TIMESTAMP.fullmatch(here) and _TIMESTAMP.fullmatch(there)):
+def _one_moment(east: str, west: str) -> bool:
+    if not (_TIMESTAMP.fullmatch(east) and _TIMESTAMP.fullmatch(west)):
         return False
-    return datetime.fromisoformat(here) - datetime.fromisoformat(there) == _APART
+    return datetime.fromisoformat(east) - datetime.fromisoformat(west) == _APART
 
 
 @contextmanager

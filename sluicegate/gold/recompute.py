@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from sluicegate.definition import GoldTable
 
 
-def plainly(batch: Batch, name: str, table: GoldTable, at: layout.Lake) -> DataFrame:
+def plainly(batch: Batch, name: str, table: GoldTable, lake: layout.Lake) -> DataFrame:
     """Rows of the user's own query, or function, over the batch's versions, but for those that a rule drops."""
     return staying(table, ProvedQuery(batch, name, table).everything)
 
 
 def rounded_once(
-    batch: Batch, name: str, table: GoldTable, at: layout.Lake
+    batch: Batch, name: str, table: GoldTable, lake: layout.Lake
 ) -> tuple[DataFrame, set[str] | None] | None:
     """Same rows with sums rounded once, and the columns made of them (None: unknown); None if none is rounded."""
     gold = ProvedQuery(batch, name, table)

@@ -25,45 +25,45 @@ if TYPE_CHECKING:
     from sluicegate.flow.batch import Batch
 
 
-def is_comparable(batch: Batch, made: StructType, by: Sequence[str] = ()) -> bool:
+def is_comparable(batch: Batch, expected: StructType, by: Sequence[str] = ()) -> bool:
     """Whether the rows of a batch's target can be compared with expected ones, and the others stay as they are.
 
     Args:
         batch: the batch.
-        made: the expected columns.
+        expected: the expected columns.
         by: the clustering columns that the table is to have.
     """
-    there = tables.delta_table(batch.flow.target)
-    if there is None or tables.rows(there) > thresholds.COMPARED or not keeps_columns(batch, made, there):
+    target = tables.delta_table(batch.flow.target)
+    if target is None or tables.rows(target) > thresholds.COMPARED or not keeps_columns(batch, expected, target):
         return False
-    return not batch.whole or clustering.clustered_by(batch.session, batch.flow.target, there) == [*by]
+    return not batch.whole or clustering.clustered_by(batch.session, batch.flow.target, target) == [*by]
 
 
-def keeps_columns(batch: Batch, made: StructType, there: DeltaTable | None = None) -> bool:
+def keeps_columns(batch: Batch, expected: StructType, target: DeltaTable | None = None) -> bool:
     """Whether a batch's target has columns of the same names and types already.
 
     Args:
         batch: the batch.
-        made: the expected columns.
-        there: the target, if it was opened before.
+        expected: the expected columns.
+        target: the target, if it was opened before.
     """
-    there = there or batch.opened[batch.flow.target].delta
-    if there is not None and table_reader.is_plain(there):
-        held = table_reader.schema(there)
+    target = target or batch.opened[batch.flow.target].delta
+    if target is not None and table_reader.is_plain(target):
+        schema = table_reader.schema(target)
     else:
-        held = table_reader.read(batch.session, batch.flow.target, opened=there).schema
-    return columns_of(held) == columns_of(made)
+        schema = table_reader.read(batch.session, batch.flow.target, opened=target).schema
+    return columns_of(schema) == columns_of(expected)
 
 
-def changes(batch: Batch, made: DataFrame, keys: Sequence[str], *, few: bool) -> TableChanges | None:
+def changes(batch: Batch, expected: DataFrame, keys: Sequence[str], *, few: bool) -> TableChanges | None:
     """Find by what a batch's target differs from its expected rows; None where all of them are to be replaced.
 
     Args:
         batch: the batch, whose target is comparable.
-        made: all expected rows, materialized.
+        expected: all expected rows, materialized.
         keys: columns by which rows are known; none where only all columns together tell.
         few: whether the expected rows are few.
     """
     target = batch.flow.target
     few = few and tables.rows(tables.delta_table(target)) <= thresholds.FEW
-    return TableChanges.of_all(target, made, table_reader.read(batch.session, target), keys, few=few)
+    return TableChanges.of_all(target, expected, table_reader.read(batch.session, target), keys, few=few)

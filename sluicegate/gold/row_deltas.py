@@ -68,17 +68,17 @@ class Changes:
     @cached_property
     def _own(self) -> DataFrame:
         """Row deltas of the followed table itself."""
-        came = F.col("_change_type").isin("insert", "update_postimage")
+        inserted = F.col("_change_type").isin("insert", "update_postimage")
         rows = self.batch.rows.where(f"_commit_version > {self.since}")
-        return rows.withColumn(SIGN, F.when(came, 1).otherwise(-1)).drop(*columns.CHANGE_COLUMNS, *ENGINE_COLUMNS)
+        return rows.withColumn(SIGN, F.when(inserted, 1).otherwise(-1)).drop(*columns.CHANGE_COLUMNS, *ENGINE_COLUMNS)
 
     @cached_property
     def _keys(self) -> list[tuple[DataFrame, JoinKey]]:
         """Changed keys of the joined tables, for each join key."""
         changes = {name: self.batch.changes_of(name, version) for name, version in self.before.items()}
-        found = [(lookup_changes.net(frame, join_key.columns, ENGINE_COLUMNS), join_key)
+        key_changes = [(lookup_changes.net(frame, join_key.columns, ENGINE_COLUMNS), join_key)
                  for name, frame in changes.items() for join_key in self.joins[name]]  # fmt: skip
-        return [(materialize(keys, few=False), join_key) for keys, join_key in found]
+        return [(materialize(keys, few=False), join_key) for keys, join_key in key_changes]
 
     @cached_property
     def _moved(self) -> DataFrame:
@@ -90,8 +90,8 @@ class Changes:
         """Row deltas, each part with the versions of joined tables that it is joined to."""
         if not self.before:
             return [(self._own, {})]
-        own = lookup_changes.flagged(self._own, self._keys)
-        other, still = (own.where(of).drop(TOUCHED) for of in (TOUCHED, f"NOT {TOUCHED}"))
-        came, went = (self._moved.withColumn(SIGN, F.lit(sign)) for sign in (1, -1))
+        flagged = lookup_changes.flagged(self._own, self._keys)
+        other, still = (flagged.where(of).drop(TOUCHED) for of in (TOUCHED, f"NOT {TOUCHED}"))
+        inserted, deleted = (self._moved.withColumn(SIGN, F.lit(sign)) for sign in (1, -1))
         # Rows as they were: as they are now, without those inserted since, with those deleted.
-        return [(still.unionByName(came), {}), (went.unionByName(other), self.before)]
+        return [(still.unionByName(inserted), {}), (deleted.unionByName(other), self.before)]

@@ -82,8 +82,8 @@ class GoldRules:
     def __post_init__(self) -> None:
         self._all = RowRules(self.table.expectations)
         self._dropping = dropping(self.table)
-        others = {name: rule for name, rule in self.table.expectations.items() if rule.action != "drop"}
-        self._staying = RowRules(others)
+        staying_rules = {name: rule for name, rule in self.table.expectations.items() if rule.action != "drop"}
+        self._staying = RowRules(staying_rules)
 
     def evaluated(self, rows: DataFrame, *, few: bool) -> DataFrame:
         """Rows of the query, with what each breaks, and computed no second time; as they are without rules.
@@ -97,16 +97,16 @@ class GoldRules:
         with failing_rules.naming(lambda: rows, self.table.expectations, self.batch.flow):
             return materialize(self._all.evaluated(rows), few=few)
 
-    def _demand_columns(self, there: Sequence[str]) -> None:
+    def _demand_columns(self, columns: Sequence[str]) -> None:
         """Checks what a definition cannot tell of a query with a star, or of a function."""
-        lower = {column.lower() for column in there}
+        lower = {column.lower() for column in columns}
         for rule, expectation in self.table.expectations.items():
             for column in expectation.columns:
                 if column.lower() not in lower:
                     raise QueryError(
                         f"the rule {rule} of {self.name} names {column}, which is none of its columns",
                         where=Where(table=self.name),
-                        hint=f"its columns are {', '.join(there)}",
+                        hint=f"its columns are {', '.join(columns)}",
                     )
 
     def staying(self, evaluated: DataFrame) -> DataFrame:
@@ -123,7 +123,7 @@ class GoldRules:
     def demand(
         self,
         evaluated: DataFrame,
-        held: DataFrame | None,
+        former: DataFrame | None,
         would_be: Callable[[], DataFrame],
         comes: DataFrame | None = None,
     ) -> None:
@@ -131,7 +131,7 @@ class GoldRules:
 
         Args:
             evaluated: what the query gives, all of it or of some groups, with what each row breaks.
-            held: the table's rows of these groups, whose place they take; None where they are all.
+            former: the table's rows of these groups, whose place they take; None where they are all.
             would_be: all rows that the table would have.
             comes: those that it does not have as they are; None where every row counts as one.
 
@@ -141,48 +141,50 @@ class GoldRules:
         if not self.table.has_rules:
             rejected.clear(self.batch)
             return
-        tally, dropped = self._counted(evaluated, held, Tally() if held is None else self._before)
+        tally, dropped = self._counted(evaluated, former, Tally() if former is None else self._before)
         warnings = self._staying.warnings(tally)
         counts = tally.facts() | dropped.facts()
         self.facts = {"expectations": {name: counts[name] for name in self._all.expectations}}
         self.facts |= {"warnings": warnings} if warnings else {}
-        refusals, said = TableCheck(self.batch, self.table.expect_table).refusals(
+        refusals, table_facts = TableCheck(self.batch, self.table.expect_table).refusals(
             WouldBe(would_be, lambda: tally.rows, comes)
         )
-        self.facts |= said
+        self.facts |= table_facts
         if refusal := self._staying.refusal(tally, lambda: self._staying.evaluated(would_be())):
             refusals.insert(0, refusal)
         report = self.batch.report
         report.expectations, report.warnings = self.facts["expectations"], warnings
-        report.table_rules = said.get("table_rules", {})
+        report.table_rules = table_facts.get("table_rules", {})
         if refusals:
             rejected.refuse(self.batch, refusals, self.facts)
         rejected.clear(self.batch)
 
-    def _counted(self, evaluated: DataFrame, held: DataFrame | None, before: Tally) -> tuple[Tally, Tally]:
+    def _counted(self, evaluated: DataFrame, former_rows: DataFrame | None, before: Tally) -> tuple[Tally, Tally]:
         """Rows that the table would have by the rules about these, and the rows of the query by those that drop."""
         rows = evaluated.select(BROKEN, F.lit(1).alias(_SIGN), F.expr(self._stays).alias(_STAYS))
-        if held is not None:
-            former = self._staying.evaluated(held).select(BROKEN, F.lit(-1).alias(_SIGN), F.lit(True).alias(_STAYS))
+        if former_rows is not None:
+            former = self._staying.evaluated(former_rows).select(
+                BROKEN, F.lit(-1).alias(_SIGN), F.lit(True).alias(_STAYS)
+            )
             rows = rows.unionByName(former)
         by_rule = [_sum(f"{_STAYS} AND {_breaks(name)}") for name in self._staying.expectations]
         by_drop = [_sum(f"{_SIGN} = 1 AND {_breaks(name)}") for name in self._dropping.expectations]
         sums = rows.selectExpr(_sum(_STAYS), _sum(f"{_SIGN} = 1"), *by_rule, *by_drop).collect()[0]
         failed = dict(zip(self._staying.expectations, sums[2:], strict=False))
         dropped = dict(zip(self._dropping.expectations, sums[2 + len(by_rule) :], strict=True))
-        now = Tally(before.rows + sums[0], {name: before.failed.get(name, 0) + n for name, n in failed.items()})
-        return now, Tally(sums[1], dropped)
+        tally = Tally(before.rows + sums[0], {name: before.failed.get(name, 0) + n for name, n in failed.items()})
+        return tally, Tally(sums[1], dropped)
 
     @cached_property
     def _before(self) -> Tally:
         """Rows of the table as it is: by its last commit, or counted anew if that was made under other rules."""
         uri, session = self.batch.flow.target, self.batch.session
-        there, said = tables.table_at(uri), last_held(uri, self.batch.flow.rules)
-        held = table_reader.read(session, uri, opened=there)
-        if said is not None and not moment(session, self._staying, held.schema):
-            failed = {name: int(said["expectations"][name]["failed"]) for name in self._staying.expectations}
-            return Tally(tables.rows(there), failed)
-        return self._staying.tally(self._staying.evaluated(held))
+        target, recorded = tables.table_at(uri), last_held(uri, self.batch.flow.rules)
+        rows = table_reader.read(session, uri, opened=target)
+        if recorded is not None and not moment(session, self._staying, rows.schema):
+            failed = {name: int(recorded["expectations"][name]["failed"]) for name in self._staying.expectations}
+            return Tally(tables.rows(target), failed)
+        return self._staying.tally(self._staying.evaluated(rows))
 
 
 def _breaks(name: str) -> str:

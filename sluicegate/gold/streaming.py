@@ -66,7 +66,7 @@ def run(
     session: SparkSession,
     flow: Flow,
     table: GoldTable,
-    at: layout.Lake,
+    lake: layout.Lake,
     facts: Mapping[str, Any],
     *,
     full_refresh: bool = False,
@@ -77,7 +77,7 @@ def run(
         session: the Spark session.
         flow: the flow.
         table: the definition of its table.
-        at: the lake.
+        lake: the lake.
         facts: who runs this, for every commit.
         full_refresh: whether to make a full refresh even if nothing calls for it.
 
@@ -93,21 +93,20 @@ def run(
             cause="its stream's function needs the ledger, the locks and the checkpoint of this job",
             hint="run its pipeline with a master of spark-submit",
         )
-    began, now = time.monotonic(), progress(flow)
-    now = now.full_refresh() if full_refresh else now
-    report = TableReport(flow.table, flow.layer, state=now.kind, why=now.why)
-    if not now.work:
+    started, waiting = time.monotonic(), progress(flow)
+    if full_refresh:
+        waiting = waiting.full_refresh()
+    report = TableReport(flow.table, flow.layer, state=waiting.kind, why=waiting.why)
+    if not waiting.work:
         return report
-    stream = _Stream(session, flow, table, at, facts, report)
-    if now.kind == "incremental" and (why := stream.unfit() or stream.go_on(now)):
-        now = replace(now, kind="whole", why=why)
-    if now.kind == "whole":
-        stream.begin_full_refresh(now)
-    report.state = "rebuilt" if now.kind == "whole" and (now.since >= 0 or now.why) else "written"
-    report.why, report.seconds = now.why, time.monotonic() - began
+    waiting = _Stream(session, flow, table, lake, facts, report).bring_up(waiting)
+    report.state, report.why = "written", waiting.why
+    if waiting.kind == "whole" and (waiting.since >= 0 or waiting.why):
+        report.state = "rebuilt"
+    report.seconds = time.monotonic() - started
     target = tables.delta_table(flow.target)
-    report.version, report.written = (target.version() if target else None), tables.rows(target)
-    report.total = report.written
+    report.version = target.version() if target else None
+    report.written = report.total = tables.rows(target)
     return report
 
 
@@ -125,7 +124,7 @@ class _Stream:
     session: SparkSession
     flow: Flow
     table: GoldTable
-    at: layout.Lake
+    lake: layout.Lake
     facts: Mapping[str, Any]
     report: TableReport
     done: _Done | None = field(init=False)  # the newest batch that the table has
@@ -135,9 +134,9 @@ class _Stream:
 
     def __post_init__(self) -> None:
         last = log.last_commit_of_ours(tables.delta_table(self.flow.target))
-        said = (last.ours or {}).get("stream") if last else None
-        self.done = _Done(**said) if said else None
-        self.checkpoint = Checkpoint(self.at.checkpoint(self.flow.table))
+        stream = (last.ours or {}).get("stream") if last else None
+        self.done = _Done(**stream) if stream else None
+        self.checkpoint = Checkpoint(self.lake.checkpoint(self.flow.table))
 
     def unfit(self) -> str:
         """Reason why the checkpoint cannot be continued; empty if it can."""
@@ -162,19 +161,29 @@ class _Stream:
 
     # --- runs --------------------------------------------------------------------------------------------------------
 
-    def begin_full_refresh(self, now: Progress) -> None:
+    def bring_up(self, waiting: Progress) -> Progress:
+        """Takes in what waits; gives that, or a full refresh if that was due instead."""
+        if waiting.kind == "incremental":
+            reason = self.unfit() or self.go_on(waiting)
+            if not reason:
+                return waiting
+            waiting = replace(waiting, kind="whole", why=reason)
+        self.begin_full_refresh(waiting)
+        return waiting
+
+    def begin_full_refresh(self, progress: Progress) -> None:
         """Removes the checkpoint, and makes the table from all that the source has."""
         self.checkpoint.remove()
         self.done, self.last, self.rebuilding = None, None, True
         try:
-            self._run(now)
+            self._run(progress)
         except Exception as error:
             raise_readable(error, self.flow)
 
-    def go_on(self, now: Progress) -> str:
+    def go_on(self, progress: Progress) -> str:
         """Takes in what the source gained; returns why that cannot be done and a full refresh is due, else nothing."""
         try:
-            self._run(now)
+            self._run(progress)
         except Exception as error:
             if any(sign in str(error) for sign in (*source_changes.REWRITTEN, *GAP)):
                 return f"{name_of(self.flow.source)} was changed by more than new rows"
@@ -183,18 +192,20 @@ class _Stream:
             raise_readable(error, self.flow)
         return ""
 
-    def _run(self, now: Progress) -> None:
+    def _run(self, progress: Progress) -> None:
         """Runs the stream until it has nothing left to do, and commits the offset."""
         # The progress of every batch must be kept: late rows are counted from it.
         with configured(self.session, {"spark.sql.streaming.numRecentProgressUpdates": "100"}):
             result = self._result()
             writer = result.writeStream.queryName(self.flow.stream_name).outputMode(str(self.table.mode))
-            take = partial(self._batch, now=now)
+            take = partial(self._batch, progress=progress)
             query = run_available(writer, take, self.checkpoint.location, private=self.flow.private)
             for batch in query.recentProgress:
                 self.report.read += int(batch["numInputRows"])
-                self.report.late += sum(int(one["numRowsDroppedByWatermark"]) for one in batch["stateOperators"])
-        self._close(result.schema, now)
+                self.report.late += sum(
+                    int(operator["numRowsDroppedByWatermark"]) for operator in batch["stateOperators"]
+                )
+        self._close(result.schema, progress)
 
     def _result(self) -> DataFrame:
         """The user's own query over the source as a stream, with its watermark."""
@@ -216,7 +227,27 @@ class _Stream:
 
     # --- batches -----------------------------------------------------------------------------------------------------
 
-    def _batch(self, rows: DataFrame, number: int, *, now: Progress) -> None:
+    def _batch(self, rows: DataFrame, number: int, *, progress: Progress) -> None:
+        """Takes a batch of the stream: writes its rows, unless the table has them, or can have none."""
+        query, until = self._query_and_end(number)
+        before = self.checkpoint.end(number - 1) if number > 0 else None
+        without_data = before == until
+        self.last = _Done(query, number, until)
+        if self._is_of_state_only(number, without_data=without_data):
+            rows.write.format("noop").mode("overwrite").save()
+            return
+        rows = materialize(rows, few=False)
+        self._demand_given(self._delivered(query), -1 if before is None else before, until)
+        batch = self._as_batch(rows, progress, until)
+        if self.table.mode == "append":
+            self._append(rows, batch, without_data=without_data)
+        elif self.table.mode == "complete" or self.rebuilding:
+            self._write(rows, batch, "overwrite")
+        else:
+            self._merge(rows, batch)
+
+    def _query_and_end(self, number: int) -> tuple[str, int]:
+        """Spark's id of the query, and the source's version at which a batch ends."""
         query, until = self.checkpoint.query(), self.checkpoint.end(number)
         if query is not None and until is None:
             raise delivery.truncated(self.flow, f"batch {number} ends in the middle of a version")
@@ -226,27 +257,22 @@ class _Stream:
                 where=Where(table=self.flow.table, file=self.checkpoint.address),
                 hint="run again: the next run makes a full refresh",
             )
-        before = self.checkpoint.end(number - 1) if number > 0 else None
-        without_data = before == until
-        self.last = _Done(query, number, until)
-        if (self.done is not None and self.done.batch >= number) or (without_data and self.table.mode == "update"):
-            # Run for its state only: the table has its rows already, or it can have none.
-            rows.write.format("noop").mode("overwrite").save()
-            return
-        rows = materialize(rows, few=False)
-        self._demand_given(self._delivered(query), -1 if before is None else before, until)
-        batch = self._as_batch(rows, now, until)
-        if self.table.mode == "append":
-            if self.rebuilding and rows.isEmpty():  # its rows come with a later batch, and are to come in one commit
-                return
-            # The batch without data writes what the watermark has passed: an offset before that would leave it out.
-            self._write(rows, batch, "overwrite" if self.rebuilding else "append", fenced=without_data)
-        elif self.table.mode == "complete" or self.rebuilding:
-            self._write(rows, batch, "overwrite")
-        else:
-            self._merge(rows, batch)
+        return query, until
 
-    def _demand_given(self, came: int, since: int, until: int) -> None:
+    def _is_of_state_only(self, number: int, *, without_data: bool) -> bool:
+        """Whether a batch is run for its state only: the table has its rows already, or it can have none."""
+        if self.done is not None and self.done.batch >= number:
+            return True
+        return without_data and self.table.mode == "update"
+
+    def _append(self, rows: DataFrame, batch: Batch, *, without_data: bool) -> None:
+        """Adds the rows of a batch; of a full refresh they are the table's first."""
+        if self.rebuilding and rows.isEmpty():  # its rows come with a later batch, and are to come in one commit
+            return
+        # The batch without data writes what the watermark has passed: an offset before that would leave it out.
+        self._write(rows, batch, "overwrite" if self.rebuilding else "append", fenced=without_data)
+
+    def _demand_given(self, delivered: int, since: int, until: int) -> None:
         """Checks that Spark delivered as many rows as the source has between two versions; -1 is before the first.
 
         Raises:
@@ -259,7 +285,7 @@ class _Stream:
             if since >= 0
             else delivery.rows_at(source, until)
         )
-        delivery.demand_same(self.flow, came, expected or 0)
+        delivery.demand_same(self.flow, delivered, expected or 0)
 
     def _delivered(self, query: str) -> int:
         """Rows delivered to the running batch. Spark reports them after it, which is too late, so it is asked."""
@@ -267,16 +293,16 @@ class _Stream:
         metrics = running._jsq.streamingQuery().lastExecution().observedMetrics()
         return int(metrics.apply(DELIVERED).getLong(0)) if metrics.contains(DELIVERED) else 0
 
-    def _as_batch(self, rows: DataFrame, now: Progress, until: int) -> Batch:
-        whole, now = now.kind == "whole", replace(now, until=until)
+    def _as_batch(self, rows: DataFrame, progress: Progress, until: int) -> Batch:
+        whole, progress = progress.kind == "whole", replace(progress, until=until)
         return Batch(
-            Delivery(rows, self.flow), 0, whole, False, now, self.flow, self.report, self.facts,
-            commits_read=histories.facts(self.flow, now, Tables()),
+            Delivery(rows, self.flow), 0, whole, False, progress, self.flow, self.report, self.facts,
+            commits_read=histories.facts(self.flow, progress, Tables()),
         )  # fmt: skip
 
-    def _write(self, rows: DataFrame, batch: Batch, how: str, *, fenced: bool = True) -> None:
+    def _write(self, rows: DataFrame, batch: Batch, write_mode: str, *, fenced: bool = True) -> None:
         """Writes rows in one commit, with the offset if it is to be ``fenced``."""
-        replaces, rules = how == "overwrite", self._rules(batch)
+        replaces, rules = write_mode == "overwrite", self._rules(batch)
         evaluated = rules.evaluated(rows, few=False)
         rows = rules.staying(evaluated)
         if replaces and replacement.is_comparable(batch, rows.schema):
@@ -287,14 +313,14 @@ class _Stream:
                 rules.demand(evaluated, None, lambda: rows, changes.comes)
                 self._change(changes, batch, rules, fenced=fenced)
                 return
-        there = None if replaces else table_reader.read(batch.session, self.flow.target)
-        held = None if there is None else there.limit(0)  # rows that come take no other's place
-        rules.demand(evaluated, held, lambda: rows if there is None else there.unionByName(rows))
+        target = None if replaces else table_reader.read(batch.session, self.flow.target)
+        former = None if target is None else target.limit(0)  # rows that come take no other's place
+        rules.demand(evaluated, former, lambda: rows if target is None else target.unionByName(rows))
         _faults.point("gold.before_commit")
         if not replaces:
             stored_types.demand_same(rows.schema, self.flow.target)
         with batch.commit(fenced=fenced, **self._about(), **rules.facts):
-            writer = batch.described(rows).write.format("delta").mode(how)
+            writer = batch.described(rows).write.format("delta").mode(write_mode)
             writer.option("overwriteSchema" if replaces else "mergeSchema", "true").save(self.flow.target)
         self._committed(batch, fenced=fenced)
 
@@ -302,13 +328,13 @@ class _Stream:
         """Merges the affected groups into the table."""
         few, rules = rows.count() <= thresholds.FEW, self._rules(batch)
         target = table_reader.read(batch.session, self.flow.target)
-        held = same_groups(target, F.broadcast(rows) if few else rows, self.keys)
+        former = same_groups(target, F.broadcast(rows) if few else rows, self.keys)
         evaluated = rules.evaluated(rows, few=few)
-        changes = materialize(difference(rules.staying(evaluated), held, self.keys), few=few)
+        changes = materialize(difference(rules.staying(evaluated), former, self.keys), few=few)
         if changes.isEmpty():
             self._write(rows.limit(0), batch, "append")
             return
-        rules.demand(evaluated, held, lambda: merged(target, changes, self.keys))
+        rules.demand(evaluated, former, lambda: merged(target, changes, self.keys))
         merging = TableChanges(self.flow.target, changes, self.keys, counted=False, few=few)
         self._change(merging, batch, rules, fenced=True)
 
@@ -330,12 +356,12 @@ class _Stream:
         self.done, self.rebuilding = self.last, False
         self.offset = batch.progress.until if fenced else self.offset
 
-    def _close(self, schema: StructType, now: Progress) -> None:
+    def _close(self, schema: StructType, progress: Progress) -> None:
         """Commits the offset where no batch did, since none came or none was known to be the last."""
-        if self.offset >= now.until and not self.rebuilding:
+        if self.offset >= progress.until and not self.rebuilding:
             return
         self.last = self.last or self.done or _Done(self.checkpoint.query() or "", -1, -1)
-        self._demand_given(0, self.last.until, now.until)  # no batch ended there: then nothing can have come since
+        self._demand_given(0, self.last.until, progress.until)  # no batch ended there: then nothing can have come since
         rows = self.session.createDataFrame([], schema)
-        batch = self._as_batch(rows, now, max(now.until, self.last.until))
+        batch = self._as_batch(rows, progress, max(progress.until, self.last.until))
         self._write(rows, batch, "overwrite" if self.rebuilding else "append")

@@ -43,72 +43,82 @@ class TableChanges:
     few: bool
 
     @classmethod
-    def by_key(cls, uri: str, made: DataFrame, held: DataFrame, keys: Sequence[str], *, few: bool) -> TableChanges:
+    def by_key(
+        cls, uri: str, expected: DataFrame, former: DataFrame, keys: Sequence[str], *, few: bool
+    ) -> TableChanges:
         """Changes that give a table some rows instead of others, with keys that are unique among either."""
-        return cls(uri, materialize(difference(made, held, keys), few=few), keys, counted=False, few=few)
+        return cls(uri, materialize(difference(expected, former, keys), few=few), keys, counted=False, few=few)
 
     @classmethod
-    def replacing(cls, uri: str, made: DataFrame, held: DataFrame, keys: Sequence[str], *, few: bool) -> TableChanges:
+    def replacing(
+        cls, uri: str, expected: DataFrame, former: DataFrame, keys: Sequence[str], *, few: bool
+    ) -> TableChanges:
         """Changes that give a table some rows instead of others, whether or not their keys are unique.
 
         Args:
             uri: the table.
-            made: expected rows, materialized.
-            held: the rows of the table with these keys, materialized.
+            expected: expected rows, materialized.
+            former: the rows of the table with these keys, materialized.
             keys: the columns of the key.
             few: whether they are few.
         """
-        if _are_unique(made, keys) and _are_unique(held, keys):
-            return cls.by_key(uri, made, held, keys, few=few)
-        return cls._exchanging(uri, made, held, few=few)
+        if _are_unique(expected, keys) and _are_unique(former, keys):
+            return cls.by_key(uri, expected, former, keys, few=few)
+        return cls._exchanging(uri, expected, former, few=few)
 
     @classmethod
     def of_all(
-        cls, uri: str, made: DataFrame, held: DataFrame, keys: Sequence[str], *, few: bool
+        cls, uri: str, expected: DataFrame, former: DataFrame, keys: Sequence[str], *, few: bool
     ) -> TableChanges | None:
         """Changes that give a table all of its expected rows, where a row that does not differ is not written.
 
         Args:
             uri: the table.
-            made: all expected rows, materialized, with the columns of the table.
-            held: all rows of the table.
+            expected: all expected rows, materialized, with the columns of the table.
+            former: all rows of the table.
             keys: columns by which its rows are known, unique or not; none where only all columns together tell.
             few: whether they are few.
 
         Returns:
             None where to replace the table costs less than to merge them: none of its rows stays, or most of many go.
         """
-        expected = made.count()
+        count = expected.count()
         if not few:
-            by = keys or made.columns
-            differing = materialize(keys_of_differing_rows(made, held, by), few=False)
-            count = differing.count()
-            if count > thresholds.SMALL and count > expected // 2:
+            columns = keys or expected.columns
+            differing = materialize(keys_of_differing_rows(expected, former, columns), few=False)
+            differences = differing.count()
+            if differences > thresholds.SMALL and differences > count // 2:
                 return None
-            few = count <= thresholds.FEW
-            made, held = (rows_with_keys(rows, differing, by, few=few) for rows in (made, held))
-        made, held = (materialize(rows, few=few) for rows in (made, held))
+            few = differences <= thresholds.FEW
+            expected = rows_with_keys(expected, differing, columns, few=few)
+            former = rows_with_keys(former, differing, columns, few=few)
+        expected, former = materialize(expected, few=few), materialize(former, few=few)
         if keys:
-            return cls.replacing(uri, made, held, keys, few=few)
-        if few and all(is_plain(field.dataType) for field in made.schema):
-            changes = cls.replacing(uri, made, held, made.columns, few=few)
+            return cls.replacing(uri, expected, former, keys, few=few)
+        if few and all(is_plain(field.dataType) for field in expected.schema):
+            changes = cls.replacing(uri, expected, former, expected.columns, few=few)
         else:
-            changes = cls._exchanging(uri, made, held, few=few)
-        none_stays = changes.counts.keys() != {"insert"} and changes.counts.get("insert", 0) == expected > 0
-        return None if none_stays else changes
+            changes = cls._exchanging(uri, expected, former, few=few)
+        return None if changes._replace_all(count) else changes
+
+    def _replace_all(self, expected: int) -> bool:
+        """Whether none of the table's rows stays, of so many expected ones."""
+        if self.counts.keys() == {"insert"}:
+            return False
+        return self.counts.get("insert", 0) == expected > 0
 
     @classmethod
-    def _exchanging(cls, uri: str, made: DataFrame, held: DataFrame, *, few: bool) -> TableChanges:
-        return cls(uri, materialize(exchange(made, held), few=few), made.columns, counted=True, few=few)
+    def _exchanging(cls, uri: str, expected: DataFrame, former: DataFrame, *, few: bool) -> TableChanges:
+        return cls(uri, materialize(exchange(expected, former), few=few), expected.columns, counted=True, few=few)
 
     @property
     def comes(self) -> DataFrame:
         """Rows that the table does not have yet, or not as they are."""
         return self.rows.where(F.col(OP) != "delete").drop(OP)
 
-    def merged(self, held: DataFrame) -> DataFrame:
+    def merged(self, rows: DataFrame) -> DataFrame:
         """Rows that the table will have; nothing is written."""
-        return merged(held, self.rows, self.keys)
+        return merged(rows, self.rows, self.keys)
 
     @cached_property
     def counts(self) -> Mapping[str, int]:

@@ -7,7 +7,7 @@ versions it was made of, and these are read again.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import sqrt
@@ -59,24 +59,24 @@ def slack(rows: int) -> float:
     return (16 + 4 * sqrt(rows)) * 2.0**-52
 
 
-def provable(pipeline: Pipeline, at: layout.Lake) -> list[str]:
+def provable(pipeline: Pipeline, lake: layout.Lake) -> list[str]:
     """Gold tables that exist and whose query can be run again."""
     return [
         name for name, table in pipeline.gold.items()
-        if not table.mode and tables.delta_table(at.table("gold", name)) is not None
+        if not table.mode and tables.delta_table(lake.table("gold", name)) is not None
     ]  # fmt: skip
 
 
 def unprovable(pipeline: Pipeline) -> list[Finding]:
     """Findings for the gold tables whose query cannot be run again."""
-    why = "a streaming aggregation cannot be recomputed: which rows were too late depends on when they arrived"
-    return [Finding("unproved", name, why) for name, table in pipeline.gold.items() if table.mode]
+    reason = "a streaming aggregation cannot be recomputed: which rows were too late depends on when they arrived"
+    return [Finding("unproved", name, reason) for name, table in pipeline.gold.items() if table.mode]
 
 
 def prove(
     spark: SparkSession,
     pipeline: Pipeline,
-    at: layout.Lake,
+    lake: layout.Lake,
     percent: float = 100,
     tell: Callable[[str], None] = silent,
     proofs: Proofs | None = None,
@@ -86,27 +86,30 @@ def prove(
     Args:
         spark: the session; each table gets one of its own, for its views.
         pipeline: the definition.
-        at: the lake.
+        lake: the lake.
         percent: how many of the rows, or groups, are compared.
         tell: takes a line before each of several tables.
         proofs: what former verifications have proved; None where that is neither asked for nor recorded.
     """
-    names, began = provable(pipeline, at), time.monotonic()
-    proofs = proofs or Proofs(at, keeps=False)
+    names, started = provable(pipeline, lake), time.monotonic()
+    proofs = proofs or Proofs(lake, keeps=False)
     for number, name in enumerate(names):
         if len(names) > 1:
-            left = time_left(time.monotonic() - began, number, len(names) - number)
-            tell(f"  verifying {name}, {number + 1} of {len(names)} gold tables{left}")
-        flow, table = flows.flows(pipeline, at, "gold")[name], pipeline.gold[name]
+            remaining = time_left(time.monotonic() - started, number, len(names) - number)
+            tell(f"  verifying {name}, {number + 1} of {len(names)} gold tables{remaining}")
+        flow, table = flows.flows(pipeline, lake, "gold")[name], pipeline.gold[name]
         try:
-            yield from _Proof(spark.newSession(), pipeline.name, flow, table, at, percent, proofs).findings()
-        except Exception as raised:
-            error = readable(raised, "gold", name, private=flow.private)
-            why = error.message if isinstance(error, SluicegateError) else str(error).split("\n")[0]
-            cause = error.cause.split("\n")[0] if isinstance(error, SluicegateError) else ""
-            yield Finding(
-                "unproved", name, f"its query could not be run again: {': '.join(filter(None, [why, cause]))}"
-            )
+            yield from _Proof(spark.newSession(), pipeline.name, flow, table, lake, percent, proofs).findings()
+        except Exception as error:
+            sentence = _sentence(readable(error, "gold", name, private=flow.private))
+            yield Finding("unproved", name, f"its query could not be run again: {sentence}")
+
+
+def _sentence(error: BaseException) -> str:
+    """What an error says, in one line."""
+    if not isinstance(error, SluicegateError):
+        return str(error).split("\n")[0]
+    return ": ".join(filter(None, [error.message, error.cause.split("\n")[0]]))
 
 
 @dataclass
@@ -117,7 +120,7 @@ class _Proof:
     pipeline: str
     flow: Flow
     table: GoldTable
-    at: layout.Lake
+    lake: layout.Lake
     percent: float
     proofs: Proofs
 
@@ -125,72 +128,75 @@ class _Proof:
         target = tables.delta_table(self.flow.target)
         if target is None:
             return
-        line, now = offsets.lineage(target), progress(self.flow)
-        if line.ours is None or line.ours.ours is None:
+        history, waiting = offsets.lineage(target), progress(self.flow)
+        if history.ours is None or history.ours.ours is None:
             yield self._found("unproved", "its log no longer tells what it was made from", self._full_refresh)
-        elif why := self._other(now, line):
-            yield self._found("unproved", f"the next run makes a full refresh: {why}", self._run)
+        elif reason := self._other(waiting, history):
+            yield self._found("unproved", f"the next run makes a full refresh: {reason}", self._run)
         else:
-            yield from self._since_last(target, line.ours.ours)
+            yield from self._since_last(target, history.ours.ours)
 
-    def _since_last(self, target: DeltaTable, made: dict[str, Any]) -> Iterator[Finding]:
+    def _since_last(self, target: DeltaTable, facts: dict[str, Any]) -> Iterator[Finding]:
         """Findings for a table, which is compared unless it is what the last verification has proved."""
-        definition = [self.flow.fingerprint, self.flow.rules, self.flow.key, made.get("inputs"), made["until"]]
+        definition = [self.flow.fingerprint, self.flow.rules, self.flow.key, facts.get("inputs"), facts["until"]]
         states = states_of({TARGET: target}) if self.proofs.used else None
         proof = self.proofs.last("gold", self.flow.table, definition)
         if proof is not None and proof.states == states:
             self.proofs.keep("gold", self.flow.table, definition, states, proof)
-            what = f"its rows, {proof}: neither they nor the versions that they were made of have changed"
-            yield Finding("unseen", self.flow.table, what, reason="proved-before")
+            sentence = f"its rows, {proof}: neither they nor the versions that they were made of have changed"
+            yield Finding("unseen", self.flow.table, sentence, reason="proved-before")
             return
-        found = list(self._compared(target, made))
-        if states is not None and not found:
+        differences = list(self._compared(target, facts))
+        if states is not None and not differences:
             self.proofs.keep("gold", self.flow.table, definition, states, None)
-        yield from found or [self._proved(target)]
+        yield from differences or [self._proved(target)]
 
     def _proved(self, target: DeltaTable) -> Finding:
         rows = "each row is" if self.percent >= 100 else f"each row of a sample of {self.percent:g} % is"
-        what = f"{rows} what its query gives over the versions that it was made of, run again by Spark"
-        return Finding("proved", self.flow.table, what, version=target.version())
+        sentence = f"{rows} what its query gives over the versions that it was made of, run again by Spark"
+        return Finding("proved", self.flow.table, sentence, version=target.version())
 
-    def _other(self, now: Progress, line: offsets.Lineage) -> str:
+    def _other(self, waiting: Progress, history: offsets.Lineage) -> str:
         """Reason why the table is not of today's definition and today's sources; empty if it is."""
-        made = (line.ours.ours or {}) if line.ours else {}
-        if line.news:
+        facts = (history.ours.ours or {}) if history.ours else {}
+        if history.news:
             return "it was restored"
-        if now.kind == "blocked":
-            return now.why
-        if made.get("fingerprint") != self.flow.fingerprint:
+        if waiting.kind == "blocked":
+            return waiting.why
+        if facts.get("fingerprint") != self.flow.fingerprint:
             return "its definition changed"
-        if now.since < 0:
+        if waiting.since < 0:
             return f"{name_of(self.flow.source)} is not the table that it was filled from"
-        was = {name: str(stamp).rpartition("@")[0] for name, stamp in made.get("inputs", {}).items()}
-        of = {name: stamp.rpartition("@")[0] for name, stamp in now.stamps.items()}
-        other = sorted(name for name in {*was, *of} if was.get(name) != of.get(name))
-        return f"{', '.join(other)} is not the table that it was filled from" if other else ""
+        recorded, today = _table_ids(facts.get("inputs", {})), _table_ids(waiting.stamps)
+        replaced = sorted(name for name in {*recorded, *today} if recorded.get(name) != today.get(name))
+        return f"{', '.join(replaced)} is not the table that it was filled from" if replaced else ""
 
-    def _compared(self, target: DeltaTable, made: dict[str, Any]) -> Iterator[Finding]:
+    def _compared(self, target: DeltaTable, facts: dict[str, Any]) -> Iterator[Finding]:
+        """Findings about the rows that differ from those of the query; none if there are none."""
         from sluicegate.gold import recompute
 
-        batch = self._batch(made)
-        due = recompute.plainly(batch, self.flow.table, self.table, self.at)
+        batch = self._batch(facts)
+        due = recompute.plainly(batch, self.flow.table, self.table, self.lake)
         stored = self.spark.read.format("delta").option("versionAsOf", target.version()).load(self.flow.target)
         if odd := {c.lower() for c in due.columns} ^ {c.lower() for c in stored.columns}:
-            yield self._found(
-                "wrong", f"its columns are not those of its query: {', '.join(sorted(odd))}", self._full_refresh
+            sentence = f"its columns are not those of its query: {', '.join(sorted(odd))}"
+            yield self._found("wrong", sentence, self._full_refresh)
+            return
+        exact = recompute.rounded_once(batch, self.flow.table, self.table, self.lake)
+        if exact is not None and (exact[1] is not None or _is_steady(exact[0])):
+            compared = self._difference(stored, exact[0], 0)
+            yield from (
+                [self._differing(compared, due)] if compared.count else self._of_exact_sums(stored, due, exact[1])
             )
             return
-        exact = recompute.rounded_once(batch, self.flow.table, self.table, self.at)
-        if exact is not None and (exact[1] is not None or _is_steady(exact[0])):
-            found = self._difference(stored, exact[0], 0)
-            yield from [self._differing(found, due)] if found.count else self._of_exact_sums(stored, due, exact[1])
+        compared = self._difference(stored, due, self._allowed(due))
+        if not compared.count:
             return
-        found = self._difference(stored, due, self._allowed(due))
-        if found.count and exact is not None:
-            recompared = self._difference(stored, exact[0], self._slack)
-            yield self._differing(recompared, due) if recompared.count else self._excused(found)
-        elif found.count:
-            yield self._differing(found, due)
+        if exact is None:
+            yield self._differing(compared, due)
+            return
+        recompared = self._difference(stored, exact[0], self._slack)
+        yield self._differing(recompared, due) if recompared.count else self._excused(compared)
 
     def _of_exact_sums(self, stored: DataFrame, due: DataFrame, rounded: set[str] | None) -> Iterator[Finding]:
         """Findings for a table that has exactly the rows that sums without rounding make.
@@ -200,31 +206,36 @@ class _Proof:
             due: the rows that Spark's own sums make.
             rounded: the columns that may differ, as they are made of sums; any if it is not known which.
         """
-        found = self._difference(stored, due, self._slack)
-        may = {column.lower() for column in rounded or stored.columns}
-        others = [column for column in stored.columns if column.lower() not in may]
-        if found.count and others:
-            spelled = {column.lower() for column in others}
-            same = due.select(*[quoted(column) for column in due.columns if column.lower() in spelled])
-            if (other := self._difference(stored.select(*map(quoted, others)), same, self._slack)).count:
-                yield self._differing(other, due)
+        compared = self._difference(stored, due, self._slack)
+        if not compared.count:
+            return
+        summed = {column.lower() for column in rounded or stored.columns}
+        exact = [column for column in stored.columns if column.lower() not in summed]
+        if exact:
+            lower = {column.lower() for column in exact}
+            due_exact = due.select(*[quoted(column) for column in due.columns if column.lower() in lower])
+            difference = self._difference(stored.select(*map(quoted, exact)), due_exact, self._slack)
+            if difference.count:
+                yield self._differing(difference, due)
                 return
-        if found.count:
-            yield self._excused(found)
+        yield self._excused(compared)
 
-    def _excused(self, found: Compared) -> Finding:
-        rows = f"{found.count:,} {'row equals' if found.count == 1 else 'rows equal'}"
-        said = f"{rows} those of sums without rounding; Spark's own sums, which depend on the order of rows, differ"
-        return self._found("unproved", said)
+    def _excused(self, compared: Compared) -> Finding:
+        rows = "1 row equals" if compared.count == 1 else f"{compared.count:,} rows equal"
+        sentence = f"{rows} those of sums without rounding; Spark's own sums, which depend on the order of rows, differ"
+        return self._found("unproved", sentence)
 
-    def _differing(self, found: Compared, due: DataFrame) -> Finding:
-        of = f" in a sample of {self.percent:g} %" if self.percent < 100 else ""
-        rows = f"{found.count:,} {'row differs' if found.count == 1 else 'rows differ'} from its query{of}"
-        if found.others:
-            rows += f": {'; '.join(map(str, found.others))}{', …' if found.count > len(found.others) else ''}"
-        if why := excuse(due):
-            return self._found("unproved", f"{why}; {rows}")
-        return self._found("wrong", rows, self._full_refresh)
+    def _differing(self, compared: Compared, due: DataFrame) -> Finding:
+        rows = "1 row differs" if compared.count == 1 else f"{compared.count:,} rows differ"
+        sentence = f"{rows} from its query"
+        if self.percent < 100:
+            sentence += f" in a sample of {self.percent:g} %"
+        if compared.others:
+            more = ", …" if compared.count > len(compared.others) else ""
+            sentence += f": {'; '.join(map(str, compared.others))}{more}"
+        if reason := excuse(due):
+            return self._found("unproved", f"{reason}; {sentence}")
+        return self._found("wrong", sentence, self._full_refresh)
 
     @property
     def _slack(self) -> float:
@@ -246,8 +257,8 @@ class _Proof:
         spelled = {name.lower(): name for name in kinds}
         due = due.toDF(*[spelled[name.lower()] for name in due.columns])
         keys = [key for key in self._keys if key in kinds]
-        there, should = (sampled(frame, kinds, keys, self.percent) for frame in (stored, due))
-        return compare(there, should, keys, by, values=not self.flow.private)
+        stored_sample, due_sample = (sampled(frame, kinds, keys, self.percent) for frame in (stored, due))
+        return compare(stored_sample, due_sample, keys, by, values=not self.flow.private)
 
     @cached_property
     def _keys(self) -> list[str]:
@@ -255,19 +266,17 @@ class _Proof:
         grouped = self.flow.refresh_strategy.grouped if self.flow.refresh_strategy else None
         return [grouped.keys[number] for number in sorted(grouped.keys)] if grouped and grouped.located else []
 
-    def _batch(self, made: dict[str, Any]) -> Batch:
+    def _batch(self, facts: dict[str, Any]) -> Batch:
         """Batch of all rows of the versions that the table says it was made of."""
-        stamps = {name: str(stamp) for name, stamp in made.get("inputs", {}).items()}
+        stamps = {name: str(stamp) for name, stamp in facts.get("inputs", {}).items()}
         versions = {name: int(stamp.rpartition("@")[2]) for name, stamp in stamps.items()}
-        then = Progress("whole", -1, int(made["until"]), versions, stamps)
-        of = [
-            (self.flow.source, then.until),
-            *((self.flow.inputs[name], version) for name, version in versions.items()),
-        ]
-        self._read = sum(tables.rows(tables.delta_table(*one)) for one in of)
-        rows = self.spark.read.format("delta").option("versionAsOf", then.until).load(self.flow.source)
+        recorded = Progress("whole", -1, int(facts["until"]), versions, stamps)
+        self._read = tables.rows(tables.delta_table(self.flow.source, recorded.until))
+        for name, version in versions.items():
+            self._read += tables.rows(tables.delta_table(self.flow.inputs[name], version))
+        rows = self.spark.read.format("delta").option("versionAsOf", recorded.until).load(self.flow.source)
         all_rows, report = Delivery(rows, self.flow), TableReport(self.flow.table, "gold")
-        return Batch(all_rows, self._read, True, False, then, self.flow, report, {})
+        return Batch(all_rows, self._read, True, False, recorded, self.flow, report, {})
 
     @property
     def _run(self) -> str:
@@ -277,8 +286,13 @@ class _Proof:
     def _full_refresh(self) -> str:
         return f"sluicegate run {self.pipeline} --full-refresh {self.flow.table}"
 
-    def _found(self, kind: Any, what: str, mend: str = "") -> Finding:
-        return Finding(kind, self.flow.table, what, mend)
+    def _found(self, kind: Any, sentence: str, mend: str = "") -> Finding:
+        return Finding(kind, self.flow.table, sentence, mend)
+
+
+def _table_ids(stamps: Mapping[str, Any]) -> dict[str, str]:
+    """Table id of each input, of its stamp."""
+    return {name: str(stamp).rpartition("@")[0] for name, stamp in stamps.items()}
 
 
 def _is_steady(frame: DataFrame) -> bool:

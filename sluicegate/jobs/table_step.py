@@ -34,7 +34,7 @@ class TableStep:
         name: the table.
         flow: what fills it.
         pipeline: the definition.
-        at: the lake.
+        lake: the lake.
         finder: how to find files that have landed; None for the usual one.
         opened: the handles that the whole step reads by, each opened once unless it says ``refresh``.
         refreshes: whether a full refresh makes the table again from its source. One of files cannot, as files may be
@@ -44,7 +44,7 @@ class TableStep:
     name: str
     flow: Flow
     pipeline: Pipeline
-    at: layout.Lake
+    lake: layout.Lake
     finder: discovery.FileFinder | None = None
     opened: Tables = field(default_factory=Tables)
     refreshes: ClassVar[bool] = True
@@ -84,23 +84,24 @@ class TableStep:
         Args:
             session: gives a session of the table's own.
         """
-        target, wanted = self.opened[self.flow.target], self.flow.description
-        if not (wanted or is_described(target.delta)):
+        target, description = self.opened[self.flow.target], self.flow.description
+        if not (description or is_described(target.delta)):
             return []
         target.refresh()
         if target.delta is None:
             return []
-        said = [
+        lines = [
             f"         {self.name} has no column {missing}, which its definition has a comment on"
-            for missing in without_column(target.delta, wanted)
+            for missing in without_column(target.delta, description)
         ]
-        if (change := difference(target.delta, wanted)) is None:
-            return said
+        change = difference(target.delta, description)
+        if change is None:
+            return lines
         from sluicegate.spark import describe
 
         before = target.delta.metadata().configuration.get(NOTE)
         describe.describe(session(), self.flow.target, change, before)
-        return [*said, f"         {change} set"]
+        return [*lines, f"         {change} set"]
 
     def remarks(self) -> list[str]:
         """Does what comes after the report is made, and tells of it in lines for people."""
@@ -119,7 +120,7 @@ class _Bronze(TableStep):
     ) -> TableReport:
         """As in any layer, and then records the columns that the table has now."""
         report = super().fill(session, facts, choice, full_refresh=full_refresh)
-        history.keep(self.at, self.name, self.opened)
+        history.keep(self.lake, self.name, self.opened)
         return report
 
 
@@ -137,7 +138,7 @@ class _BronzeOfLedger(_Bronze):
         try:
             return super().fill(session, facts, choice, full_refresh=full_refresh)
         finally:
-            self.loaded = file_status.copy(self.at, self.name, self.opened)
+            self.loaded = file_status.copy(self.lake, self.name, self.opened)
 
     def complete(self, report: TableReport) -> None:
         """Counts rows by the status of the files."""
@@ -152,64 +153,66 @@ class _BronzeOfLedger(_Bronze):
 class BronzeOfFiles(_BronzeOfLedger):
     """A bronze table of landed files."""
 
-    found: discovery.Discovery = field(init=False)
+    landed: discovery.Discovery = field(init=False)
 
     def prepare(self, session: Callable[[], SparkSession]) -> None:
         """Records what a run did that was killed before it could, since discovery asks what failed; enters files."""
-        file_status.copy(self.at, self.name, self.opened)
-        self.found = intake.enter(self.name, self.table, self.at, self.finder, self.opened)
+        file_status.copy(self.lake, self.name, self.opened)
+        self.landed = intake.enter(self.name, self.table, self.lake, self.finder, self.opened)
 
     def apply(self) -> Callable[[Batch], None]:
         """Reads the files of each new ledger batch into one commit."""
         from sluicegate.bronze import layer
 
-        return partial(layer.apply, name=self.name, table=self.table, at=self.at)
+        return partial(layer.apply, name=self.name, table=self.table, at=self.lake)
 
     def complete(self, report: TableReport) -> None:
         """Counts rows by the status of the files, and what was passed over in landing."""
         super().complete(report)
-        report.changed_files, report.moved_files = self.found.changed.num_rows, self.found.moved.num_rows
-        report.refused = dict(self.found.refused)
-        report.warnings += self.found.remarks
+        report.changed_files, report.moved_files = self.landed.changed.num_rows, self.landed.moved.num_rows
+        report.refused = dict(self.landed.refused)
+        report.warnings += self.landed.remarks
         if self.loaded is not None and report.state == "written":
             report.empty_files = self.loaded.empty
 
     def remarks(self) -> list[str]:
         """Takes away files whose rows are committed, as ``cleanSource`` says."""
-        others = partial(readers.of, self.pipeline)
-        return clean_source.clean(self.name, self.table, self.at, others=others).remarks(self.name, self.table)
+        readers_of = partial(readers.of, self.pipeline)
+        cleaned = clean_source.clean(self.name, self.table, self.lake, others=readers_of)
+        return cleaned.remarks(self.name, self.table)
 
 
 @dataclass
 class BronzeOfKafka(_BronzeOfLedger):
     """A bronze table of Kafka's records: ranges of offsets are entered into its ledger."""
 
-    there: TopicOffsets = field(init=False)
-    found: kafka_ledger.Arrivals = field(init=False)
+    offsets: TopicOffsets = field(init=False)
+    arrivals: kafka_ledger.Arrivals = field(init=False)
 
     def prepare(self, session: Callable[[], SparkSession]) -> None:
         """Asks the brokers, once, which offsets there are, and enters what is new up to these."""
         source = self.table.of_topics
         jars.demand_kafka(self.name)
-        file_status.copy(self.at, self.name, self.opened)
+        file_status.copy(self.lake, self.name, self.opened)
         from sluicegate.bronze import kafka_brokers
 
-        self.there = kafka_brokers.offsets(session(), self.name, source)
-        self.found = kafka_ledger.enter(self.name, source, self.at.ledger(self.name), self.there)
-        self.opened.refresh(self.at.ledger(self.name))
+        self.offsets = kafka_brokers.offsets(session(), self.name, source)
+        self.arrivals = kafka_ledger.enter(self.name, source, self.lake.ledger(self.name), self.offsets)
+        self.opened.refresh(self.lake.ledger(self.name))
 
     def apply(self) -> Callable[[Batch], None]:
         """Reads the ranges of each new ledger batch into one commit."""
         from sluicegate.bronze import kafka_source
 
-        return partial(kafka_source.apply, name=self.name, table=self.table, at=self.at, there=self.there)
+        return partial(kafka_source.apply, name=self.name, table=self.table, at=self.lake, there=self.offsets)
 
     def complete(self, report: TableReport) -> None:
         """Counts rows, and warns of records that were gone: they are no files to be landed again."""
         super().complete(report)
-        report.warnings += [f"{path}: {why}" for path, why in report.failed.items()]
+        report.warnings += [f"{path}: {reason}" for path, reason in report.failed.items()]
         report.warnings += [
-            f"skipped, as their records were gone: {one.size:,} offsets, {one.path}" for one in self.found.lost
+            f"skipped, as their records were gone: {offsets.size:,} offsets, {offsets.path}"
+            for offsets in self.arrivals.lost
         ]
         report.failed = {}
 
@@ -233,7 +236,7 @@ class Silver(TableStep):
         """Evaluates records, and writes each to the table, its quarantine or the set-aside."""
         from sluicegate.silver import layer
 
-        return partial(layer.apply, name=self.name, table=self.pipeline.silver[self.name], at=self.at)
+        return partial(layer.apply, name=self.name, table=self.pipeline.silver[self.name], at=self.lake)
 
 
 @dataclass
@@ -245,7 +248,7 @@ class Deidentified(TableStep):
         from sluicegate.silver import deidentified
 
         source = self.pipeline.silver[self.pipeline.deidentified_tables[self.name]]
-        return partial(deidentified.apply, name=self.name, table=source, at=self.at)
+        return partial(deidentified.apply, name=self.name, table=source, at=self.lake)
 
 
 @dataclass
@@ -256,7 +259,7 @@ class Gold(TableStep):
         """Refreshes the table by its refresh strategy."""
         from sluicegate.gold import layer
 
-        return partial(layer.apply, name=self.name, table=self.pipeline.gold[self.name], at=self.at)
+        return partial(layer.apply, name=self.name, table=self.pipeline.gold[self.name], lake=self.lake)
 
 
 @dataclass
@@ -270,21 +273,29 @@ class StreamingGold(TableStep):
         from sluicegate.gold import streaming
 
         table = self.pipeline.gold[self.name]
-        return streaming.run(session, self.flow, table, self.at, facts, full_refresh=full_refresh)
+        return streaming.run(session, self.flow, table, self.lake, facts, full_refresh=full_refresh)
 
 
 def step_of(
-    layer: str, flow: Flow, pipeline: Pipeline, at: layout.Lake, finder: discovery.FileFinder | None = None
+    layer: str, flow: Flow, pipeline: Pipeline, lake: layout.Lake, finder: discovery.FileFinder | None = None
 ) -> TableStep:
     """The step of a table, by its layer and its kind."""
-    return _kind(layer, flow.table, pipeline)(flow.table, flow, pipeline, at, finder)
+    kinds = {"bronze": _bronze_step, "silver": _silver_step, "gold": _gold_step}
+    return kinds[layer](flow.table, pipeline)(flow.table, flow, pipeline, lake, finder)
 
 
-def _kind(layer: str, name: str, pipeline: Pipeline) -> type[TableStep]:
-    if layer == "bronze":
-        if pipeline.bronze[name].kafka is not None:
-            return BronzeOfKafka
-        return BronzeOfFiles if pipeline.bronze[name].of_files else BronzeOfDelta
-    if layer == "silver":
-        return Deidentified if name in pipeline.deidentified_tables else Silver
+def _bronze_step(name: str, pipeline: Pipeline) -> type[TableStep]:
+    table = pipeline.bronze[name]
+    if table.kafka is not None:
+        return BronzeOfKafka
+    if table.of_files:
+        return BronzeOfFiles
+    return BronzeOfDelta
+
+
+def _silver_step(name: str, pipeline: Pipeline) -> type[TableStep]:
+    return Deidentified if name in pipeline.deidentified_tables else Silver
+
+
+def _gold_step(name: str, pipeline: Pipeline) -> type[TableStep]:
     return StreamingGold if pipeline.gold[name].mode else Gold

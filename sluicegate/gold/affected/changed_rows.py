@@ -51,14 +51,14 @@ class ChangedRows:
         few = self.count <= thresholds.FEW
         changes = {name: F.broadcast(rows) if few else rows for name, rows in self.by_table.items()}
         with tried(self.batch.session):
-            found = keys.touched(changes, self.current)
-            return None if found is None else materialize(found, few=False)
+            touched = keys.touched(changes, self.current)
+            return None if touched is None else materialize(touched, few=False)
 
     @cached_property
     def _feeds(self) -> Mapping[str, DataFrame]:
-        source, now = next(iter(self.current)), self.batch.progress
-        feeds = {source: self.batch.rows.where(f"_commit_version > {now.since}")}
-        feeds |= {name: self.batch.changes_of(name) for name in now.changed}
+        source, progress = next(iter(self.current)), self.batch.progress
+        feeds = {source: self.batch.rows.where(f"_commit_version > {progress.since}")}
+        feeds |= {name: self.batch.changes_of(name) for name in progress.changed}
         return {name: materialize(net(feed), few=False) for name, feed in feeds.items()}
 
     @cached_property
@@ -74,13 +74,13 @@ def net(changes: DataFrame) -> DataFrame:
 
     A table that was written anew with the same rows has none.
     """
-    theirs = [one for one in changes.schema if one.name not in {*CHANGE_COLUMNS, *ENGINE_COLUMNS}]
-    columns = [quoted(one.name) for one in theirs]
-    if any(has_variants(one.dataType) for one in theirs):
+    data_fields = [field for field in changes.schema if field.name not in {*CHANGE_COLUMNS, *ENGINE_COLUMNS}]
+    columns = [quoted(field.name) for field in data_fields]
+    if any(has_variants(field.dataType) for field in data_fields):
         return changes.select(*columns)
     sign = F.when(F.col("_change_type").isin("insert", "update_postimage"), 1).otherwise(-1)
-    is_ = F.struct(*[exact(F.col(name), one.dataType).alias(f"c{n}") for n, (name, one) in
-                     enumerate(zip(columns, theirs, strict=True))])  # fmt: skip
-    rows = changes.select(is_.alias("is"), F.struct(*columns).alias("row"), sign.alias("sign"))
-    found = rows.groupBy("is").agg(F.first("row").alias("row"), F.sum("sign").alias("sign")).where("sign <> 0")
-    return found.select("row.*")
+    identity = F.struct(*[exact(F.col(name), field.dataType).alias(f"c{n}") for n, (name, field) in
+                     enumerate(zip(columns, data_fields, strict=True))])  # fmt: skip
+    rows = changes.select(identity.alias("is"), F.struct(*columns).alias("row"), sign.alias("sign"))
+    sums = rows.groupBy("is").agg(F.first("row").alias("row"), F.sum("sign").alias("sign")).where("sign <> 0")
+    return sums.select("row.*")

@@ -82,7 +82,7 @@ def expression(jvm: Any) -> Expression:
 def conjuncts(condition: Any) -> list[Expression]:
     """The conditions that a condition is made of, all of which have to hold."""
     if name_of(condition) == "And":
-        return [one for side in each(condition.children()) for one in conjuncts(side)]
+        return [conjunct for side in each(condition.children()) for conjunct in conjuncts(side)]
     return [expression(condition)]
 
 
@@ -107,7 +107,9 @@ def is_loose(attribute: Any) -> bool:
 
 
 def _is_firm(jvm: Any, refs: list[Any]) -> bool:
-    if name_of(jvm) in _COMPARISONS and all(_is_bare(one) or name_of(one) == "Literal" for one in each(jvm.children())):
+    if name_of(jvm) in _COMPARISONS and all(
+        _is_bare(operand) or name_of(operand) == "Literal" for operand in each(jvm.children())
+    ):
         return True
     return not any(map(is_loose, refs))
 

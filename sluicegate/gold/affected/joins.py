@@ -36,76 +36,77 @@ class Joined(Operator):
     def __post_init__(self) -> None:
         self.children = [self.left, self.right]
         # A row whose other side is missing is of that side's rows, of which something has to be known.
-        seen = [side for n, side in enumerate(self.children) if self._is_seen(n)]
-        self.direct = frozenset().union(*(side.direct for side in seen))
-        self.keyed = frozenset().union(*(side.keyed for side in seen))
+        visible = [side for n, side in enumerate(self.children) if self._is_seen(n)]
+        self.direct = frozenset().union(*(side.direct for side in visible))
+        self.keyed = frozenset().union(*(side.keyed for side in visible))
         both = self.left.keyed | self.right.keyed
-        self._usable = [one for one in self.conditions if one.steady and one.refs and one.refs <= both]
-        refs: Columns = frozenset().union(*(one.refs for one in self._usable))
+        self._usable = [
+            condition for condition in self.conditions if condition.steady and condition.refs and condition.refs <= both
+        ]
+        refs: Columns = frozenset().union(*(condition.refs for condition in self._usable))
         self._refs = [refs & frozenset(side.attributes) for side in self.children]
 
-    def touched(self, inputs: Inputs, wanted: Columns) -> Any | None:
+    def touched(self, inputs: Inputs, key: Columns) -> Any | None:
         """Keys of the pairs that a change of either side makes or takes away, and of rows that stand alone."""
-        ours = self._sides(wanted)
+        of_sides = self._sides(key)
         parts = []
-        for here, there in ((0, 1), (1, 0)):
-            side = self.children[here]
-            if not side.is_changed(inputs):
+        for side in (0, 1):
+            if not self.children[side].is_changed(inputs):
                 continue
-            if not ours[there]:  # whatever it meets, its own columns are the key
-                parts.append(self._shown(inputs, wanted, side.touched(inputs, ours[here])))
-            else:
-                parts.append(self._shown(inputs, wanted, self._met(inputs, wanted, here)))
-            parts += self._alone(inputs, wanted, here)
+            if of_sides[1 - side]:
+                pairs = self._met(inputs, key, side)
+            else:  # whatever it meets, its own columns are the key
+                pairs = self.children[side].touched(inputs, of_sides[side])
+            parts += [self._shown(inputs, key, pairs), *self._alone(inputs, key, side)]
         return either(inputs, parts)
 
-    def cover(self, inputs: Inputs, wanted: Columns) -> Any:
+    def cover(self, inputs: Inputs, key: Columns) -> Any:
         """Values of all pairs, and of rows that stand alone."""
-        ours = self._sides(wanted)
-        for here, there in ((0, 1), (1, 0)):
-            if not ours[there] and (self.kind == "semi" or not self._is_filled(here)):
-                return self.children[here].cover(inputs, wanted)
-        plans = [side.cover(inputs, self._needed(number, wanted)) for number, side in enumerate(self.children)]
-        parts = [self._shown(inputs, wanted, self._pairs(inputs, *plans))]
-        for here in (0, 1):
-            if self._is_filled(1 - here):
-                all_rows = self.children[here].cover(inputs, self._needed(here, wanted))
-                parts.append(self._filled(inputs, wanted, here, all_rows))
+        of_sides = self._sides(key)
+        for side in (0, 1):
+            if not of_sides[1 - side] and (self.kind == "semi" or not self._is_filled(side)):
+                return self.children[side].cover(inputs, key)
+        plans = [child.cover(inputs, self._needed(number, key)) for number, child in enumerate(self.children)]
+        parts = [self._shown(inputs, key, self._pairs(inputs, *plans))]
+        for side in (0, 1):
+            if self._is_filled(1 - side):
+                all_rows = self.children[side].cover(inputs, self._needed(side, key))
+                parts.append(self._filled(inputs, key, side, all_rows))
         return either(inputs, parts)
 
     # --- rows that meet ----------------------------------------------------------------------------------------------
 
-    def _met(self, inputs: Inputs, wanted: Columns, here: int) -> Any:
+    def _met(self, inputs: Inputs, key: Columns, side: int) -> Any:
         """Pairs of a changed row of one side with any row of the other."""
-        there = 1 - here
-        changed = self.children[here].touched(inputs, self._needed(here, wanted))
-        others = self.children[there].cover(inputs, self._needed(there, wanted))
-        if self._sides(wanted)[here]:
-            return self._pairs(inputs, *((changed, others) if here == 0 else (others, changed)))
-        return inputs.catalyst.join(others, changed, "LeftSemi", self._conditions(inputs))
+        other = 1 - side
+        changed = self.children[side].touched(inputs, self._needed(side, key))
+        other_rows = self.children[other].cover(inputs, self._needed(other, key))
+        if self._sides(key)[side]:
+            return self._pairs(inputs, *((changed, other_rows) if side == 0 else (other_rows, changed)))
+        return inputs.catalyst.join(other_rows, changed, "LeftSemi", self._conditions(inputs))
 
     def _pairs(self, inputs: Inputs, left: Any, right: Any) -> Any:
         return inputs.catalyst.join(left, right, "Inner", self._conditions(inputs))
 
     def _conditions(self, inputs: Inputs) -> list[Any]:
-        return [one.condition(inputs.catalyst) for one in self._usable]
+        return [condition.condition(inputs.catalyst) for condition in self._usable]
 
     # --- rows that stand alone ---------------------------------------------------------------------------------------
 
-    def _alone(self, inputs: Inputs, wanted: Columns, changed: int) -> list[Any]:
+    def _alone(self, inputs: Inputs, key: Columns, changed: int) -> list[Any]:
         """Keys of rows that stand alone, before or after a change of one side, whose other side is NULL."""
         parts = []
-        for here in (0, 1):
-            there = 1 - here
-            if not (self._is_filled(there) and self._sides(wanted)[there]):
+        for side in (0, 1):
+            other = 1 - side
+            if not (self._is_filled(other) and self._sides(key)[other]):
                 continue  # no such rows, or nothing of their other side is in the key
-            if changed == here:
-                found = self.children[here].touched(inputs, self._needed(here, wanted))
+            if changed == side:
+                plan = self.children[side].touched(inputs, self._needed(side, key))
             else:
-                some = self.children[here].cover(inputs, self._needed(here, wanted))
-                news = self.children[there].touched(inputs, self._needed(there, wanted))
-                found = inputs.catalyst.join(some, news, "LeftSemi", self._conditions(inputs))
-            parts.append(self._filled(inputs, wanted, here, found))
+                all_rows = self.children[side].cover(inputs, self._needed(side, key))
+                changed_rows = self.children[other].touched(inputs, self._needed(other, key))
+                plan = inputs.catalyst.join(all_rows, changed_rows, "LeftSemi", self._conditions(inputs))
+            parts.append(self._filled(inputs, key, side, plan))
         return parts
 
     def _is_seen(self, side: int) -> bool:
@@ -118,24 +119,24 @@ class Joined(Operator):
         """Whether one side can be NULL as its row is missing."""
         return self.kind == "full" or self.kind == ("right", "left")[side]
 
-    def _filled(self, inputs: Inputs, wanted: Columns, here: int, plan: Any) -> Any:
+    def _filled(self, inputs: Inputs, key: Columns, side: int, plan: Any) -> Any:
         """Keys of rows of one side, with NULL for the other."""
-        ours, catalyst = self.children[here].attributes, inputs.catalyst
+        attributes, catalyst = self.children[side].attributes, inputs.catalyst
         return catalyst.project(
-            [ours[n] if n in ours else catalyst.null(self.attributes[n]) for n in sorted(wanted)], plan
+            [attributes[n] if n in attributes else catalyst.null(self.attributes[n]) for n in sorted(key)], plan
         )
 
     # --- columns -----------------------------------------------------------------------------------------------------
 
-    def _sides(self, wanted: Columns) -> list[Columns]:
+    def _sides(self, key: Columns) -> list[Columns]:
         """The columns of each side."""
-        return [wanted & frozenset(side.attributes) for side in self.children]
+        return [key & frozenset(side.attributes) for side in self.children]
 
-    def _needed(self, number: int, wanted: Columns) -> Columns:
+    def _needed(self, number: int, key: Columns) -> Columns:
         """The columns of one side by which it meets the other, and those of it in the key."""
-        return self.children[number].some(self._sides(wanted)[number] | self._refs[number])
+        return self.children[number].some(self._sides(key)[number] | self._refs[number])
 
-    def _shown(self, inputs: Inputs, wanted: Columns, plan: Any) -> Any:
+    def _shown(self, inputs: Inputs, key: Columns, plan: Any) -> Any:
         """Columns of a plan of one side or of both, in the order of their numbers."""
-        known = {**self.left.attributes, **self.right.attributes}
-        return inputs.catalyst.project([known[number] for number in sorted(wanted)], plan)
+        attributes = {**self.left.attributes, **self.right.attributes}
+        return inputs.catalyst.project([attributes[number] for number in sorted(key)], plan)

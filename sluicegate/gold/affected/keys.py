@@ -72,14 +72,14 @@ class Keys:
         unsettled = peers(root).unsettled
         columns = _chosen(root, source, unsettled)
         if not columns and _chosen(root, source, frozenset()):
-            why = "which of equal rows a window puts first decides which rows there are"
-            raise TouchesAll(why, "select the columns of its PARTITION BY, or those of its ORDER BY")
+            reason = "which of equal rows a window puts first decides which rows there are"
+            raise TouchesAll(reason, "select the columns of its PARTITION BY, or those of its ORDER BY")
         if not columns:
-            why = "no column of its SELECT list says which rows a change touches"
-            raise TouchesAll(why, "select the columns by which its rows are known, joined, grouped or partitioned")
-        found = cls(catalyst, root, columns, [str(root.attributes[number].name()) for number in columns])
-        found._demand_taken(source, frames)
-        return found
+            reason = "no column of its SELECT list says which rows a change touches"
+            raise TouchesAll(reason, "select the columns by which its rows are known, joined, grouped or partitioned")
+        keys = cls(catalyst, root, columns, [str(root.attributes[number].name()) for number in columns])
+        keys._demand_taken(source, frames)
+        return keys
 
     def _demand_taken(self, source: str, frames: Mapping[str, DataFrame]) -> None:
         """Checks that Spark takes the plans of touched keys, whichever tables change; nothing is executed.
@@ -87,9 +87,9 @@ class Keys:
         Raises:
             TouchesAll: it does not.
         """
-        every = {table: frame for table, frame in frames.items() if not self.blocked({table: frame})}
+        followed = {table: frame for table, frame in frames.items() if not self.blocked({table: frame})}
         try:
-            for changed in ({source: frames[source]}, every):
+            for changed in ({source: frames[source]}, followed):
                 self.touched(changed, frames)
         except (PySparkException, Py4JError) as error:
             raise TouchesAll(f"Spark does not take the plan of its keys ({type(error).__name__})", "") from error
@@ -106,8 +106,10 @@ class Keys:
 
     def blocked(self, changed: Mapping[str, Any]) -> str:
         """Reason why changes of these tables touch all rows; empty if they do not."""
-        found = (blocker for blocker in self.blockers if not blocker.tables.isdisjoint(changed))
-        return next((f"{blocker.why}, and {_among(blocker.tables, changed)} changed" for blocker in found), "")
+        for blocker in self.blockers:
+            if not blocker.tables.isdisjoint(changed):
+                return f"{blocker.why}, and {_among(blocker.tables, changed)} changed"
+        return ""
 
     def touched(self, changes: Mapping[str, DataFrame], current: Mapping[str, DataFrame]) -> DataFrame | None:
         """Distinct keys that changes touch, in columns ``touched_names``; None if the plan reads none of these tables.
@@ -119,12 +121,14 @@ class Keys:
             current: all tables as they are now.
         """
         catalyst = self.catalyst
-        changed, now = ({name: catalyst.plan(one) for name, one in frames.items()} for frames in (changes, current))
-        plan = self.root.touched(Inputs(catalyst, changed, now), frozenset(self.columns))
+        changed_plans = {name: catalyst.plan(frame) for name, frame in changes.items()}
+        current_plans = {name: catalyst.plan(frame) for name, frame in current.items()}
+        plan = self.root.touched(Inputs(catalyst, changed_plans, current_plans), frozenset(self.columns))
         if plan is None:
             return None
-        named = zip([self.root.attributes[number] for number in self.columns], self.touched_names, strict=True)
-        return catalyst.frame(catalyst.project([catalyst.named(*one) for one in named], plan)).distinct()
+        attributes = [self.root.attributes[number] for number in self.columns]
+        columns = [catalyst.named(*pair) for pair in zip(attributes, self.touched_names, strict=True)]
+        return catalyst.frame(catalyst.project(columns, plan)).distinct()
 
 
 def tried(session: SparkSession) -> Any:
@@ -134,11 +138,21 @@ def tried(session: SparkSession) -> Any:
 
 def _chosen(root: Operator, source: str, unsettled: Columns) -> list[int]:
     """Columns of the key: those that cost least, and of one table where a row is one of that table's rows."""
-    known = [n for n, one in root.attributes.items() if is_compared(one) and root.origins(n) and n not in unsettled]
-    found = [n for n in known if n in root.direct] or [n for n in known if n in root.keyed]
+    usable = [number for number in root.attributes if number not in unsettled and _is_usable(root, number)]
+    columns = _of(root.direct, usable) or _of(root.keyed, usable)
     if not root.is_of_groups:
-        found = [n for n in found if root.origins(n) == {source}] or found
-    return [n for n in found if not is_loose(root.attributes[n])] or found
+        columns = [number for number in columns if root.origins(number) == {source}] or columns
+    return [number for number in columns if not is_loose(root.attributes[number])] or columns
+
+
+def _of(columns: Columns, numbers: Sequence[int]) -> list[int]:
+    """Those of some numbers that are of columns, in their order."""
+    return [number for number in numbers if number in columns]
+
+
+def _is_usable(root: Operator, number: int) -> bool:
+    """Whether rows can be found by a column, which is made of columns of tables."""
+    return is_compared(root.attributes[number]) and bool(root.origins(number))
 
 
 def _among(tables: frozenset[str], changed: Mapping[str, Any]) -> str:

@@ -87,7 +87,7 @@ class Operator:
     @property
     def blockers(self) -> list[Blocker]:
         """Parts of it of which a change touches all rows."""
-        return [*self.own_blockers, *(one for child in self.children for one in child.blockers)]
+        return [*self.own_blockers, *(blocker for child in self.children for blocker in child.blockers)]
 
     def origins(self, column: int) -> frozenset[str]:
         """The tables whose columns a column is made of."""
@@ -103,26 +103,26 @@ class Operator:
         return not self.tables.isdisjoint(inputs.changes)
 
     @abstractmethod
-    def touched(self, inputs: Inputs, wanted: Columns) -> Any | None:
+    def touched(self, inputs: Inputs, key: Columns) -> Any | None:
         """Plan of the keys, of some columns of ``keyed``, that changes touch; None if there are none."""
 
     @abstractmethod
-    def cover(self, inputs: Inputs, wanted: Columns) -> Any:
+    def cover(self, inputs: Inputs, key: Columns) -> Any:
         """Plan of values, of some columns of ``keyed``, among which are all of its rows before and after."""
 
-    def some(self, wanted: Columns) -> Columns:
+    def some(self, columns: Columns) -> Columns:
         """The columns, or any one where there are none: how many rows there are counts."""
-        return wanted or frozenset(sorted(self.direct or self.keyed)[:1])
+        return columns or frozenset(sorted(self.direct or self.keyed)[:1])
 
-    def only(self, inputs: Inputs, wanted: Columns, plan: Any) -> Any:
+    def only(self, inputs: Inputs, key: Columns, plan: Any) -> Any:
         """Columns of a plan, in the order of their numbers."""
-        return inputs.catalyst.project([self.attributes[number] for number in sorted(wanted)], plan)
+        return inputs.catalyst.project([self.attributes[number] for number in sorted(key)], plan)
 
 
 def either(inputs: Inputs, plans: Iterable[Any | None]) -> Any | None:
     """Rows of several plans with the same columns in the same order; None without any."""
-    there = [plan for plan in plans if plan is not None]
-    return inputs.catalyst.union(there) if there else None
+    some_rows = [plan for plan in plans if plan is not None]
+    return inputs.catalyst.union(some_rows) if some_rows else None
 
 
 @dataclass
@@ -146,21 +146,23 @@ class Leaf(Operator):
         """The table."""
         return self.tables
 
-    def touched(self, inputs: Inputs, wanted: Columns) -> Any | None:
+    def touched(self, inputs: Inputs, key: Columns) -> Any | None:
         """Values of the rows that came or went."""
-        return self._of(inputs, inputs.changes[self.table], wanted) if self.is_changed(inputs) else None
+        return self._of(inputs, inputs.changes[self.table], key) if self.is_changed(inputs) else None
 
-    def cover(self, inputs: Inputs, wanted: Columns) -> Any:
+    def cover(self, inputs: Inputs, key: Columns) -> Any:
         """Values of the rows that are there, and of those that went."""
         if not self.table:
-            return self.only(inputs, wanted, self.plan)
+            return self.only(inputs, key, self.plan)
         plans = [inputs.current[self.table], *([inputs.changes[self.table]] if self.is_changed(inputs) else [])]
-        return either(inputs, [self._of(inputs, plan, wanted) for plan in plans])
+        return either(inputs, [self._of(inputs, plan, key) for plan in plans])
 
-    def _of(self, inputs: Inputs, plan: Any, wanted: Columns) -> Any:
-        theirs = {one.name().lower(): one for one in inputs.catalyst.columns(plan)}
-        ours = [self.attributes[number] for number in sorted(wanted)]
-        return inputs.catalyst.project([inputs.catalyst.alias(theirs[one.name().lower()], one) for one in ours], plan)
+    def _of(self, inputs: Inputs, plan: Any, key: Columns) -> Any:
+        """Columns of a table's rows under the numbers that they have here."""
+        columns = {column.name().lower(): column for column in inputs.catalyst.columns(plan)}
+        attributes = [self.attributes[number] for number in sorted(key)]
+        values = [inputs.catalyst.alias(columns[attribute.name().lower()], attribute) for attribute in attributes]
+        return inputs.catalyst.project(values, plan)
 
 
 @dataclass
@@ -194,20 +196,20 @@ class Projected(Operator):
         """The tables of the columns in its value."""
         return frozenset().union(*(self.child.origins(ref) for ref in self.items[column].refs))
 
-    def touched(self, inputs: Inputs, wanted: Columns) -> Any | None:
+    def touched(self, inputs: Inputs, key: Columns) -> Any | None:
         """Values of the touched rows."""
-        found = self.child.touched(inputs, self._needed(wanted))
-        return None if found is None else self._made(inputs, wanted, found)
+        rows = self.child.touched(inputs, self._needed(key))
+        return None if rows is None else self._made(inputs, key, rows)
 
-    def cover(self, inputs: Inputs, wanted: Columns) -> Any:
+    def cover(self, inputs: Inputs, key: Columns) -> Any:
         """Values of the rows."""
-        return self._made(inputs, wanted, self.child.cover(inputs, self._needed(wanted)))
+        return self._made(inputs, key, self.child.cover(inputs, self._needed(key)))
 
-    def _needed(self, wanted: Columns) -> Columns:
-        return self.child.some(frozenset().union(*(self.items[number].refs for number in wanted)))
+    def _needed(self, key: Columns) -> Columns:
+        return self.child.some(frozenset().union(*(self.items[number].refs for number in key)))
 
-    def _made(self, inputs: Inputs, wanted: Columns, plan: Any) -> Any:
-        values = [self.items[n].column(inputs.catalyst, self.attributes[n]) for n in sorted(wanted)]
+    def _made(self, inputs: Inputs, key: Columns, plan: Any) -> Any:
+        values = [self.items[n].column(inputs.catalyst, self.attributes[n]) for n in sorted(key)]
         return inputs.catalyst.project(values, plan)
 
 
@@ -227,13 +229,13 @@ class Passed(Operator):
         """Whether its rows are those of groups."""
         return self.groups or self.child.is_of_groups
 
-    def touched(self, inputs: Inputs, wanted: Columns) -> Any | None:
+    def touched(self, inputs: Inputs, key: Columns) -> Any | None:
         """The child's."""
-        return self.child.touched(inputs, wanted)
+        return self.child.touched(inputs, key)
 
-    def cover(self, inputs: Inputs, wanted: Columns) -> Any:
+    def cover(self, inputs: Inputs, key: Columns) -> Any:
         """The child's."""
-        return self.child.cover(inputs, wanted)
+        return self.child.cover(inputs, key)
 
 
 @dataclass
@@ -249,21 +251,25 @@ class Filtered(Operator):
     def __post_init__(self) -> None:
         self.children, self.attributes = [self.child], self.child.attributes
         self.direct, self.keyed = self.child.direct, self.child.keyed
-        self._usable = [one for one in self.conditions if one.steady and one.refs and one.refs <= self.direct]
-        self._refs: Columns = frozenset().union(*(one.refs for one in self._usable))
+        self._usable = [
+            condition
+            for condition in self.conditions
+            if condition.steady and condition.refs and condition.refs <= self.direct
+        ]
+        self._refs: Columns = frozenset().union(*(condition.refs for condition in self._usable))
 
-    def touched(self, inputs: Inputs, wanted: Columns) -> Any | None:
+    def touched(self, inputs: Inputs, key: Columns) -> Any | None:
         """The child's keys, as far as they pass."""
-        found = self.child.touched(inputs, wanted | self._refs)
-        return None if found is None else self._passing(inputs, wanted, found)
+        rows = self.child.touched(inputs, key | self._refs)
+        return None if rows is None else self._passing(inputs, key, rows)
 
-    def cover(self, inputs: Inputs, wanted: Columns) -> Any:
+    def cover(self, inputs: Inputs, key: Columns) -> Any:
         """The child's values, as far as they pass."""
-        return self._passing(inputs, wanted, self.child.cover(inputs, wanted | self._refs))
+        return self._passing(inputs, key, self.child.cover(inputs, key | self._refs))
 
-    def _passing(self, inputs: Inputs, wanted: Columns, plan: Any) -> Any:
-        conditions = [one.condition(inputs.catalyst) for one in self._usable]
-        return self.only(inputs, wanted, inputs.catalyst.filter(conditions, plan))
+    def _passing(self, inputs: Inputs, key: Columns, plan: Any) -> Any:
+        conditions = [condition.condition(inputs.catalyst) for condition in self._usable]
+        return self.only(inputs, key, inputs.catalyst.filter(conditions, plan))
 
 
 @dataclass
@@ -282,8 +288,8 @@ class Branches(Operator):
 
     def __post_init__(self) -> None:
         pairs = list(zip(self.children, self.places, strict=True))
-        self.direct = frozenset(n for n in self.attributes if all(at[n] in child.direct for child, at in pairs))
-        self.keyed = frozenset(n for n in self.attributes if all(at[n] in child.keyed for child, at in pairs))
+        self.direct = frozenset(n for n in self.attributes if all(places[n] in child.direct for child, places in pairs))
+        self.keyed = frozenset(n for n in self.attributes if all(places[n] in child.keyed for child, places in pairs))
 
     @property
     def is_of_groups(self) -> bool:
@@ -293,28 +299,29 @@ class Branches(Operator):
     def origins(self, column: int) -> frozenset[str]:
         """The tables of that column in each of them."""
         pairs = zip(self.children, self.places, strict=True)
-        return frozenset().union(*(child.origins(at[column]) for child, at in pairs))
+        return frozenset().union(*(child.origins(places[column]) for child, places in pairs))
 
-    def touched(self, inputs: Inputs, wanted: Columns) -> Any | None:
+    def touched(self, inputs: Inputs, key: Columns) -> Any | None:
         """Keys that are touched in one of them."""
-        found = [(n, child.touched(inputs, self._of(n, wanted))) for n, child in enumerate(self.children)]
-        return either(inputs, [self._renamed(inputs, n, wanted, plan) for n, plan in found if plan is not None])
+        plans = [(n, child.touched(inputs, self._of(n, key))) for n, child in enumerate(self.children)]
+        return either(inputs, [self._renamed(inputs, n, key, plan) for n, plan in plans if plan is not None])
 
-    def cover(self, inputs: Inputs, wanted: Columns) -> Any:
+    def cover(self, inputs: Inputs, key: Columns) -> Any:
         """Values of any of them."""
-        some = enumerate(self.children[: self.cover_of])
-        plans = [self._renamed(inputs, n, wanted, child.cover(inputs, self._of(n, wanted))) for n, child in some]
+        branches = enumerate(self.children[: self.cover_of])
+        plans = [self._renamed(inputs, n, key, child.cover(inputs, self._of(n, key))) for n, child in branches]
         return either(inputs, plans)
 
-    def _of(self, number: int, wanted: Columns) -> Columns:
-        return frozenset(self.places[number][column] for column in wanted)
+    def _of(self, number: int, key: Columns) -> Columns:
+        return frozenset(self.places[number][column] for column in key)
 
-    def _renamed(self, inputs: Inputs, number: int, wanted: Columns, plan: Any) -> Any:
-        values, at = [], self.places[number]
-        for column in sorted(wanted):
-            theirs = self.children[number].attributes[at[column]]
-            same = at[column] == column
-            values.append(theirs if same else inputs.catalyst.alias(theirs, self.attributes[column]))
+    def _renamed(self, inputs: Inputs, number: int, key: Columns, plan: Any) -> Any:
+        values, places = [], self.places[number]
+        for column in sorted(key):
+            value = self.children[number].attributes[places[column]]
+            if places[column] != column:
+                value = inputs.catalyst.alias(value, self.attributes[column])
+            values.append(value)
         return inputs.catalyst.project(values, plan)
 
 
@@ -333,10 +340,10 @@ class Opaque(Operator):
         """All tables."""
         return self.tables
 
-    def touched(self, inputs: Inputs, wanted: Columns) -> Any | None:
+    def touched(self, inputs: Inputs, key: Columns) -> Any | None:
         """Nothing that could be said."""
         raise TouchesAll(self.own_blockers[0].why, self.own_blockers[0].instead)
 
-    def cover(self, inputs: Inputs, wanted: Columns) -> Any:
+    def cover(self, inputs: Inputs, key: Columns) -> Any:
         """Nothing that could be said."""
         raise TouchesAll(self.own_blockers[0].why, self.own_blockers[0].instead)

@@ -34,77 +34,113 @@ class Peers:
 
     def where(self, columns: Iterable[int], conditions: Iterable[Expression]) -> Peers:
         """The same of rows for which conditions hold: where these are unsettled, so is which rows there are."""
-        if not any(one.refs & self.unsettled for one in conditions):
+        if not any(condition.refs & self.unsettled for condition in conditions):
             return self
         return Peers(self.unsettled | (frozenset(columns) - self.agreed), self.agreed, rows=True)
 
 
 def peers(operator: Operator) -> Peers:
     """What the order of equal rows decides of an operator's output."""
-    below = [peers(child) for child in operator.children]
-    found = Peers(
-        frozenset().union(*(one.unsettled for one in below)),
-        frozenset().union(*(one.agreed for one in below)),
-        any(one.rows for one in below),
+    children = [peers(child) for child in operator.children]
+    below = Peers(
+        frozenset().union(*(child.unsettled for child in children)),
+        frozenset().union(*(child.agreed for child in children)),
+        any(child.rows for child in children),
     )
+    match operator:
+        case Windowed() if operator.peers is not None or below.unsettled:
+            return _of_window(operator, below)
+        case Projected() if operator.chosen:
+            values = _of_items(operator, below)
+            return Peers(values.unsettled | operator.chosen, values.agreed, values.rows)
+    if not below.unsettled:
+        return Peers(frozenset(), frozenset(operator.attributes))
+    return _of_unsettled(operator, below, children)
+
+
+def _of_unsettled(operator: Operator, below: Peers, children: Sequence[Peers]) -> Peers:
+    """The same of an operator over rows of which the order decides some values.
+
+    Args:
+        operator: the operator.
+        below: what the order decides of all that it reads.
+        children: the same of each operator that it reads.
+    """
     columns = frozenset(operator.attributes)
     match operator:
-        case Windowed() if operator.peers is not None or found.unsettled:
-            return _of_window(operator, found)
-        case Projected() if operator.chosen:
-            of = _of_values({n: [item] for n, item in operator.items.items()}, found, groups=operator.groups)
-            return Peers(of.unsettled | operator.chosen, of.agreed, of.rows)
-        case _ if not found.unsettled:
-            return Peers(frozenset(), columns)
         case Joined():
-            return _of_join(operator, found, below)
+            return _of_join(operator, below, children)
         case Filtered():
-            return found.where(columns, operator.conditions)
+            return below.where(columns, operator.conditions)
         case Generated():
-            made = {number: [operator.generator] for number in columns - frozenset(operator.child.attributes)}
-            its = _of_values(made, found)
-            known = Peers(found.unsettled | its.unsettled, found.agreed | its.agreed, found.rows)
-            return known.where(columns, [operator.generator])
+            return _of_generator(operator, below)
         case Projected():
-            return _of_values({n: [item] for n, item in operator.items.items()}, found, groups=operator.groups)
+            return _of_items(operator, below)
         case Expanded():
-            return _of_values({n: [one[n] for one in operator.sets] for n in columns}, found)
+            return _of_values({number: [values[number] for values in operator.sets] for number in columns}, below)
         case Branches():
-            return _of_branches(operator, found, below)
-    return found
+            return _of_branches(operator, below, children)
+    return below
+
+
+def _of_generator(operator: Generated, below: Peers) -> Peers:
+    new_columns = frozenset(operator.attributes) - frozenset(operator.child.attributes)
+    values = _of_values({number: [operator.generator] for number in new_columns}, below)
+    together = Peers(below.unsettled | values.unsettled, below.agreed | values.agreed, below.rows)
+    return together.where(operator.attributes, [operator.generator])
+
+
+def _of_items(operator: Projected, below: Peers) -> Peers:
+    items = {number: [item] for number, item in operator.items.items()}
+    values = _of_values(items, below)
+    if not operator.groups or not below.rows:
+        return values
+    # Which rows a group has is not settled, so neither is what is counted or added of them.
+    counted = frozenset(number for number, item in operator.items.items() if not item.steady)
+    return Peers(values.unsettled | counted, values.agreed, values.rows)
 
 
 def _of_window(window: Windowed, below: Peers) -> Peers:
-    made = frozenset(window.attributes) - frozenset(window.child.attributes)
+    window_columns = frozenset(window.attributes) - frozenset(window.child.attributes)
     agreed = below.agreed if window.peers is None else below.agreed & window.peers
     if below.rows or window.uses & below.unsettled:  # its values are of whole partitions
         agreed &= window.of_partition
     elif window.peers is None:
-        return Peers(below.unsettled, agreed | made, below.rows)
-    return Peers(below.unsettled | made, agreed, below.rows)
+        return Peers(below.unsettled, agreed | window_columns, below.rows)
+    return Peers(below.unsettled | window_columns, agreed, below.rows)
 
 
-def _of_join(join: Joined, found: Peers, below: Sequence[Peers]) -> Peers:
+def _of_join(join: Joined, below: Peers, children: Sequence[Peers]) -> Peers:
     """Pairs whose condition is unsettled on one side are as unsettled as that side's rows."""
-    columns, agreed = frozenset(join.attributes), found.agreed
-    deciding = [one for one in below if any(condition.refs & one.unsettled for condition in join.conditions)]
-    for one in deciding:
-        agreed &= one.agreed
-    unsettled = found.unsettled | (columns - agreed if deciding else frozenset())
-    return Peers(unsettled & columns, agreed & columns, found.rows or bool(deciding))
+    columns, agreed = frozenset(join.attributes), below.agreed
+    refs: Columns = frozenset().union(*(condition.refs for condition in join.conditions))
+    deciding = [child for child in children if refs & child.unsettled]
+    if not deciding:
+        return Peers(below.unsettled & columns, agreed & columns, below.rows)
+    for child in deciding:
+        agreed &= child.agreed
+    unsettled = below.unsettled | (columns - agreed)
+    return Peers(unsettled & columns, agreed & columns, rows=True)
 
 
-def _of_values(values: Mapping[int, Sequence[Expression]], below: Peers, *, groups: bool = False) -> Peers:
-    agreed = frozenset(n for n, of in values.items() if all(one.steady and one.refs <= below.agreed for one in of))
-    unsettled = frozenset(n for n, of in values.items() if any(one.refs & below.unsettled for one in of))
-    counted = frozenset(n for n, of in values.items() if groups and below.rows and not all(one.steady for one in of))
-    return Peers(unsettled | counted, agreed, below.rows)
+def _of_values(values: Mapping[int, Sequence[Expression]], below: Peers) -> Peers:
+    """What the order of equal rows decides of columns, each with one of some values in a row."""
+    agreed = frozenset(number for number, choices in values.items() if all(_agrees(value, below) for value in choices))
+    refs = {number: frozenset().union(*(value.refs for value in choices)) for number, choices in values.items()}
+    unsettled = frozenset(number for number in values if refs[number] & below.unsettled)
+    return Peers(unsettled, agreed, below.rows)
 
 
-def _of_branches(branches: Branches, found: Peers, below: Sequence[Peers]) -> Peers:
-    pairs, columns = list(zip(below, branches.places, strict=True)), frozenset(branches.attributes)
-    unsettled = frozenset(n for n in columns if any(at[n] in one.unsettled for one, at in pairs))
-    agreed = frozenset(n for n in columns if all(at[n] in one.agreed for one, at in pairs))
+def _agrees(value: Expression, below: Peers) -> bool:
+    """Whether a value is the same in rows of which the order decides."""
+    return value.steady and value.refs <= below.agreed
+
+
+def _of_branches(branches: Branches, below: Peers, children: Sequence[Peers]) -> Peers:
+    columns, unsettled, agreed = frozenset(branches.attributes), set[int](), set(branches.attributes)
+    for child, places in zip(children, branches.places, strict=True):
+        unsettled |= {number for number in columns if places[number] in child.unsettled}
+        agreed &= {number for number in columns if places[number] in child.agreed}
     if branches.cover_of < len(branches.children):  # which rows there are depends on all columns
-        return Peers(columns - agreed, agreed, rows=True)
-    return Peers(unsettled, agreed, found.rows)
+        return Peers(columns - agreed, frozenset(agreed), rows=True)
+    return Peers(frozenset(unsettled), frozenset(agreed), below.rows)

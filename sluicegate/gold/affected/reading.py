@@ -66,9 +66,11 @@ def stand_in(session: SparkSession, number: int, schema: StructType) -> DataFram
 
     Spark pads what it compares with a column of CHAR, which a column's metadata says that it is.
     """
-    lengths = [{_LENGTH: one.metadata[_LENGTH]} if _LENGTH in one.metadata else {} for one in schema]
-    nulls = [F.lit(None).cast(one.dataType) for one in schema]
-    columns = [null.alias(one.name, metadata=of) for null, one, of in zip(nulls, schema, lengths, strict=True)]
+    lengths = [{_LENGTH: field.metadata[_LENGTH]} if _LENGTH in field.metadata else {} for field in schema]
+    nulls = [F.lit(None).cast(field.dataType) for field in schema]
+    columns = [
+        null.alias(field.name, metadata=metadata) for null, field, metadata in zip(nulls, schema, lengths, strict=True)
+    ]
     return session.range(_FIRST + number, _FIRST + number).select(*columns)
 
 
@@ -91,53 +93,65 @@ def read(plan: Any, tables: Sequence[str]) -> Operator:
     children = [read(child, tables) for child in each(plan.children())]
     if not children and kind not in _REFERENCES:
         raise Unreadable(kind)
-    made = _READERS.get(kind)
-    found = Passed(children[0]) if kind in _PASSED else made(plan, children) if made is not None else None
-    operator = found if found is not None else _opaque(plan, children)
+    operator = _operator(plan, children) or _opaque(plan, children)
     operator.own_blockers = [*operator.own_blockers, *_subqueries(plan, tables)]
     return operator
+
+
+def _operator(plan: Any, children: list[Operator]) -> Operator | None:
+    """The operator at the root of a plan; None if it is not known how changes go through it."""
+    kind = name_of(plan)
+    if kind in _PASSED:
+        return Passed(children[0])
+    if kind in _READERS:
+        return _READERS[kind](plan, children)
+    return None
 
 
 def _table(plan: Any, tables: Sequence[str]) -> str | None:
     """Table that a projection stands for; None if it is none."""
     if name_of(plan.child()) != "Range":
         return None
-    number = int(plan.child().start()) - _FIRST
-    return tables[number] if 0 <= number < len(tables) and plan.child().end() == plan.child().start() else None
+    first, end = plan.child().start(), plan.child().end()
+    number = int(first) - _FIRST
+    if first == end and 0 <= number < len(tables):
+        return tables[number]
+    return None
 
 
 def _attributes(plan: Any) -> dict[int, Any]:
-    return {number_of(one): one for one in each(plan.output())}
+    return {number_of(attribute): attribute for attribute in each(plan.output())}
 
 
 def _subqueries(plan: Any, tables: Sequence[str]) -> Iterator[Blocker]:
     """Blockers for what subqueries read that are still in the expressions of an operator."""
-    for subquery in (one for part in each(plan.expressions()) for one in subqueries(part)):
-        inside = read(subquery, tables)
-        known = inside.tables.union(*(blocker.tables for blocker in inside.blockers))
-        why = "its rows are compared with the result of a subquery over all rows"
-        yield Blocker(why, "that result as a gold table of its own, joined here", known)
+    for part in each(plan.expressions()):
+        for subquery in subqueries(part):
+            operator = read(subquery, tables)
+            tables_read = operator.tables.union(*(blocker.tables for blocker in operator.blockers))
+            reason = "its rows are compared with the result of a subquery over all rows"
+            yield Blocker(reason, "that result as a gold table of its own, joined here", tables_read)
 
 
 def _opaque(plan: Any, children: list[Operator]) -> Operator:
     kind = name_of(plan)
     if kind in _LIMITS:
-        why, instead = "which rows are within its LIMIT depends on all of them", "the query without LIMIT"
+        reason, instead = "which rows are within its LIMIT depends on all of them", "the query without LIMIT"
     elif kind == "Aggregate":
-        why, instead = "it has an aggregate of all rows", "that aggregate as a gold table of its own, joined here"
+        reason, instead = "it has an aggregate of all rows", "that aggregate as a gold table of its own, joined here"
     elif kind == "Window":
-        why, instead = "it has a window of all rows", "PARTITION BY in it"
+        reason, instead = "it has a window of all rows", "PARTITION BY in it"
     else:
-        why, instead = f"how changes go through its {kind} is not known", "that part as a gold table of its own"
+        reason, instead = f"how changes go through its {kind} is not known", "that part as a gold table of its own"
     tables: frozenset[str] = frozenset().union(*(child.tables for child in children))
-    return Opaque(children, _attributes(plan), [Blocker(why, instead, tables)])
+    return Opaque(children, _attributes(plan), [Blocker(reason, instead, tables)])
 
 
 # --- operators --------------------------------------------------------------------------------------------------------
 
 
 def _projected(plan: Any, children: list[Operator]) -> Operator:
-    items = {number_of(one): expression(one) for one in each(plan.projectList())}
+    items = {number_of(item): expression(item) for item in each(plan.projectList())}
     return Projected(children[0], _attributes(plan), items)
 
 
@@ -149,8 +163,8 @@ def _aggregated(plan: Any, children: list[Operator]) -> Operator | None:
     if plan.groupingExpressions().size() == 0:
         return None
     calls = list(each(plan.aggregateExpressions()))
-    items = {number_of(one): expression(one) for one in calls}
-    chosen = frozenset(number_of(one) for one in calls if not aggregate_functions(one) <= _OF_NO_ORDER)
+    items = {number_of(call): expression(call) for call in calls}
+    chosen = frozenset(number_of(call) for call in calls if not aggregate_functions(call) <= _OF_NO_ORDER)
     return Projected(children[0], _attributes(plan), items, groups=True, chosen=chosen)
 
 
@@ -159,42 +173,49 @@ def _distinct(plan: Any, children: list[Operator]) -> Operator:
 
 
 def _branches(of: Callable[[int], int]) -> Callable[[Any, list[Operator]], Operator | None]:
-    def made(plan: Any, children: list[Operator]) -> Operator | None:
-        columns = [[number_of(one) for one in each(part.output())] for part in (plan, *each(plan.children()))]
-        if len({*columns[0]}) < len(columns[0]):
+    def reader(plan: Any, children: list[Operator]) -> Operator | None:
+        columns = _columns(plan)
+        if len({*columns}) < len(columns):
             return None
-        places = [dict(zip(columns[0], theirs, strict=True)) for theirs in columns[1:]]
+        places = [dict(zip(columns, _columns(child), strict=True)) for child in each(plan.children())]
         return Branches(children, places, _attributes(plan), of(len(children)))
 
-    return made
+    return reader
+
+
+def _columns(plan: Any) -> list[int]:
+    """Numbers of the columns of a plan's output."""
+    return [number_of(column) for column in each(plan.output())]
 
 
 def _joined(plan: Any, children: list[Operator]) -> Operator | None:
     kind = _JOINS.get(name_of(plan.joinType()).rstrip("$"))
     if kind is None:
         return None
-    on = plan.condition()
-    left, right = children
-    return Joined(left, right, kind, _attributes(plan), conjuncts(on.get()) if on.isDefined() else [])
+    condition = plan.condition()
+    conditions = conjuncts(condition.get()) if condition.isDefined() else []
+    left_side, right_side = children
+    return Joined(left_side, right_side, kind, _attributes(plan), conditions)
 
 
 def _windowed(plan: Any, children: list[Operator]) -> Operator | None:
-    partition = [expression(one) for one in each(plan.partitionSpec())]
+    partition = [expression(value) for value in each(plan.partitionSpec())]
     if not partition:
         return None
-    uses = frozenset().union(*(expression(one).refs for one in each(plan.windowExpressions())))
+    uses = frozenset().union(*(expression(call).refs for call in each(plan.windowExpressions())))
     return Windowed(children[0], _attributes(plan), partition, _peers(plan, partition), uses)
 
 
 def _peers(plan: Any, partition: Sequence[Expression]) -> frozenset[int] | None:
     """Columns in which rows agree whose order among each other a window takes as it comes; None if it takes none so."""
-    calls = [one.child() for one in each(plan.windowExpressions())]
-    if all(map(_is_of_no_order, calls)):
+    calls = [call.child() for call in each(plan.windowExpressions())]
+    in_order = [call for call in calls if not _is_of_no_order(call)]
+    if not in_order:
         return None
-    order = [expression(one.child()) for one in each(plan.orderSpec())]
-    numbers = all(_is_of_no_order(one) or name_of(one.windowFunction()) in _NUMBERS for one in calls)
-    bare = [one for one in (*partition, *(order if numbers else ())) if one.bare]
-    return frozenset().union(*(one.refs for one in bare))
+    values = list(partition)
+    if all(name_of(call.windowFunction()) in _NUMBERS for call in in_order):
+        values += [expression(order.child()) for order in each(plan.orderSpec())]
+    return frozenset().union(*(value.refs for value in values if value.bare))
 
 
 def _is_of_no_order(call: Any) -> bool:
@@ -204,19 +225,19 @@ def _is_of_no_order(call: Any) -> bool:
         return True
     if name_of(function) != "AggregateExpression" or name_of(function.aggregateFunction()) not in _OF_NO_ORDER:
         return False
-    ends = {name_of(one).rstrip("$") for one in (frame.lower(), frame.upper())}
+    ends = {name_of(bound).rstrip("$") for bound in (frame.lower(), frame.upper())}
     return name_of(frame.frameType()) == "RangeFrame$" or ends == {"UnboundedPreceding", "UnboundedFollowing"}
 
 
 def _generated(plan: Any, children: list[Operator]) -> Operator:
-    found = expression(plan.generator())
+    generator = expression(plan.generator())
     if name_of(plan.generator()) not in _GENERATORS:
-        found = replace(found, steady=False)
-    return Generated(children[0], _attributes(plan), plan, found)
+        generator = replace(generator, steady=False)
+    return Generated(children[0], _attributes(plan), plan, generator)
 
 
 def _expanded(plan: Any, children: list[Operator]) -> Operator:
-    numbers = [number_of(one) for one in each(plan.output())]  # a column may be there twice
+    numbers = [number_of(attribute) for attribute in each(plan.output())]  # a column may be there twice
     sets = [dict(zip(numbers, map(expression, each(values)), strict=True)) for values in each(plan.projections())]
     return Expanded(children[0], _attributes(plan), sets)
 

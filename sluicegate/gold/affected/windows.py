@@ -32,30 +32,32 @@ class Windowed(Operator):
 
     def __post_init__(self) -> None:
         self.children = [self.child]
-        self._refs: Columns = frozenset().union(*(one.refs for one in self.partition))
-        self.of_partition: Columns = frozenset().union(*(one.refs for one in self.partition if one.bare))
+        self._refs: Columns = frozenset().union(*(value.refs for value in self.partition))
+        self.of_partition: Columns = frozenset().union(*(value.refs for value in self.partition if value.bare))
         self.direct = self.of_partition & self.child.direct
-        found = all(one.steady for one in self.partition) and self._refs <= self.child.keyed
-        self.keyed = self.child.keyed if found else self.of_partition & self.child.keyed
+        self.keyed = self.child.keyed
+        steady = all(value.steady for value in self.partition)
+        if not steady or not self._refs <= self.child.keyed:
+            self.keyed &= self.of_partition
 
-    def touched(self, inputs: Inputs, wanted: Columns) -> Any | None:
+    def touched(self, inputs: Inputs, key: Columns) -> Any | None:
         """Keys of the rows of touched partitions."""
-        if wanted <= self.of_partition:
-            return self.child.touched(inputs, wanted)
+        if key <= self.of_partition:
+            return self.child.touched(inputs, key)
         catalyst, refs = inputs.catalyst, self.child.some(self._refs)
-        news = self.child.touched(inputs, refs)
-        if news is None:
+        changed_partitions = self.child.touched(inputs, refs)
+        if changed_partitions is None:
             return None
-        values = [one.tried(catalyst) for one in self.partition]
+        values = [expression.tried(catalyst) for expression in self.partition]
         partitions = [catalyst.named(value, f"_partition_{n}") for n, value in enumerate(values)]
         conditions = [catalyst.same(*pair) for pair in zip(values, [p.toAttribute() for p in partitions], strict=True)]
-        rows = self.child.cover(inputs, wanted | refs)
-        met = catalyst.join(rows, catalyst.project(partitions, news), "LeftSemi", conditions)
-        return self.only(inputs, wanted, met)
+        rows = self.child.cover(inputs, key | refs)
+        touched_rows = catalyst.join(rows, catalyst.project(partitions, changed_partitions), "LeftSemi", conditions)
+        return self.only(inputs, key, touched_rows)
 
-    def cover(self, inputs: Inputs, wanted: Columns) -> Any:
+    def cover(self, inputs: Inputs, key: Columns) -> Any:
         """Values of the child's rows, all of which stay."""
-        return self.child.cover(inputs, wanted)
+        return self.child.cover(inputs, key)
 
 
 @dataclass
@@ -74,14 +76,16 @@ class Generated(Operator):
 
     def __post_init__(self) -> None:
         self.children = [self.child]
-        made = frozenset(self.attributes) - frozenset(self.child.attributes)
-        of_child = frozenset(self.attributes) & frozenset(self.child.attributes)
-        usable = self.generator.steady
+        self._generated = frozenset(self.attributes) - frozenset(self.child.attributes)
+        self.direct = self._with_generated(self.child.direct)
+        self.keyed = self._with_generated(self.child.keyed)
 
-        def with_made(known: Columns) -> Columns:
-            return (of_child & known) | (made if usable and self.generator.refs <= known else frozenset())
-
-        self.direct, self.keyed, self._made_here = with_made(self.child.direct), with_made(self.child.keyed), made
+    def _with_generated(self, columns: Columns) -> Columns:
+        """Those of some columns of the child that it has, too, and the generated ones if they are made of these."""
+        passed = frozenset(self.attributes) & columns
+        if self.generator.steady and self.generator.refs <= columns:
+            return passed | self._generated
+        return passed
 
     def origins(self, column: int) -> frozenset[str]:
         """The tables of a column of the child, or of what the generator is made of."""
@@ -89,22 +93,25 @@ class Generated(Operator):
             return self.child.origins(column)
         return frozenset().union(*(self.child.origins(ref) for ref in self.generator.refs))
 
-    def touched(self, inputs: Inputs, wanted: Columns) -> Any | None:
+    def touched(self, inputs: Inputs, key: Columns) -> Any | None:
         """Keys of the rows that are made of touched rows."""
-        found = self.child.touched(inputs, self._needed(wanted))
-        return None if found is None else self._over(inputs, wanted, found)
+        rows = self.child.touched(inputs, self._needed(key))
+        return None if rows is None else self._over(inputs, key, rows)
 
-    def cover(self, inputs: Inputs, wanted: Columns) -> Any:
+    def cover(self, inputs: Inputs, key: Columns) -> Any:
         """Values of the rows that are made of the child's rows."""
-        return self._over(inputs, wanted, self.child.cover(inputs, self._needed(wanted)))
+        return self._over(inputs, key, self.child.cover(inputs, self._needed(key)))
 
-    def _needed(self, wanted: Columns) -> Columns:
-        ours = wanted - self._made_here
-        return self.child.some(ours | self.generator.refs if wanted & self._made_here else ours)
+    def _needed(self, key: Columns) -> Columns:
+        columns = key - self._generated
+        if key & self._generated:
+            columns |= self.generator.refs
+        return self.child.some(columns)
 
-    def _over(self, inputs: Inputs, wanted: Columns, plan: Any) -> Any:
-        made = inputs.catalyst.generated(self.plan, plan) if wanted & self._made_here else plan
-        return self.only(inputs, wanted, made)
+    def _over(self, inputs: Inputs, key: Columns, plan: Any) -> Any:
+        if key & self._generated:
+            plan = inputs.catalyst.generated(self.plan, plan)
+        return self.only(inputs, key, plan)
 
 
 @dataclass
@@ -124,8 +131,8 @@ class Expanded(Operator):
         self.direct = frozenset(n for n in self.attributes if self._are_of(n, self.child.direct))
         self.keyed = frozenset(n for n in self.attributes if self._are_of(n, self.child.keyed))
 
-    def _are_of(self, column: int, known: Columns) -> bool:
-        return all(one[column].steady and one[column].refs <= known for one in self.sets)
+    def _are_of(self, column: int, columns: Columns) -> bool:
+        return all(values[column].steady and values[column].refs <= columns for values in self.sets)
 
     @property
     def is_of_groups(self) -> bool:
@@ -134,23 +141,28 @@ class Expanded(Operator):
 
     def origins(self, column: int) -> frozenset[str]:
         """The tables of the columns in its values."""
-        return frozenset().union(*(self.child.origins(ref) for one in self.sets for ref in one[column].refs))
+        return frozenset().union(*(self.child.origins(ref) for values in self.sets for ref in values[column].refs))
 
-    def touched(self, inputs: Inputs, wanted: Columns) -> Any | None:
+    def touched(self, inputs: Inputs, key: Columns) -> Any | None:
         """Keys of the rows that are made of touched rows."""
-        needed = [self._needed(one, wanted) for one in self.sets]
-        found = [(one, self.child.touched(inputs, refs)) for one, refs in zip(self.sets, needed, strict=True)]
-        return either(inputs, [self._of(inputs, one, wanted, plan) for one, plan in found if plan is not None])
+        plans = []
+        for values in self.sets:
+            rows = self.child.touched(inputs, self._needed(values, key))
+            if rows is not None:
+                plans.append(self._of(inputs, values, key, rows))
+        return either(inputs, plans)
 
-    def cover(self, inputs: Inputs, wanted: Columns) -> Any:
+    def cover(self, inputs: Inputs, key: Columns) -> Any:
         """Values of the rows that are made of the child's rows."""
-        needed = [self._needed(one, wanted) for one in self.sets]
-        pairs = zip(self.sets, needed, strict=True)
-        return either(inputs, [self._of(inputs, s, wanted, self.child.cover(inputs, refs)) for s, refs in pairs])
+        plans = []
+        for values in self.sets:
+            rows = self.child.cover(inputs, self._needed(values, key))
+            plans.append(self._of(inputs, values, key, rows))
+        return either(inputs, plans)
 
-    def _needed(self, of: Mapping[int, Expression], wanted: Columns) -> Columns:
-        return self.child.some(frozenset().union(*(of[number].refs for number in wanted)))
+    def _needed(self, values: Mapping[int, Expression], key: Columns) -> Columns:
+        return self.child.some(frozenset().union(*(values[number].refs for number in key)))
 
-    def _of(self, inputs: Inputs, of: Mapping[int, Expression], wanted: Columns, plan: Any) -> Any:
+    def _of(self, inputs: Inputs, values: Mapping[int, Expression], key: Columns, plan: Any) -> Any:
         catalyst = inputs.catalyst
-        return catalyst.project([of[n].column(catalyst, self.attributes[n]) for n in sorted(wanted)], plan)
+        return catalyst.project([values[n].column(catalyst, self.attributes[n]) for n in sorted(key)], plan)

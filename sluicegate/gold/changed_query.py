@@ -1,0 +1,115 @@
+"""The query of a gold table, with what a batch changes: how many rows, of which keys."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from sluicegate.flow import thresholds
+from sluicegate.gold.affected.changed_rows import ChangedRows
+from sluicegate.gold.affected.operators import TouchesAll
+from sluicegate.gold.proved_query import ProvedQuery
+from sluicegate.gold.row_deltas import Changes
+from sluicegate.sql.identifiers import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True)
+class TouchedKeys:
+    """Keys whose rows a batch replaces.
+
+    Attributes:
+        all_because: reason why all rows are touched, or why it is not known which; empty if the keys tell.
+        rows: the keys, materialized; None where all are touched.
+        count: number of them.
+    """
+
+    all_because: str = ""
+    rows: DataFrame | None = None
+    count: int = 0
+
+
+class ChangedQuery(ProvedQuery):
+    """The query, and what the batch changes of the rows that it reads; each is counted once, when it is asked for."""
+
+    @cached_property
+    def _all_rows(self) -> int:
+        """Number of rows of all tables that the query reads."""
+        progress, flow = self.batch.progress, self.batch.flow
+        versions = {uri: progress.versions[name] for name, uri in flow.inputs.items()}
+        count = self.batch.opened.rows_at(flow.source, progress.until)
+        return count + sum(self.batch.opened.rows_at(uri, version) for uri, version in versions.items())
+
+    @cached_property
+    def _small(self) -> bool:
+        """Whether reading everything costs less than keeping state, unless ``refresh`` demands state."""
+        return self._all_rows <= thresholds.SMALL and self.table.refresh != "incremental"
+
+    @cached_property
+    def _row_deltas(self) -> Changes:
+        """Row deltas since the last batch."""
+        return Changes(self.batch, self.grouped.joins, self.batch.progress.since, self.batch.progress.changed)
+
+    @cached_property
+    def _changed_rows(self) -> ChangedRows:
+        """Rows that came or went of the tables that the query reads."""
+        return ChangedRows(self.batch, self._read)
+
+    @cached_property
+    def _changed_count(self) -> int:
+        """Number of row deltas since the last batch (an update is two); for small tables as the log has it."""
+        if self._small:
+            return self.batch.read
+        if self.refresh_strategy.kind == "keys":
+            return self._changed_rows.count
+        return self._row_deltas.count
+
+    @property
+    def _few(self) -> bool:
+        """Whether few rows changed, and few keys are touched."""
+        if self._small:
+            return True
+        if self.refresh_strategy.kind == "keys" and self._touched.count > thresholds.FEW:
+            return False
+        return self._changed_count <= thresholds.FEW
+
+    def _broadcast(self, frame: DataFrame) -> DataFrame:
+        """A frame that Spark sends to all tasks, if it is of few rows."""
+        return F.broadcast(frame) if self._few else frame
+
+    @cached_property
+    def _touched(self) -> TouchedKeys:
+        """Keys that this batch touches."""
+        last = self.batch.opened[self.batch.flow.target].last_commit_of_ours
+        if last is None or (last.ours or {}).get("columns") != self._columns:
+            return TouchedKeys("a table that it reads has other columns, or may have")
+        if reason := self._keys_of_the_plan.blocked(self._changed_rows.by_table):
+            return TouchedKeys(reason)
+        try:
+            keys = self._changed_rows.keys(self._keys_of_the_plan)
+        except TouchesAll as error:
+            return TouchedKeys(str(error.args[0]))
+        if keys is None:  # the tables were written anew, with the rows that they had
+            names = zip(self.keys, self._touched_columns, strict=True)
+            keys = self.everything.select(*[F.col(quoted(key)).alias(name) for key, name in names]).limit(0)
+        return TouchedKeys(rows=keys, count=keys.count())
+
+    @cached_property
+    def _columns(self) -> str:
+        """Fingerprint of the columns of the tables that the query reads, and of its own."""
+        schemas = {**{name: frame.schema for name, frame in self._read.items()}, "": self.everything.schema}
+        types = [f"{name} {field.name} {field.dataType.json()}" for name, fields in schemas.items() for field in fields]
+        return hashlib.sha256("\0".join(types).encode()).hexdigest()
+
+    @property
+    def _touched_columns(self) -> list[str]:
+        """Columns of touched groups, or keys, in the order of ``keys``."""
+        if self.refresh_strategy.kind == "keys":
+            return self._keys_of_the_plan.touched_names
+        return [f"_group_{number}" for number in sorted(self.grouped.keys)]
