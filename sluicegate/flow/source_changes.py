@@ -209,12 +209,12 @@ def _with_columns(commits: Sequence[CommitChanges], uri: str, offset: int) -> It
     for commit in commits:
         columns = ColumnChange.ADDITIVE
         for schema in commit.schemas:
-            if before is None:
+            if before is None and offset >= 0:
                 before = _columns_at(uri, offset)
-            if before is None:
-                columns = ColumnChange.UNKNOWN
-            elif not only_gained_fields(before, schema):
+            if before is not None and not only_gained_fields(before, schema):
                 columns = ColumnChange.OTHER
+            if before is None and offset >= 0:  # else there was no table before
+                columns = ColumnChange.UNKNOWN
             before = schema
         yield replace(commit, columns=columns)
 

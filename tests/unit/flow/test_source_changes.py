@@ -60,6 +60,16 @@ def test_added_rows_are_no_reason(source: Source) -> None:
     assert source.changes(2, 2) == SourceChanges("source")
 
 
+def test_before_the_first_version_there_are_no_columns_to_compare(source: Source) -> None:
+    """A first load in parts asks about the whole history."""
+    source.append()
+    changes = source.changes(-1, 1)
+    assert (changes.revised, changes.rewritten, changes.other_columns) == ("", "", "")
+    assert changes.only_gained_columns
+    source.overwrite()
+    assert source.changes(-1, 2).revised == "source was changed by WRITE in version 2"
+
+
 def test_only_commits_after_the_offset_and_up_to_the_end_count(source: Source) -> None:
     source.overwrite()
     source.append()
