@@ -39,8 +39,8 @@ def guarded_all(work: Callable[[], Iterable[RunReport]]) -> int:
     channel.attach()
     processes.end_with_parent()
     try:
-        for done in work():
-            report.end_with_report(done)
+        for layer_report in work():
+            report.end_with_report(layer_report)
     except SluicegateError as error:
         report.end_with_error(error)
         return error.exit_code
@@ -53,13 +53,13 @@ def guarded_all(work: Callable[[], Iterable[RunReport]]) -> int:
 
 
 @contextmanager
-def writing(at: layout.Lake, owner: str, wait: float = 600.0, *, target: str) -> Iterator[None]:
+def writing(lake: layout.Lake, owner: str, wait: float = 600.0, *, target: str) -> Iterator[None]:
     """Context in which this job alone writes a pipeline's tables; see ``lake.fence.sole_writer``.
 
     An interrupt, such as where its lease is another's, also ends what a server still does for it.
 
     Args:
-        at: the lake.
+        lake: the lake.
         owner: name of the run, shown to those who wait.
         wait: seconds to wait for another.
         target: target that the definition was read for; empty if it has none.
@@ -68,9 +68,9 @@ def writing(at: layout.Lake, owner: str, wait: float = 600.0, *, target: str) ->
         TargetConflict: the tables belong to another target.
         DamagedTable: a file of a table is not what was written.
     """
-    sole = fence.sole_writer(at, owner, remote=bool(connect.address()), wait=wait, sent=connect.has_opened)
-    with damaged_files.named(at), sole:
-        claim(at, target)
+    sole = fence.sole_writer(lake, owner, remote=bool(connect.address()), wait=wait, sent=connect.has_opened)
+    with damaged_files.named(lake), sole:
+        claim(lake, target)
         try:
             yield
         except (KeyboardInterrupt, SystemExit):

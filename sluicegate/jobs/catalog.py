@@ -23,13 +23,13 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> RunReport:
-    pipeline, at, _ = base.subject(arguments)
+    pipeline, lake, _ = base.subject(arguments)
     if not metastore.address():
         raise UserError(f"there is no catalog: {metastore.ADDRESS} is not set", hint="see docs/howto/catalog.md")
     say(f"{pipeline.name} catalog")
-    spark = session.open_session(f"{pipeline.name}.catalog", at)
+    spark = session.open_session(f"{pipeline.name}.catalog", lake)
     prepare(spark)
-    entered = register(spark, pipeline, at)
+    entered = register(spark, pipeline, lake)
     lines = [f"{database(pipeline).name}.{name}" for name in entered]
     say(*([f"  entered {line}" for line in lines] or ["  nothing new"]))
     return RunReport(pipeline.name, "catalog", notes=lines)

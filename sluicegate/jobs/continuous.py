@@ -27,7 +27,7 @@ from sluicegate.errors import (
     UserError,
 )
 from sluicegate.flow import report
-from sluicegate.flow.report import RunReport
+from sluicegate.flow.report import RunReport, TableReport
 from sluicegate.jobs import base
 from sluicegate.jobs import layer as layer_job
 from sluicegate.lake import layout
@@ -58,23 +58,23 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The command line of the job."""
-    made = base.parser("continuous")
-    made.description = "Runs the layers of a pipeline that have work, at each tick, until it is stopped."
-    made.add_argument("--every", required=True, metavar="TIME", help="the interval, as 4s or 2 minutes")
-    made.add_argument("--layer", choices=layout.LAYERS, help="only this layer")
-    made.add_argument("--id", help="what it is called in `sluicegate streams`: eight hexadecimal digits")
-    return made
+    job_parser = base.parser("continuous")
+    job_parser.description = "Runs the layers of a pipeline that have work, at each tick, until it is stopped."
+    job_parser.add_argument("--every", required=True, metavar="TIME", help="the interval, as 4s or 2 minutes")
+    job_parser.add_argument("--layer", choices=layout.LAYERS, help="only this layer")
+    job_parser.add_argument("--id", help="what it is called in `sluicegate streams`: eight hexadecimal digits")
+    return job_parser
 
 
 def _run(arguments: argparse.Namespace) -> RunReport:
     identity = arguments.id or streams.new_id()
     if not streams.ID.fullmatch(identity):
         raise UserError("--id is eight hexadecimal digits")
-    every = interval(arguments.every)
-    pipeline, at, facts = base.subject(arguments)
+    seconds = interval(arguments.every)
+    pipeline, lake, facts = base.subject(arguments)
     stream = streams.Stream(pipeline.name, identity, arguments.every, arguments.layer, world=processes.world())
-    with streams.Registration(at, stream) as known:
-        return Continuous(pipeline.settings, at, stream, facts, known).run(every)
+    with streams.Registration(lake, stream) as registration:
+        return Continuous(pipeline.settings, lake, stream, facts, registration).run(seconds)
 
 
 class Continuous:
@@ -82,23 +82,24 @@ class Continuous:
 
     Args:
         settings: where things are.
-        at: the pipeline's lake.
+        lake: the pipeline's lake.
         stream: its registration.
         facts: who runs this, for every commit.
-        known: the registry entry, by which it reports its state and is asked to stop.
+        registration: the registry entry, by which it reports its state and is asked to stop.
         spark: a Spark to use instead of one of its own.
     """
 
     def __init__(
         self,
         settings: Settings,
-        at: layout.Lake,
+        lake: layout.Lake,
         stream: streams.Stream,
         facts: dict[str, Any],
-        known: streams.Registration,
+        registration: streams.Registration,
         spark: SharedSpark | None = None,
     ) -> None:
-        self.settings, self.at, self.stream, self.known, self._spark = settings, at, stream, known, spark
+        self.settings, self.lake, self.stream, self._spark = settings, lake, stream, spark
+        self.registration = registration
         self.facts = {"run_id": f"continuous {stream.id}", **facts}
         self.batches = self.rows = self.failures = 0
         self._pipeline: Pipeline | None = None
@@ -108,35 +109,42 @@ class Continuous:
         self._opens = spark is None
         self._private = False
 
-    def run(self, every: float) -> RunReport:
+    def run(self, seconds: float) -> RunReport:
         """Runs until it is asked to stop.
 
         Args:
-            every: seconds between two ticks.
+            seconds: time between two ticks.
 
         Raises:
             SluicegateError: the user's mistake, a broken ``expect_or_fail``, or the last of ``FAILURES`` in a row.
         """
-        began = time.monotonic()
+        started = time.monotonic()
         self.definition()
-        name, identity = self.at.pipeline, self.stream.id
+        name, identity = self.lake.pipeline, self.stream.id
         console.say(f"continuous run {identity} of {name}, every {self.stream.every}; "
                    f"`{console.program()} streams --stop {identity}` or Ctrl-C stops it")  # fmt: skip
         while self._goes_on():
-            due = next_tick(time.time(), every)
+            due = next_tick(time.time(), seconds)
             self.tick()
-            while (left := due - time.time()) > 0 and self._goes_on():
-                if left > every:  # somebody set the clock back
-                    due = next_tick(time.time(), every)
-                time.sleep(min(left, every, POLL_SECONDS))
-        done = RunReport(self.at.pipeline, "continuous", seconds=time.monotonic() - began)
-        done.notes = [f"stopped: {self.batches:,} batches, {self.rows:,} rows in {done.seconds:.0f} s"]
-        console.say(done.notes[0])
-        return done
+            self._wait(due, seconds)
+        run_report = RunReport(self.lake.pipeline, "continuous", seconds=time.monotonic() - started)
+        run_report.notes = [f"stopped: {self.batches:,} batches, {self.rows:,} rows in {run_report.seconds:.0f} s"]
+        console.say(run_report.notes[0])
+        return run_report
+
+    def _wait(self, due: float, seconds: float) -> None:
+        """Waits for the next tick, or until it is asked to stop."""
+        while self._goes_on():
+            remaining = due - time.time()
+            if remaining <= 0:
+                return
+            if remaining > seconds:  # somebody set the clock back
+                due = next_tick(time.time(), seconds)
+            time.sleep(min(remaining, seconds, POLL_SECONDS))
 
     def _goes_on(self) -> bool:
         # A JVM that was ended leaves its Python behind.
-        return os.getppid() == self._parent and not self.known.stop_requested()
+        return os.getppid() == self._parent and not self.registration.stop_requested()
 
     def tick(self) -> None:
         """Runs the layers that have work, if there are any.
@@ -160,15 +168,15 @@ class Continuous:
         else:
             if self.failures:
                 self.failures = 0
-                self.known.tell(failures=0)
+                self.registration.tell(failures=0)
             self._waits_for = ""
 
     def _work(self) -> None:
         pipeline = self.definition()
-        found = plan.pending(pipeline, self.settings).late
-        layers = [layer for layer in found if self.stream.layer in (None, layer)]
+        late = plan.pending(pipeline, self.settings).late
+        layers = [layer for layer in late if self.stream.layer in (None, layer)]
         if layers:
-            with base.writing(self.at, f"continuous run {self.stream.id}", wait=0, target=self.settings.target):
+            with base.writing(self.lake, f"continuous run {self.stream.id}", wait=0, target=self.settings.target):
                 self._batch(pipeline, layers)
 
     def _batch(self, pipeline: Pipeline, layers: Sequence[str]) -> None:
@@ -177,17 +185,17 @@ class Continuous:
         try:
             for layer in layers:
                 job = layer_job.Job(
-                    pipeline, self.at, layer, self.facts, spark, tell=console.silent, copies_events=False
+                    pipeline, self.lake, layer, self.facts, spark, tell=console.silent, copies_events=False
                 )
                 reports.append(job.run())
                 spark.clear_cache()
         finally:
-            event_log.copy_events(pipeline, self.at)
+            event_log.copy_events(pipeline, self.lake)
         self.batches += 1
         self.rows += sum(table.read for table in reports[0].tables)
-        self.known.tell(batches=self.batches, rows=self.rows, last_batch=utc_now())
+        self.registration.tell(batches=self.batches, rows=self.rows, last_batch=utc_now())
         self._send(batch=self.batches, ended=utc_now(), seconds=round(time.monotonic() - began, 3),
-                   layers=[done.as_dict() for done in reports])  # fmt: skip
+                   layers=[layer_report.as_dict() for layer_report in reports])  # fmt: skip
         console.say(*_lines(self.batches, reports, time.monotonic() - began))
 
     def definition(self) -> Pipeline:
@@ -197,12 +205,12 @@ class Continuous:
             PipelineMissing: it is gone.
             DefinitionError: it has mistakes.
         """
-        folder = self.settings.pipelines / self.at.pipeline
-        files = {str(file): (stat.st_mtime_ns, stat.st_size) for file in sorted(folder.rglob("*"))
-                 if file.is_file() for stat in [file.stat()]}  # fmt: skip
+        folder = self.settings.pipelines / self.lake.pipeline
+        stats = {str(file): file.stat() for file in sorted(folder.rglob("*")) if file.is_file()}
+        files = {file: (stat.st_mtime_ns, stat.st_size) for file, stat in stats.items()}
         if self._pipeline is None or files != self._files:
             reloads = self._pipeline is not None
-            self._pipeline = load(self.at.pipeline, self.settings)
+            self._pipeline = load(self.lake.pipeline, self.settings)
             self._files = files
             if reloads:
                 console.say(f"{_clock()}  the definition changed, and counts from here on")
@@ -212,7 +220,7 @@ class Continuous:
         private = bool(pipeline.pii)
         # Opened anew where the definition has marked personal data since: Spark's log must not quote it.
         if self._spark is None or (self._opens and private != self._private):
-            self._spark = SharedSpark(f"{pipeline.name}.continuous", self.at, private=private)
+            self._spark = SharedSpark(f"{pipeline.name}.continuous", self.lake, private=private)
             self._private = private
         return self._spark
 
@@ -222,40 +230,62 @@ class Continuous:
             self._spark = None  # its sessions are gone with the server
         if self.failures >= FAILURES:
             raise error from raised
-        self.known.tell(failures=self.failures)
+        self.registration.tell(failures=self.failures)
         self._send(failed=error.as_dict(), in_a_row=self.failures)
         console.say(f"{_clock()}  failed, and tried again at the next tick ({self.failures} of {FAILURES}):",
                     *error.for_people().split("\n"))  # fmt: skip
 
     def _send(self, **facts: Any) -> None:
         """Sends a message; a line for people follows it, at which its reader takes it."""
-        report.send(report.BATCH, {"pipeline": self.at.pipeline, "id": self.stream.id, **facts})
+        report.send(report.BATCH, {"pipeline": self.lake.pipeline, "id": self.stream.id, **facts})
 
 
 def _lines(number: int, reports: Sequence[RunReport], seconds: float) -> list[str]:
     """Lines for a batch: a summary, and the tables that should not be overlooked."""
-    parts = [part for done in reports if (part := _part(done))]
-    lines = [f"{_clock()}  batch {number:,}: {'; '.join(parts) or 'nothing new'}   {seconds:.1f} s"]
-    for table in (table for done in reports for table in done.tables):
-        if table.failed or table.changed_files or table.late or (table.state == "rebuilt" and table.why):
-            lines += [table.line(), *table.remarks()]
+    summaries = [summary for summary in map(_summary, reports) if summary]
+    lines = [f"{_clock()}  batch {number:,}: {'; '.join(summaries) or 'nothing new'}   {seconds:.1f} s"]
+    for layer_report in reports:
+        for table in layer_report.tables:
+            if _needs_attention(table):
+                lines += [table.line(), *table.remarks()]
     return lines
 
 
-def _part(done: RunReport) -> str:
-    tables = [table for table in done.tables if table.state not in ("idle", "blocked")]
+def _needs_attention(table: TableReport) -> bool:
+    """Whether people should not overlook what a batch made of a table."""
+    if table.failed or table.changed_files or table.late:
+        return True
+    return table.state == "rebuilt" and bool(table.why)
+
+
+def _summary(layer_report: RunReport) -> str:
+    """What a batch did in a layer; empty if it had nothing to do there."""
+    tables = [table for table in layer_report.tables if table.state not in ("idle", "blocked")]
     if not tables:
         return ""
-    read, written = sum(table.read for table in tables), sum(table.written for table in tables)
-    if done.layer == "bronze":
-        count = sum(table.files for table in tables)  # none of Kafka's records
-        return f"bronze {read:,} read" + (f" from {console.files(count)}" if count else "")
-    if done.layer == "silver":
-        counts = ("quarantined", "dropped", "duplicates")
-        others = [f" + {n:,} {what}" for what in counts if (n := sum(getattr(table, what) for table in tables))]
-        adds_up = all(table.rows is None for table in tables)  # else it is rows that do, and not records
-        return f"silver {read:,} read{' =' if adds_up else ','} {written:,} written{''.join(others)}"
+    if layer_report.layer == "bronze":
+        return _summary_of_bronze(tables)
+    if layer_report.layer == "silver":
+        return _summary_of_silver(tables)
     return f"gold {', '.join(table.table for table in tables)}"
+
+
+def _summary_of_bronze(tables: Sequence[TableReport]) -> str:
+    summary = f"bronze {sum(table.read for table in tables):,} read"
+    count = sum(table.files for table in tables)
+    if not count:  # of Kafka's records
+        return summary
+    return f"{summary} from {console.files(count)}"
+
+
+def _summary_of_silver(tables: Sequence[TableReport]) -> str:
+    read, written = sum(table.read for table in tables), sum(table.written for table in tables)
+    adds_up = all(table.rows is None for table in tables)  # else it is rows that do, and not records
+    summary = f"silver {read:,} read{' =' if adds_up else ','} {written:,} written"
+    for name in ("quarantined", "dropped", "duplicates"):
+        if count := sum(getattr(table, name) for table in tables):
+            summary += f" + {count:,} {name}"
+    return summary
 
 
 def _clock() -> str:

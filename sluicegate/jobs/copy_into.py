@@ -34,17 +34,19 @@ RESULT = ("num_affected_rows", "num_inserted_rows", "num_skipped_corrupt_files")
 
 def parser() -> argparse.ArgumentParser:
     """The command line of ``spark_jobs/tools/copy_into.py``."""
-    made = base.parser("copy_into")
-    made.add_argument("--table", required=True, help="bronze table to copy into")
-    made.add_argument("--source", required=True, help="folder or file to copy, path or URI")
-    made.add_argument("--files", action="append", default=[], help="a file below the folder; repeatable")
-    made.add_argument("--pattern", help="pattern that names below the folder must match")
-    made.add_argument("--force", action="store_true", help="read files again that the ledger knows")
-    made.add_argument("--modified-after", type=moment, help="only files modified after this time (UTC)")
-    made.add_argument("--modified-before", type=moment, help="only files modified before this time (UTC)")
-    made.add_argument("--how", type=json.loads, default={}, help="JSON: select, columns, format, options, merge_schema")
-    made.add_argument("--validate", type=int, nargs="?", const=0, help="write nothing; show this many records")
-    return made
+    job_parser = base.parser("copy_into")
+    job_parser.add_argument("--table", required=True, help="bronze table to copy into")
+    job_parser.add_argument("--source", required=True, help="folder or file to copy, path or URI")
+    job_parser.add_argument("--files", action="append", default=[], help="a file below the folder; repeatable")
+    job_parser.add_argument("--pattern", help="pattern that names below the folder must match")
+    job_parser.add_argument("--force", action="store_true", help="read files again that the ledger knows")
+    job_parser.add_argument("--modified-after", type=moment, help="only files modified after this time (UTC)")
+    job_parser.add_argument("--modified-before", type=moment, help="only files modified before this time (UTC)")
+    job_parser.add_argument(
+        "--how", type=json.loads, default={}, help="JSON: select, columns, format, options, merge_schema"
+    )
+    job_parser.add_argument("--validate", type=int, nargs="?", const=0, help="write nothing; show this many records")
+    return job_parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -53,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _copy(arguments: argparse.Namespace) -> RunReport:
-    pipeline, at, facts = base.subject(arguments)
+    pipeline, lake, facts = base.subject(arguments)
     name = arguments.table
     table = bronze_table(pipeline, name)
     copy = Copy(
@@ -61,17 +63,17 @@ def _copy(arguments: argparse.Namespace) -> RunReport:
         arguments.modified_after, arguments.modified_before, CopyOptions.of(arguments.how),
     )  # fmt: skip
     if arguments.validate is not None:
-        return _validate(copy, pipeline, name, table, at, arguments.validate)
-    with base.writing(at, str(facts.get("run_id") or f"copy into {name}"), target=pipeline.settings.target):
-        done = run(copy, pipeline, name, at, facts)
-    return replace(done, notes=[json.dumps(result(done.tables[0]))])
+        return _validate(copy, pipeline, name, table, lake, arguments.validate)
+    with base.writing(lake, str(facts.get("run_id") or f"copy into {name}"), target=pipeline.settings.target):
+        report = run(copy, pipeline, name, lake, facts)
+    return replace(report, notes=[json.dumps(result(report.tables[0]))])
 
 
 def run(
     copy: Copy,
     pipeline: Pipeline,
     name: str,
-    at: layout.Lake,
+    lake: layout.Lake,
     facts: Mapping[str, Any],
     spark: SparkSession | None = None,
 ) -> RunReport:
@@ -81,7 +83,7 @@ def run(
         copy: which files, and how.
         pipeline: the definition.
         name: the bronze table.
-        at: the lake.
+        lake: the lake.
         facts: who runs this.
         spark: a session to use instead of one of its own.
 
@@ -90,38 +92,44 @@ def run(
         LandingMissing: there is no such folder, or no such file in it.
     """
     table = bronze_table(pipeline, name)
-    entered = copy.discover(name, table, at).new["path"].to_pylist()
+    entered = copy.discover(name, table, lake).new["path"].to_pylist()
     if entered and copy.how.facts:
         # Ledger entries are never taken back: a mistake must be found before.
         from sluicegate.bronze import preview
         from sluicegate.spark import session
 
-        spark = spark or session.open_session("copy_into", at, private=bool(pipeline.pii))
-        effective, target = copy.how.table(name, table), at.table("bronze", name)
+        spark = spark or session.open_session("copy_into", lake, private=bool(pipeline.pii))
+        effective, target = copy.how.table(name, table), lake.table("bronze", name)
         copy = replace(
             copy,
             how=preview.checked_copy(spark, name, effective, target, entered, copy.how, private=bool(pipeline.pii)),
         )
-    if copy.force and (tries := idempotent_commands.begun(at, name, copy.name).chunks):
+    if copy.force and (tries := idempotent_commands.begun(lake, name, copy.name).chunks):
         say(
             f"{name}: this copy was begun before and did not end; what it entered then (chunk "
             f"{', '.join(map(str, tries))}) is not read a second time. To copy the files once more, repeat it."
         )
-    done = layer_job.Job(pipeline, at, "bronze", facts, spark, only=name, finder=copy.discover).run()
+    report = layer_job.Job(pipeline, lake, "bronze", facts, spark, only=name, finder=copy.discover).run()
     if copy.force:
-        idempotent_commands.ended(at, name, copy.name)
-    return done
+        idempotent_commands.ended(lake, name, copy.name)
+    return report
 
 
-def result(done: TableReport) -> dict[str, int]:
+def result(report: TableReport) -> dict[str, int]:
     """Result of COPY INTO as on Databricks, by the names in ``RESULT``."""
-    return dict(zip(RESULT, (done.read, done.read, len(done.failed)), strict=True))
+    return dict(zip(RESULT, (report.read, report.read, len(report.failed)), strict=True))
 
 
 def masked(row: Mapping[str, Any], personal: frozenset[str]) -> dict[str, Any]:
     """Record for display, with personal columns hidden, and those that may hold a whole record."""
-    hidden = {*personal, "_rescued_data", "_corrupt_record"} if personal else personal
-    return {c: "***" if c.lower() in hidden and value is not None else value for c, value in row.items()}
+    if not personal:
+        return dict(row)
+    hidden = {*personal, "_rescued_data", "_corrupt_record"}
+    return {column: _masked_value(value) if column.lower() in hidden else value for column, value in row.items()}
+
+
+def _masked_value(value: Any) -> Any:
+    return None if value is None else "***"
 
 
 def _preview(copy: Copy, pipeline: Pipeline, name: str, target: str, paths: list[str], shown: int) -> dict[str, Any]:
@@ -137,21 +145,21 @@ def _preview(copy: Copy, pipeline: Pipeline, name: str, target: str, paths: list
         raise readable(error, "bronze", name, private=private) from (None if private else error)
 
 
-def _validate(copy: Copy, pipeline: Pipeline, name: str, table: BronzeTable, at: layout.Lake, shown: int) -> RunReport:
+def _validate(
+    copy: Copy, pipeline: Pipeline, name: str, table: BronzeTable, lake: layout.Lake, shown: int
+) -> RunReport:
     """Reads the files as a copy would, without writing."""
     say(f"{pipeline.name}.{name}: nothing is written")
-    found = copy.discover(name, table, at)
-    paths = found.new["path"].to_pylist()
-    seen: dict[str, Any] = {"rows": 0, "corrupt": 0, "rescued": 0, "failed": {}, "sample": []}
+    discovery = copy.discover(name, table, lake)
+    paths = discovery.new["path"].to_pylist()
+    preview: dict[str, Any] = {"rows": 0, "corrupt": 0, "rescued": 0, "failed": {}, "sample": []}
     if paths:
-        seen = _preview(copy, pipeline, name, at.table("bronze", name), paths, shown)
-    for row in seen["sample"]:
+        preview = _preview(copy, pipeline, name, lake.table("bronze", name), paths, shown)
+    for row in preview["sample"]:
         say("  " + json.dumps(masked(row, pipeline.pii), default=str, ensure_ascii=False))
-    done = TableReport(
-        name, "bronze", "validated", read=seen["rows"], corrupt=seen["corrupt"], rescued=seen["rescued"],
-        failed=seen["failed"], files=len(paths), bytes=found.bytes,
+    report = TableReport(
+        name, "bronze", "validated", read=preview["rows"], corrupt=preview["corrupt"], rescued=preview["rescued"],
+        failed=preview["failed"], files=len(paths), bytes=discovery.bytes,
     )  # fmt: skip
-    say(done.line())
-    for remark in done.remarks():
-        say(remark)
-    return RunReport(pipeline.name, "bronze", [done])
+    say(report.line(), *report.remarks())
+    return RunReport(pipeline.name, "bronze", [report])

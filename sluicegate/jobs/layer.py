@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from sluicegate.flow.progress import progress
 from sluicegate.flow.report import RunReport, TableReport
 from sluicegate.jobs.base import guarded, parser, subject, unexpected, writing
 from sluicegate.jobs.parallel import side_by_side
-from sluicegate.jobs.table_step import step_of
+from sluicegate.jobs.table_step import TableStep, step_of
 from sluicegate.lake import layout
 from sluicegate.lake.damage.files import cause_of
 from sluicegate.landing import discovery
@@ -53,44 +54,44 @@ def main(layer: Layer, argv: Sequence[str] | None = None) -> int:
 
 
 def _layer(layer: Layer, arguments: argparse.Namespace) -> RunReport:
-    pipeline, at, facts = subject(arguments)
-    return run_layer(pipeline, at, layer, facts, request_of(pipeline, arguments))
+    pipeline, lake, facts = subject(arguments)
+    return run_layer(pipeline, lake, layer, facts, request_of(pipeline, arguments))
 
 
 def run_layer(
     pipeline: Pipeline,
-    at: layout.Lake,
+    lake: layout.Lake,
     layer: Layer,
     facts: Mapping[str, Any],
     request: Request,
     spark: SharedSpark | None = None,
 ) -> RunReport:
     """Runs a layer's part of a request under the pipeline's lock."""
-    with writing(at, str(facts.get("run_id") or f"{layer} job of {pipeline.name}"), target=pipeline.settings.target):
-        return Job.of_request(pipeline, at, layer, facts, request, spark).run()
+    with writing(lake, str(facts.get("run_id") or f"{layer} job of {pipeline.name}"), target=pipeline.settings.target):
+        return Job.of_request(pipeline, lake, layer, facts, request, spark).run()
 
 
 def layer_parser(layer: str) -> argparse.ArgumentParser:
     """Argument parser of a layer's job."""
-    made = parser(layer)
-    add_request(made, files=layer == "bronze")
-    return made
+    job_parser = parser(layer)
+    add_request(job_parser, files=layer == "bronze")
+    return job_parser
 
 
-def add_request(made: argparse.ArgumentParser, *, files: bool) -> None:
+def add_request(job_parser: argparse.ArgumentParser, *, files: bool) -> None:
     """Adds the options of a request; see ``Request``.
 
     Args:
-        made: a job's parser.
+        job_parser: a job's parser.
         files: whether the job reads files.
     """
-    made.add_argument("--mode", choices=MODES, default="incremental",
+    job_parser.add_argument("--mode", choices=MODES, default="incremental",
                       help="new data only; new data and an interval reprocessed; or a full refresh")  # fmt: skip
-    made.add_argument("--from", dest="since", metavar="TIME", help="its beginning by event time, ISO 8601, UTC")
-    made.add_argument("--to", dest="until", metavar="TIME", help="its end, which does not belong to it")
-    made.add_argument("--tables", metavar="NAMES", help="only these tables, with commas between (default: all)")
+    job_parser.add_argument("--from", dest="since", metavar="TIME", help="its beginning by event time, ISO 8601, UTC")
+    job_parser.add_argument("--to", dest="until", metavar="TIME", help="its end, which does not belong to it")
+    job_parser.add_argument("--tables", metavar="NAMES", help="only these tables, with commas between (default: all)")
     if files:
-        made.add_argument("--max-files", type=int, metavar="N",
+        job_parser.add_argument("--max-files", type=int, metavar="N",
                           help="each table takes in so many files at most, the oldest first")  # fmt: skip
 
 
@@ -110,7 +111,7 @@ class Job:
 
     Args:
         pipeline: the definition.
-        at: the lake.
+        lake: the lake.
         layer: bronze, silver or gold.
         facts: who runs this, for every commit.
         spark: a session, or a Spark that jobs share, to use instead of one of its own.
@@ -125,7 +126,7 @@ class Job:
     def __init__(
         self,
         pipeline: Pipeline,
-        at: layout.Lake,
+        lake: layout.Lake,
         layer: str,
         facts: Mapping[str, Any],
         spark: SparkSession | SharedSpark | None = None,
@@ -137,23 +138,21 @@ class Job:
         tell: Callable[[str], None] = say,
         copies_events: bool = True,
     ) -> None:
-        self.pipeline, self.at, self.layer, self.facts = pipeline, at, layer, {"pipeline": pipeline.name, **facts}
+        self.pipeline, self.lake, self.layer, self.facts = pipeline, lake, layer, {"pipeline": pipeline.name, **facts}
         self._finder, self._choice, self._full_refresh, self._tell = finder, choice, full_refresh, tell
         self._telling = Lock()
         self._copies_events = copies_events
         self._only = [only] if isinstance(only, str) else only
-        self._spark = (
-            spark
-            if isinstance(spark, SharedSpark)
-            else SharedSpark(f"{pipeline.name}.{layer}", at, private=bool(pipeline.pii), opened=spark)
-        )
+        if not isinstance(spark, SharedSpark):
+            spark = SharedSpark(f"{pipeline.name}.{layer}", lake, private=bool(pipeline.pii), opened=spark)
+        self._spark = spark
         self.done = RunReport(pipeline.name, layer)
 
     @classmethod
     def of_request(
         cls,
         pipeline: Pipeline,
-        at: layout.Lake,
+        lake: layout.Lake,
         layer: Layer,
         facts: Mapping[str, Any],
         request: Request,
@@ -164,7 +163,7 @@ class Job:
         full_refresh = request.mode == "full-refresh"
         return cls(
             pipeline,
-            at,
+            lake,
             layer,
             facts,
             spark,
@@ -182,36 +181,47 @@ class Job:
         """
         started = time.monotonic()
         self._tell(f"{self.pipeline.name} {self.layer}")
-        if aws.on_s3(self.at.root) and not s3_commits.is_proven(self.at.locks):
+        if aws.on_s3(self.lake.root) and not s3_commits.is_proven(self.lake.locks):
             self._spark.session_of("")  # refuses a store that is not safe, before anything is written to it
-        # By handles of their own: the step of each table reads anew what those before it have committed.
-        chosen = flows.flows(self.pipeline, self.at, self.layer)
-        chosen = {name: flow for name, flow in chosen.items() if self._only is None or name in self._only}
-        needs = flows.needs(chosen)
-        failed = side_by_side(
-            needs,
-            lambda name: self._reported(name, chosen[name], renew=bool(needs[name])),
-            SIDE_BY_SIDE,
-            connect.interrupt_all,
-            # A record of silver is evaluated again when its source gets it. A gold table would be made of some tables
-            # as they are now, and of others as they were before.
-            self._left if self.layer == "gold" else None,
-        )
+        chosen = self._chosen()
+        failures = self._run_tables(chosen)
         self.done.tables.sort(key=lambda table: [*chosen].index(table.table))
-        for interrupt in (error for error in failed.values() if not isinstance(error, Exception)):
-            raise interrupt
+        for error in failures:
+            if not isinstance(error, Exception):  # an interrupt
+                raise error
         if self._copies_events:
-            event_log.copy_events(self.pipeline, self.at)
+            event_log.copy_events(self.pipeline, self.lake)
         self.done.seconds = time.monotonic() - started
-        errors = [error for error in failed.values() if isinstance(error, Exception)]
+        errors = [error for error in failures if isinstance(error, Exception)]
         if errors:
             raise _with_others(errors[0], errors[1:])
         return self.done
 
+    def _chosen(self) -> dict[str, Flow]:
+        """Flows of the tables to run, by handles of their own: each table's step reads what others have committed."""
+        all_flows = flows.flows(self.pipeline, self.lake, self.layer)
+        if self._only is None:
+            return all_flows
+        return {name: flow for name, flow in all_flows.items() if name in self._only}
+
+    def _run_tables(self, chosen: Mapping[str, Flow]) -> list[BaseException]:
+        """Runs tables, several at a time, each after those that it reads; gives what they raised.
+
+        A record of silver is evaluated again when its source gets it. A gold table would be made of some tables as they
+        are now, and of others as they were before: it is left as it is.
+        """
+        needs = flows.needs(chosen)
+
+        def run_table(name: str) -> bool:
+            return self._reported(name, chosen[name], renew=bool(needs[name]))
+
+        leave = self._left if self.layer == "gold" else None
+        return list(side_by_side(needs, run_table, SIDE_BY_SIDE, connect.interrupt_all, leave).values())
+
     def _left(self, name: str, missing: Sequence[str]) -> None:
         """Reports a table that is not filled, as tables that it reads were not."""
-        why = f"it reads {', '.join(missing)}, which this run could not bring up to date"
-        self.done.tables.append(TableReport(name, self.layer, state="blocked", why=why))
+        reason = f"it reads {', '.join(missing)}, which this run could not bring up to date"
+        self.done.tables.append(TableReport(name, self.layer, state="blocked", why=reason))
         self._tell(self.done.tables[-1].line())
 
     def _reported(self, name: str, flow: Flow, *, renew: bool) -> bool:
@@ -226,48 +236,66 @@ class Job:
             whether those that read it can go on: not if it has rows of before, and waits.
         """
         try:
-            return self._table(name, flows.renewed(flow, self.pipeline, self.at) if renew else flow)
+            return self._table(name, flows.renewed(flow, self.pipeline, self.lake) if renew else flow)
         except Exception as error:
             if isinstance(error, QueryError) and error.at:
                 error.where = places.placed(error.where, self.pipeline, self.layer, name, error.at)
-            damaged = None if isinstance(error, ExpectationFailed) else cause_of(error, self._tables_of(name, flow))
+            damaged = self._damage(error, name, flow)
             self._tell(f"  {self.layer:<6} {name:<28} FAILED: {damaged or error}".split("\n")[0])
             if damaged is not None:
                 raise damaged from error
             raise
 
+    def _damage(self, error: Exception, name: str, flow: Flow) -> SluicegateError | None:
+        """The damage to a table that is behind an error; None if there is none."""
+        if isinstance(error, ExpectationFailed):
+            return None
+        return cause_of(error, self._tables_of(name, flow))
+
     def _tables_of(self, name: str, flow: Flow) -> list[str]:
         """Addresses of all tables that are read or written to fill one."""
-        others = [self.at.outcome(name), self.at.archive(name)] if self.layer == "bronze" else []
-        others += [self.at.groups(name)] if self.layer == "gold" else []
-        read = [*flow.sources, *flow.inputs.values(), *flow.references.values()]
-        return [*read, flow.target, *flow.side_tables, layout.rejected(flow.target), *others]
+        addresses = [*flow.sources, *flow.inputs.values(), *flow.references.values()]
+        addresses += [flow.target, *flow.side_tables, layout.rejected(flow.target)]
+        if self.layer == "bronze":
+            addresses += [self.lake.outcome(name), self.lake.archive(name)]
+        if self.layer == "gold":
+            addresses.append(self.lake.groups(name))
+        return addresses
 
     def _table(self, name: str, flow: Flow) -> bool:
-        step = step_of(self.layer, flow, self.pipeline, self.at, self._finder)
-        step.prepare(lambda: self._spark.session_of(f"{self.layer}.{name}"))
-        now = progress(flow, step.opened)
-        choice = self._choice if self._choice and self._choice.of(name, self.pipeline) else None
-        full_refresh = self._full_refresh and step.refreshes and now.kind != "blocked"
-        if now.work or full_refresh or (choice is not None and now.kind == "idle"):
-            done = step.fill(
-                self._spark.session_of(f"{self.layer}.{name}"), self.facts, choice, full_refresh=full_refresh
-            )
-        else:
-            done = TableReport(name, self.layer, state=now.kind, why=now.why)
-        step.complete(done)
-        self.done.tables.append(done)
-        described = step.describe(lambda: self._spark.session_of(f"{self.layer}.{name}"))
+        """Fills a table, and tells of it; returns whether those that read it can go on."""
+        step = step_of(self.layer, flow, self.pipeline, self.lake, self._finder)
+        session = partial(self._spark.session_of, f"{self.layer}.{name}")
+        step.prepare(session)
+        report = self._filled(step, session)
+        step.complete(report)
+        self.done.tables.append(report)
+        described = step.describe(session)
         with self._telling:  # tables run concurrently
-            for line in (done.line(), *done.remarks(), *described, *step.remarks()):
+            for line in (report.line(), *report.remarks(), *described, *step.remarks()):
                 self._tell(line)
-        return done.state != "blocked" or step.opened[flow.target].delta is None
+        return report.state != "blocked" or step.opened[flow.target].delta is None
+
+    def _filled(self, step: TableStep, session: Callable[[], SparkSession]) -> TableReport:
+        """Fills a table if there is work, and reports on it; Spark is started only then."""
+        waiting = progress(step.flow, step.opened)
+        choice = self._choice
+        if choice is not None and not choice.of(step.name, self.pipeline):
+            choice = None
+        full_refresh = self._full_refresh and step.refreshes and waiting.kind != "blocked"
+        if waiting.work or full_refresh or (choice is not None and waiting.kind == "idle"):
+            return step.fill(session(), self.facts, choice, full_refresh=full_refresh)
+        return TableReport(step.name, self.layer, state=waiting.kind, why=waiting.why)
 
 
-def _with_others(error: Exception, others: Sequence[Exception]) -> Exception:
+def _with_others(error: Exception, further_errors: Sequence[Exception]) -> Exception:
     """An error of a table with those of the others that failed, each in its own words."""
-    if not others:
+    if not further_errors:
         return error
-    ours, *rest = [one if isinstance(one, SluicegateError) else unexpected(one) for one in (error, *others)]
-    ours.others = rest
-    return ours
+    first, *further = [_of_sluicegate(failure) for failure in (error, *further_errors)]
+    first.others = further
+    return first
+
+
+def _of_sluicegate(error: Exception) -> SluicegateError:
+    return error if isinstance(error, SluicegateError) else unexpected(error)

@@ -12,7 +12,7 @@ from sluicegate.flow.report import RunReport
 from sluicegate.jobs import base
 from sluicegate.jobs import layer as layer_job
 from sluicegate.lake import layout
-from sluicegate.maintenance.optimize_vacuum import SETTINGS, by_delta_rs, by_spark, line_of, maintainable
+from sluicegate.maintenance.optimize_vacuum import SETTINGS, Table, by_delta_rs, by_spark, line_of, maintainable
 from sluicegate.spark import session
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def run(
     pipeline: Pipeline,
-    at: layout.Lake,
+    lake: layout.Lake,
     facts: Mapping[str, Any],
     spark: Callable[[], SparkSession],
     keeps: timedelta | None = None,
@@ -33,28 +33,39 @@ def run(
 
     Args:
         pipeline: the definition.
-        at: the lake.
+        lake: the lake.
         facts: who runs this.
         spark: opens a session; called only if Spark has work.
         keeps: how long files stay; by default as the definition says.
         tell: takes each line for people.
     """
-    due = [table for table in maintainable(pipeline, at, keeps) if table.due]
+    due = [table for table in maintainable(pipeline, lake, keeps) if table.due]
     for table in due:
         if not table.of_spark:
             by_delta_rs(table)
     of_spark = [table for table in due if table.of_spark]
     if of_spark:
-        opened = spark()
-        with session.configured(opened, SETTINGS):
-            for table in of_spark:
-                by_spark(opened, table)
-        if any(table.scattered or table.lengthen for table in of_spark):
-            for layer in ("silver", "gold"):
-                layer_job.Job(pipeline, at, layer, facts, opened, tell=tell).run()
-    done = {table.name: table for table in maintainable(pipeline, at, keeps)}
+        _maintain_by_spark(of_spark, pipeline, lake, facts, spark(), tell)
+    maintained = {table.name: table for table in maintainable(pipeline, lake, keeps)}
     for table in due:
-        tell(line_of(table, done[table.name]))
+        tell(line_of(table, maintained[table.name]))
+
+
+def _maintain_by_spark(
+    tables: Sequence[Table],
+    pipeline: Pipeline,
+    lake: layout.Lake,
+    facts: Mapping[str, Any],
+    spark: SparkSession,
+    tell: Callable[[str], None],
+) -> None:
+    """Maintains tables; where rows were moved, or more history is kept, the tables that follow take that in at once."""
+    with session.configured(spark, SETTINGS):
+        for table in tables:
+            by_spark(spark, table)
+    if any(table.scattered or table.lengthen for table in tables):
+        for layer in ("silver", "gold"):
+            layer_job.Job(pipeline, lake, layer, facts, spark, tell=tell).run()
 
 
 def parser() -> argparse.ArgumentParser:
@@ -68,7 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> RunReport:
-    pipeline, at, facts = base.subject(arguments)
+    pipeline, lake, facts = base.subject(arguments)
     lines: list[str] = []
 
     def tell(line: str) -> None:
@@ -76,8 +87,8 @@ def _run(arguments: argparse.Namespace) -> RunReport:
         say(line)
 
     with base.writing(
-        at, str(facts.get("run_id") or f"maintenance of {pipeline.name}"), target=pipeline.settings.target
+        lake, str(facts.get("run_id") or f"maintenance of {pipeline.name}"), target=pipeline.settings.target
     ):
         name = f"{pipeline.name}.maintain"
-        run(pipeline, at, facts, lambda: session.open_session(name, at, private=bool(pipeline.pii)), tell=tell)
+        run(pipeline, lake, facts, lambda: session.open_session(name, lake, private=bool(pipeline.pii)), tell=tell)
     return RunReport(pipeline.name, "maintain", notes=lines)

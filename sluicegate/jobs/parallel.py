@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 
 # Seconds after which what still runs after an interrupt is stopped once more.
@@ -35,36 +36,69 @@ def side_by_side(
     """
     order = TopologicalSorter(needs)
     order.prepare()
-    running: dict[Future[bool | None], str] = {}
-    raised: dict[str, BaseException] = {}
-    left: set[str] = set()
     with ThreadPoolExecutor(most) as pool:
+        tasks = _Tasks(needs, work, leave, order, pool)
         try:
             while order.is_active():
-                for name in sorted(order.get_ready(), key=[*needs].index):
-                    missing = [need for need in needs[name] if need in raised or need in left]
-                    if missing and leave is not None:
-                        leave(name, missing)
-                        left.add(name)
-                        order.done(name)
-                    else:
-                        running[pool.submit(work, name)] = name
-                if not running:  # those that were left may have made others ready
-                    continue
-                done, _ = wait(running, return_when=FIRST_COMPLETED)
-                for future in done:
-                    name = running.pop(future)
-                    error = future.exception()
-                    if error is not None:
-                        raised[name] = error
-                    elif future.result() is False:
-                        left.add(name)
-                    order.done(name)
+                tasks.start_ready()
+                tasks.wait()
         except (KeyboardInterrupt, SystemExit):
             pool.shutdown(wait=False, cancel_futures=True)
-            stop()
-            begun = [future for future in running if not future.cancelled()]
-            while wait(begun, timeout=STOPPED_EVERY).not_done:  # one may have been between two queries
-                stop()
+            tasks.stop(stop)
             raise
-    return {name: raised[name] for name in needs if name in raised}
+    return {name: tasks.raised[name] for name in needs if name in tasks.raised}
+
+
+@dataclass
+class _Tasks:
+    """Tasks of which some run, and some are done.
+
+    Attributes:
+        needs: as of ``side_by_side``, like ``work`` and ``leave``.
+        order: which tasks are ready.
+        pool: runs them.
+        running: those that run.
+        raised: what those that failed raised.
+        skipped: those that were left, or that had to leave things as they are.
+    """
+
+    needs: Mapping[str, Iterable[str]]
+    work: Callable[[str], bool | None]
+    leave: Callable[[str, list[str]], None] | None
+    order: TopologicalSorter[str]
+    pool: ThreadPoolExecutor
+    running: dict[Future[bool | None], str] = field(default_factory=dict)
+    raised: dict[str, BaseException] = field(default_factory=dict)
+    skipped: set[str] = field(default_factory=set)
+
+    def start_ready(self) -> None:
+        """Starts the tasks that are ready, in the order of ``needs``, or leaves them."""
+        for name in sorted(self.order.get_ready(), key=[*self.needs].index):
+            missing = [need for need in self.needs[name] if need in self.raised or need in self.skipped]
+            if not missing or self.leave is None:
+                self.running[self.pool.submit(self.work, name)] = name
+                continue
+            self.leave(name, missing)
+            self.skipped.add(name)
+            self.order.done(name)
+
+    def wait(self) -> None:
+        """Waits until a task is done; not where none runs, since those that were left may have made others ready."""
+        if not self.running:
+            return
+        done_futures, _ = wait(self.running, return_when=FIRST_COMPLETED)
+        for future in done_futures:
+            name = self.running.pop(future)
+            error = future.exception()
+            if error is not None:
+                self.raised[name] = error
+            elif future.result() is False:
+                self.skipped.add(name)
+            self.order.done(name)
+
+    def stop(self, stop: Callable[[], None]) -> None:
+        """Ends the tasks that have begun."""
+        stop()
+        begun = [future for future in self.running if not future.cancelled()]
+        while wait(begun, timeout=STOPPED_EVERY).not_done:  # one may have been between two queries
+            stop()

@@ -20,15 +20,21 @@ from sluicegate.landing.reread import Reset, chosen
 
 def parser(action: str) -> argparse.ArgumentParser:
     """The command line of ``spark_jobs/tools/reset.py`` or ``spark_jobs/tools/reload.py``."""
-    made = base.parser(action)
-    made.add_argument("--table", required=True, help=f"bronze table to {action}")
+    job_parser = base.parser(action)
+    job_parser.add_argument("--table", required=True, help=f"bronze table to {action}")
     if action == "reset":
-        made.add_argument("--drop-missing", action="store_true", help="give up rows of files that cannot be read again")
+        job_parser.add_argument(
+            "--drop-missing", action="store_true", help="give up rows of files that cannot be read again"
+        )
     else:
-        made.add_argument("--files", action="append", default=[], help="a file below the landing folder; repeatable")
-        made.add_argument("--archived", action="store_true", help="files of the archive that the ledger does not know")
-        made.add_argument("--pattern", help="pattern that names below the landing folder must match")
-    return made
+        job_parser.add_argument(
+            "--files", action="append", default=[], help="a file below the landing folder; repeatable"
+        )
+        job_parser.add_argument(
+            "--archived", action="store_true", help="files of the archive that the ledger does not know"
+        )
+        job_parser.add_argument("--pattern", help="pattern that names below the landing folder must match")
+    return job_parser
 
 
 def main(action: str, argv: Sequence[str] | None = None) -> int:
@@ -37,7 +43,7 @@ def main(action: str, argv: Sequence[str] | None = None) -> int:
 
 
 def _run(action: str, arguments: argparse.Namespace) -> RunReport:
-    pipeline, at, facts = base.subject(arguments)
+    pipeline, lake, facts = base.subject(arguments)
     name = arguments.table
     bronze_table(pipeline, name)
     if action == "reset":
@@ -45,5 +51,5 @@ def _run(action: str, arguments: argparse.Namespace) -> RunReport:
     else:
         chosen_files = chosen(arguments.files, arguments.pattern, pipeline, name, archived=arguments.archived)
         finder = chosen_files.discover
-    with base.writing(at, str(facts.get("run_id") or f"{action} of {name}"), target=pipeline.settings.target):
-        return layer_job.Job(pipeline, at, "bronze", facts, only=name, finder=finder).run()
+    with base.writing(lake, str(facts.get("run_id") or f"{action} of {name}"), target=pipeline.settings.target):
+        return layer_job.Job(pipeline, lake, "bronze", facts, only=name, finder=finder).run()

@@ -16,14 +16,14 @@ from sluicegate.run.request import Request
 
 def parser() -> argparse.ArgumentParser:
     """The command line of ``spark_jobs/tools/replay.py``."""
-    made = base.parser("replay")
-    made.add_argument("--table", required=True, help="silver table")
-    made.add_argument("--rule", action="append", default=[], help="only records that broke this rule; repeatable")
-    made.add_argument("--dropped", action="store_true", help="those that rules dropped, too")
-    made.add_argument("--everything", action="store_true", help="all records of the table's source")
-    made.add_argument("--validate", action="store_true", help="write nothing, and tell what would change")
-    made.add_argument("--follow", action="store_true", help="then run gold, if silver changed, in the same Spark")
-    return made
+    job_parser = base.parser("replay")
+    job_parser.add_argument("--table", required=True, help="silver table")
+    job_parser.add_argument("--rule", action="append", default=[], help="only records that broke this rule; repeatable")
+    job_parser.add_argument("--dropped", action="store_true", help="those that rules dropped, too")
+    job_parser.add_argument("--everything", action="store_true", help="all records of the table's source")
+    job_parser.add_argument("--validate", action="store_true", help="write nothing, and tell what would change")
+    job_parser.add_argument("--follow", action="store_true", help="then run gold, if silver changed, in the same Spark")
+    return job_parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -32,21 +32,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> Iterator[RunReport]:
-    pipeline, at, facts = base.subject(arguments)
+    pipeline, lake, facts = base.subject(arguments)
     which = (arguments.dropped, arguments.everything, arguments.validate)
     replay = Replay(arguments.table, tuple(arguments.rule), *which)
     replay.demand(pipeline)
     only = replay.table if replay.validate else None  # else the tables that read it run too
-    run = Run(pipeline, at, facts)
-    with base.writing(at, str(facts.get("run_id") or f"replay of {replay.table}"), target=pipeline.settings.target):
-        done = layer_job.Job(pipeline, at, "silver", facts, run.spark, choice=replay, only=only).run()
-    yield done
-    if blocked := next((one for one in done.tables if (one.table, one.state) == (replay.table, "blocked")), None):
-        raise UserError(
-            f"{replay.table} was not replayed: {blocked.why}",
-            where=Where(table=replay.table),
-            hint="once a run has made what it reads, replay it again",
-        )
+    run = Run(pipeline, lake, facts)
+    with base.writing(lake, str(facts.get("run_id") or f"replay of {replay.table}"), target=pipeline.settings.target):
+        report = layer_job.Job(pipeline, lake, "silver", facts, run.spark, choice=replay, only=only).run()
+    yield report
+    for table in report.tables:
+        if (table.table, table.state) == (replay.table, "blocked"):
+            raise UserError(
+                f"{replay.table} was not replayed: {table.why}",
+                where=Where(table=replay.table),
+                hint="once a run has made what it reads, replay it again",
+            )
     if arguments.follow and not replay.validate:
         run.spark.clear_cache()
         yield from run.gold(Request())

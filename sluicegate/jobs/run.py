@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 def parser() -> argparse.ArgumentParser:
     """The command line of ``spark_jobs/tools/run.py``."""
-    made = base.parser("run")
-    made.description = "Runs the layers of a pipeline one after another, in one Spark."
-    made.add_argument("--layers", metavar="NAMES", help="only these layers, with commas between (default: all)")
-    add_request(made, files=True)
-    made.add_argument("--follow", action="store_true", help="besides --tables, the tables that follow them")
-    return made
+    job_parser = base.parser("run")
+    job_parser.description = "Runs the layers of a pipeline one after another, in one Spark."
+    job_parser.add_argument("--layers", metavar="NAMES", help="only these layers, with commas between (default: all)")
+    add_request(job_parser, files=True)
+    job_parser.add_argument("--follow", action="store_true", help="besides --tables, the tables that follow them")
+    return job_parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -42,22 +42,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> Iterator[RunReport]:
-    pipeline, at, facts = base.subject(arguments)
+    pipeline, lake, facts = base.subject(arguments)
     layers = _layers(arguments.layers)
     request = request_of(pipeline, arguments)
     if not any(request.names(pipeline, layer) for layer in layers):
         raise UserError(
             f"{pipeline.name} has none of the tables in these layers", hint="leave out --layers or --tables"
         )
-    return Run(pipeline, at, facts).reports(request, layers, follow=arguments.follow)
+    return Run(pipeline, lake, facts).reports(request, layers, follow=arguments.follow)
 
 
 def _layers(names: str | None) -> list[Layer]:
-    wanted = names.split(",") if names else LAYERS
-    for name in wanted:
+    chosen = names.split(",") if names else LAYERS
+    for name in chosen:
         if name not in LAYERS:
             raise PipelineMissing(f"there is no layer {name}", hint=f"the layers are {', '.join(LAYERS)}")
-    return [layer for layer in LAYERS if layer in wanted]
+    return [layer for layer in LAYERS if layer in chosen]
 
 
 class Run:
@@ -65,16 +65,16 @@ class Run:
 
     Args:
         pipeline: the definition.
-        at: the lake.
+        lake: the lake.
         facts: who runs this, for every commit.
         spark: a Spark to use instead of one of its own.
     """
 
     def __init__(
-        self, pipeline: Pipeline, at: layout.Lake, facts: Mapping[str, Any], spark: SharedSpark | None = None
+        self, pipeline: Pipeline, lake: layout.Lake, facts: Mapping[str, Any], spark: SharedSpark | None = None
     ) -> None:
-        self.pipeline, self.at, self.facts = pipeline, at, facts
-        self.spark = spark or SharedSpark(pipeline.name, at, private=bool(pipeline.pii))
+        self.pipeline, self.lake, self.facts = pipeline, lake, facts
+        self.spark = spark or SharedSpark(pipeline.name, lake, private=bool(pipeline.pii))
 
     def reports(self, request: Request, layers: Sequence[Layer], *, follow: bool = False) -> Iterator[RunReport]:
         """Runs the layers, and gives the report of each as soon as it has ended.
@@ -90,26 +90,30 @@ class Run:
         begun = False
         for layer in layers:
             if request.names(self.pipeline, layer):
-                if begun and layer == "gold" and request.mode == "interval":
-                    yield from self.gold(request)
-                else:
-                    yield self._layer(layer, request.of_layer(layer))
+                yield from self._requested(layer, request, begun=begun)
                 begun = True
             if follow and begun and layer != "bronze" and self._waits(layer):
                 yield self._layer(layer, Request())
 
+    def _requested(self, layer: Layer, request: Request, *, begun: bool) -> Iterator[RunReport]:
+        """Runs a layer's part of a request; gold after an interval of silver only if that changed something."""
+        if begun and layer == "gold" and request.mode == "interval":
+            yield from self.gold(request)
+        else:
+            yield self._layer(layer, request.of_layer(layer))
+
     def gold(self, request: Request) -> Iterator[RunReport]:
         """Runs gold if silver changed."""
-        found = flows.flows(self.pipeline, self.at, "gold")
-        if any(progress(found[name]).work for name in request.names(self.pipeline, "gold")):
+        gold_flows = flows.flows(self.pipeline, self.lake, "gold")
+        if any(progress(gold_flows[name]).work for name in request.names(self.pipeline, "gold")):
             yield self._layer("gold", request.of_layer("gold"))
         else:
             say("gold is up to date: no row of silver changed")
 
     def _layer(self, layer: Layer, request: Request) -> RunReport:
-        done = run_layer(self.pipeline, self.at, layer, self.facts, request, self.spark)
+        report = run_layer(self.pipeline, self.lake, layer, self.facts, request, self.spark)
         self.spark.clear_cache()
-        return done
+        return report
 
     def _waits(self, layer: Layer) -> bool:
-        return any(progress(flow).waits for flow in flows.flows(self.pipeline, self.at, layer).values())
+        return any(progress(flow).waits for flow in flows.flows(self.pipeline, self.lake, layer).values())

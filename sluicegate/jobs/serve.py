@@ -23,10 +23,10 @@ from sluicegate.spark import connect, session
 
 def parser() -> argparse.ArgumentParser:
     """The command line of ``spark_jobs/tools/serve.py``."""
-    made = argparse.ArgumentParser(prog="serve.py", description="Serves Spark Connect until it is stopped.")
-    made.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine alone)")
-    made.add_argument("--port", type=int, default=15002, help="port to listen on; 0 for any that is free")
-    return made
+    job_parser = argparse.ArgumentParser(prog="serve.py", description="Serves Spark Connect until it is stopped.")
+    job_parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine alone)")
+    job_parser.add_argument("--port", type=int, default=15002, help="port to listen on; 0 for any that is free")
+    return job_parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -28,14 +28,18 @@ from sluicegate.spark import session
 
 def parser() -> argparse.ArgumentParser:
     """The command line of ``spark_jobs/tools/verify.py``."""
-    made = base.parser("verify")
-    made.description = "Proves that the tables of a pipeline are what they should be."
-    made.add_argument("--queries", action="store_true", help="only silver and gold, and without the pipeline's lock")
-    made.add_argument(
+    job_parser = base.parser("verify")
+    job_parser.description = "Proves that the tables of a pipeline are what they should be."
+    job_parser.add_argument(
+        "--queries", action="store_true", help="only silver and gold, and without the pipeline's lock"
+    )
+    job_parser.add_argument(
         "--sample", type=percent_of, default=100.0, metavar="N%", help="so much of files, records and rows only"
     )
-    made.add_argument("--since-last", action="store_true", help="only what came or changed since the last verification")
-    return made
+    job_parser.add_argument(
+        "--since-last", action="store_true", help="only what came or changed since the last verification"
+    )
+    return job_parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -45,60 +49,59 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: argparse.Namespace) -> RunReport:
     began = time.monotonic()
-    pipeline, at, facts = base.subject(arguments)
+    pipeline, lake, facts = base.subject(arguments)
     sample = Sample(arguments.sample)
     proofs = verification.proofs_of(pipeline, sample, console.say, since_last=arguments.since_last)
     who = str(facts.get("run_id") or f"verification of {pipeline.name}")
-    found: list[Finding] = [] if arguments.queries else verify_damage.findings(pipeline, pipeline.settings)
-    if found:
-        return _reported(pipeline.name, found, began)
-    alone: AbstractContextManager[None] = nullcontext() if arguments.queries else pipeline_lock(at, who)
+    findings: list[Finding] = [] if arguments.queries else verify_damage.findings(pipeline, pipeline.settings)
+    if findings:
+        return _reported(pipeline.name, findings, began)
+    alone: AbstractContextManager[None] = nullcontext() if arguments.queries else pipeline_lock(lake, who)
     with alone:
         if not arguments.queries:
-            found += verification.without_spark(pipeline, console.say, sample, proofs)
-        if flows.stored_silver(pipeline, at) or gold_verify.provable(pipeline, at):
-            spark = session.open_session(f"{pipeline.name}.verify", at, private=bool(pipeline.pii))
+            findings += verification.without_spark(pipeline, console.say, sample, proofs)
+        if flows.stored_silver(pipeline, lake) or gold_verify.provable(pipeline, lake):
+            spark = session.open_session(f"{pipeline.name}.verify", lake, private=bool(pipeline.pii))
             session.say_where(spark)
-            found += silver_verify.prove(spark, pipeline, at, console.say, sample, proofs)
-            found += gold_verify.prove(spark, pipeline, at, arguments.sample, console.say, proofs)
-        found += gold_verify.unprovable(pipeline)
-        verification.forget_wrong(pipeline, found, proofs)
-    found = verification.in_order(found)
-    return _reported(pipeline.name, found, began, people=not arguments.queries)
+            findings += silver_verify.prove(spark, pipeline, lake, console.say, sample, proofs)
+            findings += gold_verify.prove(spark, pipeline, lake, arguments.sample, console.say, proofs)
+        findings += gold_verify.unprovable(pipeline)
+        verification.forget_wrong(pipeline, findings, proofs)
+    findings = verification.in_order(findings)
+    return _reported(pipeline.name, findings, began, people=not arguments.queries)
 
 
-def _reported(pipeline: str, found: Sequence[Finding], began: float, *, people: bool = True) -> RunReport:
+def _reported(pipeline: str, findings: Sequence[Finding], began: float, *, people: bool = True) -> RunReport:
     """The report of a verification, whose findings are told to people unless the command does that.
 
     Raises:
         NotVerified: something is wrong.
     """
-    for one in found:
-        report.send(report.FINDING, one.as_dict())
+    for finding in findings:
+        report.send(report.FINDING, finding.as_dict())
     if people:
-        for one in found:
-            console.say(*one.lines())
-        raise_for(pipeline, found)
-    notes = [str(one) for one in found if one.kind != "proved"]
+        for finding in findings:
+            console.say(*finding.lines())
+        raise_for(pipeline, findings)
+    notes = [str(finding) for finding in findings if finding.kind != "proved"]
     return RunReport(pipeline, "verify", seconds=time.monotonic() - began, notes=notes)
 
 
-def raise_for(pipeline: str, found: Sequence[Finding]) -> None:
+def raise_for(pipeline: str, findings: Sequence[Finding]) -> None:
     """Ends a verification with an error if a finding is ``wrong``.
 
     Raises:
         NotVerified: something is wrong.
     """
-    wrong = [one for one in found if one.kind == "wrong"]
-    if wrong:
-        commands = dict.fromkeys(one.mend for one in wrong if one.mend)
-        said = (
-            "1 thing in {0} is not as it should be"
-            if len(wrong) == 1
-            else "{1:,} things in {0} are not as they should be"
-        )
-        raise NotVerified(
-            said.format(pipeline, len(wrong)),
-            cause="\n    ".join(map(str, wrong)),
-            hint="run " + ", then ".join(commands) if commands else "",
-        )
+    wrong = [finding for finding in findings if finding.kind == "wrong"]
+    if not wrong:
+        return
+    sentence = f"{len(wrong):,} things in {pipeline} are not as they should be"
+    if len(wrong) == 1:
+        sentence = f"1 thing in {pipeline} is not as it should be"
+    commands = dict.fromkeys(finding.mend for finding in wrong if finding.mend)
+    raise NotVerified(
+        sentence,
+        cause="\n    ".join(map(str, wrong)),
+        hint="run " + ", then ".join(commands) if commands else "",
+    )

@@ -22,7 +22,7 @@ SAMPLES = HOME / "data" / "heart_rate"
 def main(scratch: Path) -> None:
     """Runs all layers twice: on a first file of each kind, and on what lands later."""
     settings = Settings.of(str(scratch / "lake"), str(scratch / "landing"), HOME / "pipelines", "local[2]")
-    at = Lake(settings.lake, "heart_rate")
+    lake = Lake(settings.lake, "heart_rate")
     spark = open_session("warm-up")
     for number in (0, 1):
         for samples in SAMPLES.iterdir():
@@ -32,7 +32,7 @@ def main(scratch: Path) -> None:
             shutil.copyfile(file, landed)
             os.utime(landed, (number, number))  # settled long ago
         for layer in LAYERS:
-            Job(load("heart_rate", settings), at, layer, {"run_id": "warm-up"}, spark).run()
+            Job(load("heart_rate", settings), lake, layer, {"run_id": "warm-up"}, spark).run()
     if any(file.name.startswith("hadoop-aws-") for file in jars.found()):
         _ask_s3(spark)
 

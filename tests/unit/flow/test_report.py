@@ -27,8 +27,8 @@ def test_records_and_rows_each_add_up(rows: int | None, no_rows: int, line: str)
     done = RunReport("p", "silver", [report])
     assert RunReport.from_dict(done.as_dict()) == done
     sign = "=" if rows is None else ""
-    assert " ".join(f"silver 3 read {sign}".split()) in continuous._part(done)
-    assert "2 written + 1 quarantined" in continuous._part(done)
+    assert " ".join(f"silver 3 read {sign}".split()) in continuous._summary(done)
+    assert "2 written + 1 quarantined" in continuous._summary(done)
 
 
 def test_a_report_after_an_error_is_the_end_of_the_job() -> None:
