@@ -93,7 +93,7 @@ def test_marked_cleared_deleted_and_paused_runs(airflow: LocalAirflow, workspace
     saved(airflow, workspace, *typo, seen=lambda dag: "DefinitionMistakes" in dag["operators"])
     send(job, signal.SIGCONT)
     assert reaches(airflow, working, "account", "up_for_retry", "failed", "success") == "up_for_retry"
-    failed_with(airflow, "there is no field event_tiem", working, "account", 1)
+    failed_with(airflow, "unknown field event_tiem", working, "account", 1)
     assert states(airflow, working) == {
         "check_request": "success", "wait_for_files": "success", "run": "success", "account": "up_for_retry",
     }  # fmt: skip

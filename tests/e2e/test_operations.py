@@ -41,7 +41,7 @@ def test_runs_outlive_a_typo_and_say_what_they_wait_for(airflow: LocalAirflow, w
     typo = ("event_time: time", "event_tiem: time")
     saved(airflow, workspace, *typo, seen=lambda dag: "DefinitionMistakes" in dag["operators"])
     reaches(airflow, waiting, "wait_for_files", "up_for_retry")
-    failed_with(airflow, "there is no field event_tiem", waiting, "wait_for_files", 1)
+    failed_with(airflow, "unknown field event_tiem", waiting, "wait_for_files", 1)
     assert list(states(airflow, waiting)) == ORDER
     assert "removed" not in states(airflow, waiting).values()
 

@@ -75,7 +75,7 @@ def create(file: Path, name: str | None, settings: Settings) -> Imported:
     data = _Draft(contract, imported).definition()
     if not imported.tables:
         causes = "\n    ".join(imported.left)
-        raise UserError(f"{file.name} has no table with columns", cause=causes, hint="it needs schema[].properties")
+        raise UserError(f"{file.name} has no table with columns", cause=causes, hint="it requires schema[].properties")
     remarks = "".join(f"# left: {in_comment(remark, 200)}\n" for remark in imported.left)
     about = f"# From the contract {in_comment(file.name)}. Where its files land, and their format, are guesses."
     text = f"{SCHEMA}\n{about}\n{remarks}"
@@ -100,8 +100,8 @@ def _read(file: Path) -> dict[str, Any]:
     data = document.data
     of_kind = isinstance(data, dict) and data.get("kind") == "DataContract"
     if not of_kind or not str(data.get("apiVersion")).startswith("v3."):
-        hint = "it begins with apiVersion: v3.1.0 and kind: DataContract"
-        raise SourceError(f"{file.name} is no data contract of ODCS 3", where=Where(file=str(file)), hint=hint)
+        hint = "it must start with apiVersion: v3.1.0 and kind: DataContract"
+        raise SourceError(f"{file.name} is not a data contract of ODCS 3", where=Where(file=str(file)), hint=hint)
     return dict(data)
 
 
@@ -127,14 +127,16 @@ class _Draft:
             name = table_name(str(schema.get("name") or ""))
             columns = [*self._columns(name, schema)]
             if not name or name in silver or not columns:
-                self.made.left.append(f"the table {schema.get('name')}: it has no name of its own, or no columns")
+                self.made.left.append(
+                    f"the table {schema.get('name')}: it has no name, a duplicate name, or no columns"
+                )
                 continue
             bronze[f"{name}_raw"] = self._bronze(name, columns)
             silver[name] = self._silver(name, schema, columns)
             self.made.tables.append(name)
         for part in ("slaProperties", "roles", "price", "support", "context"):
             if contract.get(part):
-                self.made.left.append(f"{part}: a definition has nothing of the kind")
+                self.made.left.append(f"{part}: a definition has no equivalent")
         return {**head, "bronze": bronze, "silver": silver}
 
     def _owner(self) -> str:
@@ -149,7 +151,7 @@ class _Draft:
         for column in _parts(schema.get("properties")):
             name = str(column.get("name") or "")
             if not IDENTIFIER.fullmatch(name) or name.startswith("_") or name.lower() in {*names, *RESERVED}:
-                self.made.left.append(f"{table}.{name}: no column can be called so, or it stands twice")
+                self.made.left.append(f"{table}.{name}: invalid or duplicate column name")
                 continue
             names.add(name.lower())
             yield column
@@ -208,7 +210,7 @@ class _Draft:
                 tags[name] = text or "true"
             else:
                 self.made.left.append(
-                    f"{table}: the tag {tag}, whose name has other characters than letters and digits"
+                    f"{table}: the tag {tag}, whose name has characters other than letters and digits"
                 )
         return tags
 
@@ -235,7 +237,7 @@ class _Draft:
         label = str(check.get("name") or check.get("metric") or check.get("rule") or check.get("type") or "rule")
         condition = str(custom[CONDITION]) if CONDITION in custom else _condition(check, column)
         if condition is None:
-            self.made.left.append(f"{table}: the rule {label}, which is no condition on a row")
+            self.made.left.append(f"{table}: the rule {label}, which is not a row condition")
             return
         field_ = _ACTIONS.get(str(custom.get(ACTION)), "expect_or_quarantine")
         name = label if IDENTIFIER.fullmatch(label) else table_name(label)
@@ -254,7 +256,7 @@ class _Draft:
             self.made.left.append(f"{table}: the rule {name}: {error.message}")
             return
         if "${" in condition or _calls_java(condition):
-            self.made.left.append(f"{table}: the rule {name}, which could read more of the machine than the row")
+            self.made.left.append(f"{table}: the rule {name}, which could read data outside the row")
             return
         if parsed.unique and action == CONDITIONS[1]:
             action = CONDITIONS[2]  # a row that is not unique cannot be dropped

@@ -62,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         warn(*error.for_people().split("\n"))
         return error.exit_code
     except KeyboardInterrupt:
-        warn("stopped; a new run goes on where the last commit ended")
+        warn("stopped; a new run continues after the last commit")
         return 130
 
 

@@ -159,7 +159,7 @@ class LocalAirflow:
             lock.seek(0)
             raise SluicegateError(
                 f"another Airflow is running in {self.home}",
-                hint=f"end it with Ctrl-C where it was started; if that is gone, with `kill {lock.read()}`",
+                hint=f"stop it with Ctrl-C where it was started, or with `kill {lock.read()}`",
             ) from None
         return lock
 
@@ -211,7 +211,7 @@ class LocalAirflow:
         self._start("db", "migrate")
         if self._processes.pop("db").wait():
             raise SluicegateError(
-                f"Airflow's database in {self.home} cannot be made",
+                f"Airflow's database in {self.home} cannot be created",
                 cause=self._last_lines(),
                 hint=f"delete {self.home} and try again; the tables are not in it",
             )
@@ -237,7 +237,7 @@ class LocalAirflow:
                 log = f"its log is {self.log}"
                 raise SluicegateError(f"Airflow did not start: {problem}", cause=self._last_lines(), hint=log)
             if time.monotonic() > until:  # what is last in the log is not the cause: nothing failed
-                hint = f"if this machine is busy, give the command again; its log is {self.log}"
+                hint = f"if this machine is busy, try again; its log is {self.log}"
                 raise SluicegateError(f"Airflow was not ready within {STARTS_WITHIN:g} s: {lacking}", hint=hint)
             time.sleep(0.2)
         if self._keeper is None:
@@ -258,7 +258,7 @@ class LocalAirflow:
                     self.start_triggerer()
             health = self.call("GET", "/api/v2/monitor/health")
         except OSError:  # nobody listens yet, or an HTTP error
-            return "its api-server does not answer"
+            return "its api-server does not respond"
         if health["scheduler"]["status"] != "healthy":
             return "its scheduler is not healthy"
         try:

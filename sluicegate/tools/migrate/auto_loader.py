@@ -14,12 +14,12 @@ from sluicegate.tools.scaffold.naming import table_name
 _STORES = ("s3://", "s3a://", "abfss://", "gs://")
 _NOT_NEEDED = {
     "schemalocation": "the versions of the columns are kept in the lake",
-    "rescueddatacolumn": "it is _rescued_data always",
+    "rescueddatacolumn": "it is always _rescued_data",
     "usenotifications": "each run lists the folder",
     "useincrementallisting": "each run lists the folder",
     "backfillinterval": "each run lists the folder",
     "maxfileage": "the ledger never forgets",
-    "recursivefilelookup": "folders are always looked into",
+    "recursivefilelookup": "subfolders are always read",
     "validateoptions": "options are always checked",
 }
 _FIELDS = {
@@ -47,7 +47,7 @@ def fields(files: Files, name: str, schema: str, source: Source) -> dict[str, An
     if glob := _glob(files.path):
         table_fields["pathGlobFilter"] = glob
     if files.format not in get_args(Format):
-        source.leave(files.line, f"format {files.format or '(none)'} of {name}", "json is a guess: say which it is")
+        source.leave(files.line, f"format {files.format or '(none)'} of {name}", "json is a guess: set the format")
         table_fields["format"] = "json"
     options: dict[str, str] = {}
     for option, value in files.options.items():
@@ -81,7 +81,7 @@ def _path(files: Files, name: str, source: Source) -> str:
     folder = next(candidate for candidate in folders if source.folders.setdefault(candidate, whole) == whole)
     path = f"${{landing}}/{folder}"
     source.leave(
-        files.line, f"path {files.path} of {name}", f"it is {path} here: land the files there, or write another"
+        files.line, f"path {files.path} of {name}", f"it is {path} here: land the files there, or change the path"
     )
     return path
 
@@ -108,7 +108,7 @@ def _option(
             BronzeTable.model_validate({"path": "/", "format": table_fields["format"], field: table_fields[field]})
         except ValueError:
             del table_fields[field]
-            source.leave(files.line, message, f"{value} is no value of {field}")
+            source.leave(files.line, message, f"{value} is not a value of {field}")
     elif wrong := reader_options.problem(table_fields["format"], option, value):
         source.leave(files.line, message, wrong.message)
     else:

@@ -24,7 +24,7 @@ from sluicegate.tools.scaffold.naming import in_comment, scalar, table_name
 from sluicegate.tools.scaffold.render import SCHEMA
 
 _OF_CELLS = {
-    "%run": "what it runs is not read: import that file, too",
+    "%run": "its code is not read: import that file as well",
     "%pip": "packages are installed where the jobs run",
     "%environment": "packages are installed where the jobs run",
 }
@@ -102,7 +102,7 @@ def create(
     values = SourceSettings(given)
     source = _read(file, values)
     if unread := values.unread():
-        raise UserError(f"{file.name} reads no setting {unread[0]}", hint="look at the name in --set")
+        raise UserError(f"{file.name} does not read the setting {unread[0]}", hint="check the name in --set")
     tables = draft(source)
     if not tables.known:
         causes = "\n    ".join(str(remark) for remark in sorted(source.left))
@@ -123,7 +123,7 @@ def create(
 
 def _read(file: Path, settings: SourceSettings) -> Source:
     if file.suffix not in (".sql", ".py"):
-        hint = "name a file that ends in .sql or .py; of a notebook, export it as one"
+        hint = "give a file that ends in .sql or .py; export a notebook as one of these"
         raise UserError(f"{file.name} is neither SQL nor Python", where=Where(file=str(file)), hint=hint)
     try:
         if file.stat().st_size > LARGEST:
@@ -136,7 +136,7 @@ def _read(file: Path, settings: SourceSettings) -> Source:
     for number, line in enumerate(text.split("\n"), 1):
         # In an exported notebook, cells in another language than its own are comments.
         if (cell := re.match(r"(?:#|--) MAGIC (%(?!md)\S+)", line)) is not None:
-            reason = "put it into a file of its own, and import that"
+            reason = "move it to a separate file, and import that"
             source.leave(number, f"a cell of {cell[1]}", _OF_CELLS.get(cell[1], reason))
     return source
 

@@ -137,7 +137,9 @@ class Chain:
             calls.insert(0, (inner.attr, call, node.end_lineno or node.lineno))
             node = inner.value
         if not isinstance(node, ast.Name) or node.id not in {"spark", *names.pipelines}:
-            raise NotTaken(f"{ast.unparse(node)[:40]} is not read: a chain begins with spark or dlt", node.lineno)
+            raise NotTaken(
+                f"{ast.unparse(node)[:40]} is not supported: a chain must start with spark or dlt", node.lineno
+            )
         steps_after_head = chain._begin(calls)
         for name, called, line in steps_after_head:
             chain.line = line
@@ -183,12 +185,12 @@ class Chain:
                 self._read_table(calls[0][1])
                 return calls[1:]
             return self._reader(calls[1:])
-        raise self._no(f"{first} is not read: a table, a stream, files or spark.sql")
+        raise self._no(f"{first} is not supported: read a table, a stream, files or spark.sql")
 
     def _sql_text(self, call: ast.Call) -> None:
         text = self._constant(call.args[0]) if call.args else None
         if not isinstance(text, str) or len(call.args) > 1 or call.keywords:
-            raise self._no("the SQL is no text that stands there whole")
+            raise self._no("the SQL is not a string literal")
         try:
             converted = rewritten(Tokens(text), 0, self.line - 1)
         except (QuerySyntax, NotTaken) as error:
@@ -199,7 +201,7 @@ class Chain:
     def _read_table(self, call: ast.Call) -> None:
         name = self._constant(call.args[0]) if call.args else None
         if not isinstance(name, str) or not re.fullmatch(r"[\w.`]+", name):
-            raise self._no("the name of the table is no text")
+            raise self._no("the name of the table is not a string literal")
         parts = name.replace("`", "").split(".")
         if not all(parts):
             raise self._no("the table has no name")
@@ -228,7 +230,7 @@ class Chain:
             else:
                 options |= self._reader_options(name, values)
         if not path:
-            raise self._no("there is no path")
+            raise self._no("the path is missing")
         if form == "cloudFiles":
             form = options.pop("cloudFiles.format", form)
         self.files = Files(path, form.lower(), options, line)
@@ -242,22 +244,22 @@ class Chain:
         if name == "schema" and isinstance(values[0], str):
             return {"schema": values[0]}
         if name != "options":
-            raise self._no(f"{name} of the reader is not known")
+            raise self._no(f"{name} of the reader is not supported")
         return {}
 
     def _arguments(self, name: str, call: ast.Call | None) -> tuple[list[Any], ast.Call]:
         """Constant arguments of a reader method."""
         values = [self._constant(argument) for argument in call.args] if call else []
         if call is None or None in values:
-            raise self._no(f"an argument of {name} is no text")
+            raise self._no(f"an argument of {name} is not a string literal")
         if len(values) != (expected := _ARGUMENTS.get(name, len(values))):
-            raise self._no(f"{name} of the reader has {len(values)} arguments, and {expected} are expected")
+            raise self._no(f"{name} of the reader has {len(values)} arguments, but {expected} are expected")
         return values, call
 
     def _one_path(self, values: list[Any], options: dict[str, str]) -> str:
         path = values[0] if values else options.pop("path", "")
         if len(values) > 1 or not isinstance(path, str):
-            raise self._no("it reads files in several places: declare a table for each")
+            raise self._no("it reads several sets of files: declare a table for each")
         return path
 
     # --- its steps ---------------------------------------------------------------------------------------------------
@@ -267,7 +269,7 @@ class Chain:
         if step is None or call is None:
             raise self._no(f"{name} is not supported by the importer")
         if self._closed:
-            raise self._no(f"{name} behind a query that is whole, or behind an aggregation")
+            raise self._no(f"{name} after a complete query or an aggregation")
         if call.keywords:
             raise self._no(f"{name} with named arguments")
         if len(call.args) not in _STEPS.get(name, (len(call.args),)):
@@ -283,13 +285,13 @@ class Chain:
         self._demand_star("selectExpr")
         texts = [self._constant(argument) for argument in call.args]
         if not texts or not all(isinstance(text, str) for text in texts):
-            raise self._no("selectExpr without texts")
+            raise self._no("selectExpr without string literals")
         self._items = texts
         self._made = {"*"}
 
     def _demand_star(self, name: str) -> None:
         if self._items != ["*"]:
-            raise self._no(f"{name} behind columns that are made or left out")
+            raise self._no(f"{name} after derived or dropped columns")
 
     def _item(self, node: ast.expr) -> str:
         if isinstance(value := self._constant(node), str):
@@ -303,16 +305,16 @@ class Chain:
         value = self._constant(call.args[0])
         condition = value if isinstance(value, str) else self._sql_of(call.args[0])
         if "*" in self._made or self._made & _words(condition):
-            raise self._no("filter by columns that are made: filter first, or make a table of each step")
+            raise self._no("filter on derived columns: filter first, or declare a table for each step")
         self._where.append(f"({condition})")
 
     def _do_withColumn(self, call: ast.Call) -> None:
         name, node = self._constant(call.args[0]), call.args[1]
         if not isinstance(name, str) or not name.isidentifier() or self._items[0][:1] != "*":
-            raise self._no("withColumn without a plain name, or behind a select")
+            raise self._no("withColumn without a plain name, or after a select")
         sql = self._sql_of(node)
         if self._made & {*_words(sql), name.lower()}:
-            raise self._no(f"{name} is made of a column that is made in the same chain: make a table of each step")
+            raise self._no(f"{name} is derived from a column of the same chain: declare a table for each step")
         if name.lower() in _words(sql):
             self._items[0] = self._except(name)
         self._items.append(f"{sql} AS {ident(name)}")
@@ -326,12 +328,12 @@ class Chain:
         for node in call.args:
             name = self._constant(node)
             if not isinstance(name, str) or self._items[0][:1] != "*" or name.lower() in self._made:
-                raise self._no("drop of a column that is made, or behind a select")
+                raise self._no("drop of a derived column, or after a select")
             self._items[0] = self._except(name)
 
     def _do_join(self, call: ast.Call) -> None:
         if self._items != ["*"] or self._where:
-            raise self._no("join behind other steps")
+            raise self._no("join after other steps")
         other = Chain.of(call.args[0], self.names, {})
         on = self._constant(call.args[1])
         columns = [on] if isinstance(on, str) else on
@@ -341,13 +343,13 @@ class Chain:
         )
         plain = other._items == ["*"] and not (other._where or other._whole or other.files or other._group)
         if kind is None or not columns or not isinstance(columns, list) or not plain:
-            raise self._no("join of another kind than inner and left by columns with one name, with a table")
+            raise self._no("a join other than an inner or left join with a table on columns of the same name")
         self._from += f"\n{kind} {other._from} USING ({', '.join(ident(str(column)) for column in columns)})"
         self.streams = self.streams or other.streams
 
     def _do_groupBy(self, call: ast.Call) -> None:
         if self._items != ["*"] or self._group is not None:
-            raise self._no("groupBy behind columns that are made or left out")
+            raise self._no("groupBy after derived or dropped columns")
         columns = call.args[0].elts if len(call.args) == 1 and isinstance(call.args[0], ast.List) else call.args
         self._items = [self._item(node) for node in columns]
         self._group = [re.sub(r"(?i) AS [`\w]+$", "", item) for item in self._items]
@@ -363,7 +365,7 @@ class Chain:
         if self._group is None:
             raise self._no(f"{name} without groupBy")
         if any(" AS " not in item for item in items):
-            raise self._no(f"{name} with a column that has no name: .alias(…)")
+            raise self._no(f"{name} with an unnamed column: add .alias(…)")
         self._items += items
         self._closed = True
 

@@ -46,11 +46,11 @@ def take_over(
 def _why_not(dataset: Dataset, source: Source, tables: Draft, gold: Collection[str]) -> str:
     """Reason why a flow is not taken over; empty if it can be."""
     if dataset.name in gold:
-        return "its rows are not each made of one record, which is for gold"
+        return "its rows do not each come from one record, which is only possible in gold"
     if dataset.into in tables.bronze or dataset.into in tables.gold:
-        return f"{dataset.into} is no silver table here: let a silver table of flows read it and this one's source"
+        return f"{dataset.into} is not a silver table here: combine it with this source in a silver table with flows"
     if "apply_changes" in tables.silver.get(dataset.into, {}):
-        return f"changes are applied to {dataset.into}, so its flows are flows of changes"
+        return f"{dataset.into} is filled by changes, so its flows must be change flows"
     if source.named(dataset.into) is None:
         return f"{dataset.into} is not declared in this source"
     return ""

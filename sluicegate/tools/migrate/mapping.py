@@ -58,7 +58,7 @@ class _Mapping:
             into_same = targets.setdefault(changes.target, [])
             sources = {other.source for other in into_same}
             if into_same and (into_same[0].fields != changes.fields or changes.source in sources):
-                reason = "the flows of changes into one table have the same keys, sequence and columns"
+                reason = "all change flows into one table need the same keys, sequence and columns"
                 self.source.leave(changes.line, f"a second flow into {changes.target}", reason)
                 self.source.unnamed[f"the second flow into {changes.target}"] = changes.line
             else:
@@ -116,7 +116,7 @@ class _Mapping:
     def _called(self, reader: str, read: str) -> str:
         """Name of a table that a dataset reads; refused for one that is declared twice, as either may be meant."""
         if self.found.means[reader, read] in self.source.twice:
-            raise Ambiguous(f"{read} is declared more than once in this source: give each its schema")
+            raise Ambiguous(f"{read} is declared more than once in this source: qualify each with its schema")
         return self.found.called(reader, read)
 
     def _named(self, dataset: Dataset, reads: list[str]) -> str | None:
@@ -126,11 +126,11 @@ class _Mapping:
         names = {read: self._called(dataset.name, read) for read in reads}
         text = with_names(dataset.query, lambda read: ident(names[read]) if read in names else None)
         if {*tables_of(text)} != {*names.values()} or places(text) != places(dataset.query):
-            raise Ambiguous("a table that it reads stands where it cannot be followed: name each behind FROM or JOIN")
+            raise Ambiguous("a table is read at an unsupported place: read tables after FROM or JOIN only")
         for read, name in names.items():
             if self.found.means[dataset.name, read] != read:
                 message = f"{read}, which {dataset.name} reads"
-                reason = f"taken for {name} of this source; if it is another table, declare where that is"
+                reason = f"assumed to be {name} of this source; if it is another table, declare its location"
                 self.source.leave(dataset.query_line, message, reason)
         return text
 
@@ -141,7 +141,7 @@ class _Mapping:
                 dataset.name = name
                 continue
             if name != dataset.name.rpartition(".")[2]:
-                reason = f"it is called {name} here: so are all that read it"
+                reason = f"it is renamed to {name}, also in all tables that read it"
                 self.source.leave(dataset.line, f"the name {dataset.name}", reason)
             dataset.name = name
         self.declared = {self.found.names[address]: (address, line) for address, line in declared.items()}
@@ -227,14 +227,16 @@ class _Mapping:
         by_receipt_time = by_arrival(text)
         if by_receipt_time != text:
             part = f"the time of the run in {dataset.name}"
-            self.source.leave(dataset.query_line, part, "it is receipt_time, the same if a record is evaluated again")
+            self.source.leave(
+                dataset.query_line, part, "replaced by receipt_time, which stays the same when a record is re-evaluated"
+            )
         return by_receipt_time
 
     def _union(self, dataset: Dataset, text: str, branches: list[Query]) -> None:
         """A table with a flow for each branch of a UNION ALL over streams."""
         objections = [objection for query in branches for objection in query.stream_objections(many=True)]
         if dataset.name in self.gold or objections:
-            self._gold(dataset, text, True, objections[0].message if objections else "it takes rows together")
+            self._gold(dataset, text, True, objections[0].message if objections else "it combines rows")
             return
         lookups = flows.as_of_run(branches)
         remarks = ["It was a view: here it is a table."] if dataset.kind == "view" else []
@@ -250,13 +252,13 @@ class _Mapping:
             name = f"{query.stream}{'' if query.stream not in flows_ else f'_{len(flows_) + 1}'}"
             flows_[name] = {"sql": f"{dataset.name}__{name}.sql"}
             self.made.queries[f"{dataset.name}__{name}"] = query.text.strip()
-        reason = "with * the columns of its flows are matched by their names here, and not by their places"
+        reason = "with *, the columns of its flows are matched by name here, not by position"
         self.source.leave(dataset.query_line, f"UNION ALL in {dataset.name}", reason)
         self._silver(dataset, {"flows": flows_, **many})
 
     def _silver(self, dataset: Dataset, fields: dict[str, Any]) -> None:
         if dataset.schema and "__" in dataset.schema:
-            self.source.leave(dataset.line, f"the schema of {dataset.name}", "its history columns are the engine's own")
+            self.source.leave(dataset.line, f"the schema of {dataset.name}", "its history columns are reserved")
         elif dataset.schema:
             fields |= {"schema": dataset.schema, "schemaEvolutionMode": "failOnNewColumns"}
         self.made.silver[dataset.name] = fields | self._expectations(dataset)
@@ -286,10 +288,14 @@ class _Mapping:
     def _gold(self, dataset: Dataset, text: str, streams: bool, because: str) -> None:
         text = without_stream(text)
         if streams:
-            reason = f"it is gold here, over all rows and not those of a stream, watermarks have no effect: {because}"
+            reason = (
+                f"it becomes a gold table over all rows instead of a stream, and watermarks have no effect: {because}"
+            )
             self.source.leave(dataset.line, f"STREAM in {dataset.name}", reason)
         if dataset.schema:
-            self.source.leave(dataset.line, f"the schema of {dataset.name}", "gold has the columns of its query")
+            self.source.leave(
+                dataset.line, f"the schema of {dataset.name}", "a gold table has the columns of its query"
+            )
         self._comment(dataset)
         self.made.gold[dataset.name] = {"sql": f"{dataset.name}.sql", **self._expectations(dataset)}
         self.made.queries[dataset.name] = text
@@ -302,7 +308,7 @@ class _Mapping:
         if dataset is None:
             dataset = Dataset(changes.target, changes.line, "streaming")
         if dataset.query is not None or dataset.name in self.made.known:
-            self.source.leave(changes.line, f"changes into {changes.target}", "it has a query as well")
+            self.source.leave(changes.line, f"changes into {changes.target}", "it also has a query")
             self.source.unnamed[f"the flow of changes into {changes.target}"] = changes.line
             return
         self._comment(dataset)
@@ -322,7 +328,7 @@ class _Mapping:
                 if read in self.made.gold:
                     dataset = self.source.named(name)
                     line = dataset.line if dataset else 1
-                    reason = "it aggregates, so it is gold, which is made after silver"
+                    reason = "it aggregates, so it is a gold table, which is built after silver"
                     self.source.leave(line, f"{name} reads {read}", reason)
 
     def _others(self) -> None:

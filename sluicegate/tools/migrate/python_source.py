@@ -75,7 +75,7 @@ def read(text: str, file: str, settings: SourceSettings) -> Source:
     for inner in ast.walk(module):
         reader.declared(inner)
     for name, (value, line) in settings.defaults.items():
-        reason = f"its default {value!r} is written out; --set {name}=… gives another value"
+        reason = f"its default {value!r} is written out; --set {name}=… sets another value"
         reader.source.leave(line, f"spark.conf {name}", reason)
     return reader.source
 
@@ -106,7 +106,7 @@ class _Reader:
         except NotTaken as error:
             self.source.leave(error.line, _title(node), error.message)
         except RecursionError:
-            self.source.leave(node.lineno, _title(node), "it is nested too deep")
+            self.source.leave(node.lineno, _title(node), "it is nested too deeply")
 
     def declared(self, node: ast.AST) -> None:
         """Notes a table declared anywhere in the module, whether it is read or not."""
@@ -131,7 +131,7 @@ class _Reader:
         if isinstance(name, str) and name:
             self.source.declared.setdefault(address(name.replace("`", "").split(".")), node.lineno)
         else:
-            self.source.unnamed[f"a table of line {node.lineno}, whose name is made by code"] = node.lineno
+            self.source.unnamed[f"a table of line {node.lineno}, whose name is computed"] = node.lineno
 
     def _declared_name(self, node: ast.expr, default: str | None) -> Any:
         """Value of the name in a declaration.
@@ -179,7 +179,7 @@ class _Reader:
             return False
         value = constant(node.value, self.names)
         if value is not None and node.targets[0].id in self.changed:
-            reason = "the source changes it elsewhere: write its value where it is used"
+            reason = "the source changes it elsewhere: write the value where it is used"
             raise NotTaken(reason, node.lineno)
         if value is None:
             return False
@@ -213,15 +213,15 @@ class _Reader:
         elif declared == "table" and chain.streams:
             dataset.kind = "streaming"
         if self.source.named(dataset.name):
-            self.source.unnamed[f"{dataset.name}, declared once more"] = node.lineno
+            self.source.unnamed[f"{dataset.name}, declared again"] = node.lineno
             self.source.twice.add(dataset.name)
-            raise NotTaken(f"there is a dataset {dataset.name} already", node.lineno)
+            raise NotTaken(f"duplicate dataset {dataset.name}", node.lineno)
         self.source.datasets.append(dataset)
 
     def _append_flow(self, dataset: Dataset, node: ast.FunctionDef) -> None:
         """Reads a function that adds rows to a table which is declared elsewhere."""
         if not dataset.into:
-            raise NotTaken("the table that the flow adds rows to is not there as a text: write target=…", node.lineno)
+            raise NotTaken("the target of the flow is not a string literal: write target=…", node.lineno)
         of_flow = Dataset.of_flow(dataset.flow or node.name.lower(), dataset.into, node.lineno, f"the flow {node.name}")
         chain = Chain.of_body(node, self.names)
         of_flow.query, of_flow.files, of_flow.query_line = chain.sql, chain.files, node.lineno
@@ -235,7 +235,7 @@ class _Reader:
             elif keyword.arg == "name" and isinstance(value, str):
                 dataset.flow = value.lower()
             elif keyword.arg == "once" and value is not False:
-                reason = "it is a flow like others: with nothing new in its source it costs nothing"
+                reason = "it becomes an ordinary flow, which costs nothing without new data"
                 self.source.leave(line, f"once of the flow {dataset.name}", reason)
             elif keyword.arg not in ("comment", "once"):
                 message = f"{keyword.arg} of the flow {dataset.name}"
@@ -263,7 +263,7 @@ class _Reader:
             if keyword.arg == "name" and isinstance(value, str):
                 dataset.name = address(value.replace("`", "").split("."))
             elif keyword.arg == "name":
-                raise NotTaken("its name is made by code: write it out", keyword.value.lineno)
+                raise NotTaken("its name is computed: write a string literal", keyword.value.lineno)
             elif keyword.arg == "comment" and isinstance(value, str):
                 dataset.comment = value
             elif keyword.arg == "schema" and isinstance(value, str):
@@ -283,7 +283,7 @@ class _Reader:
         elif len(values) == 2 and all(isinstance(value, str) for value in values):
             yield Rule(str(values[0]), str(values[1]), _RULES[name], line)
         else:
-            raise NotTaken("the name and the condition of a rule are not texts", line)
+            raise NotTaken("the name and the condition of a rule are not string literals", line)
 
     # --- calls that stand alone --------------------------------------------------------------------------------------
 
@@ -306,7 +306,7 @@ class _Reader:
 
     def _changes(self, call: ast.Call) -> None:
         if len(call.args) > len(_POSITIONS):
-            raise NotTaken("name the arguments: target=…, source=…, keys=…, sequence_by=…", call.lineno)
+            raise NotTaken("use keyword arguments: target=…, source=…, keys=…, sequence_by=…", call.lineno)
         keywords = [ast.keyword(name, argument) for name, argument in zip(_POSITIONS, call.args, strict=False)]
         fields: dict[str, object] = {}
         for keyword in [*keywords, *call.keywords]:
@@ -323,9 +323,9 @@ class _Reader:
                 fields[name] = value
         target, source = str(fields.pop("target", "")), str(fields.pop("source", ""))
         if not (target and source and {"keys", "sequence_by"} <= fields.keys()):
-            raise NotTaken("target, source, keys and sequence_by are not all there as texts", call.lineno)
+            raise NotTaken("target, source, keys and sequence_by must all be literals", call.lineno)
         if not str(fields["sequence_by"]).isidentifier():
-            raise NotTaken("sequence_by is no column: make one of it in a table before", call.lineno)
+            raise NotTaken("sequence_by is not a column: compute it in an earlier table", call.lineno)
         names = [address(name.replace("`", "").split(".")) for name in (target, source)]
         self.source.changes.append(Changes(names[0], names[1], fields, call.lineno))
 
@@ -351,7 +351,7 @@ def _changed(module: ast.Module) -> set[str]:
 
 def _many(value: object, action: Action, line: int) -> Iterator[Rule]:
     if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
-        raise NotTaken("the rules are no dictionary of texts", line)
+        raise NotTaken("the rules are not a dictionary of string literals", line)
     yield from (Rule(str(name), condition, action, line) for name, condition in value.items())
 
 

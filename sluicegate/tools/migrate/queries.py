@@ -72,7 +72,7 @@ def rewritten(tokens: Tokens, first: int, lines_before: int, *, only_table: bool
         NotTaken: it reads files in several places, or in a way that is not known.
     """
     if not len(tokens):
-        raise NotTaken("there is no query")
+        raise NotTaken("the query is missing")
     spans: list[Span] = []
     files: list[Files] = []
     end = first
@@ -87,7 +87,7 @@ def rewritten(tokens: Tokens, first: int, lines_before: int, *, only_table: bool
             index = end = _behind_name(tokens, index) if span is None else index
             break
     if len(files) > 1:
-        raise NotTaken("it reads files in several places: declare a table for each", tokens.line(first))
+        raise NotTaken("it reads several sets of files: declare a table for each", tokens.line(first))
     text = tokens.compose(spans, first, end)
     return Found(text, files[0] if files else None, end)
 
@@ -133,7 +133,7 @@ def _metadata(tokens: Tokens, index: int) -> Span:
     """The column for a field of ``_metadata``, by the field's name where that would be the output's."""
     field = tokens.name(index + 2).lower()
     if field not in _METADATA:
-        raise NotTaken(f"_metadata.{field} is not kept: source_file and receipt_time are", tokens.line(index))
+        raise NotTaken(f"_metadata.{field} is not stored: use source_file or receipt_time", tokens.line(index))
     named = tokens.word(index + 3) not in ("", ",", "FROM") or tokens.is_type(index + 3, TokenType.VAR)
     if named:
         return Span(index, index + 2, _METADATA[field])
@@ -162,7 +162,7 @@ def _files(tokens: Tokens, index: int, lines_before: int) -> Files:
     line = lines_before + tokens.line(index)
     parts = [tokens.compose([], first, end, compact=True) for first, end in items]
     if not parts or parts[0][:1] not in "'\"":
-        raise NotTaken("the path of the files is no text", tokens.line(index))
+        raise NotTaken("the path of the files is not a string literal", tokens.line(index))
     path = unquoted(parts[0])
     if tokens.word(index) == "CLOUD_FILES":
         options = _map(parts[2]) if len(parts) > 2 else {}

@@ -49,9 +49,7 @@ class SourceSettings:
         if len(texts) == 2 and isinstance(texts[1], str) and ast.unparse(node.func) == "spark.conf.get":
             self.defaults[name] = (texts[1], node.lineno)
             return texts[1]
-        raise NotTaken(
-            f"{_READS[ast.unparse(node.func)]} {name} has no value: give it with --set {name}=…", node.lineno
-        )
+        raise NotTaken(f"{_READS[ast.unparse(node.func)]} {name} has no value: set it with --set {name}=…", node.lineno)
 
     def filled(self, text: str) -> str:
         """A SQL source with the values of ``${name}`` that were given; others stay."""

@@ -51,10 +51,10 @@ def read(text: str, file: str, settings: SourceSettings) -> Source:
             tokens = Tokens(statement)
             if len(tokens):
                 if (name := missing(tokens.compose([]))) is not None:
-                    raise NotTaken(f"the setting {name} has no value: give it with --set {name}=…")
+                    raise NotTaken(f"the setting {name} has no value: set it with --set {name}=…")
                 _Statement(tokens, line - 1, source).read()
         except (QuerySyntax, NotTaken, IndexError) as error:
-            message = getattr(error, "message", "") or "it ends where more is expected"
+            message = getattr(error, "message", "") or "unexpected end"
             source.leave(line + getattr(error, "line", 1) - 1, _title(statement), message)
     for name, at in _declared(text):
         source.declared.setdefault(name, at)
@@ -72,7 +72,7 @@ def _statements(text: str, file: str) -> list[tuple[int, str]]:
     try:
         tokens = Spark().tokenize(text)
     except TokenError as error:
-        hint = "look for a quote that is not closed, in the source or in a value of --set"
+        hint = "look for an unclosed quote in the source or in a value of --set"
         raise UserError(
             f"{file} is not SQL", where=Where(file=file), cause=str(error).splitlines()[0], hint=hint
         ) from None
@@ -143,7 +143,7 @@ class _Statement:
             self.source.unnamed[f"the INSERT of line {line} into {self._name()}"] = line
             raise self._not_taken("its rows are not in the table: let the files land in one folder, or UNION in gold")
         else:
-            raise self._not_taken("no statement that declares a table: a definition has tables only")
+            raise self._not_taken("not a statement that declares a table: a definition only contains tables")
 
     # --- words -------------------------------------------------------------------------------------------------------
 
@@ -165,12 +165,12 @@ class _Statement:
     def _name(self) -> str:
         """Name, with its catalog and schema if they are there."""
         if self.at >= len(self.tokens):
-            raise self._not_taken("a name is missing")
+            raise self._not_taken("expected a name")
         parts = [self.tokens.name(self.at)]
         self.at += 1
         while self.tokens.is_type(self.at, TokenType.DOT):
             if self.at + 1 >= len(self.tokens):
-                raise self._not_taken("a part of a name is missing")
+                raise self._not_taken("expected a part of a name")
             parts.append(self.tokens.name(self.at + 1))
             self.at += 2
         return address(parts)
@@ -178,7 +178,7 @@ class _Statement:
     def _in_parentheses(self) -> tuple[int, int]:
         """Token range inside the parentheses that come next; moves past them."""
         if not self.tokens.is_type(self.at, TokenType.L_PAREN):
-            raise self._not_taken("a parenthesis is expected")
+            raise self._not_taken("expected a parenthesis")
         first, end = self.at + 1, self.tokens.closing(self.at)
         self.at = end + 1
         return first, end
@@ -206,7 +206,7 @@ class _Statement:
             self.at += 1
         noun = self._word()
         if noun not in ("TABLE", "VIEW"):
-            raise self._not_taken(f"CREATE {noun or self.tokens.raw(self.at)} declares no table")
+            raise self._not_taken(f"CREATE {noun or self.tokens.raw(self.at)} does not declare a table")
         self.at += 1
         self._take("IF", "NOT", "EXISTS")
         view = noun == "VIEW" and "MATERIALIZED" not in words
@@ -223,9 +223,9 @@ class _Statement:
         elif dataset.kind != "streaming":
             raise self._not_taken(f"{dataset.name} has no query")
         if self.source.named(dataset.name):
-            self.source.unnamed[f"{dataset.name}, declared once more"] = line
+            self.source.unnamed[f"{dataset.name}, declared again"] = line
             self.source.twice.add(dataset.name)
-            raise self._not_taken(f"there is a dataset {dataset.name} already")
+            raise self._not_taken(f"duplicate dataset {dataset.name}")
         self.source.datasets.append(dataset)
 
     def _columns(self, dataset: Dataset) -> None:
@@ -235,7 +235,7 @@ class _Statement:
                 self._constraint(dataset, first, end)
             elif self.tokens.word(first) in ("PRIMARY", "FOREIGN"):
                 self.source.leave(
-                    self._line(first), self._text(first, end), "it is informational there, and not enforced: keys"
+                    self._line(first), self._text(first, end), "only informational and not enforced in the source: keys"
                 )
             else:
                 typed += self._column(dataset, first, end)
@@ -246,7 +246,9 @@ class _Statement:
         stop = next((i for i in self.tokens.top_level(first, end) if self.tokens.word(i) in stops and i > first), end)
         if stop < end:
             message = f"{self._text(stop, end)} of {dataset.name}.{self.tokens.name(first)}"
-            self.source.leave(self._line(stop), message, "a column has a name and a type; a rule can say NOT NULL")
+            self.source.leave(
+                self._line(stop), message, "only names and types of columns are imported; use a rule for NOT NULL"
+            )
         if self.tokens.name(first).lower() == "_rescued_data":
             return []  # bronze always has it
         if stop == first + 1:
@@ -312,9 +314,9 @@ class _Statement:
         missing_as = f"the flow {name} into {into}"
         self.source.unnamed[missing_as] = line
         if not self._take("BY", "NAME"):
-            raise self._not_taken("flows are put together by the names of their columns: write BY NAME")
+            raise self._not_taken("flows match columns by name: write BY NAME")
         if once:
-            reason = "it is a flow like others: with nothing new in its source it costs nothing"
+            reason = "it becomes an ordinary flow, which costs nothing without new data"
             self.source.leave(line, f"ONCE of the flow {name}", reason)
         converted = rewritten(self.tokens, self.at, self.before)
         dataset = Dataset.of_flow(last_name(name), into, line, missing_as)
@@ -328,12 +330,12 @@ class _Statement:
         converted = rewritten(self.tokens, self.at, self.before, only_table=True)
         self.at = converted.end
         if converted.files is not None:
-            raise self._not_taken("AUTO CDC reads a table here: declare one for the files")
+            raise self._not_taken("AUTO CDC must read a table: declare one for the files")
         fields: dict[str, object] = {}
         while self.at < len(self.tokens):
             self._change(target, fields)
         if not {"keys", "sequence_by"} <= fields.keys():
-            raise self._not_taken("AUTO CDC needs KEYS (…) and SEQUENCE BY a column")
+            raise self._not_taken("AUTO CDC requires KEYS (…) and SEQUENCE BY a column")
         source = re.sub(r"^STREAM\((.*)\)$", r"\1", converted.query or "").replace("`", "").lower()
         self.source.changes.append(Changes(target, source, fields, line))
 
@@ -347,11 +349,11 @@ class _Statement:
             fields["apply_as_deletes"] = self._until_clause()
         elif self._take("APPLY", "AS", "TRUNCATE", "WHEN"):
             message = f"APPLY AS TRUNCATE WHEN {self._until_clause()} of {target}"
-            self.source.leave(self._line(self.at - 1), message, "not yet: replace the files, or delete the rows")
+            self.source.leave(self._line(self.at - 1), message, "not supported: replace the files, or delete the rows")
         elif self._take("SEQUENCE", "BY"):
             sequence = self._until_clause()
             if not re.fullmatch(r"[\w.`]+", sequence):
-                raise self._not_taken(f"SEQUENCE BY {sequence} is no column: make one of it in a table before")
+                raise self._not_taken(f"SEQUENCE BY {sequence} is not a column: compute it in an earlier table")
             fields["sequence_by"] = last_name(sequence)
         elif self._take("COLUMNS"):
             self._listed(fields, "column_list", "except_column_list")
@@ -360,7 +362,7 @@ class _Statement:
         elif self._take("TRACK", "HISTORY", "ON"):
             self._listed(fields, "track_history_column_list", "track_history_except_column_list")
         else:
-            raise self._not_taken(f"{self.tokens.raw(self.at)} is not known in AUTO CDC")
+            raise self._not_taken(f"{self.tokens.raw(self.at)} is not supported in AUTO CDC")
 
     def _scd_type(self) -> int:
         if (kind := self.tokens.raw(self.at)) not in ("1", "2"):

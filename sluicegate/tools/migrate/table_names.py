@@ -36,7 +36,7 @@ class Addresses:
         """
         address = self.means[reader, read]
         if not address:
-            raise Ambiguous(f"{read} may be one of several tables of this source: write its schema")
+            raise Ambiguous(f"{read} is ambiguous in this source: qualify it with its schema")
         return self.names[address]
 
 

@@ -27,7 +27,7 @@ def rename(source: Source) -> None:
         if changes.source in computed:
             _rename_in_changes(changes, new_names)
     for name, other in new_names.items():
-        reason = f"it is called {other} here, as names that begin with _ are the engine's own"
+        reason = f"it is renamed to {other}, because names that start with _ are reserved"
         line = next(d.query_line for d in source.datasets if re.search(rf"\b{other}\b", d.query or "", re.IGNORECASE))
         source.leave(line, f"the column {name}", reason)
 

@@ -110,7 +110,7 @@ def create(name: str, sources: Sequence[str], settings: Settings, land: bool, he
     created = group_files.tables(sources, header)
     landing = {table.name: f"{settings.landing}/{name}/{table.name}" for table in created}
     if land and "://" in settings.landing:
-        hint = "take --land away, and copy the files with the store's own tools"
+        hint = "omit --land, and copy the files with the tools of the store"
         raise UserError(f"--land copies to a folder, and files land in {settings.landing}", hint=hint)
     new = NewPipeline(name, folder, created, render.gold_name(render.main_table(created)), [], landing)
     _demand_gold_name(new)
@@ -130,8 +130,8 @@ def create(name: str, sources: Sequence[str], settings: Settings, land: bool, he
 def _demand_gold_name(new: NewPipeline) -> None:
     if any(new.gold in (table.name, table.bronze) for table in new.tables):
         main = render.main_table(new.tables)
-        hint = f"give one of them another name: TABLE={main.files[0]}"
-        raise UserError(f"two tables would have the name {new.gold}: that of a file, and the one in gold", hint=hint)
+        hint = f"rename one of them: TABLE={main.files[0]}"
+        raise UserError(f"duplicate table name {new.gold}: a table of files and the gold table", hint=hint)
 
 
 # --- landing ---------------------------------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ def _land(new: NewPipeline, land: bool) -> list[Landed]:
         _take_back(landed)
         if isinstance(error, OSError):
             raise SourceError(
-                "a file could not be copied", cause=str(error), hint="see to it, and try again"
+                "a file could not be copied", cause=str(error), hint="fix the cause, and try again"
             ) from error
         raise
     return landed
@@ -177,12 +177,12 @@ def _planned(table: NewTable, folder: Path) -> list[Landed]:
         target = folder / name
         if target.exists() and not filecmp.cmp(file, target, shallow=False):
             hint = "move it away, or choose another name for the pipeline"
-            raise UserError("another file would be written over", where=Where(file=str(target)), hint=hint)
+            raise UserError("an existing file would be overwritten", where=Where(file=str(target)), hint=hint)
         planned.append((file, target, not target.exists()))
     present = {path.name for path in folder.iterdir()} - taken if folder.is_dir() else set()
     if present:
-        message = f"there are other files in {folder}, which would be read as well"
-        raise UserError(message, where=Where(file=str(folder / min(present))), hint="move them away")
+        message = f"{folder} contains other files, which would also be read"
+        raise UserError(message, where=Where(file=str(folder / min(present))), hint="move them elsewhere")
     return planned
 
 

@@ -40,8 +40,8 @@ class HeaderGuess:
 
 _HEADER = HeaderGuess(True, False, "the first line is a header")
 _HEADER_IN_DOUBT = HeaderGuess(True, True, f"the first line is a header ({_DOUBT})")
-_NO_HEADER = HeaderGuess(False, False, "there is no header")
-_NO_HEADER_IN_DOUBT = HeaderGuess(False, True, f"there is no header, and the first line is a row ({_DOUBT})")
+_NO_HEADER = HeaderGuess(False, False, "no header")
+_NO_HEADER_IN_DOUBT = HeaderGuess(False, True, f"no header: the first line is a row ({_DOUBT})")
 
 
 def guess(rows: Sequence[Sequence[str]]) -> HeaderGuess:

@@ -68,8 +68,8 @@ def tables(sources: Sequence[str], header: bool | None = None) -> list[NewTable]
         groups = _groups([files], header) if name else _groups(_by_place(files), header)
         if name and len(groups) > 1:
             listed = "; ".join(", ".join(file.name for file in group.files[:2]) for group in groups)
-            message = f"the files of {name} are of {len(groups)} shapes, and it is one table"
-            raise UserError(message, cause=listed, hint="name the files of each table: TABLE=FILE")
+            message = f"the files of {name} have {len(groups)} different structures, but form one table"
+            raise UserError(message, cause=listed, hint="assign the files to tables: TABLE=FILE")
         for group in groups:
             _options_of_all(group)
             alone = [other.folder for other in groups].count(group.folder) == 1
@@ -85,7 +85,7 @@ def _split(source: str) -> tuple[str | None, Path]:
     if match is None or Path(source).exists():
         return None, Path(source).absolute()
     if fault := _table_fault(match[1]):
-        raise UserError(fault, hint="as in orders=data/orders.csv")
+        raise UserError(fault, hint="for example orders=data/orders.csv")
     return match[1], Path(match[2]).absolute()
 
 
@@ -93,7 +93,7 @@ def _table_fault(name: str) -> str:
     if fault := name_fault(name):
         return fault
     ending = next((ending for ending in ("_quarantine", "_deidentified") if name.endswith(ending)), "")
-    return f"{name} cannot be the name of a table, as it ends in {ending}" if ending else ""
+    return f"{name} is not a valid table name: it ends in {ending}" if ending else ""
 
 
 def _files(path: Path) -> list[Path]:
@@ -101,10 +101,10 @@ def _files(path: Path) -> list[Path]:
     if path.is_dir():
         files = sorted(_below(path))
         if not files:
-            raise SourceError(f"there is no file in {path}", where=Where(file=str(path)), hint="name a file")
+            raise SourceError(f"no files in {path}", where=Where(file=str(path)), hint="give a file")
         return files
     if not path.is_file():
-        raise SourceError(f"there is no file {path}", where=Where(file=str(path)), hint="name a file or a folder")
+        raise SourceError(f"file {path} not found", where=Where(file=str(path)), hint="give a file or a folder")
     return [path]
 
 
@@ -120,8 +120,10 @@ def _groups(places: Iterable[list[Path]], header: bool | None) -> list[_Group]:
             group.samples.append(one)
         if len(files) > SAMPLED and len(own) > 1:
             folder = files[0].parent
-            message = f"{folder} has {len(files):,} files, and the first {SAMPLED} of them are of {len(own)} shapes"
-            raise UserError(message, where=Where(file=str(folder)), hint="put the files of each table into a folder")
+            message = f"{folder} has {len(files):,} files; the first {SAMPLED} have {len(own)} different structures"
+            raise UserError(
+                message, where=Where(file=str(folder)), hint="move the files of each table to a separate folder"
+            )
         own[0].others += files[SAMPLED:]
         groups += own
     return groups
@@ -157,7 +159,7 @@ def _options_of_all(group: _Group) -> None:
     for sample in group.samples:
         other = sample.options.get("encoding")
         if options.setdefault("encoding", other or "") != (other or ""):
-            hint = "write them all in UTF-8"
+            hint = "convert all of them to UTF-8"
             raise SourceError(f"{sample.path.name} is in another encoding than {group.samples[0].path.name}", hint=hint)
     for sample in group.samples:
         options |= sample.options
@@ -173,8 +175,8 @@ def _name(group: _Group, *, of_folder: bool) -> str:
     name = by_folder or by_files if of_folder else by_files or by_folder
     if not name:
         first = group.files[0]
-        hint = f"give it one: TABLE={first}"
-        raise UserError(f"no name of a table can be made from {first.name}", where=Where(file=str(first)), hint=hint)
+        hint = f"name it: TABLE={first}"
+        raise UserError(f"no table name can be derived from {first.name}", where=Where(file=str(first)), hint=hint)
     return name
 
 
@@ -193,4 +195,4 @@ def _demand_names_that_differ(tables_made: Sequence[NewTable]) -> None:
             if other is not table:
                 files = f"{other.files[0]} and {table.files[0]}"
                 hint = f"give one of them another name: TABLE={table.files[0]}"
-                raise UserError(f"two tables would have the name {name}", cause=f"they come of {files}", hint=hint)
+                raise UserError(f"duplicate table name {name}", cause=f"derived from {files}", hint=hint)

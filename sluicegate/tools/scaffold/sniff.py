@@ -81,18 +81,18 @@ def sniff(path: Path, header: bool | None = None) -> FileSample:
     try:
         head, whole = _head(path)
         if not head.strip():
-            raise _fault(path, "is empty", "leave it out")
+            raise _fault(path, "is empty", "omit it")
         if head[:4] == b"PAR1":
             return _parquet(path)
         if kind := next((kind for magic, kind in _OTHERS.items() if head.startswith(magic)), None):
-            hint = "files of CSV, JSON and Parquet are looked at; for ORC, Avro and XML write the definition yourself"
+            hint = "only CSV, JSON and Parquet are supported here; for ORC, Avro and XML write the definition yourself"
             raise _fault(path, f"looks like {kind}", hint)
         text, encoding = _text(path, head, whole)
         if text.lstrip()[:1] in ("{", "["):
             return _json(path, text, whole, encoding)
         return _csv(path, text, whole, encoding, header)
     except (OSError, EOFError, zlib.error) as error:
-        raise _fault(path, "cannot be read", "land a whole file that you may read", error) from error
+        raise _fault(path, "cannot be read", "provide a complete file that you may read", error) from error
 
 
 def _fault(path: Path, message: str, hint: str, cause: Exception | None = None) -> SourceError:
@@ -104,9 +104,11 @@ def _head(path: Path) -> tuple[bytes, bool]:
     """First bytes of a file, unpacked, and whether that is all of it."""
     packed, magic = _packed(path)
     if packed and path.suffix.lower() != packed:
-        raise _fault(path, f"is packed, which Spark tells by its name alone: it is to end in {packed}", "rename it")
+        raise _fault(path, f"is compressed, which Spark only detects by the name: it must end in {packed}", "rename it")
     if path.suffix.lower() in (".gz", ".bz2") and magic and not packed:
-        raise _fault(path, f"is not packed, but its name ends in {path.suffix}, by which Spark unpacks", "rename it")
+        raise _fault(
+            path, f"is not compressed, but its name ends in {path.suffix}, so Spark would decompress it", "rename it"
+        )
     with unpacked(path) as file:
         head = file.read(BYTES + 1)
     return head[:BYTES], len(head) <= BYTES
@@ -134,9 +136,9 @@ def _text(path: Path, head: bytes, whole: bool) -> tuple[str, str | None]:
     if decoded is not None:
         return decoded
     if b"\0" in head:
-        raise _fault(path, "is no text, and no Parquet", "files of CSV, JSON and Parquet are looked at")
-    hint = "write it in UTF-8, or write the definition yourself, with the option encoding"
-    raise _fault(path, "is in an encoding that its bytes do not tell", hint)
+        raise _fault(path, "is neither text nor Parquet", "only CSV, JSON and Parquet are supported here")
+    hint = "convert it to UTF-8, or write the definition yourself, with the option encoding"
+    raise _fault(path, "has an encoding that cannot be detected", hint)
 
 
 # --- Parquet ---------------------------------------------------------------------------------------------------------
@@ -152,7 +154,7 @@ def _parquet(path: Path) -> FileSample:
             batch = next(file.iter_batches(batch_size=ROWS), None)
             rows = [] if batch is None else arrow_values.rows(batch)
     except (pa.ArrowException, ValueError) as error:
-        raise _fault(path, "cannot be read as Parquet", "land a whole file", error) from error
+        raise _fault(path, "cannot be read as Parquet", "provide a complete file", error) from error
     types = {column.name: _spark_type(column.type) for column in schema}
     return FileSample(path, "parquet", {}, list(schema.names), rows, types)
 
@@ -182,9 +184,9 @@ def _json(path: Path, text: str, whole: bool, encoding: str | None) -> FileSampl
     records = list(_lines(path, text, whole) if lines else _documents(path, text, whole))
     odd = next((record for record in records if not isinstance(record, dict)), None)
     if odd is not None:
-        raise _fault(path, "has JSON values that are no objects", "a record is an object, {…}")
+        raise _fault(path, "has JSON values that are not objects", "a record must be an object, {…}")
     if not any(records):
-        raise _fault(path, "has no record", "land a file with records")
+        raise _fault(path, "contains no records", "provide a file with records")
     columns = list(dict.fromkeys(name for record in records for name in record))
     options = {} if lines else {"multiLine": "true"}
     if encoding:
@@ -228,7 +230,7 @@ def _documents(path: Path, text: str, whole: bool) -> Iterator[Any]:
     value, place = _value(path, text, place)
     yield value
     if text[place:].strip():
-        raise _fault(path, "is more than one JSON value", "write each record on a line of its own, or all as an array")
+        raise _fault(path, "contains more than one JSON value", "write one record on each line, or all as an array")
 
 
 def _elements(path: Path, text: str, place: int, whole: bool) -> Iterator[Any]:
@@ -262,9 +264,9 @@ def _value(path: Path, text: str, place: int) -> tuple[Any, int]:
 
 
 def _broken(path: Path, line: int, error: Exception) -> SourceError:
-    fault = _fault(path, "is not JSON", "land a whole file")
+    fault = _fault(path, "is not JSON", "provide a complete file")
     fault.where = Where(file=str(path), line=line)
-    fault.cause = str(error).split(":")[0] if isinstance(error, ValueError) else "it is nested too deep"
+    fault.cause = str(error).split(":")[0] if isinstance(error, ValueError) else "it is nested too deeply"
     return fault
 
 
@@ -275,11 +277,11 @@ def _csv(path: Path, text: str, whole: bool, encoding: str | None, header: bool 
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in (".gz", ".bz2")]
     suffix = suffixes[-1] if suffixes else ""
     if suffix not in _TEXT or text.lstrip()[:1] == "<":
-        hint = "files of CSV, JSON and Parquet are looked at; for XML and others write the definition yourself"
-        raise _fault(path, "is of no format that is known here", hint)
+        hint = "only CSV, JSON and Parquet are supported here; for XML and others write the definition yourself"
+        raise _fault(path, "has an unknown format", hint)
     table = csv_dialect.read(text, whole, ROWS, header)
     if table is None or (suffix != ".csv" and len(table.columns) < 2):
-        hint = "columns are separated by a comma, a semicolon, a tab or |"
+        hint = "separate columns with a comma, a semicolon, a tab or |"
         raise _fault(path, "does not look like a table", hint)
     options = dict(table.options)
     if encoding:

@@ -18,11 +18,11 @@ def demand(name: str, pipelines: Path) -> Path:
         UserError: the name is invalid, or the folder exists.
     """
     if wrong := name_fault(name):
-        raise UserError(wrong, hint="as in sales, or heart_rate")
+        raise UserError(wrong, hint="for example sales or heart_rate")
     folder = pipelines / name
     if folder.exists() or folder.is_symlink():
         hint = "choose another name, or move that folder away"
-        raise UserError(f"there is a pipeline {name} already", where=Where(file=str(folder)), hint=hint)
+        raise UserError(f"the pipeline {name} already exists", where=Where(file=str(folder)), hint=hint)
     return folder
 
 

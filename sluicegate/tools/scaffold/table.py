@@ -83,9 +83,9 @@ def make(name: str, samples: list[FileSample], files: list[Path]) -> NewTable:
         plain = [_plain(column_type, value) for value in values]
         columns.append(Column(field, column_name(field, number, taken), column_type, plain))
     if not columns:
-        hint = "give its fields names of letters and digits"
+        hint = "rename its fields with letters and digits"
         raise SourceError(
-            f"{files[0].name} has no field that can be a column", where=Where(file=str(files[0])), hint=hint
+            f"{files[0].name} has no field with a valid column name", where=Where(file=str(files[0])), hint=hint
         )
     proofs = prove(samples, files, columns, candidates(name, columns, len(rows)))
     return NewTable(name, samples, files, columns, left_out, guess(columns, len(rows), proofs))

@@ -36,7 +36,7 @@ def at(node: exp.Expr, sql: str, message: str, hint: str = "") -> QueryError:
 def of_sqlglot(error: SqlglotError, sql: str) -> QueryError:
     """Error for a text that cannot be parsed."""
     if not isinstance(error, ParseError) or not error.errors:
-        return QueryError("the query cannot be read: is there a quote or a comment that does not end?")
+        return QueryError("the query cannot be parsed: look for an unclosed quote or comment")
     facts = error.errors[0]
     token = str(facts.get("highlight") or "")
     description = (
@@ -47,7 +47,7 @@ def of_sqlglot(error: SqlglotError, sql: str) -> QueryError:
         end = sum(len(line) for line in sql.splitlines(keepends=True)[: facts["line"] - 1]) + facts["col"]
         place = (end - len(token), end)
     near = f" at {token}" if token else ""
-    return _error(f"the query cannot be read{near}: {description}", "", sql, place, "")
+    return _error(f"the query cannot be parsed{near}: {description}", "", sql, place, "")
 
 
 def of_duckdb(error: duckdb.Error, ran: str, sql: str, columns: Iterable[str]) -> QueryError:
@@ -70,9 +70,9 @@ def of_duckdb(error: duckdb.Error, ran: str, sql: str, columns: Iterable[str]) -
         more = f"did you mean {near[0]}?" if near else ""
     verb = "is refused" if isinstance(error, _REFUSED) else "failed"
     if isinstance(error, duckdb.OutOfMemoryException):
-        more = "ask for fewer rows or columns"
+        more = "select fewer rows or columns"
     elif ("not found" in message or "No such file" in message) and "parquet" in message.lower():
-        more = "a file of that version is gone, most likely by a VACUUM: ask for a newer version"
+        more = "a file of that version is missing, probably after a VACUUM: query a newer version"
     return _error(f"the query {verb}: {message}", "", sql, _place(facts, ran, sql), more)
 
 

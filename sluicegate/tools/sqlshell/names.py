@@ -69,8 +69,8 @@ def find(node: exp.Table, sql: str, known: Mapping[str, list[Table]]) -> Table:
         return matches[0]
     if matches:
         labels = ", ".join(table.label for table in matches)
-        raise errors.at(node.this, sql, f"{name} means more than one table", hint=f"write one of {labels}")
-    raise errors.at(node.this, sql, f"there is no table {name}", hint=_hint(name, known))
+        raise errors.at(node.this, sql, f"ambiguous table name {name}", hint=f"use one of {labels}")
+    raise errors.at(node.this, sql, f"unknown table {name}", hint=_hint(name, known))
 
 
 def _hint(name: str, known: Mapping[str, list[Table]]) -> str:
@@ -89,12 +89,12 @@ def _hint(name: str, known: Mapping[str, list[Table]]) -> str:
     if not labels:
         return ""
     of_owner = [label for label in labels if dot and label.lower().startswith(f"{owner}.")]
-    return f"the tables are {_some(of_owner or labels)}"
+    return f"tables: {_some(of_owner or labels)}"
 
 
 def _help(labels: Sequence[str]) -> str:
     """How to have the tables of a pipeline whose definition cannot be read, and the pipelines that can be."""
-    text = "mend it, or give its folder with --pipelines"
+    text = "correct it, or set its folder with --pipelines"
     pipelines = list(dict.fromkeys(label.partition(".")[0] for label in labels))
     if pipelines:
         text += f"; those here are of {_some(pipelines)}"

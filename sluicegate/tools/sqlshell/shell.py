@@ -121,22 +121,22 @@ def without_engine_columns(rows: pa.Table, sql: str) -> pa.Table:
 def _parse(sql: str) -> exp.Query:
     tokens = SparkSQL().tokenize(sql)
     if not tokens:
-        raise QueryError("there is no query", hint="write one SELECT")
+        raise QueryError("the query is empty", hint="write one SELECT")
     if (begins := tokens[0].text.upper()) not in _BEGINNINGS:  # sqlglot parses some other statements as raw text
-        message = f"only a SELECT can be run here, and this begins with {begins}"
+        message = f"only SELECT is supported here, not {begins}"
         raise QueryError(message, where=Where(line=1), hint=statements.hint(begins))
     parsed = sqlglot.parse(sql, read=SparkSQL)
     trees = [tree for tree in parsed if not (tree is None or isinstance(tree, exp.Semicolon))]
     if len(trees) != 1:
-        raise QueryError(f"one SELECT is run at a time, and these are {len(trees)}")
+        raise QueryError(f"only one SELECT can run at a time, not {len(trees)}")
     tree = trees[0]
     if change := (tree if not isinstance(tree, exp.Query) else tree.find(*_CHANGES)):
-        message = f"only a SELECT can be run here, and there is {change.key.upper()} in this"
+        message = f"only SELECT is supported here, but the query contains {change.key.upper()}"
         raise QueryError(message, hint=statements.hint(change.key))
     if variable := tree.find(*_VARIABLES):
         raise QueryError(
-            f"{variable.name or '?'} is a parameter, and has no value here",
-            hint="write VERSION AS OF or TIMESTAMP AS OF after a table's name to travel in time",
+            f"{variable.name or '?'} is a parameter, which has no value here",
+            hint="write VERSION AS OF or TIMESTAMP AS OF after the table name for time travel",
         )
     assert isinstance(tree, exp.Query)  # noqa: S101 (for mypy: any other kind is refused above)
     return tree
@@ -184,7 +184,7 @@ def _refuse_function(node: exp.Expr) -> None:
     """Refuses table functions of DuckDB: they read files, memory and settings. Spark's that explode arrays may stay."""
     if not isinstance(node, _ROW_MAKERS):
         name = node.sql_name() if isinstance(node, exp.Func) and not isinstance(node, exp.Anonymous) else node.name
-        raise QueryError(f"{name.lower()}(…) cannot be read as a table here", hint="name a table of the lake")
+        raise QueryError(f"{name.lower()}(…) cannot be read as a table here", hint="use a table of the lake")
 
 
 def _is_cte(table: exp.Table) -> bool:
@@ -219,10 +219,10 @@ def _source(node: exp.Table, table: Table, engine: duckdb.DuckDBPyConnection) ->
         return _Source(table)
     kind, value = travel.name.upper(), travel.expression
     if travel.args.get("kind") != "AS OF" or value is None:
-        raise QueryError(f"only AS OF is known of a {kind}", where=Where(table=table.label))
+        raise QueryError(f"a {kind} only supports AS OF", where=Where(table=table.label))
     if kind == "VERSION":
         if not (isinstance(value, exp.Literal) and value.name.isdecimal()):
-            raise QueryError(f"{value.sql('spark')} is not the number of a version", where=Where(table=table.label))
+            raise QueryError(f"{value.sql('spark')} is not a version number", where=Where(table=table.label))
         return _Source(table, version=int(value.name))
     return _Source(table, moment=_moment(value, table, engine))
 
@@ -230,14 +230,14 @@ def _source(node: exp.Table, table: Table, engine: duckdb.DuckDBPyConnection) ->
 def _moment(value: exp.Expr, table: Table, engine: duckdb.DuckDBPyConnection) -> datetime:
     text, where = value.sql("spark"), Where(table=table.label)
     if value.find(exp.Column, exp.Query):
-        raise QueryError(f"{text} is not one moment for the whole table", where=where)
+        raise QueryError(f"{text} is not a constant timestamp", where=where)
     ran = to_duckdb(exp.select(exp.cast(value.copy(), "TIMESTAMPTZ").as_("moment")))
     try:
         [(moment,)] = engine.sql(ran).fetchall()
     except duckdb.Error as error:
-        raise QueryError(f"{text} is not a time", where=where, hint="write it as 2025-03-03 06:00:00") from error
+        raise QueryError(f"{text} is not a timestamp", where=where, hint="for example 2025-03-03 06:00:00") from error
     if not isinstance(moment, datetime):
-        raise QueryError(f"{text} is not a time", where=where)
+        raise QueryError(f"{text} is not a timestamp", where=where)
     return moment.astimezone(UTC)
 
 
@@ -257,11 +257,11 @@ def _open(source: _Source) -> DeltaTable:
     label, where = source.table.label, Where(table=source.table.label, file=source.table.uri)
     table = delta_table(source.table.uri)
     if table is None:
-        hint = f"sluicegate run {label.partition('.')[0]} makes it once there is something to read"
-        raise QueryError(f"{label} has not been made yet", where=where, hint=hint)
+        hint = f"sluicegate run {label.partition('.')[0]} creates it once there is data to read"
+        raise QueryError(f"{label} does not exist yet", where=where, hint=hint)
     version = source.version
     if version is not None and version > table.version():
-        raise QueryError(f"{label} has no version {version}: its newest is {table.version()}", where=where)
+        raise QueryError(f"unknown version {version} of {label}: the latest is {table.version()}", where=where)
     if source.moment is not None:
         version = _version_at(table, source.moment, where)
     if version is not None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-_REBUILT = "a table is what its definition makes of what landed: change pipeline.yaml, or land other files"
+_REBUILT = "tables follow from their definition and landed files: change pipeline.yaml, or land other files"
 _NEW_TABLE = "write the query into pipeline.yaml as a silver or gold table, and `sluicegate run PIPELINE`"
 _COMPACTED = "`sluicegate maintain PIPELINE` compacts small files and deletes old ones"
 
 _COMMANDS = {
     "SHOW": "`sluicegate status` lists all tables, `sluicegate status PIPELINE` those of one pipeline",
-    "USE": "name the pipeline before the table, as in SELECT * FROM heart_rate.daily_patient_avg",
+    "USE": "put the pipeline before the table, for example SELECT * FROM heart_rate.daily_patient_avg",
     "DESCRIBE": "`sluicegate schema PIPELINE TABLE` shows the columns of a bronze table, and `sluicegate history "
     "PIPELINE TABLE` the commits; a SELECT with LIMIT 0 shows the columns of any table",
     "CREATE": _NEW_TABLE,
@@ -18,8 +18,8 @@ _COMMANDS = {
     "UPDATE": _REBUILT,
     "DELETE": _REBUILT,
     "MERGE": _REBUILT,
-    "DROP": "take the table out of pipeline.yaml; its rows stay in the lake until somebody deletes their folder",
-    "ALTER": "columns, comments and properties of a table are said in pipeline.yaml",
+    "DROP": "remove the table from pipeline.yaml; its rows stay in the lake until its folder is deleted",
+    "ALTER": "columns, comments and properties of a table are set in pipeline.yaml",
     "OPTIMIZE": _COMPACTED,
     "VACUUM": _COMPACTED,
     "RESTORE": "read an older version with VERSION AS OF; Spark can restore one, and the next run adds what it lacks",

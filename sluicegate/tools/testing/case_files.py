@@ -59,7 +59,7 @@ def load(pipeline: Pipeline) -> list[Case]:
         raise UserError(
             f"the pipeline {pipeline.name} has no cases to test",
             where=errors.Where(file=str(folder)),
-            hint="write some, as docs/howto/testing-pipelines.md shows, into tests/*.yaml beside its pipeline.yaml",
+            hint="write them to tests/*.yaml next to its pipeline.yaml, as shown in docs/howto/testing-pipelines.md",
         )
     return cases
 
@@ -78,12 +78,12 @@ def choose(cases: Sequence[Case], word: str | None = None, names: Sequence[str] 
     case_names = [case.name for case in cases]
     for name in names:
         if name not in case_names:
-            hint = nearest(name, case_names) or f"there are {', '.join(case_names)}"
-            raise UserError(f"there is no case {name}", hint=hint)
+            hint = nearest(name, case_names) or f"cases: {', '.join(case_names)}"
+            raise UserError(f"unknown case {name}", hint=hint)
     chosen = [case for case in cases if not names or case.name in names]
     chosen = [case for case in chosen if not word or word.lower() in case.label.lower()]
     if not chosen:
-        raise UserError(f"no case has {word} in its name", hint=f"there are {', '.join(case_names)}")
+        raise UserError(f"no case has {word} in its name", hint=f"cases: {', '.join(case_names)}")
     return chosen
 
 
@@ -118,18 +118,18 @@ class _Reader:
         data = self.document.data
         if not isinstance(data, dict) or not isinstance(data.get("cases"), dict):
             if not self.document.faults:
-                sentence = "cases are expected, each with its name"
-                self._add("missing-field", (), sentence, "as in cases: {a late patient: {given: …, expect: …}}")
+                sentence = "expected cases, each with its name"
+                self._add("missing-field", (), sentence, "for example cases: {a late patient: {given: …, expect: …}}")
             return
         for other in data.keys() - {"cases"}:
-            self._add("unknown-field", (other,), f"there is no field {other} here", "a file of cases has cases only")
+            self._add("unknown-field", (other,), f"unknown field {other}", "a case file only contains cases")
         for name, fields in data["cases"].items():
             if case := self._case(name, fields, ("cases", name)):
                 yield case
 
     def _case(self, name: str, fields: Any, path: Path) -> Case | None:
         if not name.strip():
-            self._add("name", path, "a case has a name")
+            self._add("name", path, "a case needs a name")
         case = self._part(Fields, fields, path)
         if case is None:
             return None
@@ -142,7 +142,7 @@ class _Reader:
                 step = self._part(Step, case_step, place)
                 steps += [self._step(step, place)] if step else []
         if not any(step.expect or step.fails for step in steps) and not self.mistakes:
-            self._add("missing-field", path, "nothing is expected in this case", "give expect, or fails")
+            self._add("missing-field", path, "this case expects nothing", "add expect or fails")
         return Case(name, self._place(path), case.description.strip(), tuple(steps))
 
     def _step(self, step: Step, path: Path) -> CaseStep:
@@ -152,7 +152,7 @@ class _Reader:
             self._inside(name, (*path, "landing", name))
         if step.fails is not None and step.fails not in _codes():
             hint = nearest(step.fails, _codes()) or "`sluicegate help` lists all codes"
-            self._add("unknown-code", (*path, "fails"), f"there is no error {step.fails}", hint)
+            self._add("unknown-code", (*path, "fails"), f"unknown error code {step.fails}", hint)
         return CaseStep(
             self._place(path),
             step.description.strip(),
@@ -176,9 +176,9 @@ class _Reader:
             self._inside(more.file, (*path, "file"))
         of_delta = self.pipeline.bronze[table].format == "delta"
         if more and "mode" in more.model_fields_set and not of_delta:
-            self._add("not-allowed", (*path, "mode"), f"mode is for a Delta table as the source, and {table} has files")
+            self._add("not-allowed", (*path, "mode"), f"mode requires a Delta source, but {table} reads files")
         if more and more.file is not None and of_delta:
-            self._add("not-allowed", (*path, "file"), f"{table} has a Delta table as its source, and no files")
+            self._add("not-allowed", (*path, "file"), f"{table} reads a Delta table, not files")
         if rows is None:
             return None
         if more is None:
@@ -189,23 +189,23 @@ class _Reader:
         bronze = self.pipeline.bronze
         if table not in bronze:
             if table in tables(self.pipeline):
-                sentence = f"{table} is made by the pipeline: rows are given to tables of bronze"
-                self._add("unknown-table", path, sentence, f"there are {', '.join(bronze)}")
+                sentence = f"{table} is computed by the pipeline: only bronze tables take given rows"
+                self._add("unknown-table", path, sentence, f"bronze tables: {', '.join(bronze)}")
             else:
-                hint = nearest(table, bronze) or f"there are {', '.join(bronze)}"
-                self._add("unknown-table", path, f"there is no bronze table {table}", hint)
+                hint = nearest(table, bronze) or f"bronze tables: {', '.join(bronze)}"
+                self._add("unknown-table", path, f"unknown bronze table {table}", hint)
             return False
         if (form := bronze[table].format) in AS_TEXT_ONLY:
-            sentence = f"{table} has {form} files, which rows do not tell"
-            self._add("not-allowed", path, sentence, "give the file's text in landing")
+            sentence = f"{table} has {form} files, which cannot be given as rows"
+            self._add("not-allowed", path, sentence, "write the content of the file under landing")
             return False
         return True
 
     def _expected(self, table: str, value: Any, path: Path) -> TableExpected | None:
         known = tables(self.pipeline)
         if table not in known:
-            hint = nearest(table, known) or f"there are {', '.join(known)}"
-            self._add("unknown-table", path, f"there is no table {table}", hint)
+            hint = nearest(table, known) or f"known tables: {', '.join(known)}"
+            self._add("unknown-table", path, f"unknown table {table}", hint)
             return None
         if not isinstance(value, dict):
             rows = self._complete(self._rows(value, path))
@@ -216,7 +216,7 @@ class _Reader:
         field = "rows" if more.rows is not None else "contains"
         given = getattr(more, field)
         if given is None and more.columns:
-            self._add("not-allowed", (*path, "columns"), "columns are for rows as lists of values, and there are none")
+            self._add("not-allowed", (*path, "columns"), "columns requires rows as lists of values")
         rows = None if given is None else self._complete(self._rows(given, (*path, field), more.columns))
         if given is not None and rows is None:
             return None
@@ -234,8 +234,8 @@ class _Reader:
         for record, place in zip(rows.records, rows.places, strict=True) if rows else ():
             for column in rows.columns if rows else ():
                 if column not in record:
-                    sentence = f"this row does not say what {column} is, and others do"
-                    hint = f"write {column}: null if it is NULL"
+                    sentence = f"this row lacks {column}, which other rows have"
+                    hint = f"write {column}: null for NULL"
                     self.mistakes.append(Mistake("rows", place.path, sentence, place.file, place.line, hint))
         return rows
 

@@ -130,7 +130,7 @@ def _file(input_table: TableGiven, table: BronzeTable, number: int) -> Path:
             re.sub(r"\[(.)[^]]*\]", r"\1", glob).replace("*", f"{input_table.table}-{number}").replace("?", str(number))
         )
         if not fnmatch.fnmatchcase(name, glob):
-            raise Wrong(f"no name for a file was found that {glob} lets in", input_table.place, "give file, a name")
+            raise Wrong(f"no file name matches {glob}", input_table.place, "set file to a name")
     return Path(table.path) / name
 
 
@@ -146,7 +146,9 @@ def _content(spark: SparkSession, input_table: TableGiven, table: BronzeTable) -
         if table.format == "text":
             return _text(input_table).encode()
     except LookupError as error:
-        raise Wrong(f"its files cannot be written: {error}", input_table.place, "give their text in landing") from error
+        raise Wrong(
+            f"its files cannot be written: {error}", input_table.place, "write their content under landing"
+        ) from error
     return _by_spark(spark, input_table, table)
 
 
@@ -219,9 +221,7 @@ def _csv_value(value: Any) -> str | None:
 
 def _text(input_table: TableGiven) -> str:
     if input_table.rows.records and input_table.rows.columns != ("value",):
-        sentence = (
-            f"a row of a text file has one column, value, and here there are {', '.join(input_table.rows.columns)}"
-        )
+        sentence = f"a row of a text file has one column, value, not {', '.join(input_table.rows.columns)}"
         raise Wrong(sentence, input_table.place)
     return "".join(f"{record['value']}\n" for record in input_table.rows.records)
 
@@ -264,17 +264,19 @@ def _frame(spark: SparkSession, input_table: TableGiven, scratch: Path, schema: 
 
     records, kinds = _typed(input_table), input_table.schema or schema
     if kinds is None and not records:
-        raise Wrong("there are neither rows nor types", input_table.place, "give schema: the columns with their types")
+        raise Wrong("rows and schema are both missing", input_table.place, "set schema: the columns with their types")
     file = scratch / "rows.json"
     file.write_text("".join(json.dumps(record) + "\n" for record in records))
     if kinds is None:
         return spark.read.json(str(file)).select(*[quoted(column) for column in input_table.rows.columns])
     typed_schema = spark.createDataFrame([], kinds).schema
     if unknown := [column for column in input_table.rows.columns if column not in typed_schema.names]:
-        raise Wrong(f"schema has no column {unknown[0]}", input_table.place, f"it has {', '.join(typed_schema.names)}")
+        raise Wrong(
+            f"unknown column {unknown[0]} in schema", input_table.place, f"its columns: {', '.join(typed_schema.names)}"
+        )
     reader = spark.read.schema(StructType([*typed_schema.fields, StructField(_UNFIT, StringType())]))
     rows = reader.option("columnNameOfCorruptRecord", _UNFIT).json(str(file))
     for row in rows.where(f"`{_UNFIT}` IS NOT NULL").take(1):
-        sentence = f"a row does not fit the types: {shown(json.loads(row[_UNFIT]))}"
-        raise Wrong(sentence, input_table.place, f"they are {typed_schema.simpleString().removeprefix('struct')}")
+        sentence = f"a row does not match the types: {shown(json.loads(row[_UNFIT]))}"
+        raise Wrong(sentence, input_table.place, f"types: {typed_schema.simpleString().removeprefix('struct')}")
     return rows.drop(_UNFIT)

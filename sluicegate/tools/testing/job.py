@@ -34,8 +34,8 @@ def parser() -> argparse.ArgumentParser:
     """The command line of ``spark_jobs/tools/cases.py``."""
     made = base.parser("cases")
     made.description = "Tests a pipeline by its cases."
-    made.add_argument("--case", action="append", metavar="NAME", help="only the case of this name; repeatable")
-    made.add_argument("--matching", metavar="WORD", help="only cases with this in their name or their file's")
+    made.add_argument("--case", action="append", metavar="NAME", help="only the case with this name; repeatable")
+    made.add_argument("--matching", metavar="WORD", help="only cases whose name or file name contains this")
     made.add_argument("--folder", help="keep each case's lake and landing in this folder; else they are deleted")
     return made
 

@@ -57,9 +57,9 @@ class Expected(Part):
     @model_validator(mode="after")
     def _says_something(self) -> Expected:
         if self.rows is None and self.contains is None and self.count is None:
-            raise wrong("missing-field", "nothing is expected here", "give rows, contains or count")
+            raise wrong("missing-field", "nothing is expected here", "add rows, contains or count")
         if self.rows is not None and self.contains is not None:
-            raise wrong("one-of", "rows are all rows of the table, and contains are some of them: give one")
+            raise wrong("one-of", "rows and contains exclude each other: rows lists all rows, contains some of them")
         return self
 
 
@@ -99,13 +99,13 @@ class Fields(Step):
     @classmethod
     def _some(cls, steps: list[Any]) -> list[Any]:
         if not steps:
-            raise wrong("empty", "there is no step")
+            raise wrong("empty", "the list of steps is empty")
         return steps
 
     @model_validator(mode="after")
     def _one_form(self) -> Fields:
         if self.steps and (own := self.model_fields_set & Step.model_fields.keys() - {"description"}):
-            raise wrong("one-of", f"a case with steps has no {sorted(own)[0]} of its own: it belongs into a step")
+            raise wrong("one-of", f"a case with steps has no {sorted(own)[0]} of its own: move it to a step")
         return self
 
 

@@ -45,10 +45,10 @@ def read(value: Any, file: str, document: Document, path: Path, columns: Sequenc
     """
     if isinstance(value, str):
         if columns:
-            raise RowsFault("CSV text has its columns in its first line: take columns away", path)
+            raise RowsFault("CSV text has its columns in the first line: remove columns", path)
         return _of_csv(value, file, document, path)
     if not isinstance(value, list):
-        raise RowsFault("rows are expected, as a list of {column: value} or as CSV text", path)
+        raise RowsFault("expected rows as a list of {column: value} or as CSV text", path)
     records, places = [], []
     for number, row in enumerate(value):
         place = (*path, number)
@@ -61,26 +61,26 @@ def read(value: Any, file: str, document: Document, path: Path, columns: Sequenc
 def _record(row: Any, path: Path, columns: Sequence[str]) -> dict[str, Any]:
     if columns and isinstance(row, list):
         if len(row) != len(columns):
-            raise RowsFault(f"there are {len(columns)} columns, and this row has {len(row)} values", path)
+            raise RowsFault(f"expected {len(columns)} values, but this row has {len(row)}", path)
         return dict(zip(columns, row, strict=True))
     if not isinstance(row, dict) or columns:
-        form = "a list of values, one for each of columns," if columns else "{column: value}"
-        raise RowsFault(f"a row is {form} and this is not", path)
+        form = "a list of values, one for each of columns" if columns else "{column: value}"
+        raise RowsFault(f"a row must be {form}", path)
     return row
 
 
 def _of_csv(text: str, file: str, document: Document, path: Path) -> Rows:
     lines = list(_lines(text, path, document.texts.get(path)))
     if not lines:
-        raise RowsFault("there is no row, and no header either", path, hint="the first line names the columns")
+        raise RowsFault("the CSV text is empty", path, hint="the first line must list the columns")
     (first, header), *others = lines
     if "" in header or len(set(header)) < len(header):
-        raise RowsFault("the header of CSV text names each column once", path, first)
+        raise RowsFault("duplicate column in the header of CSV text", path, first)
     records, places = [], []
     for line, values in others:
         if len(values) != len(header):
-            sentence = f"the header has {len(header)} columns, and this row {len(values)} values"
-            raise RowsFault(sentence, path, line, 'put a value with a comma into double quotes: "a, b"')
+            sentence = f"the header has {len(header)} columns, but this row has {len(values)} values"
+            raise RowsFault(sentence, path, line, 'put a value that contains a comma in double quotes: "a, b"')
         records.append({name: value or None for name, value in zip(header, values, strict=True)})
         places.append(Place(file, ".".join(map(str, path)), line or document.line(path)))
     return Rows(tuple(header), tuple(records), tuple(places), texts=True)
@@ -96,7 +96,7 @@ def _lines(text: str, path: Path, first: int | None) -> Iterator[tuple[int | Non
                 yield (None if first is None else first + line - 1), values
             line = reader.line_num + 1
     except csv.Error as error:
-        raise RowsFault(f"this is not CSV: {error}", path, None if first is None else first + line - 1) from None
+        raise RowsFault(f"invalid CSV: {error}", path, None if first is None else first + line - 1) from None
 
 
 def typed(value: Any) -> Any:

@@ -135,9 +135,9 @@ class _Run:
             error = _readable(raised)
             if error.code == step.fails:
                 return []
-            expected = f"the run was to fail with {step.fails}, and failed so:\n" if step.fails else ""
+            expected = f"the run was expected to fail with {step.fails}, but failed with:\n" if step.fails else ""
             return [expected + error.for_people()]
-        return [f"the run was to fail with {step.fails}, and did not"] if step.fails else []
+        return [f"the run was expected to fail with {step.fails}, but succeeded"] if step.fails else []
 
     def _layer(self, layer: Layer) -> None:
         only = [name for name in self.pipeline.names(layer) if name in self.wanted]
@@ -169,7 +169,7 @@ class _Run:
             compare(diff, [], _found(table, diff.columns))
         if expectation.count is not None and expectation.count != diff.found:
             diff.expected, right = expectation.count, False
-            diff.note = f"{expectation.count:,} rows are expected, and there are {diff.found:,}"
+            diff.note = f"expected {expectation.count:,} rows, got {diff.found:,}"
         return None if right else diff
 
     def _without_table(self, expectation: TableExpected, diff: TableDifference) -> TableDifference | None:
@@ -178,7 +178,7 @@ class _Run:
         if not records and not expectation.count:
             return self._of_waiting(expectation.table, diff)
         reason = self._waits(expectation.table)
-        diff.note = f"there is no table yet{f': {reason}' if reason else ''}"
+        diff.note = f"the table does not exist yet{f': {reason}' if reason else ''}"
         diff.expected = len(records) or expectation.count
         if expectation.rows:
             diff.columns = list(expectation.rows.columns)
@@ -214,7 +214,7 @@ class _Run:
         for layer in LAYERS[1:]:
             if name in self.pipeline.names(layer):
                 return progress(flows.flows(self.pipeline, self.at, layer)[name]).why
-        return "nothing of it landed" if name in self.pipeline.bronze else ""
+        return "none of its files landed" if name in self.pipeline.bronze else ""
 
     def _uri(self, name: str) -> str:
         made_by = tables(self.pipeline)[name]
@@ -232,8 +232,8 @@ def _both(rows: Rows, table: DeltaTable, place: Place) -> tuple[list[Row], list[
     for column in rows.columns:
         if column not in kinds:
             place = next((at for one, at in zip(rows.records, rows.places, strict=True) if column in one), place)
-            hint = nearest(column, kinds) or f"its columns are {', '.join(kinds)}"
-            raise Wrong(f"the table has no column {column}", place, hint)
+            hint = nearest(column, kinds) or f"its columns: {', '.join(kinds)}"
+            raise Wrong(f"unknown column {column}", place, hint)
     expected = [_row(record, rows, kinds, at) for record, at in zip(rows.records, rows.places, strict=True)]
     return expected, _found(table, rows.columns)
 

@@ -82,7 +82,7 @@ def of_case(value: Any, kind: pa.DataType, *, text: bool = False) -> Value:
                 return made(value, kind)
             except (ValueError, TypeError, InvalidOperation, OverflowError, struct.error):
                 raise _unfit(value, kind) from None
-    raise Unfit(f"values of type {kind} cannot be compared", "leave the column out")
+    raise Unfit(f"values of type {kind} cannot be compared", "omit the column")
 
 
 def _nested(value: Any, kind: pa.DataType) -> Value:
@@ -98,7 +98,7 @@ def _nested(value: Any, kind: pa.DataType) -> Value:
     names = [field.name for field in kind]
     for name in value:
         if name not in names:
-            raise Unfit(f"there is no field {name} in it", f"its fields are {', '.join(names)}")
+            raise Unfit(f"unknown field {name}", f"its fields: {', '.join(names)}")
     return Fields(tuple((field.name, of_case(value.get(field.name), field.type)) for field in kind))
 
 
@@ -106,7 +106,7 @@ def _from_json(value: Any, kind: pa.DataType) -> Any:
     try:
         return json.loads(value)
     except ValueError:
-        raise Unfit(f"a nested value is JSON in CSV text, and there is {value}") from None
+        raise Unfit(f"a nested value in CSV text must be JSON, not {value}") from None
 
 
 def _is_list(kind: pa.DataType) -> bool:
@@ -145,7 +145,7 @@ def _decimal(value: Any, _kind: pa.DataType) -> Decimal:
 
 def _text(value: Any, _kind: pa.DataType) -> str:
     if not isinstance(value, str):
-        raise Unfit(f"the column has texts, and {shown(value)} is none", f'put it in quotes: "{shown(value)}"')
+        raise Unfit(f"the column holds strings, but {shown(value)} is not one", f'put it in quotes: "{shown(value)}"')
     return value
 
 
@@ -179,8 +179,8 @@ _WORDS: list[tuple[Callable[[pa.DataType], bool], str]] = [
     (pa.types.is_integer, "whole numbers"),
     (pa.types.is_floating, "numbers"),
     (pa.types.is_decimal, "decimal numbers"),
-    (pa.types.is_timestamp, "times, as 2024-05-01 12:00:00,"),
-    (pa.types.is_date, "dates, as 2024-05-01,"),
+    (pa.types.is_timestamp, "timestamps such as 2024-05-01 12:00:00,"),
+    (pa.types.is_date, "dates such as 2024-05-01,"),
     (_is_list, "lists"),
     (pa.types.is_struct, "{field: value}"),
     (pa.types.is_map, "{key: value}"),
@@ -189,7 +189,7 @@ _WORDS: list[tuple[Callable[[pa.DataType], bool], str]] = [
 
 def _unfit(value: Any, kind: pa.DataType) -> Unfit:
     words = next((words for fits, words in _WORDS if fits(kind)), str(kind))
-    return Unfit(f"the column has {words} and there is {shown(value)}")
+    return Unfit(f"expected {words} got {shown(value)}")
 
 
 def close(first: Value, second: Value, tolerance: float) -> bool:

@@ -141,7 +141,7 @@ def test_a_table_that_is_not_its_source_is_found(source: Source) -> None:
     shutil.rmtree(source.path)
     source.make()
     [problem] = status.verify(source.workspace.definition, source.workspace.settings)
-    assert "is not at" in problem
+    assert "no longer at" in problem
 
 
 @pytest.mark.more

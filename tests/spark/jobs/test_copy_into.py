@@ -305,5 +305,5 @@ def test_a_copy_reads_csv_by_rfc_4180_or_by_sparks_dialect(copies: Copies) -> No
     copies.copy(CopyOptions(format="csv", options={"header": "true"}), files=("a.csv",))
     copies.copy(CopyOptions(format="csv", options={"header": "true"}, dialect="spark"), files=("b.csv",))
     assert copies.rows("id", "t") == [(1, 'say "x"'), (2, "C:\\"), (3, 'say "y"')]
-    with pytest.raises(UserError, match="dialect is for csv"):
+    with pytest.raises(UserError, match="dialect is only for csv"):
         copies.copy(CopyOptions(dialect="spark"))

@@ -147,7 +147,7 @@ def test_cases_that_are_wrong_are_found_out(spark: SparkSession, tmp_path: Path)
     first = done["another value"].differences
     assert [(one.table, one.changed, one.counts, one.note) for one in first] == [
         ("good", [[["1", "61.0"], ["1", "60.0"]]], {"missing": 0, "unexpected": 0, "changed": 1}, ""),
-        ("sums", [], {}, "2 rows are expected, and there are 1"),
+        ("sums", [], {}, "expected 2 rows, got 1"),
     ]
     assert only("a row less") == ("good", 1, [], [], [["2", "70.5"]], "")
     assert only("a row more") == ("good_quarantine", 1, [], [["4", "300.0"]], [], "")
@@ -164,12 +164,12 @@ def test_cases_that_are_wrong_are_found_out(spark: SparkSession, tmp_path: Path)
     assert "whole numbers" in unfit.mistakes[0].message
     there = only("a table that is not there")
     assert there[:5] == ("good", 1, [], [["1"]], [])
-    assert "there is no table yet" in str(there[5])
+    assert "the table does not exist yet" in str(there[5])
     assert done["a run that is to fail"].state == OK
     assert done["a run that fails"].state == FAILED
     assert "error[SG300]" in done["a run that fails"].errors[0]
     assert "alive" in done["a run that fails"].errors[0]
-    assert done["a run that does not fail"].errors == ["the run was to fail with SG300, and did not"]
+    assert done["a run that does not fail"].errors == ["the run was expected to fail with SG300, but succeeded"]
     assert only("only the second step is wrong")[:3] == ("sums", 2, [[["a", "60.0"], ["a", "61.0"]]])
 
 
@@ -248,4 +248,4 @@ def test_rows_land_in_every_format_and_nowhere_else(spark: SparkSession, tmp_pat
     assert wrong.state == MISTAKE
     lines = FORMATS_CASES.splitlines()
     assert lines[(wrong.mistakes[0].line or 0) - 1].startswith("    given: {parts: {schema: id INT")
-    assert "a row does not fit the types: {id: one}" in wrong.mistakes[0].message
+    assert "a row does not match the types: {id: one}" in wrong.mistakes[0].message

@@ -122,8 +122,8 @@ CREATE FLOW c AS AUTO CDC INTO t FROM STREAM(us) KEYS (id) SEQUENCE BY other;
 @pytest.mark.parametrize(
     ("flow", "said"),
     [
-        ("SELECT id, count(*) AS n FROM STREAM(us) GROUP BY id", "which is for gold"),
-        ("SELECT id FROM STREAM(us) LIMIT 3", "which is for gold"),
+        ("SELECT id, count(*) AS n FROM STREAM(us) GROUP BY id", "gold"),
+        ("SELECT id FROM STREAM(us) LIMIT 3", "gold"),
         ("SELECT id FROM STREAM(us), STREAM(eu)", "duplicate STREAM(…)"),
     ],
 )
