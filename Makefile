@@ -1,6 +1,6 @@
 # Each target says in its `##` comment what it does; `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup try demo ui up down check fmt test-unit test-spark test-e2e test test-commands test-more test-release test-all test-chaos test-scale test-connect test-compose docs site packages bench clean
+.PHONY: help setup try demo ui up down check fmt test-unit test-spark test-e2e test test-commands test-more test-release test-all test-chaos test-scale test-connect test-compose docs wording site packages bench clean
 
 # The first Python of a version that fits, so that a machine whose python3 is newer or older needs no option.
 # If none fits, scripts/setup.py says what to install.
@@ -99,6 +99,9 @@ docs: setup ## write docs/reference, docs/pipeline.schema.json and the pictures 
 	@$(RUN) -m scripts.reference
 	@$(RUN) -m scripts.diagrams
 	@$(RUN) -m scripts.overview
+
+wording: setup ## list phrases of messages and pages that deserve a review (ARGS=--messages: every message, to be read at once)
+	@$(RUN) -m scripts.wording $(ARGS)
 
 # The variable silences an advertisement for a successor of mkdocs-material.
 SITE := NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --quiet --strict
