@@ -49,10 +49,10 @@ def without_values(records: DataFrame, names: Sequence[str]) -> set[str]:
     """Columns that are NULL in all records; one small job, and one more if the first records have no value of some."""
     from pyspark.sql import functions as F
 
-    left = list(names)
+    empty_columns = list(names)
     for part in (records.limit(_FIRST), records):
-        if not left:
+        if not empty_columns:
             break
-        [row] = part.select(*[F.max(F.col(quoted(name)).isNotNull()).alias(name) for name in left]).collect()
-        left = [name for name in left if not row[name]]
-    return set(left)
+        [row] = part.select(*[F.max(F.col(quoted(name)).isNotNull()).alias(name) for name in empty_columns]).collect()
+        empty_columns = [name for name in empty_columns if not row[name]]
+    return set(empty_columns)

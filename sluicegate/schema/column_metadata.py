@@ -19,12 +19,12 @@ def with_metadata(frame: DataFrame, of: Callable[[StructField], Mapping[str, Any
         frame: the frame.
         of: gives the whole metadata that a column is to have; None for one that stays as it is.
     """
-    found = [of(field) for field in frame.schema]
-    if all(metadata is None for metadata in found):
+    metadata_of_columns = [of(field) for field in frame.schema]
+    if all(metadata is None for metadata in metadata_of_columns):
         return frame
     from pyspark.sql import functions as F
 
     def column(name: str, metadata: Mapping[str, Any] | None) -> Column:
         return F.col(quoted(name)) if metadata is None else F.col(quoted(name)).alias(name, metadata=dict(metadata))
 
-    return frame.select(*map(column, frame.columns, found))
+    return frame.select(*map(column, frame.columns, metadata_of_columns))

@@ -111,10 +111,10 @@ class Schema:
     @cached_property
     def wanted(self) -> dict[str, DataType]:
         """Type of each column that exists from the first file on, whether or not a record has it."""
-        found = dict(self.named)
+        types = dict(self.named)
         for path, kind in self._inner.items():
-            found[path[0]] = hinted(found.get(path[0]), path[1:], kind)
-        return found
+            types[path[0]] = hinted(types.get(path[0]), path[1:], kind)
+        return types
 
     @cached_property
     def _inner(self) -> dict[tuple[str, ...], DataType]:
@@ -139,7 +139,7 @@ class Schema:
         exact = {field.name for field in fields}
         if self.definition.normalizes:
             # Whose column it is does not depend on the order in which the fields come.
-            for name in sorted(exact, key=lambda one: (one != normalized(one), one)):
+            for name in sorted(exact, key=lambda field_name: (field_name != normalized(field_name), field_name)):
                 self._normalized(name)
         taken: set[str] = set()
         return [self._column(field, exact, taken) for field in fields]
@@ -302,15 +302,15 @@ class Schema:
         return Column(field.name, field.dataType, name, target, "typed")
 
     def _demand_one_type(self) -> None:
-        others = []
-        for name, wanted in self.wanted.items():
-            column = next((known for known in self.known if known.lower() == name.lower()), None)
-            if column is not None and not agree(self.known[column], wanted):
-                types = f"{self.known[column].simpleString()}, and the definition says {wanted.simpleString()}"
-                others.append(f"{self.table}.{column} is {types}")
-        if others:
+        conflicts = []
+        for name, defined_type in self.wanted.items():
+            column = next((column for column in self.known if column.lower() == name.lower()), None)
+            if column is not None and not agree(self.known[column], defined_type):
+                types = f"{self.known[column].simpleString()}, and the definition says {defined_type.simpleString()}"
+                conflicts.append(f"{self.table}.{column} is {types}")
+        if conflicts:
             raise SchemaMismatch(
-                "; ".join(others),
+                "; ".join(conflicts),
                 where=Where(table=self.table),
                 hint="declare the type that it has and CAST it in silver, or read all files again: "
                 f"`sluicegate reset PIPELINE {self.table}`",

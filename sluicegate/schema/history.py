@@ -31,44 +31,46 @@ SCHEMAS = pa.schema(
 _DDL = {"long": "BIGINT", "integer": "INT", "short": "SMALLINT", "byte": "TINYINT"}
 
 
-def keep(at: layout.Lake, name: str, opened: Tables | None = None) -> None:
+def keep(lake: layout.Lake, name: str, opened: Tables | None = None) -> None:
     """Appends the versions of a bronze table whose columns are not those of the version before.
 
     Args:
-        at: the lake.
+        lake: the lake.
         name: the bronze table.
         opened: the handles of the step that this is a part of.
     """
-    table = (opened or Tables())[at.table("bronze", name)].delta
+    table = (opened or Tables())[lake.table("bronze", name)].delta
     if table is None:
         return
-    last = next(iter(_recorded(at, name, table)[-1:]), None)
-    if found := _changes(table, last):
-        tables.write(at.schemas(name), pa.Table.from_pylist(found, schema=SCHEMAS), mode="append")
+    last = next(iter(_recorded(lake, name, table)[-1:]), None)
+    if changes := _changes(table, last):
+        tables.write(lake.schemas(name), pa.Table.from_pylist(changes, schema=SCHEMAS), mode="append")
 
 
-def versions(at: layout.Lake, name: str) -> list[dict[str, Any]]:
+def versions(lake: layout.Lake, name: str) -> list[dict[str, Any]]:
     """Schema versions of a bronze table, oldest first.
 
     Each has ``version`` (the first table version with it), ``since`` (commit time), ``columns`` (name to type, as in
     DDL) and ``changes`` in words.
     """
-    table = tables.delta_table(at.table("bronze", name))
+    table = tables.delta_table(lake.table("bronze", name))
     if table is None:
         return []
-    recorded = _recorded(at, name, table)
-    found = recorded + _changes(table, recorded[-1] if recorded else None)
+    recorded = _recorded(lake, name, table)
+    schema_versions = recorded + _changes(table, recorded[-1] if recorded else None)
     facts = ("version", "since", "columns", "changes")
-    return [{name: json.loads(row[name]) if name == "columns" else row[name] for name in facts} for row in found]
+    return [
+        {name: json.loads(row[name]) if name == "columns" else row[name] for name in facts} for row in schema_versions
+    ]
 
 
-def _recorded(at: layout.Lake, name: str, table: DeltaTable) -> list[dict[str, Any]]:
-    log = tables.delta_table(at.schemas(name))
+def _recorded(lake: layout.Lake, name: str, table: DeltaTable) -> list[dict[str, Any]]:
+    log = tables.delta_table(lake.schemas(name))
     if log is None:
         return []
     # After bronze is deleted and re-created, rows of the former table do not count.
-    mine = tables.dataset(log).to_table(filter=pc.field("table_id") == tables.table_id(table))
-    rows: list[dict[str, Any]] = mine.drop_columns("table_id").sort_by("version").to_pylist()
+    rows_of_table = tables.dataset(log).to_table(filter=pc.field("table_id") == tables.table_id(table))
+    rows: list[dict[str, Any]] = rows_of_table.drop_columns("table_id").sort_by("version").to_pylist()
     return rows
 
 
@@ -81,23 +83,23 @@ def _changes(table: DeltaTable, last: dict[str, Any] | None) -> list[dict[str, A
     # From the newest back to the first with the recorded columns: most versions have the same.
     for commit in lake_log.commits(table, table.version() - (last["version"] if last else -1)):
         try:
-            then = tables.table_at(table.table_uri, version=commit.version)
+            former_table = tables.table_at(table.table_uri, version=commit.version)
         except DeltaError:  # its log was cleaned away
             break
-        columns = columns_of(then)
+        columns = columns_of(former_table)
         if columns == latest:
             break
-        later.append((commit, columns, _landed(then)))
-    before, found = latest, []
+        later.append((commit, columns, _landed(former_table)))
+    before, schema_versions = latest, []
     for commit, columns, landed in reversed(later):
         if columns != before:
             since = datetime.fromtimestamp(commit.timestamp / 1000, UTC)
-            found.append(
+            schema_versions.append(
                 {"version": commit.version, "since": since, "columns": json.dumps(columns),
                  "changes": _words(before, columns, landed), "table_id": tables.table_id(table)}
             )  # fmt: skip
             before = columns
-    return found
+    return schema_versions
 
 
 def columns_of(table: DeltaTable) -> dict[str, str]:
@@ -120,16 +122,18 @@ def ddl(kind: Any) -> str:
 
 def _landed(table: DeltaTable) -> dict[str, str]:
     """Landed names of columns that are called otherwise."""
-    named = {one.name: str((one.metadata or {}).get(LANDED, one.name)) for one in table.schema().fields}
+    named = {field.name: str((field.metadata or {}).get(LANDED, field.name)) for field in table.schema().fields}
     return {name: field for name, field in named.items() if field != name}
 
 
-def _words(before: dict[str, str] | None, now: dict[str, str], landed: dict[str, str]) -> str:
+def _words(before: dict[str, str] | None, columns: dict[str, str], landed: dict[str, str]) -> str:
     if before is None:
-        others = [f"{name} is of the field {field}" for name, field in landed.items()]
-        return "; ".join(["the first columns", *others])
-    of = {name: f", of the field {field}" for name, field in landed.items()}
-    added = [f"{name} {kind} came{of.get(name, '')}" for name, kind in now.items() if name not in before]
-    other = [f"{name} {before[name]} is {kind} now" for name, kind in now.items() if before.get(name, kind) != kind]
-    gone = [f"{name} went" for name in before if name not in now]
-    return "; ".join([*added, *other, *gone])
+        landed_fields = [f"{name} is of the field {field}" for name, field in landed.items()]
+        return "; ".join(["the first columns", *landed_fields])
+    origins = {name: f", of the field {field}" for name, field in landed.items()}
+    added = [f"{name} {kind} came{origins.get(name, '')}" for name, kind in columns.items() if name not in before]
+    retyped = [
+        f"{name} {before[name]} is {kind} now" for name, kind in columns.items() if before.get(name, kind) != kind
+    ]
+    removed = [f"{name} went" for name in before if name not in columns]
+    return "; ".join([*added, *retyped, *removed])

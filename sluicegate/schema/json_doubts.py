@@ -120,9 +120,11 @@ def on_record(fields: Sequence[StructField], doubts: Set[str]) -> list[StructFie
     """Fields of files without ours, with the doubts about their values in their metadata."""
     from pyspark.sql.types import StructField
 
-    own = [field for field in fields if field.name not in _OURS]
+    file_fields = [field for field in fields if field.name not in _OURS]
     about = {DOUBTFUL: sorted(doubts & ALL)}
-    return [StructField(field.name, field.dataType, metadata=about) for field in own] if about[DOUBTFUL] else own
+    if not about[DOUBTFUL]:
+        return file_fields
+    return [StructField(field.name, field.dataType, metadata=about) for field in file_fields]
 
 
 def about_digits(fields: Sequence[StructField]) -> bool:

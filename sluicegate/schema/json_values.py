@@ -80,8 +80,8 @@ def shape(target: DataType, shown: DataType) -> DataType:
     from pyspark.sql.types import ArrayType, MapType, StringType, StructField, StructType
 
     if isinstance(target, StructType) and isinstance(shown, StructType):
-        own = {field.name: field.dataType for field in target}
-        parts = [(field.name, shape(own.get(field.name, StringType()), field.dataType)) for field in shown]
+        target_types = {field.name: field.dataType for field in target}
+        parts = [(field.name, shape(target_types.get(field.name, StringType()), field.dataType)) for field in shown]
         return StructType([StructField(name, kind) for name, kind in parts])
     if isinstance(target, ArrayType) and isinstance(shown, ArrayType):
         return ArrayType(shape(target.elementType, shown.elementType))
@@ -96,7 +96,7 @@ def fit(text: Landed) -> Expression:
 
     # By way of an array, so that the text is tagged once and not for each leaf.
     leaves = _Leaves(text.options)
-    fits = F.transform(F.array(tagged(text.raw)), lambda one: leaves.fit(one, text.target, text.shape))
+    fits = F.transform(F.array(tagged(text.raw)), lambda element: leaves.fit(element, text.target, text.shape))
     return fits[0]
 
 
@@ -275,12 +275,12 @@ class _Leaves:
         from pyspark.sql.types import StringType, StructField, StructType
 
         texts = StructType([StructField(field.name, StringType()) for field in target])
-        own = self.fitted(text, target, texts)
-        others = F.map_filter(
+        struct = self.fitted(text, target, texts)
+        other_members = F.map_filter(
             F.from_json(text, "map<string,string>"),
             lambda key, value: ~key.isin(target.names) & value.isNotNull(),
         )
-        return Fitted(own.value, any_of([own.lost, F.coalesce(F.size(others) > 0, F.lit(False))]))
+        return Fitted(struct.value, any_of([struct.lost, F.coalesce(F.size(other_members) > 0, F.lit(False))]))
 
 
 def _parsed(text: Expression, shape: DataType) -> Expression:

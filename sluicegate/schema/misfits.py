@@ -72,18 +72,18 @@ def _misfit(columns: Mapping[str, Stored], name: Expression, text: Expression, *
         by_type.setdefault(column.type.json(), {})[of_column] = column
     # One CASE over maps of the columns of a type: expressions for each column of a wide table would take seconds.
     case = F.when(F.lit(False), F.lit(None).cast("string"))
-    for its in by_type.values():
-        kind = next(iter(its.values())).type
-        landed = {column.landed: of_column for of_column, column in its.items()}
+    for columns_of_type in by_type.values():
+        kind = next(iter(columns_of_type.values())).type
+        landed = {column.landed: of_column for of_column, column in columns_of_type.items()}
         fields = _map(landed)
-        value = F.try_element_at(_values(its, lower=False), name)
+        value = F.try_element_at(_values(columns_of_type, lower=False), name)
         case = case.when(_has(fields, name) & _lacks(text, value, kind), F.try_element_at(fields, name))
         if any_case:
             # Beside a field of the very name the same name in another case is a field of its own, whatever its value;
             # in a record that has only the latter, it is the value that the column lacks.
             fields = _map({field.lower(): of_column for field, of_column in landed.items()})
             named = F.try_element_at(_map({field.lower(): field for field in landed}), F.lower(name)) == name
-            value = F.try_element_at(_values(its, lower=True), F.lower(name))
+            value = F.try_element_at(_values(columns_of_type, lower=True), F.lower(name))
             lacks = _has(fields, F.lower(name)) & ~named & value.isNull()
             case = case.when(lacks, F.try_element_at(fields, F.lower(name)))
     return case
@@ -133,7 +133,9 @@ def _lacks_leaf(text: Expression, value: Expression, kind: DataType) -> Expressi
             inner = kind.elementType
             elements = F.from_json(text, _ELEMENTS)
             stored = F.coalesce(value, F.array().cast(as_ddl(kind)))
-            pairs = F.zip_with(elements, stored, lambda one, own: _lacks_leaf(one, own, inner))
+            pairs = F.zip_with(
+                elements, stored, lambda element, stored_element: _lacks_leaf(element, stored_element, inner)
+            )
             return _lacks_part(text, elements, F.exists(pairs, lambda lacks: lacks))
         case MapType():
             return _in_map(text, value, kind)
@@ -166,7 +168,9 @@ def _in_entries(text: Expression, value: Expression, kind: MapType) -> Expressio
     entries = F.from_json(text, _ENTRIES)
     items = F.coalesce(F.map_values(value), F.array().cast(as_ddl(ArrayType(kind.valueType))))
     landed = F.transform(entries, lambda entry: entry["value"])
-    pairs = F.zip_with(landed, items, lambda one, own: _lacks_leaf(one, own, kind.valueType))
+    pairs = F.zip_with(
+        landed, items, lambda landed_value, stored_value: _lacks_leaf(landed_value, stored_value, kind.valueType)
+    )
     # An object, as former versions wrote such a map, does not say which keys it had.
     whole = text.startswith("{") | (value.isNull() & (F.size(entries) > 0))
     return _lacks_part(text, entries, whole | F.exists(pairs, lambda lacks: lacks))

@@ -165,10 +165,10 @@ def _struct(raw: Expression, source: StructType, target: StructType, of_text: Of
 def _array(raw: Expression, source: ArrayType, target: ArrayType, of_text: OfText) -> Fitted:
     from pyspark.sql import functions as F
 
-    def element(one: Expression) -> Fitted:
-        return fitted(one, source.elementType, target.elementType, of_text)
+    def element(raw_element: Expression) -> Fitted:
+        return fitted(raw_element, source.elementType, target.elementType, of_text)
 
-    value = F.transform(raw, lambda one: element(one).value)
+    value = F.transform(raw, lambda raw_element: element(raw_element).value)
     return Fitted(value, _exists(raw, element))
 
 
@@ -177,18 +177,18 @@ def _map(raw: Expression, source: MapType, target: MapType, of_text: OfText) -> 
     from pyspark.sql import functions as F
     from pyspark.sql.types import StringType
 
-    def key(one: Expression) -> Fitted:
-        return fitted(one, source.keyType, target.keyType, of_text)
+    def key(raw_key: Expression) -> Fitted:
+        return fitted(raw_key, source.keyType, target.keyType, of_text)
 
-    def item(one: Expression) -> Fitted:
-        return fitted(one, source.valueType, target.valueType, of_text)
+    def item(raw_value: Expression) -> Fitted:
+        return fitted(raw_value, source.valueType, target.valueType, of_text)
 
-    value = F.transform_values(raw, lambda _, one: item(one).value)
+    value = F.transform_values(raw, lambda _, raw_value: item(raw_value).value)
     lost_keys, lost = _exists(F.map_keys(raw), key), _exists(F.map_values(raw), item)
     if source.keyType.simpleString() != target.keyType.simpleString():
-        value = F.transform_keys(value, lambda one, _: key(one).value)
+        value = F.transform_keys(value, lambda raw_key, _: key(raw_key).value)
     if isinstance(source.keyType, StringType) and not isinstance(target.keyType, StringType):
-        lost_keys = any_of([lost_keys, _collide(F.transform(F.map_keys(raw), lambda one: key(one).value))])
+        lost_keys = any_of([lost_keys, _collide(F.transform(F.map_keys(raw), lambda raw_key: key(raw_key).value))])
     if lost_keys is not None:
         value = F.when(~lost_keys, value)
     return Fitted(value, any_of([lost_keys, lost]))
@@ -224,8 +224,8 @@ def _some(lost: Expression | None) -> Expression:
 
 def any_of(losses: list[Expression | None]) -> Expression | None:
     """Whether one of some parts is lost; None if none can be."""
-    some = [lost for lost in losses if lost is not None]
-    return reduce(lambda a, b: a | b, some) if some else None
+    possible_losses = [lost for lost in losses if lost is not None]
+    return reduce(lambda a, b: a | b, possible_losses) if possible_losses else None
 
 
 def printable(value: Expression, kind: DataType) -> Expression:
@@ -247,7 +247,7 @@ def printable(value: Expression, kind: DataType) -> Expression:
         fields = [printable(value.getField(field.name), field.dataType).alias(field.name) for field in kind]
         return F.when(value.isNotNull(), F.struct(*fields))
     if isinstance(kind, ArrayType):
-        return F.transform(value, lambda one: printable(one, kind.elementType))
+        return F.transform(value, lambda element: printable(element, kind.elementType))
     if not isinstance(kind, MapType):
         return value
     if not isinstance(kind.keyType, AtomicType):
@@ -258,7 +258,7 @@ def printable(value: Expression, kind: DataType) -> Expression:
                 printable(entry["value"], kind.valueType).alias("value"),
             ),
         )
-    items = F.transform_values(value, lambda _, one: printable(one, kind.valueType))
+    items = F.transform_values(value, lambda _, map_value: printable(map_value, kind.valueType))
     if isinstance(kind.keyType, BinaryType):
         return F.transform_keys(items, lambda key, _: F.base64(key))
     return F.transform_keys(items, lambda key, _: key.cast("string")) if _is_odd_key(kind.keyType) else items

@@ -129,10 +129,12 @@ def from_path(name: str, about: Expression) -> Expression:
     from pyspark.sql import functions as F
 
     # Spark gives the path as a URI, and Hive's folder names are percent-encoded once more.
-    found = F.regexp_extract(about["file_path"], f"/{name}=([^/]*)/", 1)
+    partition_value = F.regexp_extract(about["file_path"], f"/{name}=([^/]*)/", 1)
     for _ in range(2):
-        found = F.coalesce(F.try_url_decode(F.replace(found, F.lit("+"), F.lit("%2B"))), found)
-    return F.when(~found.isin("", "__HIVE_DEFAULT_PARTITION__"), found)
+        partition_value = F.coalesce(
+            F.try_url_decode(F.replace(partition_value, F.lit("+"), F.lit("%2B"))), partition_value
+        )
+    return F.when(~partition_value.isin("", "__HIVE_DEFAULT_PARTITION__"), partition_value)
 
 
 def exact_digits(columns: Sequence[Column]) -> bool:
