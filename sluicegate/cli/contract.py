@@ -67,8 +67,8 @@ def _import(file: Path, settings: Settings, name: str | None, as_json: bool) -> 
         show_json(imported.facts())
     else:
         say(f"wrote {imported.folder}, with {', '.join(imported.tables)}")
-        for remark in imported.left:
+        for remark in imported.remarks:
             say(f"  left: {remark}")
         say("next:", f"  {program()} plan {imported.name}")
-    if imported.left:
+    if imported.remarks:
         raise typer.Exit(PARTIAL)

@@ -75,15 +75,15 @@ def _show(imported: Imported, source: str) -> None:
     """
     say(f"wrote {imported.folder}")
     for layer in ("bronze", "silver", "gold"):
-        if tables := getattr(imported.made, layer):
+        if tables := getattr(imported.draft, layer):
             say(f"  {layer}: {', '.join(tables)}")
-    if imported.made.missing:
+    if imported.draft.missing:
         say("not imported:")
-        for table, line in imported.made.missing.items():
+        for table, line in imported.draft.missing.items():
             say(f"  line {line}: {table}")
-    if imported.left:
+    if imported.remarks:
         say(f"not imported from {source}, by line:")
-        for remark in imported.left:
+        for remark in imported.remarks:
             say(f"  {remark}")
     say(imported.summary())
     if imported.error:
@@ -97,5 +97,5 @@ def _exit(imported: Imported, strict: bool) -> None:
     """Ends with the code that says how much of the source is there."""
     if imported.error:
         raise typer.Exit(imported.error.exit_code)
-    if not imported.whole or (strict and imported.left):
+    if not imported.whole or (strict and imported.remarks):
         raise typer.Exit(PARTIAL)

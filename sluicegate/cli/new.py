@@ -50,13 +50,17 @@ def _show(created: NewPipeline) -> None:
     for table in created.tables:
         files = f"{len(table.files):,} {table.samples[0].format} file{'' if len(table.files) == 1 else 's'}"
         say(f"{table.name}: {files}, {table.rows:,} {'row' if table.rows == 1 else 'rows'} looked at")
-        rows = [[column.field, column.name, column.found.kind.lower(), column.found.remark] for column in table.columns]
+        rows = [
+            [column.field, column.name, column.inferred_type.kind.lower(), column.inferred_type.remark]
+            for column in table.columns
+        ]
         show_table(["  field", "column", "type", "remark"], [[f"  {row[0]}", *row[1:]] for row in rows])
         for text in dict.fromkeys(text for sample in table.samples for text in sample.guessed):
             say(f"  {text} (a guess)")
         _show_guesses(table)
-        if table.left:
-            say(f"  omitted: {len(table.left):,} fields with duplicate names or names that SQL cannot express")
+        if table.unusable_fields:
+            count = len(table.unusable_fields)
+            say(f"  omitted: {count:,} fields with duplicate names or names that SQL cannot express")
     say("", f"wrote {created.folder}: review it, and correct what is wrong")
     if created.landed:
         say(f"landed {len(created.landed):,} {'file' if len(created.landed) == 1 else 'files'}")

@@ -16,10 +16,10 @@ _DAYS_OF_400_YEARS, _MILLIS_OF_DAY = 146_097, 86_400_000
 def values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
     """Values of a column; a date or time that Python does not have, as one after the year 9999, is its text."""
     try:
-        found: list[Any] = column.to_pylist()
+        python_values: list[Any] = column.to_pylist()
     except (OverflowError, ValueError):
         return [_value(scalar) for scalar in column]
-    return found
+    return python_values
 
 
 def rows(table: pa.Table | pa.RecordBatch) -> list[list[Any]]:
@@ -38,7 +38,7 @@ def _value(scalar: Any) -> Any:
     except (OverflowError, ValueError):
         pass
     if pa.types.is_struct(kind):
-        return {kind.field(at).name: _value(scalar[at]) for at in range(kind.num_fields)}
+        return {kind.field(number).name: _value(scalar[number]) for number in range(kind.num_fields)}
     if pa.types.is_map(kind):
         return [(_value(entry["key"]), _value(entry["value"])) for entry in scalar.values]
     if pa.types.is_nested(kind):
@@ -67,6 +67,6 @@ def _text(scalar: Any) -> str:
 
 def _day(days: int) -> str:
     """Date so many days after 1970, of any year: the calendar repeats after 400 years."""
-    cycles, rest = divmod(days, _DAYS_OF_400_YEARS)
-    day = date(1970, 1, 1) + timedelta(days=rest)
+    cycles, days_of_cycle = divmod(days, _DAYS_OF_400_YEARS)
+    day = date(1970, 1, 1) + timedelta(days=days_of_cycle)
     return f"{day.year + 400 * cycles:04}-{day:%m-%d}"

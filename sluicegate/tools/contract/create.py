@@ -43,17 +43,17 @@ class Imported:
         name: its name.
         folder: the folder of its definition.
         tables: its silver tables.
-        left: what of the contract is not in it, each with the reason.
+        remarks: what of the contract is not in it, each with the reason.
     """
 
     name: str
     folder: Path
     tables: list[str] = field(default_factory=list)
-    left: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
 
     def facts(self) -> dict[str, Any]:
         """Facts for programs."""
-        return {"pipeline": self.name, "folder": str(self.folder), "tables": self.tables, "left": self.left}
+        return {"pipeline": self.name, "folder": str(self.folder), "tables": self.tables, "left": self.remarks}
 
 
 def create(file: Path, name: str | None, settings: Settings) -> Imported:
@@ -74,9 +74,9 @@ def create(file: Path, name: str | None, settings: Settings) -> Imported:
     imported = Imported(name, staging_folder.demand(name, settings.pipelines))
     data = _Draft(contract, imported).definition()
     if not imported.tables:
-        causes = "\n    ".join(imported.left)
+        causes = "\n    ".join(imported.remarks)
         raise UserError(f"{file.name} has no table with columns", cause=causes, hint="it requires schema[].properties")
-    remarks = "".join(f"# left: {in_comment(remark, 200)}\n" for remark in imported.left)
+    remarks = "".join(f"# left: {in_comment(remark, 200)}\n" for remark in imported.remarks)
     about = f"# From the contract {in_comment(file.name)}. Where its files land, and their format, are guesses."
     text = f"{SCHEMA}\n{about}\n{remarks}"
     with staging_folder.half_written(name, imported.folder) as half:
@@ -107,17 +107,17 @@ def _read(file: Path) -> dict[str, Any]:
 
 @dataclass
 class _Draft:
-    """Definition in the making; what cannot be taken over goes to ``made.left``."""
+    """Definition in the making; what cannot be taken over goes to ``imported.remarks``."""
 
     contract: Mapping[str, Any]
-    made: Imported
+    imported: Imported
 
     def definition(self) -> dict[str, Any]:
         """The definition as its YAML has it."""
         contract = self.contract
         about = contract.get("description")
         purpose = about.get("purpose") if isinstance(about, dict) else about
-        head: dict[str, Any] = {"name": self.made.name}
+        head: dict[str, Any] = {"name": self.imported.name}
         head |= {"description": str(purpose)} if purpose else {}
         head |= {"owner": owner} if (owner := self._owner()) else {}
         head |= {"tags": tags} if (tags := _texts(contract.get("tags"))) else {}
@@ -127,16 +127,16 @@ class _Draft:
             name = table_name(str(schema.get("name") or ""))
             columns = [*self._columns(name, schema)]
             if not name or name in silver or not columns:
-                self.made.left.append(
+                self.imported.remarks.append(
                     f"the table {schema.get('name')}: it has no name, a duplicate name, or no columns"
                 )
                 continue
             bronze[f"{name}_raw"] = self._bronze(name, columns)
             silver[name] = self._silver(name, schema, columns)
-            self.made.tables.append(name)
+            self.imported.tables.append(name)
         for part in ("slaProperties", "roles", "price", "support", "context"):
             if contract.get(part):
-                self.made.left.append(f"{part}: a definition has no equivalent")
+                self.imported.remarks.append(f"{part}: a definition has no equivalent")
         return {**head, "bronze": bronze, "silver": silver}
 
     def _owner(self) -> str:
@@ -151,7 +151,7 @@ class _Draft:
         for column in _parts(schema.get("properties")):
             name = str(column.get("name") or "")
             if not IDENTIFIER.fullmatch(name) or name.startswith("_") or name.lower() in {*names, *RESERVED}:
-                self.made.left.append(f"{table}.{name}: invalid or duplicate column name")
+                self.imported.remarks.append(f"{table}.{name}: invalid or duplicate column name")
                 continue
             names.add(name.lower())
             yield column
@@ -162,7 +162,7 @@ class _Draft:
         kinds = {str(column["name"]): types.spark_type(column) for column in columns}
         nested = ("ARRAY", "STRUCT", "MAP")
         hints = [f"{quoted(n)} {kind if kind.startswith(nested) else 'STRING'}" for n, kind in kinds.items()]
-        fields: dict[str, Any] = {"path": f"${{landing}}/{self.made.name}/{table}",
+        fields: dict[str, Any] = {"path": f"${{landing}}/{self.imported.name}/{table}",
                                 "format": form if form in _FORMATS else "json"}  # fmt: skip
         fields |= {"options": {"header": "true"}} if form == "csv" else {}
         return fields | ({"schemaHints": ", ".join(hints)} if fields["format"] in ("json", "csv") else {})
@@ -198,7 +198,9 @@ class _Draft:
             name, rule_fields = str(check.get("name")), _table_rule(str(text))
             other = "" if rule_fields is None else str(rule_fields.get("references", table)).partition("(")[0].strip()
             if rule_fields is None or "sql" in rule_fields or other not in tables or not IDENTIFIER.fullmatch(name):
-                self.made.left.append(f"{table}: the rule {name}, which is a query, or of a table not in the contract")
+                self.imported.remarks.append(
+                    f"{table}: the rule {name}, which is a query, or of a table not in the contract"
+                )
             else:
                 yield name, rule_fields
 
@@ -209,7 +211,7 @@ class _Draft:
             if IDENTIFIER.fullmatch(name):
                 tags[name] = text or "true"
             else:
-                self.made.left.append(
+                self.imported.remarks.append(
                     f"{table}: the tag {tag}, whose name has characters other than letters and digits"
                 )
         return tags
@@ -237,7 +239,7 @@ class _Draft:
         label = str(check.get("name") or check.get("metric") or check.get("rule") or check.get("type") or "rule")
         condition = str(custom[CONDITION]) if CONDITION in custom else _condition(check, column)
         if condition is None:
-            self.made.left.append(f"{table}: the rule {label}, which is not a row condition")
+            self.imported.remarks.append(f"{table}: the rule {label}, which is not a row condition")
             return
         field_ = _ACTIONS.get(str(custom.get(ACTION)), "expect_or_quarantine")
         name = label if IDENTIFIER.fullmatch(label) else table_name(label)
@@ -253,10 +255,10 @@ class _Draft:
         try:
             parsed = Condition.parse(condition)
         except QuerySyntax as error:
-            self.made.left.append(f"{table}: the rule {name}: {error.message}")
+            self.imported.remarks.append(f"{table}: the rule {name}: {error.message}")
             return
         if "${" in condition or _calls_java(condition):
-            self.made.left.append(f"{table}: the rule {name}, which could read data outside the row")
+            self.imported.remarks.append(f"{table}: the rule {name}, which could read data outside the row")
             return
         if parsed.unique and action == CONDITIONS[1]:
             action = CONDITIONS[2]  # a row that is not unique cannot be dropped

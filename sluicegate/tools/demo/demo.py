@@ -149,16 +149,17 @@ def _watch(airflow: LocalAirflow, dag: str, run_id: str) -> SluicegateError | No
     while True:
         state = airflow.run_state(dag, run_id)  # before the tasks, so that no change of theirs is missed at the end
         for task in airflow.tasks(dag, run_id):
-            name, attempt, now = task["task_id"], task["try_number"], task["state"]
-            if now in (None, "scheduled", "queued", states.get((name, attempt))):
+            name, attempt, task_state = task["task_id"], task["try_number"], task["state"]
+            if task_state in (None, "scheduled", "queued", states.get((name, attempt))):
                 continue
-            states[name, attempt] = now
-            say(f"{time.monotonic() - began:6.1f} s  {name:<16} {now.replace('_', ' ')}")
-            if now == "success" and name in layout.LAYERS:
+            states[name, attempt] = task_state
+            say(f"{time.monotonic() - began:6.1f} s  {name:<16} {task_state.replace('_', ' ')}")
+            if task_state == "success" and name in layout.LAYERS:
                 _say_report(airflow.result(dag, run_id, name))
-            elif now == "deferred":  # what landed is still settling; a run for which files wait needs no triggerer
+            elif task_state == "deferred":
+                # What landed is still settling; a run for which files wait needs no triggerer.
                 airflow.start_triggerer()
-            elif now in ("failed", "up_for_retry"):
+            elif task_state in ("failed", "up_for_retry"):
                 failure = _failure(airflow, dag, run_id, name, max(attempt, 1))
                 say(f"          {failure.cause}")
         if state == "success":
@@ -202,8 +203,14 @@ def _show(pipeline: Pipeline, settings: Settings) -> None:
         _say_table(columns, [list(row.values()) for row in first])
         say("")
     counts = [
-        [one.layer, one.table, one.rows, one.quarantined if one.layer == "silver" else None, one.state]
-        for one in status(pipeline, settings).tables
+        [
+            table_status.layer,
+            table_status.table,
+            table_status.rows,
+            table_status.quarantined if table_status.layer == "silver" else None,
+            table_status.state,
+        ]
+        for table_status in status(pipeline, settings).tables
     ]
     say(f"the tables, in {_short(Path(settings.lake) / pipeline.name)}")
     _say_table(["layer", "table", "rows", "quarantined", "state"], counts)

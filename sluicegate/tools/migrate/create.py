@@ -17,7 +17,7 @@ from sluicegate.settings import Settings
 from sluicegate.tools.migrate import python_source, sql_source
 from sluicegate.tools.migrate.draft import Draft
 from sluicegate.tools.migrate.mapping import draft
-from sluicegate.tools.migrate.model import Left, Source
+from sluicegate.tools.migrate.model import Remark, Source
 from sluicegate.tools.migrate.settings_of_source import SourceSettings
 from sluicegate.tools.scaffold import staging_folder
 from sluicegate.tools.scaffold.naming import in_comment, scalar, table_name
@@ -41,48 +41,48 @@ class Imported:
     Attributes:
         name: its name.
         folder: the folder of its definition.
-        made: its tables.
-        left: what was not converted, in the order of the source.
+        draft: its tables.
+        remarks: what was not converted, in the order of the source.
         error: the mistakes that the definition still has, if any.
     """
 
     name: str
     folder: Path
-    made: Draft
-    left: list[Left]
+    draft: Draft
+    remarks: list[Remark]
     error: DefinitionError | None
 
     def summary(self) -> str:
         """Summary of how much of the source was converted, in a line."""
-        imported, missing = len(self.made.imported), len(self.made.missing)
-        flows = " and flows" if any(name.startswith("the ") for name in self.made.missing) else ""
+        imported, missing = len(self.draft.imported), len(self.draft.missing)
+        flows = " and flows" if any(name.startswith("the ") for name in self.draft.missing) else ""
         text = f"imported {imported:,} of {imported + missing:,} declared tables{flows}"
         text += f" ({missing:,} not imported, see above)" if missing else ""
-        rules = len(self.made.rules_left)
+        rules = len(self.draft.rules_left)
         return text + (f", {rules:,} rule{'' if rules == 1 else 's'} not imported" if rules else "")
 
     @property
     def whole(self) -> bool:
         """Whether all tables and rules of the source were converted."""
-        return not (self.made.missing or self.made.rules_left)
+        return not (self.draft.missing or self.draft.rules_left)
 
     def facts(self) -> dict[str, Any]:
         """Result as JSON facts."""
         return {
             "pipeline": self.name,
             "folder": str(self.folder),
-            "tables": {layer: list(getattr(self.made, layer)) for layer in ("bronze", "silver", "gold")},
-            "imported": self.made.imported,
-            "rules_not_imported": self.made.rules_left,
-            "not_imported": [{"table": name, "line": line} for name, line in self.made.missing.items()],
-            "left": [vars(remark) for remark in self.left],
+            "tables": {layer: list(getattr(self.draft, layer)) for layer in ("bronze", "silver", "gold")},
+            "imported": self.draft.imported,
+            "rules_not_imported": self.draft.rules_left,
+            "not_imported": [{"table": name, "line": line} for name, line in self.draft.missing.items()],
+            "left": [{"line": remark.line, "what": remark.subject, "why": remark.reason} for remark in self.remarks],
             "loads": self.error is None,
             "mistakes": self.error.as_dict()["mistakes"] if self.error else [],
         }
 
 
 def create(
-    file: Path, name: str | None, settings: Settings, given: Mapping[str, str] = MappingProxyType({})
+    file: Path, name: str | None, settings: Settings, setting_values: Mapping[str, str] = MappingProxyType({})
 ) -> Imported:
     """Creates a pipeline from a source; one with mistakes is written too, for a person to correct.
 
@@ -90,25 +90,25 @@ def create(
         file: the source, ``.sql`` or ``.py``.
         name: the pipeline's name; the file's name if None.
         settings: where definitions are.
-        given: values of the source's own settings (``spark.conf``, widgets, ``${name}`` in SQL) by their names.
+        setting_values: values of the source's own settings (``spark.conf``, widgets, ``${name}`` in SQL), by name.
 
     Raises:
-        UserError: the source is neither, does not parse, or reads no setting of a name in ``given``; the pipeline
-            exists already; nothing can be converted.
+        UserError: the source is neither, does not parse, or reads no setting of a name in ``setting_values``; the
+            pipeline exists already; nothing can be converted.
         SourceError: the file cannot be read.
     """
     name = table_name(file.stem) if name is None else name
     folder = staging_folder.demand(name, settings.pipelines)
-    values = SourceSettings(given)
+    values = SourceSettings(setting_values)
     source = _read(file, values)
     if unread := values.unread():
         raise UserError(f"{file.name} does not read the setting {unread[0]}", hint="check the name in --set")
     tables = draft(source)
     if not tables.known:
-        causes = "\n    ".join(str(remark) for remark in sorted(source.left))
+        causes = "\n    ".join(str(remark) for remark in sorted(source.remarks))
         hint = "tables are declared by CREATE STREAMING TABLE …, or @dlt.table"
         raise UserError(f"{file.name} declares no table that can be imported", cause=causes, hint=hint)
-    remarks = sorted(set(source.left))
+    remarks = sorted(set(source.remarks))
     with staging_folder.half_written(name, folder) as half:
         (half / "pipeline.yaml").write_text(_definition(name, file.name, tables, remarks), "utf-8")
         for table, query in tables.queries.items():
@@ -144,17 +144,23 @@ def _read(file: Path, settings: SourceSettings) -> Source:
 # --- what is written -------------------------------------------------------------------------------------------------
 
 
-def _definition(name: str, source: str, made: Draft, left: list[Left]) -> str:
+def _definition(name: str, source: str, draft: Draft, remarks: list[Remark]) -> str:
     lines = [SCHEMA, f"# Made by `sluicegate import` of {in_comment(source)}."]
-    lines += [f"# Not imported: {in_comment(table, 160)} (line {line})" for table, line in made.missing.items()]
-    lines += ["# Not imported, by line:"] if left else [] if made.missing else ["# All of it was imported."]
-    lines += [f"# - {in_comment(one.what, 160)}: {in_comment(one.why, 160)} (line {one.line})" for one in left]
+    lines += [f"# Not imported: {in_comment(table, 160)} (line {line})" for table, line in draft.missing.items()]
+    if remarks:
+        lines.append("# Not imported, by line:")
+    elif not draft.missing:
+        lines.append("# All of it was imported.")
+    lines += [
+        f"# - {in_comment(remark.subject, 160)}: {in_comment(remark.reason, 160)} (line {remark.line})"
+        for remark in remarks
+    ]
     lines += [f"name: {name}"]
     for layer in ("bronze", "silver", "gold"):
-        tables: dict[str, dict[str, Any]] = getattr(made, layer)
+        tables: dict[str, dict[str, Any]] = getattr(draft, layer)
         lines += ["", f"{layer}:"] if tables else []
         for table, fields in tables.items():
-            lines += [f"  # {in_comment(text, 110)}" for text in made.comments.get(table, [])]
+            lines += [f"  # {in_comment(text, 110)}" for text in draft.comments.get(table, [])]
             lines += [f"  {table}:", *(f"    {field}: {_value(value)}" for field, value in fields.items())]
     return "\n".join([*lines, ""])
 

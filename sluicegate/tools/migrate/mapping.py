@@ -27,7 +27,7 @@ def draft(source: Source) -> Draft:
 
 class _Mapping:
     def __init__(self, source: Source) -> None:
-        self.source, self.made = source, Draft()
+        self.source, self._draft = source, Draft()
         self.elsewhere: dict[str, str] = {}  # addresses of tables made elsewhere, by their names here
 
     def draft(self) -> Draft:
@@ -45,11 +45,11 @@ class _Mapping:
         self._tables({*targets, *(dataset.into for dataset in self.source.datasets)})
         for flows_of_target in targets.values():
             self._changes(flows_of_target)
-        flows.take_over(self.source, self.made, self.gold, self._silver)
+        flows.take_over(self.source, self._draft, self.gold, self._silver)
         self._tell_gold()
         self._others()
         self._settle()
-        return self.made
+        return self._draft
 
     def _targets(self) -> dict[str, list[Changes]]:
         """Flows of changes by the table that they write; a flow that does not go with the first is left."""
@@ -72,7 +72,7 @@ class _Mapping:
                 continue
             if dataset.query is not None:
                 self._query(dataset)
-            elif dataset.name not in self.made.bronze and dataset.name not in written:
+            elif dataset.name not in self._draft.bronze and dataset.name not in written:
                 self.source.leave(dataset.line, dataset.name, "no imported flow writes to this table")
 
     # --- names -------------------------------------------------------------------------------------------------------
@@ -149,14 +149,14 @@ class _Mapping:
     def _settle(self) -> None:
         """Splits the declared tables into imported and missing."""
         for name, (address, line) in self.declared.items():
-            if name in self.made.known:
-                self.made.imported.append(address)
+            if name in self._draft.known:
+                self._draft.imported.append(address)
             else:
-                self.made.missing[address] = line
-        self.made.missing |= self.source.unnamed
+                self._draft.missing[address] = line
+        self._draft.missing |= self.source.unnamed
 
     def _comment(self, dataset: Dataset, *more: str) -> None:
-        self.made.comments[dataset.name] = [*([dataset.comment] if dataset.comment else []), *more]
+        self._draft.comments[dataset.name] = [*([dataset.comment] if dataset.comment else []), *more]
 
     # --- bronze ------------------------------------------------------------------------------------------------------
 
@@ -170,14 +170,14 @@ class _Mapping:
         if plain and all(rule.action != "expect_or_drop" for rule in dataset.rules):
             dataset.query = None
             fields = auto_loader.fields(dataset.files, dataset.name, dataset.schema, self.source)
-            self.made.bronze[dataset.name] = fields | self._expectations(dataset)
+            self._draft.bronze[dataset.name] = fields | self._expectations(dataset)
             self._comment(dataset)
             return
         landed = f"{dataset.name}_landed"
         while landed in self.found.names.values():
             landed += "_files"
-        self.made.bronze[landed] = auto_loader.fields(dataset.files, landed, "", self.source)
-        self.made.comments[landed] = [f"The files of {dataset.name}, as they come."]
+        self._draft.bronze[landed] = auto_loader.fields(dataset.files, landed, "", self.source)
+        self._draft.comments[landed] = [f"The files of {dataset.name}, as they come."]
         query = dataset.query or f"SELECT *\nFROM STREAM({FILES})"
         dataset.query = re.sub(rf"\b{FILES}\b", landed, query)
 
@@ -218,11 +218,11 @@ class _Mapping:
             remarks.append(flows.AS_OF_RUN)
         self._comment(dataset, *remarks)
         self._silver(dataset, fields | lookups)
-        self.made.queries[dataset.name] = streamed
+        self._draft.queries[dataset.name] = streamed
 
     def _with_receipt_time(self, dataset: Dataset, text: str) -> str:
         """A query over a bronze table with receipt_time in place of the time of the run."""
-        if Query.parse(text).stream not in self.made.bronze:
+        if Query.parse(text).stream not in self._draft.bronze:
             return text
         by_receipt_time = by_arrival(text)
         if by_receipt_time != text:
@@ -245,13 +245,13 @@ class _Mapping:
         many |= lookups
         if all(query.outputs is not None for query in branches):
             self._silver(dataset, {"sql": f"{dataset.name}.sql", **many})
-            self.made.queries[dataset.name] = text
+            self._draft.queries[dataset.name] = text
             return
         flows_: dict[str, dict[str, str]] = {}
         for query in branches:
             name = f"{query.stream}{'' if query.stream not in flows_ else f'_{len(flows_) + 1}'}"
             flows_[name] = {"sql": f"{dataset.name}__{name}.sql"}
-            self.made.queries[f"{dataset.name}__{name}"] = query.text.strip()
+            self._draft.queries[f"{dataset.name}__{name}"] = query.text.strip()
         reason = "with *, the columns of its flows are matched by name here, not by position"
         self.source.leave(dataset.query_line, f"UNION ALL in {dataset.name}", reason)
         self._silver(dataset, {"flows": flows_, **many})
@@ -261,7 +261,7 @@ class _Mapping:
             self.source.leave(dataset.line, f"the schema of {dataset.name}", "its history columns are reserved")
         elif dataset.schema:
             fields |= {"schema": dataset.schema, "schemaEvolutionMode": "failOnNewColumns"}
-        self.made.silver[dataset.name] = fields | self._expectations(dataset)
+        self._draft.silver[dataset.name] = fields | self._expectations(dataset)
 
     def _expectations(self, dataset: Dataset) -> dict[str, Any]:
         """Field with the rules of a dataset, if it has any; one that is no condition on a row is left."""
@@ -271,7 +271,7 @@ class _Mapping:
             try:
                 Condition.parse(condition)
             except QuerySyntax as error:
-                self.made.rules_left.append(f"{rule.name} of {dataset.name}")
+                self._draft.rules_left.append(f"{rule.name} of {dataset.name}")
                 self.source.leave(rule.line, f"the rule {rule.name} of {dataset.name}", error.message)
             else:
                 rules[self._rule_name(rule)] = {rule.action: condition}
@@ -297,17 +297,17 @@ class _Mapping:
                 dataset.line, f"the schema of {dataset.name}", "a gold table has the columns of its query"
             )
         self._comment(dataset)
-        self.made.gold[dataset.name] = {"sql": f"{dataset.name}.sql", **self._expectations(dataset)}
-        self.made.queries[dataset.name] = text
+        self._draft.gold[dataset.name] = {"sql": f"{dataset.name}.sql", **self._expectations(dataset)}
+        self._draft.queries[dataset.name] = text
         if dataset.kind == "view":
-            self.made.comments[dataset.name].append("It was a view: here it is a table.")
+            self._draft.comments[dataset.name].append("It was a view: here it is a table.")
 
     def _changes(self, changes_of_target: list[Changes]) -> None:
         changes = changes_of_target[0]
         dataset = self.source.named(changes.target)
         if dataset is None:
             dataset = Dataset(changes.target, changes.line, "streaming")
-        if dataset.query is not None or dataset.name in self.made.known:
+        if dataset.query is not None or dataset.name in self._draft.known:
             self.source.leave(changes.line, f"changes into {changes.target}", "it also has a query")
             self.source.unnamed[f"the flow of changes into {changes.target}"] = changes.line
             return
@@ -323,9 +323,9 @@ class _Mapping:
 
     def _tell_gold(self) -> None:
         """Notes the silver tables that read gold."""
-        for name, fields in self.made.silver.items():
-            for read in flows.reads(name, fields, self.made):
-                if read in self.made.gold:
+        for name, fields in self._draft.silver.items():
+            for read in flows.reads(name, fields, self._draft):
+                if read in self._draft.gold:
                     dataset = self.source.named(name)
                     line = dataset.line if dataset else 1
                     reason = "it aggregates, so it is a gold table, which is built after silver"
@@ -333,24 +333,24 @@ class _Mapping:
 
     def _others(self) -> None:
         """Declares tables made elsewhere that are read: Delta tables whose path a person fills in."""
-        for name, fields in {**self.made.silver, **self.made.gold}.items():
+        for name, fields in {**self._draft.silver, **self._draft.gold}.items():
             dataset = self.source.named(name)
             line = dataset.line if dataset else 1
-            for read in flows.reads(name, fields, self.made):
-                if read in self.made.known:
+            for read in flows.reads(name, fields, self._draft):
+                if read in self._draft.known:
                     if address := self.elsewhere.get(read):
                         self._tell_elsewhere(read, address, name, line)
                 elif re.match(r"(json|csv|parquet|orc|text|avro|xml|binaryfile)\b.*/", self.elsewhere.get(read, "")):
                     reason = "declare a table that reads these files, with read_files"
                     self.source.leave(line, f"{self.elsewhere[read]}, which {name} reads", reason)
                 elif read in self.elsewhere:
-                    self.made.bronze[read] = {"path": f"${{landing}}/{read}", "format": "delta"}
+                    self._draft.bronze[read] = {"path": f"${{landing}}/{read}", "format": "delta"}
                     self._tell_elsewhere(read, self.elsewhere[read], name, line)
                 else:
                     label = self.declared.get(read, (read, 0))[0]
                     self.source.leave(line, f"{label}, which {name} reads", "it was not imported")
 
     def _tell_elsewhere(self, name: str, address: str, reader: str, line: int) -> None:
-        self.made.comments[name] = [f"TODO: {address} is made elsewhere; write the path of that Delta table."]
+        self._draft.comments[name] = [f"TODO: {address} is made elsewhere; write the path of that Delta table."]
         where = f"${{landing}}/{name}"
         self.source.leave(line, f"{address}, which {reader} reads", f"made elsewhere: a Delta table at {where}, TODO")

@@ -9,21 +9,21 @@ Action = Literal["expect", "expect_or_drop", "expect_or_fail"]
 
 
 @dataclass(frozen=True, order=True)
-class Left:
+class Remark:
     """Part of a source that was not converted.
 
     Attributes:
         line: its line in the source, counted from 1.
-        what: what it is, in words.
-        why: why not, or what to do instead.
+        subject: what it is, in words.
+        reason: why not, or what to do instead.
     """
 
     line: int
-    what: str
-    why: str
+    subject: str
+    reason: str
 
     def __str__(self) -> str:
-        return f"line {self.line}: {self.what}: {self.why}"
+        return f"line {self.line}: {self.subject}: {self.reason}"
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class Source:
     Attributes:
         datasets: the tables and views that could be read.
         changes: flows of changes into tables.
-        left: what is not converted.
+        remarks: what is not converted.
         declared: addresses of all tables and views, read or not, with the line that declares each.
         folders: paths of the source by the folders that they become.
         unnamed: other things that fill tables and are not read, in words, with their lines: flows, tables whose names
@@ -121,15 +121,15 @@ class Source:
 
     datasets: list[Dataset] = field(default_factory=list)
     changes: list[Changes] = field(default_factory=list)
-    left: list[Left] = field(default_factory=list)
+    remarks: list[Remark] = field(default_factory=list)
     declared: dict[str, int] = field(default_factory=dict)
     unnamed: dict[str, int] = field(default_factory=dict)
     twice: set[str] = field(default_factory=set)
     folders: dict[str, str] = field(default_factory=dict)
 
-    def leave(self, line: int, what: str, why: str) -> None:
+    def leave(self, line: int, subject: str, reason: str) -> None:
         """Notes something that is not converted."""
-        self.left.append(Left(line, what, why))
+        self.remarks.append(Remark(line, subject, reason))
 
     def named(self, name: str) -> Dataset | None:
         """Dataset of a name, if there is one."""

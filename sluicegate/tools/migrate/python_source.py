@@ -160,17 +160,17 @@ class _Reader:
             return True
         return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
-    def _imported(self, what: str, name: str) -> None:
+    def _imported(self, qualified_name: str, name: str) -> None:
         """Binds an imported name."""
-        module, _, last = what.rpartition(".")
-        if what == "pyspark.sql.functions":
+        module, _, last = qualified_name.rpartition(".")
+        if qualified_name == "pyspark.sql.functions":
             self.names.modules.add(name)
-        elif what in ("dlt", "pyspark.pipelines"):
+        elif qualified_name in ("dlt", "pyspark.pipelines"):
             self.names.pipelines.add(name)
         elif module in ("dlt", "pyspark.pipelines"):
             self.names.declaring[name] = last
-        elif what == "pyspark.sql.functions.*":
-            self.names.functions |= {known: known for known in KNOWN}
+        elif qualified_name == "pyspark.sql.functions.*":
+            self.names.functions |= {function: function for function in KNOWN}
         elif module == "pyspark.sql.functions":
             self.names.functions[name] = last
 
@@ -336,21 +336,21 @@ def _changed(module: ast.Module) -> set[str]:
     A function of a source runs after the whole module, so it never sees a value in between.
     """
     bound = Counter[str]()
-    found = set()
+    changed = set()
     for node in ast.walk(module):
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             bound[node.id] += 1
         elif isinstance(node, (ast.Subscript, ast.Attribute)) and not isinstance(node.ctx, ast.Load):
-            found |= {inner.id for inner in ast.walk(node.value) if isinstance(inner, ast.Name)}
+            changed |= {inner.id for inner in ast.walk(node.value) if isinstance(inner, ast.Name)}
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGING:
-            found |= {node.func.value.id} if isinstance(node.func.value, ast.Name) else set()
+            changed |= {node.func.value.id} if isinstance(node.func.value, ast.Name) else set()
         elif isinstance(node, ast.arg):
             bound[node.arg] += 1
-    return found | {name for name, times in bound.items() if times > 1}
+    return changed | {name for name, times in bound.items() if times > 1}
 
 
 def _many(value: object, action: Action, line: int) -> Iterator[Rule]:
-    if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
+    if not isinstance(value, dict) or not all(isinstance(condition, str) for condition in value.values()):
         raise NotTaken("the rules are not a dictionary of string literals", line)
     yield from (Rule(str(name), condition, action, line) for name, condition in value.items())
 

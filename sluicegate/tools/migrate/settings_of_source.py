@@ -22,12 +22,12 @@ class SourceSettings:
     """Values by the names of settings.
 
     Attributes:
-        given: values that a person gave with ``--set``.
+        values: values that a person gave with ``--set``.
         read: names of those that the source reads.
         defaults: names whose default, as the source has it, was written out, with value and line.
     """
 
-    given: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, str] = field(default_factory=dict)
     read: set[str] = field(default_factory=set)
     defaults: dict[str, tuple[str, int]] = field(default_factory=dict)
 
@@ -43,9 +43,9 @@ class SourceSettings:
         name = texts[0]
         if not isinstance(name, str):
             return None
-        if name in self.given:
+        if name in self.values:
             self.read.add(name)
-            return self.given[name]
+            return self.values[name]
         if len(texts) == 2 and isinstance(texts[1], str) and ast.unparse(node.func) == "spark.conf.get":
             self.defaults[name] = (texts[1], node.lineno)
             return texts[1]
@@ -53,12 +53,12 @@ class SourceSettings:
 
     def filled(self, text: str) -> str:
         """A SQL source with the values of ``${name}`` that were given; others stay."""
-        self.read |= {reference[1] for reference in _REFERENCE.finditer(text)} & self.given.keys()
-        return _REFERENCE.sub(lambda reference: self.given.get(reference[1], reference[0]), text)
+        self.read |= {reference[1] for reference in _REFERENCE.finditer(text)} & self.values.keys()
+        return _REFERENCE.sub(lambda reference: self.values.get(reference[1], reference[0]), text)
 
     def unread(self) -> list[str]:
         """Names that were given and that the source does not read: most likely misspelt."""
-        return sorted(self.given.keys() - self.read)
+        return sorted(self.values.keys() - self.read)
 
 
 def missing(text: str) -> str | None:

@@ -56,8 +56,8 @@ def read(text: str, file: str, settings: SourceSettings) -> Source:
         except (QuerySyntax, NotTaken, IndexError) as error:
             message = getattr(error, "message", "") or "unexpected end"
             source.leave(line + getattr(error, "line", 1) - 1, _title(statement), message)
-    for name, at in _declared(text):
-        source.declared.setdefault(name, at)
+    for name, declared_line in _declared(text):
+        source.declared.setdefault(name, declared_line)
     return source
 
 
@@ -370,11 +370,11 @@ class _Statement:
         self.at += 1
         return int(kind)
 
-    def _listed(self, fields: dict[str, object], chosen: str, others: str) -> None:
+    def _listed(self, fields: dict[str, object], chosen: str, except_field: str) -> None:
         if self.tokens.raw(self.at) == "*":
             self.at += 1
             if self._take("EXCEPT"):
-                fields[others] = self._names()
+                fields[except_field] = self._names()
         elif self.tokens.is_type(self.at, TokenType.L_PAREN):
             fields[chosen] = self._names()
         else:

@@ -9,7 +9,7 @@ from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any
 
 from sluicegate.tools.scaffold.column import Column
-from sluicegate.tools.scaffold.infer_types import Found, trimmed
+from sluicegate.tools.scaffold.infer_types import InferredType, trimmed
 from sluicegate.tools.scaffold.near_types import is_cast
 
 
@@ -28,7 +28,7 @@ def caster(column: Column, *, typed: bool) -> Callable[[Any], Any]:
     if typed:
         return lambda value: value
     cast = _cast(column)
-    nothing = {*column.found.nothing, ""}
+    nothing = {*column.inferred_type.nothing, ""}
 
     def of(value: Any) -> Any:
         if value is None or isinstance(value, (dict, list)):
@@ -45,22 +45,22 @@ def caster(column: Column, *, typed: bool) -> Callable[[Any], Any]:
 
 
 def _cast(column: Column) -> Callable[[str], Any]:
-    pattern = column.found.pattern
+    pattern = column.inferred_type.pattern
     if scale := re.search(r"AS DECIMAL\(\d+, (\d+)\)", pattern):
         step = Decimal(1).scaleb(-int(scale[1]))
         return lambda text: _DECIMAL.add(Decimal(trimmed(text)).quantize(step, context=_DECIMAL), Decimal(0))
     if "AS DOUBLE) AS TIMESTAMP" in pattern:
         return lambda text: int(float(trimmed(text)) * 1_000_000)
-    if column.found.kind == "BIGINT" or "timestamp_millis" in pattern:
+    if column.inferred_type.kind == "BIGINT" or "timestamp_millis" in pattern:
         return _whole
-    if column.found.kind == "DATE":
+    if column.inferred_type.kind == "DATE":
         return lambda text: date.fromisoformat(trimmed(text)[:10])
-    if column.found.kind in ("DOUBLE", "BOOLEAN"):
-        return lambda text: _demanded(column.found, text)
-    return _time if column.found.kind == "TIMESTAMP" else lambda text: text
+    if column.inferred_type.kind in ("DOUBLE", "BOOLEAN"):
+        return lambda text: _demanded(column.inferred_type, text)
+    return _time if column.inferred_type.kind == "TIMESTAMP" else lambda text: text
 
 
-def _demanded(column_type: Found, text: str) -> str:
+def _demanded(column_type: InferredType, text: str) -> str:
     """Text that Spark casts. Which ones give one value is not asked: no key is made of them."""
     if not is_cast(column_type, trimmed(text)):
         raise ValueError(text)

@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from sluicegate.tools.scaffold.infer_types import TIMES, Found, words
+from sluicegate.tools.scaffold.infer_types import TIMES, InferredType, words
 
 _ID = {"id", "uuid", "guid", "key", "mrn", "sku", "isbn", "ean"}
 _NUMBERED = {"number", "nr", "no", "code"}  # these identify if they are unique, and often count or sort
@@ -19,13 +19,13 @@ class Column:
     Attributes:
         field: its name in the files.
         name: its name in silver.
-        found: the inferred type.
+        inferred_type: the inferred type.
         values: its values in the sampled rows, None for words that stand for NULL.
     """
 
     field: str
     name: str
-    found: Found
+    inferred_type: InferredType
     values: list[Any] = dataclasses.field(repr=False)
 
     @property
@@ -41,9 +41,9 @@ class Column:
     @property
     def id_like(self) -> bool:
         """Whether its name says that it identifies things."""
-        return bool((_ID | _NUMBERED) & self.words) and self.found.kind in ("BIGINT", "STRING", "DECIMAL")
+        return bool((_ID | _NUMBERED) & self.words) and self.inferred_type.kind in ("BIGINT", "STRING", "DECIMAL")
 
     @property
     def is_time(self) -> bool:
         """Whether its values are timestamps or dates."""
-        return self.found.kind in TIMES
+        return self.inferred_type.kind in TIMES

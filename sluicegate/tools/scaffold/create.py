@@ -69,7 +69,13 @@ class NewPipeline:
 
 def _facts(table: NewTable) -> dict[str, Any]:
     columns = [
-        {"field": c.field, "column": c.name, "type": c.found.kind, "guess": c.found.is_guess, "remark": c.found.remark}
+        {
+            "field": c.field,
+            "column": c.name,
+            "type": c.inferred_type.kind,
+            "guess": c.inferred_type.is_guess,
+            "remark": c.inferred_type.remark,
+        }
         for c in table.columns
     ]
     return {
@@ -80,7 +86,7 @@ def _facts(table: NewTable) -> dict[str, Any]:
         "files": [str(file) for file in table.files],
         "rows_looked_at": table.rows,
         "columns": columns,
-        "left": table.left,
+        "left": table.unusable_fields,
         "keys": table.guess.keys,
         "no_keys": [{"keys": [*names], "why": reason} for names, reason in table.guess.no_keys.items()],
         "near_misses": near_misses.sentences(table, examples=False),

@@ -24,11 +24,11 @@ class _Group:
     """Similar files: of one format and shape, and of one folder unless a person puts them together."""
 
     samples: list[FileSample] = field(default_factory=list)
-    others: list[Path] = field(default_factory=list)
+    unsampled_files: list[Path] = field(default_factory=list)
 
     @property
     def files(self) -> list[Path]:
-        return [*(sample.path for sample in self.samples), *self.others]
+        return [*(sample.path for sample in self.samples), *self.unsampled_files]
 
     @property
     def folder(self) -> Path:
@@ -112,28 +112,33 @@ def _groups(places: Iterable[list[Path]], header: bool | None) -> list[_Group]:
     """Files of some folders in groups of similar ones."""
     groups: list[_Group] = []
     for files in places:
-        own: list[_Group] = []
-        for one in _like_others([sniff(file, header) for file in files[:SAMPLED]]):
-            group = next((group for group in own if group.takes(one)), None)
+        folder_groups: list[_Group] = []
+        for sample in _like_others([sniff(file, header) for file in files[:SAMPLED]]):
+            group = next((group for group in folder_groups if group.takes(sample)), None)
             if group is None:
-                own.append(group := _Group())
-            group.samples.append(one)
-        if len(files) > SAMPLED and len(own) > 1:
+                folder_groups.append(group := _Group())
+            group.samples.append(sample)
+        if len(files) > SAMPLED and len(folder_groups) > 1:
             folder = files[0].parent
-            message = f"{folder} has {len(files):,} files; the first {SAMPLED} have {len(own)} different structures"
+            message = (
+                f"{folder} has {len(files):,} files; the first {SAMPLED} have {len(folder_groups)} different structures"
+            )
             raise UserError(
                 message, where=Where(file=str(folder)), hint="move the files of each table to a separate folder"
             )
-        own[0].others += files[SAMPLED:]
-        groups += own
+        folder_groups[0].unsampled_files += files[SAMPLED:]
+        groups += folder_groups
     return groups
 
 
 def _like_others(samples: list[FileSample]) -> list[FileSample]:
     """Samples of files of one folder: where a header is in doubt, one that another file has is one here too."""
-    known = [sample.columns for sample in samples if sample.options.get("header") == "true"]
+    header_columns = [sample.columns for sample in samples if sample.options.get("header") == "true"]
     headed = [sniff(sample.path, header=True) if sample.doubt else sample for sample in samples]
-    return [other if other.columns in known else one for one, other in zip(samples, headed, strict=True)]
+    return [
+        headed_sample if headed_sample.columns in header_columns else sample
+        for sample, headed_sample in zip(samples, headed, strict=True)
+    ]
 
 
 def _below(folder: Path) -> Iterator[Path]:

@@ -56,7 +56,7 @@ class Misfits:
 
 
 @dataclass(frozen=True)
-class Found:
+class InferredType:
     """Type of a column's values.
 
     Attributes:
@@ -127,7 +127,7 @@ def _kind_of_time(text: str) -> Kind:
     return "DATE" if len(text) == 10 else "TIMESTAMP"
 
 
-def of_values(name: str, values: Sequence[Any], *, commas: bool) -> Found:
+def of_values(name: str, values: Sequence[Any], *, commas: bool) -> InferredType:
     """Type of a column of texts.
 
     Args:
@@ -141,27 +141,27 @@ def of_values(name: str, values: Sequence[Any], *, commas: bool) -> Found:
     texts = [str(as_text(value)) for value in present]
     full = [trimmed(text) for text in texts if trimmed(text) not in NOTHING]
     if not full:
-        return Found("STRING", remark="no value was seen")
+        return InferredType("STRING", remark="no value was seen")
     of_full = _of_texts(name, full, commas=commas)
     if of_full.kind == "STRING" or len(full) == len(texts):
         return of_full
     return _with_nulls(of_full, {text for text in texts if trimmed(text) in NOTHING}, len(full))
 
 
-def _with_nulls(column_type: Found, nulls: set[str], values: int) -> Found:
+def _with_nulls(column_type: InferredType, nulls: set[str], values: int) -> InferredType:
     """A type with the words that stand for NULL beside so many values; text where that is unlikely."""
     if not nulls <= set(NOTHING) or (len(nulls) > 2 and values < ENOUGH):
-        return Found("STRING", remark="numbers or times with several words for nothing among them")
+        return InferredType("STRING", remark="numbers or times with several words for nothing among them")
     words_for_null = " or ".join(repr(word) for word in sorted(nulls))
     remark = "; ".join(filter(None, [column_type.remark, f"{words_for_null} is taken for NULL"]))
-    return Found(column_type.kind, column_type.pattern, tuple(sorted(nulls)), remark, is_guess=True)
+    return InferredType(column_type.kind, column_type.pattern, tuple(sorted(nulls)), remark, is_guess=True)
 
 
-def _of_nested(values: Sequence[Any]) -> Found:
+def _of_nested(values: Sequence[Any]) -> InferredType:
     """Type of values of which some are lists or objects."""
     if len({type(value) for value in values}) > 1:
-        return Found("STRING", remark="values of several shapes: JSON as text")
-    return Found("NESTED")
+        return InferredType("STRING", remark="values of several shapes: JSON as text")
+    return InferredType("NESTED")
 
 
 def as_text(value: Any) -> str | None:
@@ -183,55 +183,55 @@ def is_other_date(text: str) -> bool:
     return _OTHER_DATE.fullmatch(text) is not None
 
 
-def _of_texts(name: str, texts: Sequence[str], *, commas: bool) -> Found:
+def _of_texts(name: str, texts: Sequence[str], *, commas: bool) -> InferredType:
     kinds = {kind_of_text(text) for text in texts}
     if kinds <= set(NUMBERS) and not (_TEXT_WORDS & set(words(name))):
         return _number(name, texts, kinds)
     if kinds <= set(TIMES):
         return _time(texts, kinds)
     if kinds == {"BOOLEAN"}:
-        return Found("BOOLEAN", "CAST({} AS BOOLEAN)")
+        return InferredType("BOOLEAN", "CAST({} AS BOOLEAN)")
     if all(map(has_decimal_comma, texts)):
         return _with_commas(texts, commas=commas)
     if all(map(is_other_date, texts)) and not kinds <= set(NUMBERS):
-        return Found("STRING", remark="looks like a date, but not as year-month-day: CAST does not read it")
+        return InferredType("STRING", remark="looks like a date, but not as year-month-day: CAST does not read it")
     if all(text.isdigit() for text in texts) and any(re.fullmatch(r"0[0-9]+", text) for text in texts):
-        return Found("STRING", remark="text, as a number would lose the zeros in front")
-    return Found("STRING")
+        return InferredType("STRING", remark="text, as a number would lose the zeros in front")
+    return InferredType("STRING")
 
 
-def _time(texts: Sequence[str], kinds: set[Kind]) -> Found:
+def _time(texts: Sequence[str], kinds: set[Kind]) -> InferredType:
     if kinds == {"DATE"}:
-        return Found("DATE", "CAST({} AS DATE)")
+        return InferredType("DATE", "CAST({} AS DATE)")
     zoned = all(re.search(r"(?:Z|[+-]\d\d:\d\d)$", text) for text in texts)
-    return Found("TIMESTAMP", "CAST({} AS TIMESTAMP)", remark="" if zoned else "times are in UTC")
+    return InferredType("TIMESTAMP", "CAST({} AS TIMESTAMP)", remark="" if zoned else "times are in UTC")
 
 
-def _with_commas(texts: Sequence[str], *, commas: bool) -> Found:
+def _with_commas(texts: Sequence[str], *, commas: bool) -> InferredType:
     thousands = all(len(text.rpartition(",")[2]) == 3 for text in texts if "," in text)
     if thousands or not commas:
-        return Found("STRING", remark="a comma in numbers may be a decimal point or not: text")
-    return Found("DOUBLE", "CAST(replace({}, ',', '.') AS DOUBLE)", remark="with a decimal comma", is_guess=True)
+        return InferredType("STRING", remark="a comma in numbers may be a decimal point or not: text")
+    return InferredType("DOUBLE", "CAST(replace({}, ',', '.') AS DOUBLE)", remark="with a decimal comma", is_guess=True)
 
 
-def _number(name: str, texts: Sequence[str], kinds: set[Kind]) -> Found:
+def _number(name: str, texts: Sequence[str], kinds: set[Kind]) -> InferredType:
     if "DECIMAL" not in kinds and _TIME_WORDS & set(words(name)):
         low, high = min(map(float, texts)), max(map(float, texts))
         if _EPOCH[0] <= low and high <= _EPOCH[1]:
             pattern = "CAST(CAST({} AS DOUBLE) AS TIMESTAMP)"
-            return Found("TIMESTAMP", pattern, remark="taken for seconds since 1970", is_guess=True)
+            return InferredType("TIMESTAMP", pattern, remark="taken for seconds since 1970", is_guess=True)
         if kinds == {"BIGINT"} and _EPOCH[0] * 1000 <= low and high <= _EPOCH[1] * 1000:
             pattern = "timestamp_millis(CAST({} AS BIGINT))"
-            return Found("TIMESTAMP", pattern, remark="taken for milliseconds since 1970", is_guess=True)
+            return InferredType("TIMESTAMP", pattern, remark="taken for milliseconds since 1970", is_guess=True)
     if "DECIMAL" in kinds:
         return _decimal(texts)
     kind: Kind = "BIGINT" if kinds == {"BIGINT"} else "DOUBLE"
-    return Found(kind, f"CAST({{}} AS {kind})")
+    return InferredType(kind, f"CAST({{}} AS {kind})")
 
 
-def _decimal(texts: Sequence[str]) -> Found:
+def _decimal(texts: Sequence[str]) -> InferredType:
     parts = [text.lstrip("-").partition(".") for text in texts]
     scale = max(len(fraction) for _, _, fraction in parts)
     if any("e" in text.lower() for text in texts) or max(len(whole) for whole, _, _ in parts) + scale > _MOST:
-        return Found("STRING", remark="numbers with more digits than a number keeps: text")
-    return Found("DECIMAL", f"CAST({{}} AS DECIMAL({_MOST}, {scale}))", remark="more digits than a DOUBLE keeps")
+        return InferredType("STRING", remark="numbers with more digits than a number keeps: text")
+    return InferredType("DECIMAL", f"CAST({{}} AS DECIMAL({_MOST}, {scale}))", remark="more digits than a DOUBLE keeps")

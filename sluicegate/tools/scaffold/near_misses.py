@@ -25,14 +25,15 @@ def sentences(table: NewTable, *, examples: bool) -> list[str]:
 
 def _types(table: NewTable, *, examples: bool) -> Iterator[str]:
     for column in table.columns:
-        if misfits := column.found.misfits:
+        if misfits := column.inferred_type.misfits:
             fitting = misfits.among - misfits.count
             shown = examples and column.name not in table.guess.pii and not has_mail_address(misfits.example)
             example = f'"{in_comment(misfits.example, _SHOWN)}" in {misfits.place}' if shown else misfits.place
             other = "the other one" if misfits.count == 1 else f"the other {misfits.count:,}"
             rows = "its record goes" if misfits.count == 1 else "their records go"
+            kind = column.inferred_type.kind
             yield (
-                f"{in_comment(column.field)}: {fitting:,} of {misfits.among:,} values are {column.found.kind}; {other}"
+                f"{in_comment(column.field)}: {fitting:,} of {misfits.among:,} values are {kind}; {other}"
                 f" ({'' if misfits.count == 1 else 'as '}{example}): {rows} to {table.name}_quarantine"
                 f" ({table.name}.sql says how to keep text)"
             )

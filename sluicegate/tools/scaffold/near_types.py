@@ -9,7 +9,7 @@ from datetime import date
 from typing import Any
 
 from sluicegate.tools.scaffold import infer_types
-from sluicegate.tools.scaffold.infer_types import NOTHING, NUMBERS, TIMES, Found, Misfits, kind_of_text, trimmed
+from sluicegate.tools.scaffold.infer_types import NOTHING, NUMBERS, TIMES, InferredType, Misfits, kind_of_text, trimmed
 from sluicegate.tools.scaffold.nearly import few
 
 MOST_MISFITS = 10
@@ -23,7 +23,7 @@ _DAY = re.compile(r"[+-]?(\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})([ T].*)?)?)?", re.D
 _CLOCK = re.compile(r"(\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?!\d))?)?.*", re.DOTALL)
 
 
-def of_values(name: str, values: Sequence[Any], place: Callable[[int], str], *, commas: bool) -> Found:
+def of_values(name: str, values: Sequence[Any], place: Callable[[int], str], *, commas: bool) -> InferredType:
     """Type of a column of texts: that of all its values, else that of nearly all, else text.
 
     Args:
@@ -67,7 +67,7 @@ def _classes(*, commas: bool) -> Iterator[Callable[[str], bool]]:
         yield infer_types.has_decimal_comma
 
 
-def is_cast(column_type: Found, text: str) -> bool:
+def is_cast(column_type: InferredType, text: str) -> bool:
     """Whether Spark may cast a text that does not fit to some value, so that silver would have another one."""
     if column_type.kind == "BOOLEAN":
         return text.lower() in _CAST_TO_BOOLEAN
@@ -82,14 +82,14 @@ def is_cast(column_type: Found, text: str) -> bool:
 def _is_cast_to_time(text: str, *, day_only: bool) -> bool:
     if not (day := _DAY.fullmatch(text)):
         return not day_only and re.match(r"T\d|\d{1,2}:\d", text) is not None
-    year, month, number, rest = day.groups()
+    year, month, number, time_text = day.groups()
     try:
         date(min(int(year), 9999), int(month or 1), int(number or 1))
     except ValueError:
         return False
-    if day_only or not (rest or "").strip():
+    if day_only or not (time_text or "").strip():
         return True
-    clock = _CLOCK.fullmatch(rest[1:].strip())
+    clock = _CLOCK.fullmatch(time_text[1:].strip())
     return clock is not None and all(
         int(part or 0) < most for part, most in zip(clock.groups(), (24, 60, 60), strict=True)
     )

@@ -76,7 +76,7 @@ class _Candidate:
 
     names: list[str]
     places: list[int]
-    seen: array[int] = field(default_factory=lambda: array("Q"))
+    key_numbers: array[int] = field(default_factory=lambda: array("Q"))
     empty: int = 0
     unfit: int = 0
 
@@ -88,11 +88,11 @@ class _Candidate:
         elif None in key:
             self.empty += 1
         else:
-            self.seen.append(_number(key))
+            self.key_numbers.append(_number(key))
 
     def proof(self, rows: int) -> Proof:
         """Result over all rows."""
-        surplus = len(self.seen) - int(pc.count_distinct(self._values()).as_py())
+        surplus = len(self.key_numbers) - int(pc.count_distinct(self._values()).as_py())
         near = few(self.empty + self.unfit + surplus, rows)
         reason = f"not unique: {surplus:,} of {rows:,} rows would be set aside as duplicates" if surplus else ""
         if self.empty or (self.unfit and not few(self.unfit, rows)):
@@ -106,7 +106,7 @@ class _Candidate:
         return {*counted.field("values").filter(pc.greater(counted.field("counts"), 1)).to_pylist()}
 
     def _values(self) -> Any:
-        return pa.Array.from_buffers(pa.uint64(), len(self.seen), [None, pa.py_buffer(self.seen)])
+        return pa.Array.from_buffers(pa.uint64(), len(self.key_numbers), [None, pa.py_buffer(self.key_numbers)])
 
 
 def _number(values: tuple[Any, ...]) -> int:
@@ -221,26 +221,31 @@ def _compared(
     numbers = {column.name: n for n, column in enumerate(columns)}
     keys = [numbers[name] for name in candidate.names]
     repeated, first = candidate.repeated(), dict[int, int]()
-    copies: list[str] = []
-    others: list[str] = []
+    copied_records: list[str] = []
+    differing_records: list[str] = []
     for file, number, row, cast in _cast_rows(samples, files, columns, range(len(columns))):
         key = tuple(cast[n] for n in keys)
-        if UNFIT in cast or (known := _number(key)) not in repeated:
+        if UNFIT in cast or (key_number := _number(key)) not in repeated:
             continue
         whole = _number(("all of it", *row))
-        if known in first:
-            (copies if first[known] == whole else others).append(f"record {number:,} of {file.name}")
+        record = f"record {number:,} of {file.name}"
+        if key_number not in first:
+            first[key_number] = whole
+        elif first[key_number] == whole:
+            copied_records.append(record)
         else:
-            first[known] = whole
-    if others:
-        differ = "differs" if len(others) == 1 else "differ"
-        sentence = f"though {len(others):,} of them {differ} from the row that is kept, as does {others[0]}"
-        return replace(proof, why_not=f"{proof.why_not}, {sentence}", place=others[0])
-    if not copies or any(columns[n].id_like for n in keys):
-        return replace(proof, why_not="", surplus=len(copies), place=copies[0] if copies else "")
+            differing_records.append(record)
+    if differing_records:
+        differ = "differs" if len(differing_records) == 1 else "differ"
+        place = differing_records[0]
+        sentence = f"though {len(differing_records):,} of them {differ} from the row that is kept, as does {place}"
+        return replace(proof, why_not=f"{proof.why_not}, {sentence}", place=place)
+    if not copied_records or any(columns[n].id_like for n in keys):
+        place = copied_records[0] if copied_records else ""
+        return replace(proof, why_not="", surplus=len(copied_records), place=place)
     # Nothing names these rows: equal ones may be two things that happened.
-    sentence = f"all of them copies of the row that is kept, as is {copies[0]}"
-    return replace(proof, why_not=f"{proof.why_not}, {sentence}", place=copies[0])
+    sentence = f"all of them copies of the row that is kept, as is {copied_records[0]}"
+    return replace(proof, why_not=f"{proof.why_not}, {sentence}", place=copied_records[0])
 
 
 def _field(columns: Sequence[Column], number: int) -> tuple[str, int]:

@@ -96,9 +96,9 @@ def _bronze(pipeline: str, table: NewTable) -> Iterator[str]:
     if rescued:
         yield "    # Other fields have the columns of these names, so they are in _rescued_data, and silver finds them:"
         yield from (f"    # - {name}" for name in rescued)
-    if table.left:
+    if table.unusable_fields:
         yield "    # Left out of silver, for their names cannot be written in SQL or stand there more than twice:"
-        yield from (f"    # - {in_comment(name)}" for name in table.left)
+        yield from (f"    # - {in_comment(name)}" for name in table.unusable_fields)
 
 
 def _option(value: str) -> str:
@@ -110,7 +110,7 @@ def _hints(table: NewTable) -> list[str]:
     for column in table.columns:
         if not (bronze_name := table.in_bronze(column)):
             continue
-        if column.found.kind != "NESTED":
+        if column.inferred_type.kind != "NESTED":
             hints.append(f"{ident(bronze_name)} STRING")
             continue
         for path, kind in inner_numbers(column, table.samples).items():
@@ -203,8 +203,8 @@ def silver(table: NewTable) -> str:
     ]
     for number, column in enumerate(table.columns, 1):
         comma = "," if number < len(table.columns) else ""
-        guess = "a guess: " if column.found.is_guess else ""
-        remark = f"  -- {guess}{column.found.remark}" if column.found.remark else ""
+        guess = "a guess: " if column.inferred_type.is_guess else ""
+        remark = f"  -- {guess}{column.inferred_type.remark}" if column.inferred_type.remark else ""
         lines += _misfits(table, column, comma)
         lines.append(f"  {_expression(table, column)}{comma}{remark}")
     return "\n".join([*lines, f"FROM STREAM({table.bronze}) AS r", ""])
@@ -212,12 +212,12 @@ def silver(table: NewTable) -> str:
 
 def _misfits(table: NewTable, column: Column, comma: str) -> list[str]:
     """Comments on a type that nearly all values have: how many do not, what becomes of them, and how to keep text."""
-    if (misfits := column.found.misfits) is None:
+    if (misfits := column.inferred_type.misfits) is None:
         return []
     single = misfits.count == 1
     return [
         f"  -- a guess: {misfits.count:,} of {misfits.among:,} values looked at {'is' if single else 'are'} no"
-        f" {column.found.kind}, as in {in_comment(misfits.place)}.",
+        f" {column.inferred_type.kind}, as in {in_comment(misfits.place)}.",
         f"  -- Such a record goes to {table.name}_quarantine, with the reason. To keep all as text, write instead:",
         f"  --   {_named(column, _held(table, column))}{comma}",
     ]
@@ -225,10 +225,10 @@ def _misfits(table: NewTable, column: Column, comma: str) -> list[str]:
 
 def _expression(table: NewTable, column: Column) -> str:
     value = _held(table, column)
-    for word in column.found.nothing:
+    for word in column.inferred_type.nothing:
         value = f"nullif({value}, {literal(word)})"
     if table.samples[0].format != "parquet":
-        value = column.found.pattern.replace("{}", value, 1)
+        value = column.inferred_type.pattern.replace("{}", value, 1)
     return _named(column, value)
 
 
@@ -252,7 +252,7 @@ def gold(table: NewTable) -> str:
     if guess.event_time:
         column = next(column for column in table.columns if column.name == guess.event_time)
         group = ident(column.name)
-        group = group if column.found.kind == "DATE" else f"date_trunc('DD', {group})"
+        group = group if column.inferred_type.kind == "DATE" else f"date_trunc('DD', {group})"
         outputs, about = [f"{group} AS day"], "each day (UTC)"
     elif by := suggest.group_column(table.columns, guess):
         group, about = ident(by.name), f"each {in_comment(by.name)}"

@@ -166,12 +166,12 @@ def _spark_type(kind: Any) -> str:
 
     if of.is_time(kind) or isinstance(kind, pa.UuidType) or (of.is_decimal(kind) and kind.precision > MOST_DIGITS):
         return "STRING"  # which has all of their values
-    known = (
+    type_names = (
         (of.is_integer, "BIGINT"), (of.is_floating, "DOUBLE"), (of.is_boolean, "BOOLEAN"), (of.is_date, "DATE"),
         (of.is_timestamp, "TIMESTAMP"), (of.is_decimal, "DECIMAL"), (of.is_string, "STRING"),
         (of.is_large_string, "STRING"), (of.is_nested, "NESTED"),
     )  # fmt: skip
-    return next((name for test, name in known if test(kind)), "OTHER")
+    return next((name for test, name in type_names if test(kind)), "OTHER")
 
 
 # --- JSON ------------------------------------------------------------------------------------------------------------

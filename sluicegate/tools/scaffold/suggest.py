@@ -140,8 +140,8 @@ def _single_keys(table: str, columns: Sequence[Column], rows: int) -> Iterator[t
 
 def _unnamed_keys(columns: Sequence[Column]) -> Iterator[tuple[Column, ...]]:
     """Keys that only the values suggest: a first column of texts, and sets of columns."""
-    usable = [column for column in columns if column.full and column.found.kind in _KEY_TYPES]
-    if usable and usable[0] is columns[0] and usable[0].found.kind == "STRING" and _unique(usable[:1]):
+    usable = [column for column in columns if column.full and column.inferred_type.kind in _KEY_TYPES]
+    if usable and usable[0] is columns[0] and usable[0].inferred_type.kind == "STRING" and _unique(usable[:1]):
         yield (usable[0],)
     yield from filter(_unique, _sets(usable))
 
@@ -188,7 +188,7 @@ def _likelihood(column: Column, table: str, columns: Sequence[Column]) -> _Likel
 
 def _sets(usable: Sequence[Column]) -> Iterator[tuple[Column, ...]]:
     """Sets of two and three columns, one of which identifies or is a time."""
-    likely = [column for column in usable if _identifies(column) or column.found.kind == "STRING"]
+    likely = [column for column in usable if _identifies(column) or column.inferred_type.kind == "STRING"]
     likely.sort(key=lambda column: (not _ID & column.words, not column.is_time))
     for size in (2, 3):
         for columns in itertools.combinations(likely[:10], size):
@@ -209,7 +209,7 @@ def _unique(columns: Sequence[Column]) -> bool:
 def _event_time(columns: Sequence[Column]) -> str | None:
     """Event-time column: the first of the likeliest name, never a birthday."""
     times = [c for c in columns if c.is_time and c.full and not {"birth", "birthday", "birthdate", "dob"} & c.words]
-    times.sort(key=lambda c: (bool(_LATEST & c.words), c.found.kind != "TIMESTAMP", not set(_WHEN) & c.words))
+    times.sort(key=lambda c: (bool(_LATEST & c.words), c.inferred_type.kind != "TIMESTAMP", not set(_WHEN) & c.words))
     return times[0].name if times else None
 
 
@@ -229,7 +229,7 @@ def has_mail_address(text: str) -> bool:
 
 def is_measure(column: Column) -> bool:
     """Whether a sum or an average of the column may make sense."""
-    return column.found.kind in NUMBERS and not column.id_like and not _NEVER_SUMMED & column.words
+    return column.inferred_type.kind in NUMBERS and not column.id_like and not _NEVER_SUMMED & column.words
 
 
 def is_summed(column: Column) -> bool:
@@ -255,6 +255,6 @@ def group_column(columns: Sequence[Column], guessed: Guess) -> Column | None:
 
 def _groups(column: Column, guessed: Guess) -> bool:
     """Whether rows may be grouped by a column: a text or a truth value, not personal and not the only key."""
-    if column.found.kind not in ("STRING", "BOOLEAN") or not column.full or column.name in guessed.pii:
+    if column.inferred_type.kind not in ("STRING", "BOOLEAN") or not column.full or column.name in guessed.pii:
         return False
     return column.name not in guessed.keys or len(guessed.keys) > 1

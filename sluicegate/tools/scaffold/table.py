@@ -13,7 +13,7 @@ from sluicegate.errors import SourceError, Where
 from sluicegate.tools.scaffold import infer_types, near_types
 from sluicegate.tools.scaffold.column import Column
 from sluicegate.tools.scaffold.csv_dialect import numbered
-from sluicegate.tools.scaffold.infer_types import Found
+from sluicegate.tools.scaffold.infer_types import InferredType
 from sluicegate.tools.scaffold.naming import column_name, nameable, sayable
 from sluicegate.tools.scaffold.prove_keys import prove
 from sluicegate.tools.scaffold.sniff import ROWS, FileSample, Number
@@ -29,7 +29,7 @@ class NewTable:
         samples: samples of its files.
         files: all its files, sampled or not.
         columns: its columns.
-        left: fields that cannot be columns: their names cannot be written in SQL, or occur more than twice.
+        unusable_fields: fields that cannot be columns: their names cannot be written in SQL, or occur more than twice.
         guess: suggestions for it.
     """
 
@@ -37,7 +37,7 @@ class NewTable:
     samples: list[FileSample]
     files: list[Path]
     columns: list[Column]
-    left: list[str]
+    unusable_fields: list[str]
     guess: Guess
 
     @property
@@ -120,16 +120,16 @@ class _Rows:
         return [row[places[key]] if key in places else None for places, row in self._rows]
 
 
-def _found(samples: Sequence[FileSample], field: str, values: list[Any], names: Sequence[str]) -> Found:
+def _found(samples: Sequence[FileSample], field: str, values: list[Any], names: Sequence[str]) -> InferredType:
     types = {sample.types[field] for sample in samples if field in sample.types}
     if types:
         kind = types.pop() if len(types) == 1 else "OTHER"
-        return Found(kind)  # type: ignore[arg-type]
+        return InferredType(kind)  # type: ignore[arg-type]
     commas = all(sample.options.get("sep", ",") != "," for sample in samples if sample.format == "csv")
     return near_types.of_values(field, values, names.__getitem__, commas=commas)
 
 
-def _plain(column_type: Found, value: Any) -> Any:
+def _plain(column_type: InferredType, value: Any) -> Any:
     """Value for comparisons; None for a word that stands for NULL."""
     if isinstance(value, str):
         return None if infer_types.trimmed(value) in column_type.nothing else str(value)

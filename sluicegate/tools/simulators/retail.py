@@ -82,8 +82,8 @@ def files(home: Path, number: int, order: Order) -> Iterable[File]:
     _once(home / "suppliers" / "suppliers.csv", "supplier_id,name,country", SUPPLIERS)
     seed = order.seed
     start = begin_of(home / _PRODUCTS.path(1), number, order) + SPAN * (number - 1)
-    for kind, one, first in ((_PRODUCTS, _product, PRODUCTS), (_CUSTOMERS, _customer, CUSTOMERS)):
-        rows = [one(n, number, seed) | {"updated": _text(start)} for n in _numbers(first, number, seed, kind.folder)]
+    for kind, maker, first in ((_PRODUCTS, _product, PRODUCTS), (_CUSTOMERS, _customer, CUSTOMERS)):
+        rows = [maker(n, number, seed) | {"updated": _text(start)} for n in _numbers(first, number, seed, kind.folder)]
         yield kind.file(number, rows, Faults(), dice(seed), Landed("", len(rows)))
     makers: dict[Kind, Callable[[str, str, int, random.Random], Record]] = {
         _PURCHASES: _purchase, _MOVEMENTS: _movement, LEADING: _order

@@ -105,7 +105,7 @@ _FORMAT_PART = re.compile(r"%-?[A-Za-z](?:strict)?|'[^']*'|[A-Za-z]+")
 _FRACTIONS = {"SSS": "%g", "SSSSSS": "%f"}
 _OTHER_HASH = "{} gives other numbers in DuckDB than in Spark"
 _CAST_FUNCTIONS = {"tinyint": "TINYINT", "smallint": "SMALLINT", "bigint": "BIGINT", "timestamp_seconds": "TIMESTAMPTZ"}
-_CASTS = tuple(f"spark_{what}" for what in ("whole", "number", "instant", "text"))
+_CASTS = tuple(f"spark_{kind}" for kind in ("whole", "number", "instant", "text"))
 
 
 def name_columns(query: exp.Query) -> None:
@@ -171,10 +171,10 @@ def _become(node: exp.Expr, make: Callable[[exp.Expr], exp.Expr]) -> None:
 
 def _unit(node: exp.Expr) -> None:
     unit = node.args["unit"]
-    known = _UNITS.get(unit.name.upper())
-    if known is None:
+    duckdb_unit = _UNITS.get(unit.name.upper())
+    if duckdb_unit is None:
         raise Untranslatable(f"{unit.name} is not a unit that Spark cuts a time off at")
-    node.set("unit", exp.var(known))
+    node.set("unit", exp.var(duckdb_unit))
 
 
 def _trunc(node: exp.Expr) -> None:
@@ -254,8 +254,8 @@ def _to_date(node: exp.Expr) -> None:
 
 def _time_format(node: exp.Expr) -> None:
     """Converts fractions of a second and quoted text, which sqlglot leaves as they are; refuses what else it left."""
-    given = node.args["format"]
-    if not given.is_string:
+    format_literal = node.args["format"]
+    if not format_literal.is_string:
         raise Untranslatable("the format of a time can be a plain text only")
 
     def part(match: re.Match[str]) -> str:
@@ -268,7 +268,7 @@ def _time_format(node: exp.Expr) -> None:
             raise Untranslatable(f"{text} in the format of a time has no equivalent in DuckDB")
         return _FRACTIONS[text]
 
-    node.set("format", exp.Literal.string(_FORMAT_PART.sub(part, given.name)))
+    node.set("format", exp.Literal.string(_FORMAT_PART.sub(part, format_literal.name)))
 
 
 def _format_string(node: exp.Expr) -> None:
@@ -287,9 +287,9 @@ def _lateral(node: exp.Expr) -> None:
         raise Untranslatable("LATERAL VIEW OUTER loses its rows of empty arrays in DuckDB")
 
 
-def _refused(why: str) -> _Rule:
+def _refused(reason: str) -> _Rule:
     def refuse(_: exp.Expr) -> None:
-        raise Untranslatable(why)
+        raise Untranslatable(reason)
 
     return refuse
 
@@ -300,8 +300,8 @@ def _exists(node: exp.Expr) -> None:
 
 
 def _each(node: exp.Expr) -> None:
-    given = node.args["expression"]
-    if isinstance(given, exp.Lambda) and len(given.expressions) > 1:
+    function = node.args["expression"]
+    if isinstance(function, exp.Lambda) and len(function.expressions) > 1:
         raise Untranslatable("the place of an element, as in (x, place) -> …, begins at 0 in Spark and at 1 in DuckDB")
 
 
@@ -325,21 +325,21 @@ def _as_macro(name: str) -> _Rule:
 
 def _function(node: exp.Expr) -> None:
     """Converts functions that sqlglot does not know and passes on unchanged."""
-    name, given = node.name.lower(), [argument.copy() for argument in node.expressions]
-    if name in _CAST_FUNCTIONS and len(given) == 1:
-        cast = exp.Cast(this=given[0], to=exp.DataType.build(_CAST_FUNCTIONS[name]))
+    name, arguments = node.name.lower(), [argument.copy() for argument in node.expressions]
+    if name in _CAST_FUNCTIONS and len(arguments) == 1:
+        cast = exp.Cast(this=arguments[0], to=exp.DataType.build(_CAST_FUNCTIONS[name]))
         node.replace(cast)
         _cast(cast)
-    elif name in {"isnull", "isnotnull"} and len(given) == 1:
-        null: exp.Expr = exp.Is(this=exp.paren(given[0]), expression=exp.Null())
+    elif name in {"isnull", "isnotnull"} and len(arguments) == 1:
+        null: exp.Expr = exp.Is(this=exp.paren(arguments[0]), expression=exp.Null())
         node.replace(exp.paren(null if name == "isnull" else exp.not_(null)))
-    elif name == "weekday" and len(given) == 1:  # Monday is 0
-        days = exp.Anonymous(this="isodow", expressions=[exp.cast(given[0], "DATE")])
+    elif name == "weekday" and len(arguments) == 1:  # Monday is 0
+        days = exp.Anonymous(this="isodow", expressions=[exp.cast(arguments[0], "DATE")])
         node.replace(exp.paren(exp.Sub(this=days, expression=exp.Literal.number(1))))
     elif name in {"hash", "xxhash64"}:
         raise Untranslatable(_OTHER_HASH.format(name))
-    elif name == "date_part" and len(given) == 2 and given[0].is_string:
-        extract = exp.Extract(this=exp.var(given[0].name.upper()), expression=given[1])
+    elif name == "date_part" and len(arguments) == 2 and arguments[0].is_string:
+        extract = exp.Extract(this=exp.var(arguments[0].name.upper()), expression=arguments[1])
         node.replace(extract)
         _extract(extract)
 

@@ -93,13 +93,13 @@ def _place(facts: dict[str, Any], ran: str, sql: str) -> tuple[int, int] | None:
     if not position.isdecimal():
         return None
     offset = len(ran.encode()[: int(position)].decode(errors="ignore"))
-    theirs = [token for token in DuckDB().tokenize(ran) if re.match(r"\w", token.text)]
-    word = next((token.text.lower() for token in theirs if token.start == offset), None)
-    same = [token.start for token in theirs if token.text.lower() == word]
-    ours = [token for token in SparkSQL().tokenize(sql) if token.text.lower() == word]
-    if word is None or len(ours) != len(same):
+    duckdb_tokens = [token for token in DuckDB().tokenize(ran) if re.match(r"\w", token.text)]
+    word = next((token.text.lower() for token in duckdb_tokens if token.start == offset), None)
+    word_starts = [token.start for token in duckdb_tokens if token.text.lower() == word]
+    spark_tokens = [token for token in SparkSQL().tokenize(sql) if token.text.lower() == word]
+    if word is None or len(spark_tokens) != len(word_starts):
         return None
-    token = ours[same.index(offset)]
+    token = spark_tokens[word_starts.index(offset)]
     return token.start, token.end + 1
 
 

@@ -32,11 +32,11 @@ class Table:
 
 def known_tables(pipelines: Mapping[str, Pipeline], settings: Settings) -> dict[str, list[Table]]:
     """Names that a query may use, in lower case, each with the tables that it may mean."""
-    known: dict[str, list[Table]] = {}
-    others: list[tuple[str, Table]] = []
+    tables_by_name: dict[str, list[Table]] = {}
+    short_names: list[tuple[str, Table]] = []
     for pipeline in pipelines.values():
-        own = pipeline.settings if pipeline.settings.target else settings
-        lake = layout.Lake(own.lake, pipeline.name)
+        pipeline_settings = pipeline.settings if pipeline.settings.target else settings
+        lake = layout.Lake(pipeline_settings.lake, pipeline.name)
         places = {name: lake.table("bronze", name) for name in pipeline.bronze}
         for name in pipeline.silver:
             places |= {name: lake.table("silver", name), f"{name}_quarantine": lake.quarantine(name)}
@@ -46,44 +46,44 @@ def known_tables(pipelines: Mapping[str, Pipeline], settings: Settings) -> dict[
         for name, uri in places.items():
             ordering = pipeline.gold[name].ordering if name in pipeline.gold else Ordering()
             table = Table(f"{pipeline.name}.{name}", uri, ordering)
-            known[table.label.lower()] = [table]
-            others.append((name, table))
+            tables_by_name[table.label.lower()] = [table]
+            short_names.append((name, table))
             if pipeline.database is not None and pipeline.database.name.lower() != pipeline.name.lower():
-                others.append((f"{pipeline.database.name}.{name}", table))
-    whole = set(known)  # a pipeline of the same name comes before a database
-    for name, table in others:
+                short_names.append((f"{pipeline.database.name}.{name}", table))
+    whole = set(tables_by_name)  # a pipeline of the same name comes before a database
+    for name, table in short_names:
         if name.lower() not in whole:
-            known.setdefault(name.lower(), []).append(table)
-    return known
+            tables_by_name.setdefault(name.lower(), []).append(table)
+    return tables_by_name
 
 
-def find(node: exp.Table, sql: str, known: Mapping[str, list[Table]]) -> Table:
+def find(node: exp.Table, sql: str, tables_by_name: Mapping[str, list[Table]]) -> Table:
     """Table that a query names.
 
     Raises:
         QueryError: if there is none of that name, or more than one.
     """
     name = ".".join(part.name for part in node.parts)
-    matches = known.get(name.lower(), [])
+    matches = tables_by_name.get(name.lower(), [])
     if len(matches) == 1:
         return matches[0]
     if matches:
         labels = ", ".join(table.label for table in matches)
         raise errors.at(node.this, sql, f"ambiguous table name {name}", hint=f"use one of {labels}")
-    raise errors.at(node.this, sql, f"unknown table {name}", hint=_hint(name, known))
+    raise errors.at(node.this, sql, f"unknown table {name}", hint=_hint(name, tables_by_name))
 
 
-def _hint(name: str, known: Mapping[str, list[Table]]) -> str:
+def _hint(name: str, tables_by_name: Mapping[str, list[Table]]) -> str:
     """What to write in the place of a name that no table has."""
-    labels = list(dict.fromkeys(table.label for tables in known.values() for table in tables))
+    labels = list(dict.fromkeys(table.label for tables in tables_by_name.values() for table in tables))
     owner, dot, _ = name.lower().rpartition(".")
-    owners = {label.rpartition(".")[0] for label in known}
+    owners = {label.rpartition(".")[0] for label in tables_by_name}
     is_defined = not dot or owner in owners
     # A table of another pipeline is meant only if the name of the pipeline is a slip.
     if is_defined or difflib.get_close_matches(owner, owners, 1, 0.7):
-        nearest = difflib.get_close_matches(name.lower(), known, 1, 0.6)
+        nearest = difflib.get_close_matches(name.lower(), tables_by_name, 1, 0.6)
         if nearest:
-            return f"did you mean {_written(nearest[0], known)}?"
+            return f"did you mean {_written(nearest[0], tables_by_name)}?"
     if not is_defined:
         return f"no definition of {owner} can be read here: {_help(labels)}"
     if not labels:
@@ -106,6 +106,6 @@ def _some(names: Sequence[str]) -> str:
     return f"{', '.join(names[:SHOWN])}{more}"
 
 
-def _written(name: str, known: Mapping[str, list[Table]]) -> str:
+def _written(name: str, tables_by_name: Mapping[str, list[Table]]) -> str:
     """Name as one can write it: qualified where the short one is ambiguous."""
-    return name if len(known[name]) == 1 else known[name][0].label
+    return name if len(tables_by_name[name]) == 1 else tables_by_name[name][0].label

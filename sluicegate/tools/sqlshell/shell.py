@@ -68,8 +68,10 @@ def tables(pipelines: Mapping[str, Pipeline], settings: Settings) -> dict[str, s
         of each with rules, then ``database.table`` where the definition has a database. Ambiguous names (a database
         that two pipelines fill) are left out.
     """
-    known = known_tables(pipelines, settings)
-    return {name: found[0].uri for name, found in known.items() if "." in name and len(found) == 1}
+    tables_by_name = known_tables(pipelines, settings)
+    return {
+        name: candidates[0].uri for name, candidates in tables_by_name.items() if "." in name and len(candidates) == 1
+    }
 
 
 def query(sql: str, pipelines: Mapping[str, Pipeline], settings: Settings) -> pa.Table:
@@ -143,7 +145,7 @@ def _parse(sql: str) -> exp.Query:
 
 
 def _resolve(
-    tree: exp.Query, sql: str, known: Mapping[str, list[Table]], engine: duckdb.DuckDBPyConnection
+    tree: exp.Query, sql: str, tables_by_name: Mapping[str, list[Table]], engine: duckdb.DuckDBPyConnection
 ) -> list[_Source]:
     """Replaces each table by the name of its view; returns these views."""
     sources: dict[_Source, None] = {}
@@ -158,7 +160,7 @@ def _resolve(
             continue
         if not node.db and _is_cte(node):
             continue
-        source = _source(node, find(node, sql, known), engine)
+        source = _source(node, find(node, sql, tables_by_name), engine)
         sources[source] = None
         if not node.alias:
             named.add((node.db.lower(), node.name.lower()))
@@ -291,14 +293,14 @@ def _wanted(tree: exp.Query) -> set[str] | None:
     return {name.name.lower() for name in tree.find_all(exp.Identifier)}
 
 
-def _rows(table: DeltaTable, wanted: set[str] | None) -> Any:
+def _rows(table: DeltaTable, column_names: set[str] | None) -> Any:
     """Rows of the table for DuckDB: streamed where pyarrow can read the files, else read at once."""
     try:
         return dataset(table)
     except DeltaProtocolError:
         pass  # deletion vectors, column mapping: delta-rs reads them, but its reader can be read only once
     names = [field.name for field in table.schema().fields]
-    chosen = [name for name in names if wanted is None or name.lower() in wanted] or names[:1]
+    chosen = [name for name in names if column_names is None or name.lower() in column_names] or names[:1]
     columns = ", ".join('"{}"'.format(name.replace('"', '""')) for name in chosen)
     reader = QueryBuilder().register("source", table).execute(f"SELECT {columns} FROM source")
     return pa.RecordBatchReader.from_stream(reader).read_all()

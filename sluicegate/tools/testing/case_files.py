@@ -89,9 +89,9 @@ def choose(cases: Sequence[Case], word: str | None = None, names: Sequence[str] 
 
 def tables(pipeline: Pipeline) -> dict[str, str]:
     """Tables that a case can have expectations on, each with the table whose run makes it."""
-    known = {name: name for layer in (pipeline.bronze, pipeline.silver, pipeline.gold) for name in layer}
-    known |= {f"{name}{end}": name for name in pipeline.silver for end in SIDE_SUFFIXES[:2]}
-    return known | pipeline.deidentified_tables
+    makers = {name: name for layer in (pipeline.bronze, pipeline.silver, pipeline.gold) for name in layer}
+    makers |= {f"{name}{end}": name for name in pipeline.silver for end in SIDE_SUFFIXES[:2]}
+    return makers | pipeline.deidentified_tables
 
 
 class _Reader:
@@ -202,9 +202,9 @@ class _Reader:
         return True
 
     def _expected(self, table: str, value: Any, path: Path) -> TableExpected | None:
-        known = tables(self.pipeline)
-        if table not in known:
-            hint = nearest(table, known) or f"known tables: {', '.join(known)}"
+        table_names = tables(self.pipeline)
+        if table not in table_names:
+            hint = nearest(table, table_names) or f"known tables: {', '.join(table_names)}"
             self._add("unknown-table", path, f"unknown table {table}", hint)
             return None
         if not isinstance(value, dict):
@@ -214,11 +214,11 @@ class _Reader:
         if more is None:
             return None
         field = "rows" if more.rows is not None else "contains"
-        given = getattr(more, field)
-        if given is None and more.columns:
+        row_values = getattr(more, field)
+        if row_values is None and more.columns:
             self._add("not-allowed", (*path, "columns"), "columns requires rows as lists of values")
-        rows = None if given is None else self._complete(self._rows(given, (*path, field), more.columns))
-        if given is not None and rows is None:
+        rows = None if row_values is None else self._complete(self._rows(row_values, (*path, field), more.columns))
+        if row_values is not None and rows is None:
             return None
         return TableExpected(table, self._place(path), rows, field == "contains", more.count, more.tolerance)
 
@@ -262,5 +262,7 @@ class _Reader:
 
 
 def _codes() -> set[str]:
-    codes = vars(errors).values()
-    return {one.code for one in codes if isinstance(one, type) and issubclass(one, errors.SluicegateError)}
+    members = vars(errors).values()
+    return {
+        member.code for member in members if isinstance(member, type) and issubclass(member, errors.SluicegateError)
+    }

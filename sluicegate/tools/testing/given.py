@@ -50,11 +50,11 @@ def enclosed(pipeline: Pipeline, folder: Path) -> Pipeline:
 
 def _enclosed(name: str, table: BronzeTable, folder: Path) -> BronzeTable:
     table = _of_files(table)
-    others = {"path": folder / "elsewhere" / name, "cleanSourceMoveDestination": folder / "moved" / name}
+    paths = {"path": folder / "elsewhere" / name, "cleanSourceMoveDestination": folder / "moved" / name}
     moved = {
-        field: str(other)
-        for field, other in others.items()
-        if (given := getattr(table, field)) is not None and not Path(given).is_relative_to(folder)
+        field: str(enclosed_path)
+        for field, enclosed_path in paths.items()
+        if (path := getattr(table, field)) is not None and not Path(path).is_relative_to(folder)
     }
     return table.model_copy(update=moved) if moved else table
 
@@ -240,21 +240,21 @@ def _by_spark(spark: SparkSession, input_table: TableGiven, table: BronzeTable) 
         return file.read_bytes()
 
 
-def _add_to_delta(spark: SparkSession, given: TableGiven, path: Path) -> None:
+def _add_to_delta(spark: SparkSession, input_table: TableGiven, path: Path) -> None:
     """Appends the rows to a Delta table, or overwrites it with them."""
-    there = delta_table(str(path)) is not None
+    exists = delta_table(str(path)) is not None
     schema: Any = None
-    if there and given.schema is None:
-        known = spark.read.format("delta").load(str(path)).schema
-        if set(given.rows.columns) <= set(known.names):
-            schema = known
+    if exists and input_table.schema is None:
+        stored_schema = spark.read.format("delta").load(str(path)).schema
+        if set(input_table.rows.columns) <= set(stored_schema.names):
+            schema = stored_schema
     with tempfile.TemporaryDirectory() as scratch:
-        rows = _frame(spark, given, Path(scratch), schema)
-        if not there:
+        rows = _frame(spark, input_table, Path(scratch), schema)
+        if not exists:
             shutil.rmtree(path, ignore_errors=True)
-        writer = rows.coalesce(1).write.format("delta").mode(given.mode if there else "append")
-        if there and schema is None:
-            writer = writer.option("overwriteSchema" if given.mode == "overwrite" else "mergeSchema", "true")
+        writer = rows.coalesce(1).write.format("delta").mode(input_table.mode if exists else "append")
+        if exists and schema is None:
+            writer = writer.option("overwriteSchema" if input_table.mode == "overwrite" else "mergeSchema", "true")
         writer.save(str(path))
 
 

@@ -32,12 +32,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The command line of ``spark_jobs/tools/cases.py``."""
-    made = base.parser("cases")
-    made.description = "Tests a pipeline by its cases."
-    made.add_argument("--case", action="append", metavar="NAME", help="only the case with this name; repeatable")
-    made.add_argument("--matching", metavar="WORD", help="only cases whose name or file name contains this")
-    made.add_argument("--folder", help="keep each case's lake and landing in this folder; else they are deleted")
-    return made
+    command_line = base.parser("cases")
+    command_line.description = "Tests a pipeline by its cases."
+    command_line.add_argument(
+        "--case", action="append", metavar="NAME", help="only the case with this name; repeatable"
+    )
+    command_line.add_argument("--matching", metavar="WORD", help="only cases whose name or file name contains this")
+    command_line.add_argument(
+        "--folder", help="keep each case's lake and landing in this folder; else they are deleted"
+    )
+    return command_line
 
 
 def _run(arguments: argparse.Namespace) -> RunReport:
@@ -51,7 +55,9 @@ def _run(arguments: argparse.Namespace) -> RunReport:
     )
     with place as folder:
         results = run_all(
-            lambda case, at: run_case(spark, pipeline.folder.parent, pipeline.name, case, at, pipeline.settings.target),
+            lambda case, case_folder: run_case(
+                spark, pipeline.folder.parent, pipeline.name, case, case_folder, pipeline.settings.target
+            ),
             cases,
             Path(folder),
             lambda result: report.send(report.CASE, result.as_dict()),

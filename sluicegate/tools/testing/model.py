@@ -104,8 +104,8 @@ class Fields(Step):
 
     @model_validator(mode="after")
     def _one_form(self) -> Fields:
-        if self.steps and (own := self.model_fields_set & Step.model_fields.keys() - {"description"}):
-            raise wrong("one-of", f"a case with steps has no {sorted(own)[0]} of its own: move it to a step")
+        if self.steps and (step_fields := self.model_fields_set & Step.model_fields.keys() - {"description"}):
+            raise wrong("one-of", f"a case with steps has no {sorted(step_fields)[0]} of its own: move it to a step")
         return self
 
 

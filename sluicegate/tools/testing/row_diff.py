@@ -50,7 +50,7 @@ class TableDifference:
         return asdict(self)
 
 
-def unmatched(expected: Sequence[Row], found: Sequence[Row], tolerance: float = 0.0) -> tuple[list[Row], list[Row]]:
+def unmatched(expected: Sequence[Row], actual: Sequence[Row], tolerance: float = 0.0) -> tuple[list[Row], list[Row]]:
     """Rows of each side without a counterpart on the other, as multisets; row order does not matter.
 
     With a tolerance, as many rows as possible are matched: the choice among several close ones is not left to chance.
@@ -58,7 +58,7 @@ def unmatched(expected: Sequence[Row], found: Sequence[Row], tolerance: float = 
     Returns:
         the rows only expected, and those only found, each in its original order.
     """
-    missing, unexpected = _less(expected, found), _less(found, expected)
+    missing, unexpected = _less(expected, actual), _less(actual, expected)
     if not tolerance or not missing or not unexpected:
         return missing, unexpected
     near = [[n for n, row in enumerate(unexpected) if close(row_expected, row, tolerance)] for row_expected in missing]
@@ -72,9 +72,9 @@ def unmatched(expected: Sequence[Row], found: Sequence[Row], tolerance: float = 
     )
 
 
-def _less(rows: Sequence[Row], others: Sequence[Row]) -> list[Row]:
+def _less(rows: Sequence[Row], subtracted: Sequence[Row]) -> list[Row]:
     """Multiset difference."""
-    counts, more = Counter(others), []
+    counts, more = Counter(subtracted), []
     for row in rows:
         if counts[row]:
             counts[row] -= 1
@@ -118,7 +118,7 @@ def _nearest(row_expected: Row, rows: list[Row], keys: Sequence[int]) -> Row | N
         return next((row for row in rows if all(row[column] == row_expected[column] for column in keys)), None)
 
     def alike(row: Row) -> int:
-        return sum(one == other for one, other in zip(row, row_expected, strict=True))
+        return sum(value == expected_value for value, expected_value in zip(row, row_expected, strict=True))
 
     best = max(rows, key=alike, default=None)
     return best if best is not None and alike(best) * 2 >= max(len(row_expected), 2) else None
@@ -127,7 +127,7 @@ def _nearest(row_expected: Row, rows: list[Row], keys: Sequence[int]) -> Row | N
 def compare(
     diff: TableDifference,
     expected: Sequence[Row],
-    found: Sequence[Row],
+    actual: Sequence[Row],
     *,
     keys: Sequence[int] = (),
     tolerance: float = 0.0,
@@ -138,7 +138,7 @@ def compare(
     Args:
         diff: takes the difference.
         expected: the expected rows, in the compared columns.
-        found: the table's rows in these columns.
+        actual: the table's rows in these columns.
         keys: positions of the key columns; may be none.
         tolerance: see ``unmatched``.
         partly: whether the table may have other rows besides.
@@ -146,7 +146,7 @@ def compare(
     Returns:
         whether there is no difference.
     """
-    missing, unexpected = unmatched(expected, found, tolerance)
+    missing, unexpected = unmatched(expected, actual, tolerance)
     if not missing and (partly or not unexpected):
         return True
     changed = pairs(missing, unexpected, keys)

@@ -73,11 +73,11 @@ def _of_csv(text: str, file: str, document: Document, path: Path) -> Rows:
     lines = list(_lines(text, path, document.texts.get(path)))
     if not lines:
         raise RowsFault("the CSV text is empty", path, hint="the first line must list the columns")
-    (first, header), *others = lines
+    (first, header), *data_lines = lines
     if "" in header or len(set(header)) < len(header):
         raise RowsFault("duplicate column in the header of CSV text", path, first)
     records, places = [], []
-    for line, values in others:
+    for line, values in data_lines:
         if len(values) != len(header):
             sentence = f"the header has {len(header)} columns, but this row has {len(values)} values"
             raise RowsFault(sentence, path, line, 'put a value that contains a comma in double quotes: "a, b"')

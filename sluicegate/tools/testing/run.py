@@ -228,13 +228,18 @@ class _Run:
 
 def _both(rows: Rows, table: DeltaTable, place: Place) -> tuple[list[Row], list[Row]]:
     """Expected rows and those of the table, in the common form."""
-    kinds = {one.name: one.type for one in lake_tables.dataset(table).schema}
+    kinds = {field.name: field.type for field in lake_tables.dataset(table).schema}
     for column in rows.columns:
         if column not in kinds:
-            place = next((at for one, at in zip(rows.records, rows.places, strict=True) if column in one), place)
+            place = next(
+                (row_place for record, row_place in zip(rows.records, rows.places, strict=True) if column in record),
+                place,
+            )
             hint = nearest(column, kinds) or f"its columns: {', '.join(kinds)}"
             raise Wrong(f"unknown column {column}", place, hint)
-    expected = [_row(record, rows, kinds, at) for record, at in zip(rows.records, rows.places, strict=True)]
+    expected = [
+        _row(record, rows, kinds, row_place) for record, row_place in zip(rows.records, rows.places, strict=True)
+    ]
     return expected, _found(table, rows.columns)
 
 
@@ -260,7 +265,7 @@ def _found(table: DeltaTable, columns: Iterable[str]) -> list[Row]:
 
 def _own(table: DeltaTable) -> list[str]:
     """Columns other than the engine's, if there are any."""
-    names = [one.name for one in lake_tables.dataset(table).schema]
+    names = [field.name for field in lake_tables.dataset(table).schema]
     return [name for name in names if not name.startswith("_") or name == "_failed_expectations"] or names
 
 

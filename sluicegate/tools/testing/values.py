@@ -52,10 +52,10 @@ def of_table(value: Any, kind: pa.DataType) -> Value:
     if pa.types.is_struct(kind):
         return Fields(tuple((field.name, of_table(value.get(field.name), field.type)) for field in kind))
     if pa.types.is_map(kind):
-        pairs = [(of_table(key, kind.key_type), of_table(one, kind.item_type)) for key, one in value]
+        pairs = [(of_table(key, kind.key_type), of_table(item, kind.item_type)) for key, item in value]
         return Fields(tuple(sorted(pairs, key=repr)))
     if _is_list(kind):
-        return tuple(of_table(one, kind.value_type) for one in value)
+        return tuple(of_table(element, kind.value_type) for element in value)
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         return value.astimezone(UTC)
     return value
@@ -76,10 +76,10 @@ def of_case(value: Any, kind: pa.DataType, *, text: bool = False) -> Value:
         return None
     if pa.types.is_struct(kind) or pa.types.is_map(kind) or _is_list(kind):
         return _nested(_from_json(value, kind) if text else value, kind)
-    for fits, made in _PLAIN:
+    for fits, convert in _PLAIN:
         if fits(kind):
             try:
-                return made(value, kind)
+                return convert(value, kind)
             except (ValueError, TypeError, InvalidOperation, OverflowError, struct.error):
                 raise _unfit(value, kind) from None
     raise Unfit(f"values of type {kind} cannot be compared", "omit the column")

@@ -20,7 +20,7 @@ from sluicegate.frames.row_rules import LENIENT
 from sluicegate.monitor import status
 from sluicegate.spark.session import configured
 from sluicegate.tools.scaffold.create import create
-from sluicegate.tools.scaffold.infer_types import Found, Kind
+from sluicegate.tools.scaffold.infer_types import InferredType, Kind
 from sluicegate.tools.scaffold.near_types import is_cast
 from tests.conftest import Workspace
 
@@ -279,7 +279,7 @@ def test_what_spark_casts_is_known(spark: SparkSession) -> None:
         rows = frame.selectExpr("t", *cast).collect()
     assert len(rows) == len(texts)
     for number, (kind, pattern) in enumerate(CASTS):
-        found = Found(kind, pattern)
+        found = InferredType(kind, pattern)
         taken = [row[0] for row in rows if row[number + 1]]
         assert len(taken) > 100, pattern
         assert [text for text in taken if not is_cast(found, text.strip())] == [], pattern

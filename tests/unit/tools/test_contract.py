@@ -77,7 +77,7 @@ def imported(folder: Folder, made: Any, name: str = "copy") -> tuple[Pipeline, l
     file = folder.root.parent / "contract.yaml"
     file.write_text(made if isinstance(made, str) else yaml.safe_dump(made), "utf-8")
     done = create(file, name, folder.settings)
-    return load(name, folder.settings), done.left
+    return load(name, folder.settings), done.remarks
 
 
 def one_table(**fields: Any) -> dict[str, Any]:

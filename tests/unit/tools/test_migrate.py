@@ -38,7 +38,7 @@ def loaded(folder: Path, text: str, file: str = "source.sql") -> tuple[Pipeline,
     """The definition, which has no mistake, and what is left."""
     made = imported(folder, text, file)
     assert made.error is None, made.error.for_people()
-    return definition.load("mine", at(folder)), [str(one) for one in made.left]
+    return definition.load("mine", at(folder)), [str(one) for one in made.remarks]
 
 
 RAW = "CREATE STREAMING TABLE raw AS SELECT * FROM STREAM read_files('s3://b/raw', format => 'json');\n"
@@ -88,18 +88,18 @@ def test_expressions_over_files_make_a_bronze_and_a_silver_table(tmp_path: Path)
 AS SELECT CAST(id AS INT) AS id, _metadata.file_path AS file, _metadata.file_modification_time
 FROM STREAM read_files('/mnt/in/visits', format => 'csv', header => true)"""
     made = imported(tmp_path, text)
-    assert list(made.made.bronze) == ["visits_landed"]
-    assert made.made.bronze["visits_landed"]["dialect"] == "spark"  # by which Auto Loader reads
-    assert made.made.queries["visits"].splitlines()[-1] == "FROM STREAM(visits_landed)"
-    assert "source_file AS file" in made.made.queries["visits"]
-    assert "path /mnt/in/visits of visits_landed" in str(made.left[0])
+    assert list(made.draft.bronze) == ["visits_landed"]
+    assert made.draft.bronze["visits_landed"]["dialect"] == "spark"  # by which Auto Loader reads
+    assert made.draft.queries["visits"].splitlines()[-1] == "FROM STREAM(visits_landed)"
+    assert "source_file AS file" in made.draft.queries["visits"]
+    assert "path /mnt/in/visits of visits_landed" in str(made.remarks[0])
     assert made.error is None
 
 
 def test_a_source_that_says_how_quotes_are_escaped_needs_no_dialect(tmp_path: Path) -> None:
     text = """CREATE STREAMING TABLE v AS SELECT *
 FROM STREAM read_files('/mnt/in/visits', format => 'csv', escape => '"')"""
-    [fields] = imported(tmp_path, text).made.bronze.values()
+    [fields] = imported(tmp_path, text).draft.bronze.values()
     assert "dialect" not in fields
 
 
@@ -115,9 +115,9 @@ def test_texts_in_a_query_stay_as_they_are(tmp_path: Path) -> None:
     text += f"CREATE STREAMING TABLE n AS SELECT {said}, count(*) AS n FROM STREAM(a.b.raw)GROUP BY 1"
     made = imported(tmp_path, text)
     assert (
-        made.made.queries["t"].split("SELECT ")[1] == f"id, {said} FROM STREAM(raw) JOIN x_y_other AS other USING (id)"
+        made.draft.queries["t"].split("SELECT ")[1] == f"id, {said} FROM STREAM(raw) JOIN x_y_other AS other USING (id)"
     )
-    assert made.made.queries["n"] == f"SELECT {said}, count(*) AS n FROM raw GROUP BY 1"
+    assert made.draft.queries["n"] == f"SELECT {said}, count(*) AS n FROM raw GROUP BY 1"
 
 
 def test_rules_keep_their_fates(tmp_path: Path) -> None:
@@ -244,22 +244,22 @@ def test_columns_with_types_are_declared(tmp_path: Path) -> None:
 )
 def test_what_is_left_is_told_with_its_line(tmp_path: Path, statement: str, said: str) -> None:
     made = imported(tmp_path, f"{RAW}-- a comment\n{statement};\n")
-    assert made.left
-    assert {one.line for one in made.left} == {3}
-    assert said in str(made.left[0])
-    assert f"(line {made.left[0].line})" in (made.folder / "pipeline.yaml").read_text()
+    assert made.remarks
+    assert {one.line for one in made.remarks} == {3}
+    assert said in str(made.remarks[0])
+    assert f"(line {made.remarks[0].line})" in (made.folder / "pipeline.yaml").read_text()
 
 
 def test_a_query_that_cannot_be_read_is_told_with_its_own_line(tmp_path: Path) -> None:
     made = imported(tmp_path, f"{RAW}CREATE STREAMING TABLE t\nCOMMENT 'x'\nAS SELECT a,\n  b,,\n  c FROM STREAM(raw)")
-    assert [(one.line, one.what) for one in made.left] == [(5, "the query of t")]
+    assert [(one.line, one.subject) for one in made.remarks] == [(5, "the query of t")]
 
 
 @pytest.mark.parametrize(("file", "mark"), [("source.py", "#"), ("source.sql", "--")])
 def test_cells_of_a_notebook_in_another_language_are_told(tmp_path: Path, file: str, mark: str) -> None:
     cells = f"{mark} Databricks notebook source\n{mark} MAGIC %md about\n{mark} MAGIC %scala\n{mark} MAGIC val x = 1\n"
     made = imported(tmp_path, cells + (RAW if file.endswith("sql") else HEAD), file)
-    assert [(one.line, one.what) for one in made.left] == [(3, "a cell of %scala")]
+    assert [(one.line, one.subject) for one in made.remarks] == [(3, "a cell of %scala")]
 
 
 def test_a_table_that_is_made_elsewhere_is_a_todo(tmp_path: Path) -> None:
@@ -301,14 +301,20 @@ def test_cells_of_a_notebook_end_statements(tmp_path: Path) -> None:
     assert list(found.silver) == ["orders", "customers", "newest"]
     assert list(found.gold) == ["daily"]
     assert [line.partition(":")[0] for line in left] == ["line 19"]
-    assert imported(tmp_path / "in", NOTEBOOK).made.imported == ["orders_raw", "orders", "customers", "daily", "newest"]
+    assert imported(tmp_path / "in", NOTEBOOK).draft.imported == [
+        "orders_raw",
+        "orders",
+        "customers",
+        "daily",
+        "newest",
+    ]
 
 
 def test_each_table_that_is_declared_is_imported_or_named_with_its_line(tmp_path: Path) -> None:
     text = f"""{RAW}CREATE STREAMING TABLE a AS SELECT x, FROM STREAM(raw) CREATE STREAMING TABLE s.hidden AS SELECT 1;
     CREATE OR REPLACE TEMPORARY VIEW IF NOT EXISTS b AS SELECT * FROM (SELECT;
     CREATE STREAMING TABLE c;"""
-    made = imported(tmp_path, text).made
+    made = imported(tmp_path, text).draft
     assert (made.imported, made.missing) == (["raw"], {"a": 2, "c": 4, "s.hidden": 2, "b": 3})
 
 
@@ -338,15 +344,15 @@ def test_tables_of_several_schemas_stay_apart(tmp_path: Path, read: str, reads: 
 
 def test_a_name_that_may_mean_two_tables_means_none(tmp_path: Path) -> None:
     made = imported(tmp_path, THREE.format(read="customers"))
-    assert made.made.missing == {"gold.by_name": 4}
-    assert "customers" in str(made.left)
+    assert made.draft.missing == {"gold.by_name": 4}
+    assert "customers" in str(made.remarks)
 
 
 def test_addresses_of_tables_made_elsewhere_stay_apart(tmp_path: Path) -> None:
     text = """CREATE MATERIALIZED VIEW a AS SELECT day, count(*) AS n FROM prod.bronze.orders GROUP BY day;
     CREATE MATERIALIZED VIEW b AS SELECT day, count(*) AS n FROM prod.silver.orders GROUP BY day;
     CREATE MATERIALIZED VIEW c AS SELECT day, count(*) AS n FROM orders, bronze.orders GROUP BY day;"""
-    made = imported(tmp_path, text).made
+    made = imported(tmp_path, text).draft
     assert list(made.bronze) == ["prod_bronze_orders", "prod_silver_orders"]
     assert made.missing == {"c": 3}
 
@@ -394,7 +400,7 @@ def test_a_with_of_the_name_of_a_table_is_not_renamed(tmp_path: Path) -> None:
     only = RAW.replace("raw", "silver.customers") + text.replace(THREE.format(read="silver.customers"), "")
     only += ";CREATE MATERIALIZED VIEW o AS SELECT count(*) AS n FROM other.customers"
     made = imported(tmp_path / "again", only.format("w", "customers"))
-    assert "gold.w" in made.made.missing
+    assert "gold.w" in made.draft.missing
 
 
 def test_a_second_table_of_one_name_is_named_as_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -438,7 +444,7 @@ def test_a_table_that_lacks_one_of_its_flows_is_not_all_there(
     tmp_path: Path, text: str, file: str, missing: dict[str, int]
 ) -> None:
     made = imported(tmp_path, (RAW if file.endswith("sql") else HEAD) + text, file)
-    assert made.made.missing == missing
+    assert made.draft.missing == missing
     assert not made.whole
     assert f"declared tables and flows ({len(missing)} not imported" in made.summary()
 
@@ -460,8 +466,8 @@ def test_other_spellings_of_casts_keep_a_table_and_its_rules_in_silver(tmp_path:
     text = f"{RAW}CREATE STREAMING TABLE t ({rule}) AS SELECT {spelled}, at FROM STREAM(raw) r"
     made = imported(tmp_path, text)
     if "xs[0]" not in spelled:
-        assert made.made.queries["t"] == f"SELECT {said}, at FROM STREAM(raw) r"
-        assert made.made.silver["t"]["expectations"]["c"] == {
+        assert made.draft.queries["t"] == f"SELECT {said}, at FROM STREAM(raw) r"
+        assert made.draft.silver["t"]["expectations"]["c"] == {
             "expect_or_drop": "CAST(at AS DATE) > CAST('2020-12-31' AS DATE)"
         }
     assert made.error is None or "xs[0]" in spelled
@@ -484,12 +490,12 @@ def test_columns_that_begin_with_an_underscore_have_another_name_wherever_they_a
     SELECT id, _id, '_at' AS said, current_timestamp() AS _at, now() AS `_Source_File` FROM STREAM(raw);
     CREATE MATERIALIZED VIEW n AS SELECT t._at, count(*) AS _n, max(at) AS at FROM t GROUP BY t._at;"""
     made = imported(tmp_path, text)
-    assert made.made.queries["t"].split("SELECT ")[1] == (
+    assert made.draft.queries["t"].split("SELECT ")[1] == (
         "id, _id, '_at' AS said, receipt_time AS at_, receipt_time AS source_file_ FROM STREAM(raw)"
     )
-    assert made.made.queries["n"] == "SELECT t.at_, count(*) AS n, max(at) AS at FROM t GROUP BY t.at_"
-    assert made.made.silver["t"]["expectations"]["c"] == {"expect": "at_ IS NOT NULL"}
-    assert [one.what for one in made.left] == [
+    assert made.draft.queries["n"] == "SELECT t.at_, count(*) AS n, max(at) AS at FROM t GROUP BY t.at_"
+    assert made.draft.silver["t"]["expectations"]["c"] == {"expect": "at_ IS NOT NULL"}
+    assert [one.subject for one in made.remarks] == [
         "the column _at", "the column _source_file", "the time of the run in t", "the column _n",
     ]  # fmt: skip
     assert made.error is not None
@@ -520,7 +526,7 @@ def test_mistakes_that_stay_are_told_and_the_definition_is_there_to_mend(tmp_pat
     made = imported(tmp_path, text)
     assert made.error is not None
     assert made.error.exit_code == 2
-    assert "reader reads sums" in str(made.left)
+    assert "reader reads sums" in str(made.remarks)
     assert (made.folder / "reader.sql").is_file()
 
 
@@ -576,7 +582,7 @@ def raw():
 def test_a_chain_that_says_the_same_in_sql(tmp_path: Path, body: str, query: str) -> None:
     places = '@dlt.table\ndef places():\n    return spark.read.format("parquet").load("s3://b/places")\n\n'
     made = imported(tmp_path, f"{HEAD}{places}@dlt.table\ndef t():\n    df = {body}\n    return df\n", "source.py")
-    assert (" ".join(made.made.queries["t"].split()), made.left) == (query, [])
+    assert (" ".join(made.draft.queries["t"].split()), made.remarks) == (query, [])
     assert made.error is None
 
 
@@ -608,9 +614,9 @@ def test_a_chain_that_says_the_same_in_sql(tmp_path: Path, body: str, query: str
 )
 def test_a_chain_that_may_say_something_else_is_left(tmp_path: Path, body: str) -> None:
     made = imported(tmp_path, f"{HEAD}@dlt.table\ndef t():\n    return {body}\n", "source.py")
-    assert "t" not in made.made.known
-    assert [one.what for one in made.left] == ["def t"]
-    assert made.left[0].line == 12
+    assert "t" not in made.draft.known
+    assert [one.subject for one in made.remarks] == ["def t"]
+    assert made.remarks[0].line == 12
 
 
 def test_a_table_that_is_left_is_not_taken_for_one_made_elsewhere(tmp_path: Path) -> None:
@@ -627,7 +633,7 @@ def reader():
 """
     )
     made = imported(tmp_path, text, "source.py")
-    assert "left" not in made.made.known
+    assert "left" not in made.draft.known
     assert made.error is not None
     assert "table left" in str(made.error.mistakes[0])
 
@@ -711,14 +717,14 @@ def test_ways_to_import_and_arguments_by_their_places(tmp_path: Path) -> None:
         "line 19:",
     )
     assert found.gold["b"].query.text == "SELECT k, sum(v) AS v, max(w) AS w\nFROM a\nGROUP BY k"
-    again = imported(tmp_path / "again", IMPORTS, "source.py").made
+    again = imported(tmp_path / "again", IMPORTS, "source.py").draft
     assert again.missing == {"a table of line 20, whose name is computed": 20}
 
 
 def test_a_name_that_code_makes_is_no_table(tmp_path: Path) -> None:
     body = 'def one():\n    return dlt.read_stream("raw").select("id")\n'
     made = imported(tmp_path, f'{HEAD}@dlt.table(name=f"{{x}}_t")\n{body}', "source.py")
-    assert ("one" in made.made.known, made.made.missing) == (
+    assert ("one" in made.draft.known, made.draft.missing) == (
         False, {"a table of line 10, whose name is computed": 10},
     )  # fmt: skip
 
@@ -752,9 +758,9 @@ def other():
     return spark.readStream.format("cloudFiles").option("cloudFiles.format", "json").load("s3://other")
 """
     made = imported(tmp_path, text, "source.py")
-    told = "line 2: P = 's3://b': the source changes it elsewhere" in "".join(map(str, made.left))
+    told = "line 2: P = 's3://b': the source changes it elsewhere" in "".join(map(str, made.remarks))
     assert told == ("P" in between)
-    assert (set(made.made.missing), made.whole) == ((set(), True) if between in ("", "x = 1\n") else ({"raw"}, False))
+    assert (set(made.draft.missing), made.whole) == ((set(), True) if between in ("", "x = 1\n") else ({"raw"}, False))
 
 
 def test_other_ways_to_declare_a_table_in_python_are_counted(tmp_path: Path) -> None:
@@ -767,7 +773,7 @@ def one():
 dlt.table(lambda: dlt.read("raw"), name="two")
 dlt.view(name="three")(some)
 """
-    made = imported(tmp_path, text, "source.py").made
+    made = imported(tmp_path, text, "source.py").draft
     assert (made.imported, [*made.missing]) == (["raw", "one"], ["two", "three"])
 
 
@@ -808,7 +814,7 @@ def test_what_reads_a_table_that_is_declared_twice_is_not_imported(tmp_path: Pat
     CREATE STREAMING TABLE latest;
     APPLY CHANGES INTO latest FROM STREAM(orders) KEYS (id) SEQUENCE BY at;
     """
-    made = imported(tmp_path, text).made
+    made = imported(tmp_path, text).draft
     assert made.imported == ["orders"]
     assert {*made.missing} == {"orders, declared again", "totals", "latest"}
 
@@ -955,5 +961,5 @@ def test_any_words_are_taken_over_or_told(tmp_path_factory: pytest.TempPathFacto
     text = " ".join(words)
     statements = [part for part in text.split(";") if part.strip()]
     read = sql_source.read(text, "x.sql", SourceSettings())
-    assert len(read.left) + len(read.datasets) + len(read.changes) >= len(statements)
+    assert len(read.remarks) + len(read.datasets) + len(read.changes) >= len(statements)
     imported(tmp_path_factory.mktemp("any"), RAW + text)

@@ -36,7 +36,7 @@ def imported(folder: Path, text: str, file: str = "x.sql") -> Imported:
 
 def left(made: Imported) -> list[tuple[int, str]]:
     """What was not converted, but for the paths of files, which always change."""
-    return [(one.line, one.what) for one in made.left if not one.what.startswith("path ")]
+    return [(one.line, one.subject) for one in made.remarks if not one.subject.startswith("path ")]
 
 
 def several(folder: Path, table: str) -> dict[str, str]:
@@ -54,8 +54,8 @@ CREATE FLOW files AS INSERT INTO sales BY NAME SELECT * FROM STREAM read_files('
 """
     made = imported(tmp_path, RAW + text)
     assert several(tmp_path, "sales") == {"eu_sales": "eu", "us_sales": "us", "files": "sales__files"}
-    assert made.made.silver["sales"]["expectations"] == {"paid": {"expect_or_drop": "price > 0"}}
-    assert made.made.comments["sales"] == ["All of it"]
+    assert made.draft.silver["sales"]["expectations"] == {"paid": {"expect_or_drop": "price > 0"}}
+    assert made.draft.comments["sales"] == ["All of it"]
     assert made.whole
     assert left(made) == [(5, "ONCE of the flow us_sales")]
 
@@ -68,7 +68,7 @@ CREATE MATERIALIZED VIEW total AS SELECT count(*) AS n FROM sales;
 """
     made = imported(tmp_path, RAW + text)
     assert several(tmp_path, "sales") == {"sales": "eu", "more": "us"}
-    assert made.made.silver["sales"]["rows"] == "many"
+    assert made.draft.silver["sales"]["rows"] == "many"
     assert made.whole
 
 
@@ -116,7 +116,7 @@ CREATE FLOW c AS AUTO CDC INTO t FROM STREAM(us) KEYS (id) SEQUENCE BY other;
 """
     made = imported(tmp_path, RAW + text)
     assert several(tmp_path, "t") == {"eu": "eu", "us": "us"}
-    assert made.made.missing == {"the second flow into t": 6}
+    assert made.draft.missing == {"the second flow into t": 6}
 
 
 @pytest.mark.parametrize(
@@ -131,6 +131,6 @@ def test_what_is_no_flow_is_told_with_its_line(tmp_path: Path, flow: str, said: 
     text = "CREATE STREAMING TABLE t AS SELECT id FROM STREAM(eu);\nCREATE FLOW f AS INSERT INTO t BY NAME "
     made = imported(tmp_path, RAW + text + flow)
     assert left(made) == [(4, "the flow f into t")]
-    assert said in made.left[-1].why
-    assert made.made.missing == {"the flow f into t": 4}
+    assert said in made.remarks[-1].reason
+    assert made.draft.missing == {"the flow f into t": 4}
     assert several(tmp_path, "t") == {}

@@ -41,15 +41,15 @@ def test_a_setting_of_python_is_what_was_given_or_its_default(tmp_path: Path) ->
         tmp_path, PYTHON.format(default=', "s3://shop"'), "source.py", schema="bronze", shop__source="s3://other"
     )
     assert pipeline.bronze["raw"].path == "s3://other/orders"
-    assert (made.made.imported, made.left) == (["bronze.raw"], [])
+    assert (made.draft.imported, made.remarks) == (["bronze.raw"], [])
 
 
 def test_a_default_is_written_out_and_named(tmp_path: Path) -> None:
     made, pipeline = imported(tmp_path, PYTHON.format(default=', "s3://shop"'), "source.py", schema="bronze")
     assert pipeline.bronze["raw"].path == "s3://shop/orders"
-    [left] = made.left
-    assert (left.line, left.what) == (2, "spark.conf shop.source")
-    assert left.why == "its default 's3://shop' is written out; --set shop.source=… sets another value"
+    [left] = made.remarks
+    assert (left.line, left.subject) == (2, "spark.conf shop.source")
+    assert left.reason == "its default 's3://shop' is written out; --set shop.source=… sets another value"
 
 
 def test_a_setting_without_a_value_is_named_with_the_option_that_gives_it(tmp_path: Path) -> None:
@@ -65,14 +65,14 @@ def test_a_setting_without_a_value_is_named_with_the_option_that_gives_it(tmp_pa
 def test_settings_of_sql_are_filled_in(tmp_path: Path) -> None:
     made, pipeline = imported(tmp_path, SQL, "source.sql", shop__source="s3://shop", least="5")
     assert pipeline.bronze["raw"].path == "s3://shop/orders"
-    assert "n > 5" in made.made.queries["large"]
-    assert made.left == []
+    assert "n > 5" in made.draft.queries["large"]
+    assert made.remarks == []
 
 
 def test_a_statement_of_sql_whose_setting_has_no_value_is_left_alone(tmp_path: Path) -> None:
     made, _ = imported(tmp_path, SQL, "source.sql", shop__source="s3://shop")
-    assert made.made.missing == {"large": 2}
-    assert [one.why for one in made.left] == ["the setting least has no value: set it with --set least=…"]
+    assert made.draft.missing == {"large": 2}
+    assert [one.reason for one in made.remarks] == ["the setting least has no value: set it with --set least=…"]
 
 
 def test_the_command_takes_values_and_refuses_a_name_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +89,7 @@ def test_the_command_takes_values_and_refuses_a_name_alone(tmp_path: Path, monke
 def test_a_setting_in_a_comment_is_none(tmp_path: Path) -> None:
     text = SQL.replace("${least}", "5 -- see ${owner}")
     made, _ = imported(tmp_path, text, "source.sql", shop__source="s3://shop")
-    assert made.made.missing == {}
+    assert made.draft.missing == {}
 
 
 def test_a_name_that_the_source_does_not_read_is_refused(tmp_path: Path) -> None:

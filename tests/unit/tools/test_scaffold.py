@@ -55,7 +55,7 @@ def new(folder: Path, *sources: str, name: str = "mine", land: bool = False, hea
 
 def columns(made: NewPipeline, table: int = 0) -> dict[str, str]:
     """Kind of each column of a table."""
-    return {column.name: column.found.kind for column in made.tables[table].columns}
+    return {column.name: column.inferred_type.kind for column in made.tables[table].columns}
 
 
 def no_trace(folder: Path) -> bool:
@@ -636,7 +636,7 @@ def test_odd_names_of_columns_are_all_there(tmp_path: Path) -> None:
     made = new(tmp_path, write(tmp_path, "odd.csv", text.getvalue()), header=True)
     table = made.tables[0]
     assert [column.field for column in table.columns] == [name or "_c17" for name in ODD]
-    assert table.left == []
+    assert table.unusable_fields == []
     query = definition.load("mine", at(tmp_path)).silver["odd"].query
     assert query is not None
     assert query.outputs == [column.name for column in table.columns]
@@ -650,7 +650,7 @@ def test_a_name_that_is_there_twice_is_found_in_rescued_data(tmp_path: Path) -> 
         ("a", "a_2", ""),
         ("A", "a_3", ""),
     ]
-    assert table.left == ["a"]
+    assert table.unusable_fields == ["a"]
     assert table.columns[1].values == ["2", "6"]
     assert "# - a\n" in (made.folder / "pipeline.yaml").read_text()
 
@@ -658,7 +658,7 @@ def test_a_name_that_is_there_twice_is_found_in_rescued_data(tmp_path: Path) -> 
 def test_a_name_with_a_line_break_is_told_and_left_out(tmp_path: Path) -> None:
     made = new(tmp_path, write(tmp_path, "t.csv", 'a,"b\nbronze: {}"\n1,2\n3,4\n'))
     assert list(columns(made)) == ["a"]
-    assert made.tables[0].left == ["b\nbronze: {}"]
+    assert made.tables[0].unusable_fields == ["b\nbronze: {}"]
 
 
 @pytest.mark.parametrize(
@@ -1202,7 +1202,7 @@ def test_parquet_values_that_python_does_not_have(tmp_path: Path) -> None:
     }
     parquet.write_table(pa.table(columns), file)
     made = new(tmp_path, str(file))
-    kinds = {column.name: column.found.kind for column in made.tables[0].columns}
+    kinds = {column.name: column.inferred_type.kind for column in made.tables[0].columns}
     assert kinds == {
         "far": "TIMESTAMP", "day": "DATE", "ns": "TIMESTAMP", "inside": "NESTED", "t": "STRING", "wide": "STRING",
     }  # fmt: skip
