@@ -178,7 +178,7 @@ class BronzeOfFiles(_BronzeOfLedger):
     def remarks(self) -> list[str]:
         """Takes away files whose rows are committed, as ``cleanSource`` says."""
         readers_of = partial(readers.of, self.pipeline)
-        cleaned = clean_source.clean(self.name, self.table, self.lake, others=readers_of)
+        cleaned = clean_source.clean(self.name, self.table, self.lake, readers_of=readers_of)
         return cleaned.remarks(self.name, self.table)
 
 

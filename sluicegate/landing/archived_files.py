@@ -52,7 +52,7 @@ def unknown_to_all(pipeline: Pipeline, name: str, lake: layout.Lake) -> pa.Table
     files = unknown(name, pipeline.bronze[name], lake)
     for other in readers.sharing_archive(pipeline, name) if files.num_rows else ():
         if other.table is not None:
-            files = _unknown_to(files, other.name, other.table, other.at)
+            files = _unknown_to(files, other.name, other.table, other.lake)
     return files
 
 

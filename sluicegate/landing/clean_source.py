@@ -48,13 +48,13 @@ class Cleaned:
 
     Attributes:
         removed: number of files moved or deleted.
-        left: files that could not be removed, with the reason.
+        kept_files: files that could not be removed, with the reason.
         unsynced: why nothing was removed, as the lake could not be brought to disk; empty if it was.
         unread: number of files that stay until another table has read them, by what has to be so.
     """
 
     removed: int = 0
-    left: dict[str, str] = field(default_factory=dict)
+    kept_files: dict[str, str] = field(default_factory=dict)
     unsynced: str = ""
     unread: dict[str, int] = field(default_factory=dict)
 
@@ -73,12 +73,12 @@ class Cleaned:
             for condition, count in self.unread.items()
         ]
         return lines + [
-            f"         {path} could not be removed: {reason}" for path, reason in list(self.left.items())[:5]
+            f"         {path} could not be removed: {reason}" for path, reason in list(self.kept_files.items())[:5]
         ]
 
 
 def clean(
-    name: str, table: BronzeTable, lake: layout.Lake, now: datetime | None = None, others: Readers = nobody
+    name: str, table: BronzeTable, lake: layout.Lake, current_time: datetime | None = None, readers_of: Readers = nobody
 ) -> Cleaned:
     """Takes away the files of a bronze table whose time has come. For the holder of the pipeline's lock. No Spark.
 
@@ -86,8 +86,8 @@ def clean(
         name: the bronze table.
         table: its definition.
         lake: the lake.
-        now: the time (UTC; the clock's by default).
-        others: tables that read the same files; what one of them has not read stays.
+        current_time: the time (UTC; the clock's by default).
+        readers_of: tables that read the same files; what one of them has not read stays.
     """
     report = Cleaned()
     # Opened anew on purpose, not by the handles of a step: since it looked, a RESTORE may have undone rows whose files
@@ -95,11 +95,11 @@ def clean(
     opened = Tables()
     if not _record_announced(name, table, lake, opened):
         return report  # another run takes away the same files
-    due_files = due(name, table, lake, now, opened)
+    due_files = due(name, table, lake, current_time, opened)
     if not due_files.num_rows:
         return report
     folder = folders.home(lake, name, table.path, opened).folder
-    readers = others(name)
+    readers = readers_of(name)
     unread = _unread_by_others(due_files, folder, readers, report)
     read = due_files.filter(pc.invert(pc.is_in(due_files["path"], value_set=pa.array(sorted(unread), pa.string()))))
     waiting = read.select(FILES.names).to_pylist()
@@ -119,8 +119,8 @@ def clean(
         moved = [row for removal in removals if (row := _carry_out(removal, report))]
         cleaned = None
         if start + BATCH >= len(waiting):
-            before = _before(due_files, {*report.left, *unread})
-            cleaned = (folder, min(before, _before_the_young(name, table, lake, now)))
+            before = _before(due_files, {*report.kept_files, *unread})
+            cleaned = (folder, min(before, _before_the_young(name, table, lake, current_time)))
         if not archive.note(lake, name, moved, cleaned):
             return report
     return report
@@ -177,7 +177,7 @@ def _sync(name: str, lake: layout.Lake, folder: str, readers: Sequence[Reader]) 
     Raises:
         OSError: a file system does not say that everything is on its disk.
     """
-    of_readers = [(reader.at.table("bronze", reader.name), reader.at.ledger(reader.name)) for reader in readers]
+    of_readers = [(reader.lake.table("bronze", reader.name), reader.lake.ledger(reader.name)) for reader in readers]
     tables = (
         lake.table("bronze", name),
         lake.ledger(name),
@@ -190,21 +190,21 @@ def _sync(name: str, lake: layout.Lake, folder: str, readers: Sequence[Reader]) 
     durable.sync_file_systems([*places, layout.address(lake.root), folder])
 
 
-def _until(table: BronzeTable, now: datetime | None) -> pa.Scalar:
+def _until(table: BronzeTable, current_time: datetime | None) -> pa.Scalar:
     """Latest commit time at which a file's retention has passed."""
-    return pa.scalar((now or datetime.now(UTC)) - table.cleanSourceRetentionDuration, archive.TIME)
+    return pa.scalar((current_time or datetime.now(UTC)) - table.cleanSourceRetentionDuration, archive.TIME)
 
 
-def _before_the_young(name: str, table: BronzeTable, lake: layout.Lake, now: datetime | None) -> int:
+def _before_the_young(name: str, table: BronzeTable, lake: layout.Lake, current_time: datetime | None) -> int:
     """Last ledger batch before the first one with files still under retention."""
-    young = file_status.read(lake, name, ["chunk"], pc.field("ingested") > _until(table, now))["chunk"]
+    young = file_status.read(lake, name, ["chunk"], pc.field("ingested") > _until(table, current_time))["chunk"]
     if not len(young):
         return 2**62
     return int(pc.min(young).as_py()) - 1
 
 
 def due(
-    name: str, table: BronzeTable, lake: layout.Lake, now: datetime | None = None, opened: Tables | None = None
+    name: str, table: BronzeTable, lake: layout.Lake, current_time: datetime | None = None, opened: Tables | None = None
 ) -> pa.Table:
     """The files whose rows were committed long enough ago, and that were not taken away yet (``FILES`` and chunk).
 
@@ -218,7 +218,11 @@ def due(
         return DUE.empty_table()
     folder = folders.home(lake, name, table.path, opened).folder
     since = archive.done(lake, name, ledger, folder, opened)
-    whole = pc.field("error").is_null() & (pc.field("ingested") <= _until(table, now)) & (pc.field("chunk") > since)
+    whole = (
+        pc.field("error").is_null()
+        & (pc.field("ingested") <= _until(table, current_time))
+        & (pc.field("chunk") > since)
+    )
     read = file_status.read(lake, name, ["path", "chunk"], whole, opened)
     if not read.num_rows:
         return DUE.empty_table()
@@ -245,7 +249,7 @@ def _planned(
         try:
             removal = _removal(table, folder, file, taken)
         except Exception as error:  # each store has errors of its own, and the rows are safe
-            cleaned.left[file["path"]] = str(error)
+            cleaned.kept_files[file["path"]] = str(error)
             continue
         if removal is not None:
             taken.add(removal["place"])
@@ -279,7 +283,7 @@ def _carry_out(removal: dict[str, Any], cleaned: Cleaned) -> dict[str, Any] | No
     except file_moves.Changed:
         return None
     except Exception as error:  # each store has errors of its own, and the rows are safe
-        cleaned.left[path] = str(error)
+        cleaned.kept_files[path] = str(error)
         return None
     _faults.point("clean.after_removal")
     cleaned.removed += file_now is not None
@@ -291,7 +295,7 @@ def sweep(
     lake: layout.Lake,
     holding: Callable[[], Any],
     tell: Callable[[str], None],
-    others: Readers = nobody,
+    readers_of: Readers = nobody,
 ) -> None:
     """Clean all bronze tables of a pipeline, taking its lock only if files are due.
 
@@ -300,13 +304,13 @@ def sweep(
         lake: the lake.
         holding: makes the lock, a context manager.
         tell: receives each report line.
-        others: tables that read the same files.
+        readers_of: tables that read the same files.
     """
     waiting = {name: table for name, table in tables.items() if _has_work(name, table, lake)}
     if waiting:
         with holding():
             for name, table in waiting.items():
-                for line in clean(name, table, lake, others=others).remarks(name, table):
+                for line in clean(name, table, lake, readers_of=readers_of).remarks(name, table):
                     tell(line)
 
 

@@ -135,8 +135,12 @@ class Copy:
         """
         folder, only = folders.folder_of(self.source)
         chosen_names = only or self.files
-        admits = (lambda own: own in chosen_names) if chosen_names else naming.admitting(table.pathGlobFilter)
-        files_below = discovery.below(name, folder, admits=admits, left=refused)
+
+        def is_named(file_name: str) -> bool:
+            return file_name in chosen_names
+
+        admits = is_named if chosen_names else naming.admitting(table.pathGlobFilter)
+        files_below = discovery.below(name, folder, admits=admits, skipped_paths=refused)
         names = naming.relative(files_below, folder)
         missing = sorted(set(chosen_names) - set(names.to_pylist()))
         if missing:
@@ -160,7 +164,7 @@ class Copy:
             else pc.and_(naming.finished(names), naming.matching(names, table.pathGlobFilter))
         )
         if self.pattern is not None:
-            matches = [fnmatch.fnmatchcase(own, self.pattern) for own in names.to_pylist()]
+            matches = [fnmatch.fnmatchcase(file_name, self.pattern) for file_name in names.to_pylist()]
             keep = pc.and_(keep, pa.chunked_array([matches], pa.bool_()))
         if not chosen_names:
             no_data = files_below.filter(pc.and_(keep, naming.companions(names)))["path"].to_pylist()

@@ -55,7 +55,7 @@ class Discovery:
         settling: files younger than the settle time; a later discovery takes them.
         changed: files in the ledger with another size or time now, not read again without ``allowOverwrites``; they
             are reported.
-        how: reader options that override the definition (``CopyOptions.facts``), for the ledger's commits.
+        copy_options: reader options that override the definition (``CopyOptions.facts``), for the ledger's commits.
         whole: whether ``new`` is one ledger batch, however many files it has.
         command: the command that enters them, if a repetition must know what it has already entered.
         refused: paths passed over, and why: unreadable folders (ending in ``/``) and files, and links that lead out of
@@ -69,7 +69,7 @@ class Discovery:
     new: pa.Table
     settling: pa.Table
     changed: pa.Table
-    how: Mapping[str, Any] = field(default_factory=dict)
+    copy_options: Mapping[str, Any] = field(default_factory=dict)
     whole: bool = False
     command: idempotent_commands.Command | None = None
     refused: Mapping[str, str] = field(default_factory=dict)
@@ -101,7 +101,7 @@ def below(
     folder: str,
     emptied: Callable[[], bool] = lambda: False,
     admits: Admits = lambda _: True,
-    left: dict[str, str] | None = None,
+    skipped_paths: dict[str, str] | None = None,
 ) -> pa.Table:
     """All files in a folder and the folders below it, finished or not (schema ``FILES``).
 
@@ -110,14 +110,14 @@ def below(
         folder: path or URI.
         emptied: whether the ledger has files of a folder that is not there; called only for stores without folders.
         admits: predicate on names (see ``storage.listings.files``).
-        left: receives the paths that are passed over, and why.
+        skipped_paths: receives the paths that are passed over, and why.
 
     Raises:
         LandingMissing: the folder does not exist, or cannot be listed.
         StoreUnreachable: its store does not answer.
     """
     try:
-        return listings.files(folder, admits, left)
+        return listings.files(folder, admits, skipped_paths)
     except FileNotFoundError as error:
         if not filesystems.has_folders(folder) and emptied():
             return FILES.empty_table()
@@ -140,7 +140,7 @@ def below(
 
 
 def discover(
-    name: str, table: BronzeTable, lake: layout.Lake, now: datetime | None = None, opened: Tables | None = None
+    name: str, table: BronzeTable, lake: layout.Lake, current_time: datetime | None = None, opened: Tables | None = None
 ) -> Discovery:
     """Looks at the landing folder and takes away what the ledger knows; writes nothing.
 
@@ -151,8 +151,9 @@ def discover(
         name: the bronze table's name, for messages.
         table: its definition.
         lake: the lake that has its ledger, if there is one yet.
-        now: the time that files must be ``settleSeconds`` older than (UTC; the clock's by default). A file whose time
-            is further ahead than that has it from another clock, and counts as settled: it would wait for ever.
+        current_time: the time that files must be ``settleSeconds`` older than (UTC; the clock's by default). A file
+            whose time is further ahead than that has it from another clock, and counts as settled: it would wait for
+            ever.
         opened: the handles of the step that this is a part of.
 
     Raises:
@@ -164,7 +165,7 @@ def discover(
     folder = place.folder
     landed, refused = _landed(name, table, place, lambda: ledger is not None and _has_of(ledger, folder))
     admits = partial(admitted, table=table, folder=folder)
-    settled, settling = by_age(landed, table, now)
+    settled, settling = by_age(landed, table, current_time)
     settling = admits(settling)
     nothing = FILES.empty_table()
     details: dict[str, Any] = {"refused": refused, "folders": place.folders}
@@ -254,9 +255,9 @@ def _concerns(path: str, place: landing_folders.Home, admits: Admits) -> bool:
     return not place.only and UNFINISHED_NAME.search(name) is None
 
 
-def by_age(files: pa.Table, table: BronzeTable, now: datetime | None = None) -> tuple[pa.Table, pa.Table]:
+def by_age(files: pa.Table, table: BronzeTable, current_time: datetime | None = None) -> tuple[pa.Table, pa.Table]:
     """Split files into settled ones and ones younger than the settle time."""
-    clock, settle = now or datetime.now(UTC), timedelta(seconds=table.settleSeconds)
+    clock, settle = current_time or datetime.now(UTC), timedelta(seconds=table.settleSeconds)
     young = pc.and_(
         pc.greater(files["modification_time"], clock - settle),
         pc.less_equal(files["modification_time"], clock + settle),
@@ -292,8 +293,8 @@ def _has_of(ledger: DeltaTable, folder: str) -> bool:
     return bool(ledger_index.entries(ledger, *ledger_index.below(folder)).num_rows)
 
 
-def _without(files: pa.Table, others: pa.Table) -> pa.Table:
-    return files.filter(pc.invert(pc.is_in(files["path"], value_set=others["path"])))
+def _without(files: pa.Table, excluded_files: pa.Table) -> pa.Table:
+    return files.filter(pc.invert(pc.is_in(files["path"], value_set=excluded_files["path"])))
 
 
 def _among(files: pa.Table, paths: Iterable[str]) -> pa.Table:

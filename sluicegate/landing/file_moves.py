@@ -20,8 +20,8 @@ class Changed(Exception):
     """The file was written again while it was being moved."""
 
 
-def destination(file: Mapping[str, Any], wanted: str, taken: Container[str]) -> str | None:
-    """Where to move a file: ``wanted``, or a numbered name if another file is there; None if the file is gone.
+def destination(file: Mapping[str, Any], target: str, taken: Container[str]) -> str | None:
+    """Where to move a file: ``target``, or a numbered name if another file is there; None if the file is gone.
 
     A kill may leave the file at both addresses or only at the new one. It is then recognised by its content or, if
     the original is gone, by its size and, on local disk, its modification time.
@@ -29,7 +29,7 @@ def destination(file: Mapping[str, Any], wanted: str, taken: Container[str]) -> 
     number = 0
     is_gone = filesystems.file(file["path"]) is None  # checked first: if another run has moved it, the target exists
     while True:
-        place = _numbered(wanted, number)
+        place = _numbered(target, number)
         number += 1
         size = _size(place)
         if size is None and is_gone:
@@ -60,12 +60,12 @@ def move(removal: dict[str, Any]) -> dict[str, Any]:
     return removal
 
 
-def _numbered(wanted: str, number: int) -> str:
+def _numbered(target: str, number: int) -> str:
     """``a/b.json.gz``, then ``a/b.1.json.gz`` and so on."""
-    folder, _, name = wanted.rpartition("/")
+    folder, _, name = target.rpartition("/")
     stem, dot, suffix = name.partition(".")
     if number == 0:
-        return wanted
+        return target
     return f"{folder}/{stem}.{number}{dot}{suffix}"
 
 

@@ -32,7 +32,7 @@ COLUMNS = ["path", "size", "modification_time", "action", "chunk"]
 
 
 def nothing_new(
-    name: str, table: BronzeTable, lake: layout.Lake, opened: Tables | None = None, now: datetime | None = None
+    name: str, table: BronzeTable, lake: layout.Lake, opened: Tables | None = None, current_time: datetime | None = None
 ) -> bool:
     """Whether it is sure that ``discover`` finds nothing: nothing new, changed, settling, refused, moved or failed.
 
@@ -41,7 +41,7 @@ def nothing_new(
         table: its definition.
         lake: the lake that has its ledger.
         opened: the handles of the step that this is a part of.
-        now: the time by which files have settled (UTC; the clock's by default).
+        current_time: the time by which files have settled (UTC; the clock's by default).
     """
     opened = opened or Tables()
     ledger, statuses = opened[lake.ledger(name)].delta, opened[lake.outcome(name)].delta
@@ -54,7 +54,7 @@ def nothing_new(
     admits = admitting(table.pathGlobFilter)
     landed = _landed(root, admits)
     return landed is not None and not any(
-        admits(path[len(root) :].lstrip("/")) for path in _doubtful(landed, ledger, table.settleSeconds, now)
+        admits(path[len(root) :].lstrip("/")) for path in _doubtful(landed, ledger, table.settleSeconds, current_time)
     )
 
 
@@ -70,9 +70,11 @@ def _landed(root: str, admits: Admits) -> list[Entry] | None:
     return files
 
 
-def _doubtful(landed: Iterable[Entry], ledger: DeltaTable, settle: float, now: datetime | None) -> Iterable[str]:
+def _doubtful(
+    landed: Iterable[Entry], ledger: DeltaTable, settle: float, current_time: datetime | None
+) -> Iterable[str]:
     """Paths of files that the ledger does not have as they are, or that may still be being written."""
-    entries, clock = _known(ledger), (now or datetime.now(UTC)).timestamp()
+    entries, clock = _known(ledger), (current_time or datetime.now(UTC)).timestamp()
     for path, size, microseconds in landed:
         time = filesystems.sayable(microseconds)
         if entries.get(path) != (size, time) or abs(time / 1e6 - clock) <= settle:

@@ -93,7 +93,7 @@ def _append(ledger: DeltaTable, table: BronzeTable, discovered: Discovery) -> No
     for chunk in landing_ledger.chunks(
         discovered.new, *((discovered.new.num_rows, None) if discovered.whole else sizes)
     ):
-        landing_ledger._append(ledger, chunk, discovered.how, discovered.command, folders)
+        landing_ledger._append(ledger, chunk, discovered.copy_options, discovered.command, folders)
     for options, those in discovered.copied:
         for chunk in landing_ledger.chunks(those, *sizes):
             landing_ledger._append(ledger, chunk, options, None, folders)

@@ -229,16 +229,16 @@ def batches(ranges: Sequence[Range], most: int) -> Iterator[list[Range]]:
     starts = {range_.partition: range_.start for range_ in ranges}
     for number in range(1, count + 1):
         batch, room = [], most
-        for one in ranges:
-            until = one.start + -(-one.size * number // count)
-            start, end = starts[one.partition], min(until, starts[one.partition] + room)
+        for range_ in ranges:
+            until = range_.start + -(-range_.size * number // count)
+            start, end = starts[range_.partition], min(until, starts[range_.partition] + room)
             if start < end:
-                batch.append(Range(one.partition, start, end))
+                batch.append(Range(range_.partition, start, end))
                 room -= end - start
-                starts[one.partition] = end
+                starts[range_.partition] = end
         yield batch
     remaining = [Range(range_.partition, starts[range_.partition], range_.end) for range_ in ranges]
-    yield from batches([one for one in remaining if one.size], most)
+    yield from batches([range_ for range_ in remaining if range_.size], most)
 
 
 def enter(name: str, source: KafkaSource, uri: str, topic_offsets: TopicOffsets) -> Arrivals:

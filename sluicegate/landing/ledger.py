@@ -90,12 +90,16 @@ def chunks(files: pa.Table, max_files: int, max_bytes: int | None) -> list[pa.Ta
 def _append(
     ledger: DeltaTable,
     files: pa.Table,
-    how: Mapping[str, Any],
+    copy_options: Mapping[str, Any],
     command: idempotent_commands.Command | None = None,
     folders: Sequence[str] = (),
 ) -> None:
-    said_of = {"copy": how, idempotent_commands.KEY: command.facts() if command else None, landing_folders.KEY: folders}
-    append(ledger, files, said_of, command)
+    facts = {
+        "copy": copy_options,
+        idempotent_commands.KEY: command.facts() if command else None,
+        landing_folders.KEY: folders,
+    }
+    append(ledger, files, facts, command)
 
 
 def append(

@@ -62,11 +62,11 @@ def superseded(ledger: DeltaTable | pa.Table, landed: Collection[str]) -> set[st
     moves: dict[str, list[str]] = {}
     for path, former in _former(ledger, pc.scalar(True)):
         moves.setdefault(former, [former]).append(path)
-    left: set[str] = set()
+    superseded_paths: set[str] = set()
     for paths in moves.values():
-        gone = [path for path in paths if path not in landed]
-        left.update(gone if len(gone) < len(paths) else gone[:-1])
-    return left
+        missing_paths = [path for path in paths if path not in landed]
+        superseded_paths.update(missing_paths if len(missing_paths) < len(paths) else missing_paths[:-1])
+    return superseded_paths
 
 
 def _former(ledger: DeltaTable | pa.Table, where: pc.Expression) -> Iterator[tuple[str, str]]:
@@ -137,31 +137,37 @@ def _nested(first: str, second: str) -> bool:
 def _known_at(
     lake: layout.Lake, name: str, ledger: DeltaTable, former: str, place: Home, files: pa.Table, failed: Collection[str]
 ) -> pa.Table:
-    was = _last_entries(ledger, former, place, files)
-    paths = was["path"]
+    former_entries = _last_entries(ledger, former, place, files)
+    paths = former_entries["path"]
     alike = pc.and_(
-        pc.equal(was["size"], files["size"]), pc.equal(was["modification_time"], files["modification_time"])
+        pc.equal(former_entries["size"], files["size"]),
+        pc.equal(former_entries["modification_time"], files["modification_time"]),
     )
-    alike = pc.fill_null(pc.and_(alike, pc.not_equal(was["action"], "drop")), False)
+    alike = pc.fill_null(pc.and_(alike, pc.not_equal(former_entries["action"], "drop")), False)
     candidates = pa.array(paths.filter(alike).to_pylist(), pa.string())
     if not len(candidates):
         return ENTERED.empty_table()
-    read = read_before(lake, name, was, candidates, failed)
+    read = read_before(lake, name, former_entries, candidates, failed)
     at_former = _at_former(candidates.to_pylist(), former)
     # A waiting file is read from the former folder if it is still there, else from here.
-    waits = pc.is_in(
-        paths, value_set=pa.array([p for p, now in at_former.items() if now and p not in failed], pa.string())
-    )
+    waiting = [path for path, is_at_former in at_former.items() if is_at_former and path not in failed]
+    waits = pc.is_in(paths, value_set=pa.array(waiting, pa.string()))
     selected = pc.and_(alike, pc.or_(read, waits))
-    recorded = was.append_column("now", files["path"]).filter(selected)
+    recorded = former_entries.append_column("now", files["path"]).filter(selected)
     archived = {archive.facts_of(row): row for row in archive.among(lake, name, ledger, recorded).to_pylist()}
     try:
         same = _same_files(recorded, archived, at_former)
     except (OSError, ValueError, ImportError) as error:
         raise _unreadable(error, former) from error
     selected = pc.and_(selected, pc.is_in(paths, value_set=pa.array(same, pa.string())))
-    entered = pa.table({"path": files["path"], "size": was["size"], "modification_time": was["modification_time"]})
-    action = pc.if_else(pc.equal(was["action"], "skip"), "skip", MOVED)
+    entered = pa.table(
+        {
+            "path": files["path"],
+            "size": former_entries["size"],
+            "modification_time": former_entries["modification_time"],
+        }
+    )
+    action = pc.if_else(pc.equal(former_entries["action"], "skip"), "skip", MOVED)
     return entered.append_column("action", action).filter(selected).cast(ENTERED)
 
 
@@ -225,11 +231,11 @@ def _same_files(
     return [*same, *(files[0] for files, is_equal in zip(doubtful, equal, strict=True) if is_equal)]
 
 
-def _have_one_content(former: str, now: str) -> bool:
+def _have_one_content(former: str, current: str) -> bool:
     """Whether two files have the same content; also if the former, once archived, is nowhere."""
     if filesystems.file(former) is None:
         return True
-    return filesystems.digest(former) == filesystems.digest(now)
+    return filesystems.digest(former) == filesystems.digest(current)
 
 
 def _at_former(paths: list[str], folder: str) -> dict[str, Facts | None]:

@@ -30,13 +30,13 @@ class Reader:
         pipeline: name of its pipeline.
         name: its name; empty for a definition with mistakes.
         table: its definition; None for a definition with mistakes.
-        at: its lake.
+        lake: its lake.
     """
 
     pipeline: str
     name: str
     table: BronzeTable | None
-    at: layout.Lake
+    lake: layout.Lake
 
     def __str__(self) -> str:
         if not self.name:
@@ -59,7 +59,7 @@ class Reader:
         """
         if self.table is None:
             return {*files["path"].to_pylist()}
-        place = folders.home(self.at, self.name, self.table.path)
+        place = folders.home(self.lake, self.name, self.table.path)
         own_folder, other_folder = _resolved(folder), _resolved(place.folder)
         own_paths = {}
         for path in files["path"].to_pylist():
@@ -79,7 +79,7 @@ class Reader:
 
     def _read(self, files: pa.Table) -> set[str]:
         """Those of some files whose rows it has, or that it leaves out for good."""
-        ledger = tables.delta_table(self.at.ledger(self.name))
+        ledger = tables.delta_table(self.lake.ledger(self.name))
         if ledger is None or not files.num_rows:
             return set()
         span = pc.min_max(files["path"]).as_py()
@@ -89,7 +89,7 @@ class Reader:
         recorded = last.take(entry.filter(pc.fill_null(pc.and_(*same), False)))
         left_out = pc.is_in(recorded["action"], value_set=pa.array([landing_ledger.SKIP, MOVED]))
         mine = pc.field("error").is_null() & pc.field("path").isin(files["path"].combine_chunks())
-        became = file_status.read(self.at, self.name, ["path", "chunk"], mine)
+        became = file_status.read(self.lake, self.name, ["path", "chunk"], mine)
         ingested = recorded.join(became, keys=["path", "chunk"], join_type="left semi")
         return {*recorded.filter(left_out)["path"].to_pylist(), *ingested["path"].to_pylist()}
 
@@ -138,8 +138,8 @@ def sharing_archive(pipeline: Pipeline, name: str) -> list[Reader]:
     ]
 
 
-def _moves_to(own: str, other: str | None) -> bool:
-    return other is not None and _overlap(_resolved(own), _resolved(other))
+def _moves_to(destination: str, other_destination: str | None) -> bool:
+    return other_destination is not None and _overlap(_resolved(destination), _resolved(other_destination))
 
 
 def remarks(pipeline: Pipeline) -> list[str]:

@@ -147,7 +147,7 @@ class Reset:
         """
         table_files = TableFiles.of(name, table, lake)
         selected = table_files.sorted_out()
-        as_defined, copied = table_files.by_options(selected.there)
+        as_defined, copied = table_files.by_options(selected.present)
         entered = [landing_ledger.to(landing_ledger.RESET, to_table([*as_defined, *selected.archived]))]
         if self.drop_missing:
             entered.append(landing_ledger.to(landing_ledger.DROP, to_table(selected.missing)))
@@ -225,7 +225,7 @@ def preview(name: str, table: BronzeTable, lake: layout.Lake) -> Preview:
     """
     table_files = TableFiles.of(name, table, lake)
     selected = table_files.sorted_out()
-    return _preview(table_files, selected, table_files.by_options(selected.there)[1], lake)
+    return _preview(table_files, selected, table_files.by_options(selected.present)[1], lake)
 
 
 def _preview(
@@ -235,9 +235,9 @@ def _preview(
     former = [(path, arrival.batches) for path, arrival in selected.former]
     statuses = file_status.statuses(lake, table_files.name) if lost or former else file_status.STATUSES.empty_table()
     statuses = statuses.filter(pc.field("state").isin(["ingested", "archived", "failed"]))
-    present = [*selected.there, *selected.archived]
+    present = [*selected.present, *selected.archived]
     from_archive = sum(
-        file["path"] not in table_files.landed for file in selected.there if table_files.is_below(file["path"])
+        file["path"] not in table_files.landed for file in selected.present if table_files.is_below(file["path"])
     )
     return Preview(
         rows=tables.rows(tables.delta_table(lake.table("bronze", table_files.name))),

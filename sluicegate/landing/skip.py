@@ -258,7 +258,7 @@ class _Comparison:
         new = [self.landed[path] for path, kind in kinds.items() if kind == "new"]
         self._demand_settled({file["path"] for file in new})
         changed, to_read = {path for path, kind in kinds.items() if kind == "changed"}, set(self.discovered.paths)
-        gone = [path for path, kind in kinds.items() if kind == "gone"]
+        gone_paths = [path for path, kind in kinds.items() if kind == "gone"]
         return Preview(
             self.request,
             len(listed),
@@ -266,7 +266,7 @@ class _Comparison:
             counts["skipped"],
             sorted(changed & to_read),
             sorted(changed - to_read),
-            [*missing, *gone],
+            [*missing, *gone_paths],
             self._unlisted(kinds.keys()),
             overruled=self.first and not self.table.includeExistingFiles,
             places=self.discovered.folders,

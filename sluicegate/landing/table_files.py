@@ -32,13 +32,13 @@ class Selected:
     """Files that a reset reads, and those that it cannot read.
 
     Attributes:
-        there: the files.
+        present: the files.
         archived: files of the archive that had the name of a later file when they landed.
         missing: entries of files that cannot be read again.
         former: arrivals that cannot be read again, of names that were used again.
     """
 
-    there: list[Entry]
+    present: list[Entry]
     archived: list[Entry]
     missing: list[Entry]
     former: list[tuple[str, arrivals.Arrival]]
@@ -108,7 +108,8 @@ class TableFiles:
     def several(self) -> dict[str, list[arrivals.Arrival]]:
         """Arrivals of the paths that arrived more than once."""
         often = {path: entries for path, entries in self.entries.items() if len(entries) > 1}
-        return {path: found for path, those in often.items() if len(found := arrivals.of_entries(those)) > 1}
+        by_path = {path: arrivals.of_entries(entries) for path, entries in often.items()}
+        return {path: path_arrivals for path, path_arrivals in by_path.items() if len(path_arrivals) > 1}
 
     @cached_property
     def former_arrivals(self) -> list[tuple[str, arrivals.Arrival]]:

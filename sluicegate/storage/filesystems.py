@@ -107,11 +107,11 @@ def uri(fs: Any, path: str) -> str:
 
 def is_same(first: str, second: str) -> bool:
     """Whether two addresses name one folder: on S3 by either scheme, on disk also through links and mounts."""
-    (_, there, one_of_s3), (_, _, other_of_s3) = first.partition("://"), second.partition("://")
+    (_, separator, one_of_s3), (_, _, other_of_s3) = first.partition("://"), second.partition("://")
     if first == second or (aws.on_s3(first) and aws.on_s3(second) and one_of_s3 == other_of_s3):
         return True
     try:
-        return not there and "://" not in second and os.path.samefile(first, second)
+        return not separator and "://" not in second and os.path.samefile(first, second)
     except OSError:
         return False
 
@@ -127,8 +127,8 @@ def file(address: str) -> tuple[int, datetime] | None:
     Raises:
         OSError: it cannot be read.
     """
-    if (known := local(address)) is not None:
-        return _on_disk(known)
+    if (local_path := local(address)) is not None:
+        return _on_disk(local_path)
     fs, path = opened(address)
     if "file" in fs.protocol:
         return _on_disk(path)

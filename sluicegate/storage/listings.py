@@ -39,7 +39,7 @@ LINK = "it is a link, and nobody can tell whether it leads out of the landing fo
 FOLDER_MARKER = "_$folder$"
 
 
-def files(address: str, admits: Admits = lambda _: True, left: dict[str, str] | None = None) -> pa.Table:
+def files(address: str, admits: Admits = lambda _: True, skipped_paths: dict[str, str] | None = None) -> pa.Table:
     """All files in a folder and the folders below it (schema ``FILES``), without folder markers.
 
     Non-files (a pipe, a dangling link) are left out, and so are local names that are not UTF-8.
@@ -47,8 +47,8 @@ def files(address: str, admits: Admits = lambda _: True, left: dict[str, str] | 
     Args:
         address: the folder.
         admits: predicate on names below it, which decides the name of a file that has links. It filters no other file.
-        left: receives what is passed over because it cannot be read or leads out of the folder, and why; the name of
-            a folder ends in ``/``.
+        skipped_paths: receives what is passed over because it cannot be read or leads out of the folder, and why; the
+            name of a folder ends in ``/``.
 
     Raises:
         FileNotFoundError: there is no such folder.
@@ -65,8 +65,8 @@ def files(address: str, admits: Admits = lambda _: True, left: dict[str, str] | 
         if not fs.isdir(root):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), address)
         listed = _table(_on(fs, root, passed))
-    if left is not None:
-        left |= {_shown(path): reason for path, reason in passed.items()}
+    if skipped_paths is not None:
+        skipped_paths |= {_shown(path): reason for path, reason in passed.items()}
     return listed
 
 

@@ -51,12 +51,12 @@ class Walk:
     Attributes:
         root: the folder.
         admits: predicate on names below it.
-        left: receives what is passed over, and why; a folder's name ends in ``/``.
+        skipped_paths: receives what is passed over, and why; a folder's name ends in ``/``.
     """
 
     root: str
     admits: Admits
-    left: dict[str, str] = field(default_factory=dict)
+    skipped_paths: dict[str, str] = field(default_factory=dict)
 
     def files(self) -> Iterator[Entry]:
         """List the files.
@@ -79,7 +79,7 @@ class Walk:
                 if not _is_text(entry.name):
                     # Its replacement in UTF-8 could be the name of another file.
                     of_folder = "/" if entry.is_dir(follow_symlinks=False) else ""
-                    self.left[named + entry.path[len(top) :] + of_folder] = NO_TEXT
+                    self.skipped_paths[named + entry.path[len(top) :] + of_folder] = NO_TEXT
                     continue
                 try:
                     if entry.is_symlink():
@@ -89,14 +89,14 @@ class Walk:
                 except FileNotFoundError:
                     continue  # moved since it was listed
                 except OSError as error:
-                    self.left[named + entry.path[len(top) :]] = error.strerror or str(error)
+                    self.skipped_paths[named + entry.path[len(top) :]] = error.strerror or str(error)
                     continue
                 if stat.S_ISREG(about.st_mode):
                     yield entry.path, about
                 elif stat.S_ISDIR(about.st_mode):
                     folders.append(entry.path)
                 else:
-                    self.left[named + entry.path[len(top) :]] = NO_FILE
+                    self.skipped_paths[named + entry.path[len(top) :]] = NO_FILE
 
     def _inside(self, folder: str) -> Iterator[os.DirEntry[str]]:
         try:
@@ -111,7 +111,7 @@ class Walk:
         except OSError as error:
             if folder == self.root:
                 raise
-            self.left[f"{folder}/"] = error.strerror or str(error)
+            self.skipped_paths[f"{folder}/"] = error.strerror or str(error)
 
     def _linked(self) -> Iterator[Entry]:
         """Files reached by links that are not admitted under their own names."""
@@ -122,13 +122,13 @@ class Walk:
             link = self._links.popleft()
             target = os.path.realpath(link)
             if not _lies_in(target, home):
-                self.left[link] = OUTSIDE
+                self.skipped_paths[link] = OUTSIDE
                 continue
             try:
                 about = os.stat(link)
             except OSError as error:
                 nothing = error.errno in (errno.ENOENT, errno.ELOOP)
-                self.left[link] = NOTHING if nothing else error.strerror or str(error)
+                self.skipped_paths[link] = NOTHING if nothing else error.strerror or str(error)
                 continue
             if stat.S_ISDIR(about.st_mode) and target not in taken:
                 taken.add(target)

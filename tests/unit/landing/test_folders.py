@@ -70,7 +70,7 @@ def test_a_folder_that_is_reached_by_a_link_is_the_same(place: Place, tmp_path: 
 
 def test_files_that_were_entered_without_a_look_at_the_folder_leave_it_on_record(place: Place) -> None:
     place.land("c.json", seconds=2)
-    found = replace(discovery.discover(NAME, place.table, place.at), folders=(), how={"fileFormat": "JSON"})
+    found = replace(discovery.discover(NAME, place.table, place.at), folders=(), copy_options={"fileFormat": "JSON"})
     intake.enter(NAME, place.table, place.at, lambda *_: found)
     assert folders.recorded_folders(place.ledger()) == (str(place.folder),)
 

@@ -114,7 +114,7 @@ def test_a_file_is_looked_at_again_until_it_has_settled(place: Place) -> None:
     for seconds in (-6, -4, 0, 4, 6):  # around the time of c.json; a.json and b.json are a second or two older
         now = datetime.fromtimestamp(1_700_000_002 + seconds, UTC)
         settling = discovery.discover(NAME, table, place.at, now).settling.num_rows
-        looks[seconds] = (glance.nothing_new(NAME, table, place.at, now=now), settling)
+        looks[seconds] = (glance.nothing_new(NAME, table, place.at, current_time=now), settling)
     assert looks == {-6: (False, 2), -4: (False, 3), 0: (False, 3), 4: (False, 1), 6: (True, 0)}
 
 

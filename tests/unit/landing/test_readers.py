@@ -40,7 +40,7 @@ class Second(Place):
 
 
 def clean(landed: Landed, *others: Second) -> clean_source.Cleaned:
-    return clean_source.clean(NAME, landed.table, landed.at, others=lambda _: [one.reader for one in others])
+    return clean_source.clean(NAME, landed.table, landed.at, readers_of=lambda _: [one.reader for one in others])
 
 
 @pytest.fixture
@@ -177,5 +177,5 @@ def test_with_a_retention_files_stay_as_long_as_before(tmp_path: Path) -> None:
     landed.take("a.json")
     asked: list[str] = []
     others = lambda name: asked.append(name) or ()  # noqa: E731
-    assert clean_source.clean(NAME, landed.table, landed.at, others=others).removed == 0
+    assert clean_source.clean(NAME, landed.table, landed.at, readers_of=others).removed == 0
     assert asked == []  # without files that are due, no other definition is read

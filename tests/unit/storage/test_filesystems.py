@@ -276,7 +276,7 @@ def taken(at: layout.Lake) -> None:
 def test_a_file_that_lands_again_has_changed(store: Store, at: layout.Lake) -> None:
     store.put("a.json", b"1")
     store.put("b.json", b"1")
-    intake.enter(NAME, table(store), at, lambda *of: discovery.discover(*of, now=later()))
+    intake.enter(NAME, table(store), at, lambda *of: discovery.discover(*of, current_time=later()))
     taken(at)
     assert (look(store, at).new.num_rows, look(store, at).changed.num_rows) == (0, 0)
     time.sleep(0 if isinstance(store, Local) else 1.1)
@@ -320,7 +320,7 @@ def test_a_folder_that_is_missing_and_one_that_was_emptied(store: Store, at: lay
     with pytest.raises(LandingMissing, match="nowhere does not exist"):
         discovery.discover(NAME, nowhere, at)
     store.put("a.json")
-    intake.enter(NAME, table(store), at, lambda *of: discovery.discover(*of, now=later()))
+    intake.enter(NAME, table(store), at, lambda *of: discovery.discover(*of, current_time=later()))
     store.remove("a.json")
     if isinstance(store, Bucket):
         store.remove("")  # a folder of S3 is its objects: nothing of it is left
