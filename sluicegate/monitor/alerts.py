@@ -83,12 +83,12 @@ def evaluate(pipeline: Pipeline, settings: Settings, time: datetime) -> list[Ale
 
 def failed(alerts: Sequence[Alert]) -> AlertsFailed | None:
     """Error about the alerts that fail; None if none does."""
-    failing = [one for one in alerts if one.level == "fail"]
+    failing = [alert for alert in alerts if alert.level == "fail"]
     if not failing:
         return None
-    names = ", ".join(dict.fromkeys(one.table for one in failing))
+    names = ", ".join(dict.fromkeys(alert.table for alert in failing))
     hint = "check what delivers to these tables, or adjust the limits under alerts"
-    return AlertsFailed("; ".join(one.sentence for one in failing), where=Where(table=names), hint=hint)
+    return AlertsFailed("; ".join(alert.sentence for alert in failing), where=Where(table=names), hint=hint)
 
 
 class _Limits:

@@ -150,26 +150,29 @@ def foresee(pipeline: Pipeline, waiting: Pending) -> dict[str, Touched]:
     return {work.table: touched(pipeline.gold[work.table], work.flow, work.progress) for work in behind}
 
 
-def touched(table: GoldTable, flow: Flow, now: Progress) -> Touched:
+def touched(table: GoldTable, flow: Flow, flow_progress: Progress) -> Touched:
     """Estimate for a gold table that is behind."""
-    news = commit_stats.between(flow.source, now.since, now.until) if now.since >= 0 else None
+    news = None
+    if flow_progress.since >= 0:
+        news = commit_stats.between(flow.source, flow_progress.since, flow_progress.until)
     rows = None if news is None else news.rows
-    source, strategy = lake_tables.delta_table(flow.source, now.until), flow.refresh_strategy
-    if now.kind == "whole" or strategy is None or strategy.kind == "whole" or news is None or source is None:
-        return Touched(rows, *_all(flow, now))
+    source, strategy = lake_tables.delta_table(flow.source, flow_progress.until), flow.refresh_strategy
+    if flow_progress.kind == "whole" or strategy is None or strategy.kind == "whole" or news is None or source is None:
+        return Touched(rows, *_all(flow, flow_progress))
     if strategy.grouped is None:  # which rows are touched only Spark's plan of the query tells
-        small = sum(map(lake_tables.rows, _read(flow, now))) <= thresholds.SMALL and table.refresh != "incremental"
+        read_rows = sum(map(lake_tables.rows, _read(flow, flow_progress)))
+        small = read_rows <= thresholds.SMALL and table.refresh != "incremental"
         return Touched(
-            rows, *_all(flow, now), "as they are small" if small else "at most, for the rows of touched keys"
+            rows, *_all(flow, flow_progress), "as they are small" if small else "at most, for the rows of touched keys"
         )
     if flow.inputs:  # a row of one table may meet many of another, in any number of groups
-        return Touched(rows, *_all(flow, now), "at most, as it joins them")
+        return Touched(rows, *_all(flow, flow_progress), "at most, as it joins them")
     all_rows = lake_tables.rows(source)
     choice = _choice(table, strategy, news, all_rows, lake_tables.delta_table(flow.target))
-    why = _why_all(choice, table, all_rows)
-    groups, exact = _groups(strategy.grouped, source, now, news, flow.target)
-    if why:
-        return Touched(rows, *_all(flow, now), why, groups, exact, choice)
+    reason = _why_all(choice, table, all_rows)
+    groups, exact = _groups(strategy.grouped, source, flow_progress, news, flow.target)
+    if reason:
+        return Touched(rows, *_all(flow, flow_progress), reason, groups, exact, choice)
     return Touched(rows, news.changed, (), "", groups, exact, choice)
 
 
@@ -252,7 +255,7 @@ def _counted(uri: str, columns: list[str], flow_progress: Progress) -> int | Non
 def _columns(grouped: Grouped, source: DeltaTable) -> list[str] | None:
     """Source columns of the GROUP BY; None if it groups by anything else, or by a type whose values Arrow and Spark
     compare differently (NaN, signed zeros) or that is nested."""
-    fields = {one["name"].lower(): one for one in json.loads(source.schema().to_json())["fields"]}
+    fields = {field["name"].lower(): field for field in json.loads(source.schema().to_json())["fields"]}
     paths: list[str] = []
     for text in grouped.groups:
         try:
@@ -261,8 +264,8 @@ def _columns(grouped: Grouped, source: DeltaTable) -> list[str] | None:
             return None
         [column] = node.expressions
         mine = isinstance(column, exp.Column) and column.table.lower() in ("", grouped.alias.lower())
-        one = fields.get(column.name.lower()) if mine and len(column.parts) <= 2 else None
-        if one is None or not isinstance(one["type"], str) or one["type"] in ("float", "double", "variant"):
+        field = fields.get(column.name.lower()) if mine and len(column.parts) <= 2 else None
+        if field is None or not isinstance(field["type"], str) or field["type"] in ("float", "double", "variant"):
             return None
-        paths.append(one["name"])
+        paths.append(field["name"])
     return list(dict.fromkeys(paths))

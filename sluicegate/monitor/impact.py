@@ -76,13 +76,13 @@ def impact(pipeline: Pipeline, lake: Lake, name: str) -> Impact:
     table, _, column = name.partition(".")
     if not table or not column:
         raise UserError(f"{name} is not TABLE.COLUMN", hint="write TABLE.COLUMN, for example recordings_bronze.mrn")
-    found = lineage(pipeline, lake)
-    start = _demanded(pipeline, found, table.lower(), column)
-    affected = tuple(_affected(found, start))
+    tables = lineage(pipeline, lake)
+    start = _demanded(pipeline, tables, table.lower(), column)
+    affected = tuple(_affected(tables, start))
     direct = {start, *(Source(use.table, use.column.lower()) for use in affected if use.direct)}
-    named_by = (*_named_by(pipeline, direct), *_rules_that_read(pipeline, found, direct))
-    unsure = {use: found[use].unsure for use in dict.fromkeys(use.table for use in affected) if found[use].unsure}
-    spelled = found[start.table].spelled(column)
+    named_by = (*_named_by(pipeline, direct), *_rules_that_read(pipeline, tables, direct))
+    unsure = {use: tables[use].unsure for use in dict.fromkeys(use.table for use in affected) if tables[use].unsure}
+    spelled = tables[start.table].spelled(column)
     return Impact(start.table, spelled, affected, named_by, unsure)
 
 
@@ -105,10 +105,10 @@ def _of(table: TableLineage) -> Iterator[Source]:
         yield from (source for source, _ in origins)
 
 
-def _affected(found: Mapping[str, TableLineage], start: Source) -> Iterator[Affected]:
+def _affected(tables: Mapping[str, TableLineage], start: Source) -> Iterator[Affected]:
     """Columns and rows that depend on a column; tables come after those that they read."""
     touched: dict[Source, bool] = {start: True}
-    for name, table in found.items():
+    for name, table in tables.items():
         passed = {source: upstream for source, upstream in touched.items() if source.table in table.rest}
         brought = {source.column: frozenset({(source, IDENTITY)}) for source in passed if source.column != ROWS}
         named = {column.lower() for column in table.columns}
@@ -117,17 +117,17 @@ def _affected(found: Mapping[str, TableLineage], start: Source) -> Iterator[Affe
             step = _step(origins, touched)
             if step is not None:
                 touched[Source(name, column.lower())] = step.direct
-                yield Affected(table.layer, name, column, step.direct, step.how, step.of)
+                yield Affected(table.layer, name, column, step.direct, step.subtypes, step.of)
         step = _step(table.rows, touched)
         if step is not None or (step := _rows_of(table, touched)) is not None:
             touched[Source(name, ROWS)] = False
-            yield Affected(table.layer, name, ROWS, False, step.how, step.of)
+            yield Affected(table.layer, name, ROWS, False, step.subtypes, step.of)
 
 
 @dataclass(frozen=True)
 class _Step:
     direct: bool
-    how: tuple[str, ...]
+    subtypes: tuple[str, ...]
     of: tuple[str, ...]
 
 
@@ -165,19 +165,22 @@ def _named_by(pipeline: Pipeline, touched: set[Source]) -> Iterator[str]:
                 yield f"{source.table}: {field}"
 
 
-def _rules_that_read(pipeline: Pipeline, found: Mapping[str, TableLineage], touched: set[Source]) -> Iterator[str]:
+def _rules_that_read(pipeline: Pipeline, tables: Mapping[str, TableLineage], touched: set[Source]) -> Iterator[str]:
     """Rules about whole tables that read one of the columns of another table."""
     for name in pipeline.ruled:
         for rule_name, rule in pipeline.table(name)[1].expect_table.items():
             table, columns = rule.referenced
             read = {Source(table, column.lower()) for column in columns}
             if rule.sql is not None:
-                known = {
-                    one: Columns(tuple(found[one].columns), complete=found[one].complete) for one in rule.query.tables
+                columns_of_tables = {
+                    table_name: Columns(tuple(tables[table_name].columns), complete=tables[table_name].complete)
+                    for table_name in rule.query.tables
                 }
-                made = queries.lineage(rule.query.text, known)
-                read = {source for origins in (*made.columns.values(), made.rows) for source, _ in origins}
-            if any(one in touched or (one.column == EVERY and _has(touched, one.table)) for one in read):
+                rule_lineage = queries.lineage(rule.query.text, columns_of_tables)
+                read = {
+                    source for origins in (*rule_lineage.columns.values(), rule_lineage.rows) for source, _ in origins
+                }
+            if any(source in touched or (source.column == EVERY and _has(touched, source.table)) for source in read):
                 yield f"{name}: rule {rule_name}"
 
 

@@ -23,7 +23,7 @@ class Outdated:
         part: whether only some of them may be of a former definition, as later batches were made by today's.
         by_itself: whether the next run brings all of them up to date.
         commands: the commands that do, the first for all rows; empty if the next run does.
-        why: what makes its rows incomparable with those of today's definition; empty if they go together.
+        reason: what makes its rows incomparable with those of today's definition; empty if they go together.
         compares: whether the next run that takes in records compares types that only Spark knows.
     """
 
@@ -32,22 +32,22 @@ class Outdated:
     part: bool = False
     by_itself: bool = False
     commands: tuple[str, ...] = ()
-    why: str = ""
+    reason: str = ""
     compares: bool = False
 
     def facts(self) -> dict[str, Any]:
         """JSON facts."""
         facts = {"rows": self.rows, "part": self.part, "by_itself": self.by_itself, "commands": list(self.commands)}
-        return facts | ({"why": self.why} if self.why else {})
+        return facts | ({"why": self.reason} if self.reason else {})
 
     def __str__(self) -> str:
         """What is so and what to do, in a sentence."""
         many = f"{self.rows:,} {'row' if self.rows == 1 else 'rows'}"
         of = f"some of its {many} may still follow" if self.part else f"its {many} still follow"
-        since = f", since {self.why}" if self.why else ""
+        since = f", since {self.reason}" if self.reason else ""
         if self.by_itself:
             return f"{self.table}: {of} a former definition; the next run does a full refresh{since}"
-        if self.why:
+        if self.reason:
             return f"{self.table}: {of} a former definition, which the next run refuses{since}: `{self.commands[0]}`"
         first, *more = (f"`{command}`" for command in self.commands)
         alternative = f"; {' or '.join(more)} does so in part" if more else ""

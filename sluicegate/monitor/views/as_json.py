@@ -32,8 +32,8 @@ def facts(value: Any) -> Any:
 
 def tag(value: Any) -> str:
     """An entity tag of a view (RFC 9110): another one if a fact has changed, fields ``OF_THE_MOMENT`` left out."""
-    known = json.dumps(facts(_lasting(value)), ensure_ascii=False)
-    return f'"{hashlib.sha256(known.encode()).hexdigest()[:32]}"'
+    facts_as_json = json.dumps(facts(_lasting(value)), ensure_ascii=False)
+    return f'"{hashlib.sha256(facts_as_json.encode()).hexdigest()[:32]}"'
 
 
 def _lasting(value: Any) -> Any:

@@ -85,9 +85,9 @@ class Balance:
 
     def __add__(self, other: Balance) -> Balance:
         """Both together."""
-        made = None if self.made is None and other.made is None else self._gave + other._gave
+        produced = None if self.made is None and other.made is None else self._gave + other._gave
         return Balance(
-            _sum(self.read, other.read), made, self.no_rows + other.no_rows,
+            _sum(self.read, other.read), produced, self.no_rows + other.no_rows,
             self.written + other.written, self.quarantined + other.quarantined, self.dropped + other.dropped,
             self.duplicates + other.duplicates,
         )  # fmt: skip

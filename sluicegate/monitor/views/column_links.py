@@ -199,4 +199,4 @@ def _passed_on(source: Source, other: str, bronze: str, of_table: TableLineage) 
     except SluicegateError:  # as above
         return {}
     passed = {column.lower() for column in of_table.columns} - _OF_ENGINE
-    return {one: ColumnLink(other, bronze, one, _words([IDENTITY])) for one in passed if one in present}
+    return {column: ColumnLink(other, bronze, column, _words([IDENTITY])) for column in passed if column in present}

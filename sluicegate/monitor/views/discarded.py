@@ -93,7 +93,7 @@ def _standing(quarantine: DeltaTable, discard_log: DeltaTable) -> Standing:
     counted = undone.group_by("rules").aggregate([([], "count_all"), (discards.WHEN, "min"), (discards.WHEN, "max")])
     of_rules = [(discards.rules_of(row["rules"]), row) for row in counted.to_pylist()]
     names = sorted({rule for rules, _ in of_rules for rule in rules})
-    reasons = [_reason(rule, (one for rules, one in of_rules if rule in rules)) for rule in names]
+    reasons = [_reason(rule, (row for rules, row in of_rules if rule in rules)) for rule in names]
     return Standing(
         quarantined.num_rows - undone.num_rows,
         tuple(sorted(reasons, key=lambda reason: (-reason["count_all"], reason["rule"]))),
@@ -104,10 +104,10 @@ def _standing(quarantine: DeltaTable, discard_log: DeltaTable) -> Standing:
 def _reason(rule: str, counted: Iterable[dict[str, Any]]) -> dict[str, Any]:
     counts = list(counted)
     first, last = (
-        [one[f"{discards.WHEN}_{end}"] for one in counts if one[f"{discards.WHEN}_{end}"] is not None]
+        [row[f"{discards.WHEN}_{end}"] for row in counts if row[f"{discards.WHEN}_{end}"] is not None]
         for end in ("min", "max")
     )
     return {
-        "rule": rule, "count_all": sum(one["count_all"] for one in counts),
+        "rule": rule, "count_all": sum(row["count_all"] for row in counts),
         "when_min": min(first, default=None), "when_max": max(last, default=None),
     }  # fmt: skip

@@ -278,16 +278,16 @@ def _read(source: Source, pipeline: Pipeline, layer: str, name: str, *, rows: bo
     lake = source.lake(pipeline)
     uri = lake.table(layer, name)
     table = source.table(uri)
-    found: dict[str, Any] = {"history": tuple(reversed(batches.of_table(source, pipeline, layer, name)))}
+    facts: dict[str, Any] = {"history": tuple(reversed(batches.of_table(source, pipeline, layer, name)))}
     if table is None:
-        return found
+        return facts
     has = status.facts(source.opened(), lake, layer, name)
     sizes: list[int] = source.once(uri, "sizes", _sizes) or []
     columns = columns_of(pipeline, name, table)
     shows = personal.shown(source, pipeline, layer, name)
     shown = tuple(shows(column.name) for column in columns)
-    sample = source.once(uri, ("sample", shown), lambda one: _sample(one, shows)) if rows else None
-    return found | {
+    sample = source.once(uri, ("sample", shown), lambda table: _sample(table, shows)) if rows else None
+    return facts | {
         "exists": True, "rows": has.rows, "bytes": sum(sizes), "files": len(sizes),
         "small_files": sum(size < SMALL for size in sizes), "version": has.version, "changed": has.changed,
         "columns": columns, "sample": sample, "rejected": has.rejected,
@@ -383,11 +383,11 @@ def _rules(pipeline: Pipeline, name: str, history: Sequence[Batch]) -> Iterator[
     if name in pipeline.deidentified_tables:
         return
     table = pipeline.table(name)[1]
-    found = []
+    histories = []
     for rule, expectation in table.expectations.items():
-        counts = [next((one for one in batch.rules if one.rule == rule), None) for batch in history]
+        counts = [next((count for count in batch.rules if count.rule == rule), None) for batch in history]
         counted = [count for count in counts if count is not None]
-        found.append(
+        histories.append(
             RuleHistory(
                 rule, expectation.text, expectation.action,
                 expectation.warn_above.text if expectation.warn_above else "",
@@ -395,6 +395,6 @@ def _rules(pipeline: Pipeline, name: str, history: Sequence[Batch]) -> Iterator[
                 tuple(count.rate for count in counted), sum(c.passed for c in counted), sum(c.failed for c in counted),
             )
         )  # fmt: skip
-    yield from sorted(found, key=lambda one: (one.rate is None, one.rate or 0.0))
+    yield from sorted(histories, key=lambda rule: (rule.rate is None, rule.rate or 0.0))
     for rule, about in table.expect_table.items():
         yield RuleHistory(rule, str(about), "refuse")

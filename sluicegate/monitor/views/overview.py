@@ -157,12 +157,12 @@ def _read(source: Source, name: str) -> _Facts:
     return _Facts(pipeline, backlog_now, last, quarantined)
 
 
-def line(source: Source, name: str, dag_runs: Sequence[DagRun], now: datetime, until: float | None = None) -> Line:
+def line(source: Source, name: str, dag_runs: Sequence[DagRun], moment: datetime, until: float | None = None) -> Line:
     """The line of one pipeline, which is there whatever is wrong with it."""
     answer = source.soon(("line", name), partial(_read, source, name), until)
     if isinstance(answer.error, DefinitionError):
-        said = mistakes_of(answer.error, source.settings)
-        return Line(name, "mistakes", f"pipeline.yaml has {_mistakes(len(said))}", mistakes=said)
+        mistakes = mistakes_of(answer.error, source.settings)
+        return Line(name, "mistakes", f"pipeline.yaml has {_mistakes(len(mistakes))}", mistakes=mistakes)
     if answer.error is not None:
         return Line(name, "broken", answer.error.message)
     work = answer.value
@@ -177,7 +177,7 @@ def line(source: Source, name: str, dag_runs: Sequence[DagRun], now: datetime, u
         return about
     last = runs.of_batches(work.batches, dag_runs)
     points = tuple(RunPoint(r.key, r.state, r.began, r.entered, r.quarantined) for r in reversed(last[:RUNS]))
-    state, sentence = _state(last, waiting, pipeline.schedule, now)
+    state, sentence = _state(last, waiting, pipeline.schedule, moment)
     return replace(
         about, state=state, sentence=sentence, runs=points, fresh=_fresh(last), quarantined=work.quarantined,
         trend=tuple(point.quarantined for point in points),

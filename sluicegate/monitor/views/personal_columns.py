@@ -45,7 +45,7 @@ class PersonalColumns:
         origins: those whose values go into marked ones.
         unchanged: those that a silver column without personal data has as they are.
         harmless: lower-case names that silver columns without personal data have, and none with them.
-        known: all columns whose lineage is known.
+        traced_columns: all columns whose lineage is known.
     """
 
     named: frozenset[str]
@@ -53,7 +53,7 @@ class PersonalColumns:
     origins: frozenset[Column] = frozenset()
     unchanged: frozenset[Column] = frozenset()
     harmless: frozenset[str] = frozenset()
-    known: frozenset[Column] = frozenset()
+    traced_columns: frozenset[Column] = frozenset()
 
     def shows(self, layer: str, table: str, column: str, kind: str) -> bool:
         """Whether values of a column may be shown: not in doubt.
@@ -70,7 +70,7 @@ class PersonalColumns:
         if column in self.named or column in _WHOLE or not self.columns.isdisjoint((column_of_table, any_column)):
             return False
         if not self.named:  # all personal data are from other pipelines, and their columns are known
-            return column_of_table in self.known
+            return column_of_table in self.traced_columns
         if layer == "bronze":
             is_plain = not kind.startswith(_NESTED)
             return (
@@ -81,7 +81,7 @@ class PersonalColumns:
         if table.endswith(QUARANTINE):
             return column in self.harmless
         is_fact = layer == "silver" or column in self.harmless or not kind.startswith(_TEXTS)
-        return column_of_table in self.known and is_fact
+        return column_of_table in self.traced_columns and is_fact
 
 
 def of(source: Source, pipeline: Pipeline, readers: frozenset[str] = frozenset()) -> PersonalColumns | None:

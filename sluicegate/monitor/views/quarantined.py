@@ -141,7 +141,9 @@ def quarantine_view(
         reasons = None if standing is None else list(standing.reasons)
     described = None if reasons is None else tuple(_described(pipeline, name, reason) for reason in reasons)
     standing_now = standing or discarded.Standing()
-    broken = None if described is None else {one.rule for one in described} | {*_discarded_rules(standing_now.made)}
+    broken = None
+    if described is not None:
+        broken = {reason.rule for reason in described} | {*_discarded_rules(standing_now.made)}
     if not _may_be_broken(pipeline, name, rule, broken):
         raise PipelineMissing("unknown rule")
     examples = _examples(source, pipeline, name, table, rule) if rows else None

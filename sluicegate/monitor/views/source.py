@@ -122,7 +122,7 @@ class _Handles(Tables):
 class _Opened:
     table: DeltaTable | None
     commit: Any
-    seen: float
+    check_time: float
 
 
 class Source:
@@ -199,12 +199,12 @@ class Source:
     def _is_newest(self, uri: str, opened: _Opened) -> bool:
         if opened.table is None:
             return False
-        if not layout.is_local(uri) and time.monotonic() - opened.seen < UNSEEN_FOR:
+        if not layout.is_local(uri) and time.monotonic() - opened.check_time < UNSEEN_FOR:
             return True
         version = opened.table.version()
         # A table that was deleted and made again may have a commit of this number, too, but not of that time.
         newest = _commit(uri, version) == opened.commit and _commit(uri, version + 1) is None
-        opened.seen = time.monotonic()
+        opened.check_time = time.monotonic()
         return newest
 
     def opened(self) -> Tables:
