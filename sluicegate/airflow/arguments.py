@@ -44,7 +44,7 @@ _OF_JOBS = ("conn_id", "pool", "pool_slots", "queue", "retries", "retry_delay", 
 
 @dataclass(frozen=True)
 class Arguments:
-    """What a DAG file gives to all DAGs and tasks that it makes.
+    """Arguments that a DAG file sets for all its DAGs and tasks.
 
     Attributes:
         tasks: arguments of tasks; what only SparkSubmitOperator takes is for the jobs.
@@ -56,7 +56,7 @@ class Arguments:
 
     @classmethod
     def checked(cls, tasks: Mapping[str, Any] | None, dags: Mapping[str, Any] | None) -> Arguments:
-        """Arguments that a DAG file may give.
+        """Return the arguments, if a DAG file may set them.
 
         Raises:
             UserError: one is unknown, or is not the DAG file's to give.

@@ -112,6 +112,6 @@ class Client:
         return self._job.wait()
 
     def kill(self) -> None:
-        """Ends it at once, with all that it started."""
+        """End it at once, with all that it started."""
         with suppress(ProcessLookupError):
             os.killpg(self._job.pid, signal.SIGKILL)

@@ -23,7 +23,7 @@ ROLES = ("role_arn", "profile_name", "assume_role_method")
 
 
 def with_store(execute: Execute) -> Execute:
-    """Lets a task, and the job that it starts, find the store's credentials in the environment while it works.
+    """Let a task, and the job that it starts, find the store's credentials in the environment while it works.
 
     The task is a process of its own. They are on no command line, and in nothing that Airflow shows of a task.
     """

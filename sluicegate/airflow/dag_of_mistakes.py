@@ -49,7 +49,7 @@ class DefinitionMistakes(BaseOperator):
         self.final = final
 
     def execute(self, context: Context) -> None:
-        """Fails with the mistakes.
+        """Fail with the mistakes.
 
         Raises:
             AirflowException: always.
@@ -57,7 +57,7 @@ class DefinitionMistakes(BaseOperator):
         raise raisable(self.mistakes, self.facts, final=self.final)
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
-        """Fails with the mistakes where the task had waited for files or an answer; called by Airflow."""
+        """Fail with the mistakes where the task had waited for files or an answer; called by Airflow."""
         self.execute(context)
 
 

@@ -20,7 +20,7 @@ PREFIX = "sluicegate"
 
 
 def send_reports(done: Mapping[str, Any] | Iterable[Mapping[str, Any]] | None) -> None:
-    """Sends what a job did.
+    """Send what a job did.
 
     Args:
         done: its report, or those of the layers that it ran.
@@ -35,7 +35,7 @@ def send_reports(done: Mapping[str, Any] | Iterable[Mapping[str, Any]] | None) -
 
 
 def send_tables(pipeline: str, tables: Iterable[Mapping[str, Any]], changed: Mapping[str, datetime | None]) -> None:
-    """Sends the state of tables: their rows, quarantined rows, whether one is behind, and its age.
+    """Send the state of tables: their rows, quarantined rows, whether one is behind, and its age.
 
     Args:
         pipeline: name of the pipeline.

@@ -31,7 +31,7 @@ ABOUT = "Jobs of pipelines that start Spark; created by sluicegate; you may chan
 
 @hookimpl
 def on_starting(component: Any) -> None:
-    """Makes the pool when the scheduler, the triggerer or the DAG processor starts."""
+    """Make the pool when the scheduler, the triggerer or the DAG processor starts."""
     from airflow.jobs.job import Job
     from airflow.utils.session import create_session
 
@@ -42,7 +42,7 @@ def on_starting(component: Any) -> None:
 
 @hookimpl
 def on_dag_run_running(dag_run: DagRun, msg: str) -> None:
-    """Makes the pool anew if it was deleted; a run whose tasks wait for another, or for slots, gets a note."""
+    """Recreate a deleted pool; add a note to a run whose tasks wait for a missing pool or for slots."""
     from sqlalchemy.orm import object_session
 
     tasks = dag_run.get_dag().tasks
@@ -79,7 +79,7 @@ def _waits(tasks: Sequence[Any], slots_of_pools: Mapping[str | None, int]) -> st
 
 
 def make(session: Session) -> None:
-    """Makes the pool where there is none; one that is there stays as it is.
+    """Create the pool if it is missing; an existing one stays unchanged.
 
     Another scheduler may be making it. The transaction is Airflow's, where an error would end it and a savepoint is
     refused: so it is one statement, which does nothing if that one was faster.

@@ -39,13 +39,13 @@ _KINDS = {"check_request": "CheckRequest", "wait_for_files": "LandedFilesSensor"
 
 @hookimpl
 def on_dag_run_success(dag_run: DagRun, msg: str) -> None:
-    """Writes the note of a run that went well."""
+    """Write the note of a run that went well."""
     _write(dag_run)
 
 
 @hookimpl
 def on_dag_run_failed(dag_run: DagRun, msg: str) -> None:
-    """Writes the note of a run that failed: what it did until then."""
+    """Write the note of a run that failed: what it did until then."""
     _write(dag_run)
 
 
@@ -76,7 +76,7 @@ def note_of_mistakes(results: Mapping[str, Any], tasks: Iterable[str], mistakes:
 
 
 def continued(text: str, before: str) -> str:
-    """Note of a run whose tasks were cleared: what it did now, and then what it had said and no longer says.
+    """Note after a clear: this attempt first, then the lines of the previous note that no longer hold.
 
     A cleared task finds its work done, and its result, of which the note was made, is gone.
 
@@ -175,7 +175,7 @@ def _did(report: RunReport) -> Iterator[str]:
 
 
 def _stands(tables: list[dict[str, Any]]) -> Iterator[str]:
-    """Lines on quarantined rows, on files that are in no table, and on tables that are behind."""
+    """Lines on quarantined rows, files without rows in a table, and tables that are behind."""
     for table in tables:
         if table.get("quarantined"):
             yield f"- {table['table']}: {table['quarantined']:,} rows are in quarantine"

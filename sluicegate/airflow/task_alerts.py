@@ -45,7 +45,7 @@ class TaskError:
 
     @classmethod
     def of(cls, context: Mapping[str, Any]) -> TaskError:
-        """The error of a task's context, as Airflow gives it to a callback.
+        """Error in a task's context, as passed to callbacks.
 
         There is none where no task is left that could have it: the DAG processor calls the callback then.
         """

@@ -45,12 +45,12 @@ class PipelineTimetable(CronDataIntervalTimetable):
         return hash((self._expression, self.max_backfill_runs))
 
     def serialize(self) -> dict[str, Any]:
-        """What Airflow stores of it, as a part of the DAG's version."""
+        """Return the form that Airflow stores with the DAG's version."""
         return {"cron": self._expression, "max_backfill_runs": self.max_backfill_runs}
 
     @classmethod
     def deserialize(cls, data: dict[str, Any]) -> Timetable:
-        """Makes it of what Airflow has stored."""
+        """Restore a timetable from Airflow's stored form."""
         return cls(data["cron"], data["max_backfill_runs"])
 
     def next_dagrun_info(

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @translated()
 def load(name: str, settings: Settings | None = None) -> Pipeline:
-    """Reads and checks the definition of a pipeline, which remembers the settings that it was read with.
+    """Read and check the definition of a pipeline, which remembers the settings that it was read with.
 
     Args:
         name: name of its folder below ``settings.pipelines``.
@@ -59,7 +59,7 @@ def load(name: str, settings: Settings | None = None) -> Pipeline:
 
 
 def _demand_not_renamed(name: str, settings: Settings, *, done: bool) -> None:
-    """Checks that it is no rename by which a definition cannot be read; one that is ``done`` counts only if asked."""
+    """Check that it is no rename by which a definition cannot be read; one that is ``done`` counts only if asked."""
     from sluicegate.definition.fields import name_fault
     from sluicegate.lake import layout, renamed
 
@@ -136,7 +136,7 @@ def run(
     full_refresh: Sequence[str] | None = None,
     tell: Callable[[str], None] = silent,
 ) -> list[RunReport]:
-    """Takes what has landed through bronze, silver and gold, as ``sluicegate run``: one spark-submit for all layers.
+    """Process new landed files through bronze, silver and gold, as ``sluicegate run``: one spark-submit for all layers.
 
     Args:
         pipeline: the definition.
@@ -206,7 +206,7 @@ def verify(
     spark: bool = True,
     tell: Callable[[str], None] = silent,
 ) -> list[Finding]:
-    """Proves that tables are what they should be: ``status --verify``.
+    """Verify tables, as ``sluicegate status --verify``.
 
     Landed files are read again and compared with bronze, silver with what the definition gives of bronze, gold with
     what its queries give.

@@ -65,7 +65,7 @@ def copy_into(
     validate: int | None = None,
     tell: Callable[[str], None] = silent,
 ) -> list[RunReport]:
-    """Copies chosen files into a bronze table, each of them once, as ``sluicegate copy-into``.
+    """Copy chosen files into a bronze table, each of them once, as ``sluicegate copy-into``.
 
     Args:
         pipeline: the definition.
@@ -122,7 +122,7 @@ def reload(
     confirm: Callable[[ReloadPreview], bool] | None = None,
     tell: Callable[[str], None] = silent,
 ) -> list[RunReport]:
-    """Reads chosen files once more, and replaces the rows that they gave before, as ``sluicegate reload``.
+    """Read chosen files again and replace their former rows, as ``sluicegate reload``.
 
     Args:
         pipeline: the definition.
@@ -170,7 +170,7 @@ def reset(
     confirm: Callable[[Preview], bool] | None = None,
     tell: Callable[[str], None] = silent,
 ) -> list[RunReport]:
-    """Makes a bronze table from all of its files, columns and all, in one commit, as ``sluicegate reset --yes``.
+    """Rebuild a bronze table with its columns from all its files, in one commit, as ``sluicegate reset --yes``.
 
     Args:
         pipeline: the definition.
@@ -212,7 +212,7 @@ def replay(
     validate: bool = False,
     tell: Callable[[str], None] = silent,
 ) -> list[RunReport]:
-    """Evaluates quarantined records by today's rules, transform and lookups, as ``sluicegate replay``; gold follows.
+    """Evaluate quarantined records by today's rules, transform and lookups, as ``sluicegate replay``; gold follows.
 
     Args:
         pipeline: the definition.
@@ -252,7 +252,7 @@ def discard(
     confirm: Callable[[Chosen], bool] | None = None,
     tell: Callable[[str], None] = silent,
 ) -> int:
-    """Discards quarantined records with a note, or takes discards back, as ``sluicegate discard --yes``. No Spark.
+    """Discard quarantined records with a note, or undo discards, as ``sluicegate discard --yes``. No Spark.
 
     Args:
         pipeline: the definition.

@@ -65,7 +65,7 @@ def common(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Takes the options that stand before a command."""
+    """Handle the options before a command."""
 
 
 # Objects that come to be before they are looked through for circles. Python's 700 would look through what modules are

@@ -27,7 +27,7 @@ def completion(
 
 
 def prepare() -> None:
-    """Makes the shells known whose requests are answered."""
+    """Register the shells that completion supports."""
     from typer._completion_classes import completion_init
 
     completion_init()

@@ -62,7 +62,7 @@ def discard(
 
 
 def _show(chosen: Chosen, *, as_json: bool, dry_run: bool) -> None:
-    """What is about to be done; stdout is for JSON if that is printed, which says the same of a dry run."""
+    """Print the preview on stderr if stdout has JSON, which contains a dry run itself."""
     for line in chosen.sentences():
         if not as_json:
             say(line)

@@ -180,7 +180,7 @@ EXPLANATIONS = {
         "howto/slowly-changing-dimensions.md",
     ),
     "SG213": Explanation(
-        "There is no usable secret key for pseudonyms of personal data.",
+        "No usable secret key for pseudonyms of personal data.",
         ("`SLUICEGATE_PII_KEY` is not set where the job runs, or is shorter than 16 bytes.",),
         ("Set `SLUICEGATE_PII_KEY`; `openssl rand -hex 32` makes a key. Keep it: another key gives other pseudonyms.",),
         "howto/de-identified-access.md",

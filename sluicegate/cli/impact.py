@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def show_impact(definition: Pipeline, column: str, *, as_json: bool) -> None:
-    """Prints what depends on a column.
+    """Print what depends on a column.
 
     Args:
         definition: the pipeline.

@@ -68,7 +68,7 @@ def _given(values: Sequence[str]) -> dict[str, str]:
 
 
 def _show(imported: Imported, source: str) -> None:
-    """Prints what was made, and what was not imported.
+    """Print what was made, and what was not imported.
 
     Raises:
         DefinitionError: the definition has mistakes.

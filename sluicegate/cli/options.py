@@ -132,7 +132,7 @@ def _annotation(place: Place) -> Any:
 @aws.briefly()
 @translated()
 def loaded(name: str, settings: Settings) -> Pipeline:
-    """The definition of a pipeline whose tables a command reads; warns on stderr if they are those of another target.
+    """Load a definition to read its tables; warn on stderr if they belong to another target.
 
     Raises:
         SluicegateError: see ``api.load``.
@@ -145,7 +145,7 @@ def loaded(name: str, settings: Settings) -> Pipeline:
 @aws.briefly()
 @translated()
 def warn_of_owner(definition: Pipeline) -> None:
-    """Warns on stderr if the tables of a pipeline are those of another target."""
+    """Warn on stderr if the tables of a pipeline are those of another target."""
     in_use = definition.settings
     if warning := target_owner.warning(Lake(in_use.lake, definition.name), in_use.target, definition.targets):
         warn(f"warning: {warning}")
@@ -176,7 +176,7 @@ def ask(question: str, command: str, *, on_stderr: bool) -> None:
 
 
 def show_json(facts: Any) -> None:
-    """Prints facts for programs."""
+    """Print facts for programs."""
     text = json.dumps(
         facts, default=lambda value: value.isoformat() if isinstance(value, datetime) else str(value), indent=2
     )
@@ -184,7 +184,7 @@ def show_json(facts: Any) -> None:
 
 
 def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], right: Sequence[str] = ()) -> None:
-    """Prints rows under headings; columns named in ``right`` are numbers."""
+    """Print rows under headings; columns named in ``right`` are numbers."""
     from rich.console import Console
     from rich.table import Table
 
@@ -198,7 +198,7 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], right: Seq
 
 
 def watched(show: Callable[[], None], every: float = WATCHED_EVERY) -> None:
-    """Shows something time after time, until Ctrl-C; on a terminal each time in the place of the last.
+    """Repeat a display until Ctrl-C; on a terminal each one replaces the last.
 
     Args:
         show: prints it.

@@ -83,7 +83,7 @@ def status(
 
 
 def _show_verified(definition: Pipeline, findings: Sequence[Finding], as_json: bool) -> None:
-    """The tables and what a verification found; ends with exit code 1 if something is not right."""
+    """Print tables and findings of a verification; exit with 1 if something is wrong."""
     wrong = [finding for finding in findings if finding.kind == "wrong"]
     current = _status(definition, wrong)
     if as_json:
@@ -103,7 +103,7 @@ def _show_verified(definition: Pipeline, findings: Sequence[Finding], as_json: b
 
 
 def _status(definition: Pipeline, wrong: list[Finding]) -> Status | None:
-    """Its tables; None if they cannot be read, and a verification has said why."""
+    """Status of the tables; None if they cannot be read and a finding already explains why."""
     try:
         return api.status(definition)
     except SluicegateError:
@@ -152,7 +152,7 @@ def _in_words(finding: Finding) -> Finding:
 
 
 def _finding_lines(findings: Sequence[Finding]) -> list[str]:
-    """Findings for people; that a table is verified is said of what was proved, and of nothing else."""
+    """Findings for people; only proved tables are listed as verified."""
     lines = [line for finding in findings for line in finding.lines(program())]
     if any(finding.kind == "proved" for finding in findings):
         return lines

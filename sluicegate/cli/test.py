@@ -96,13 +96,13 @@ def _submit(
 
 
 def _to_stderr(line: str) -> None:
-    """Prints a line of the job, which Spark or a function of the user's says."""
+    """Print a line of the job, which Spark or a function of the user's says."""
     warn(line)
 
 
 @dataclass
 class _Results:
-    """What the job has said so far."""
+    """Messages of the job so far."""
 
     expected: int
     as_json: bool
@@ -111,7 +111,7 @@ class _Results:
     done: list[CaseResult] = field(default_factory=list)
 
     def take(self, message: str) -> None:
-        """Takes a message of the job: the result of a case."""
+        """Take a message of the job: the result of a case."""
         from sluicegate.tools.testing.run import CaseResult
         from sluicegate.tools.testing.show import console, show
 
@@ -126,7 +126,7 @@ class _Results:
             sys.stdout.flush()
 
     def end(self, pipeline: str) -> None:
-        """Says how it went."""
+        """Print the summary."""
         states = [result.state for result in self.done]
         counts = {"passed": states.count("ok"), "failed": states.count("failed"), "mistakes": states.count("mistake")}
         whole = time.monotonic() - self.began

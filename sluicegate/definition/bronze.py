@@ -42,7 +42,7 @@ _OF_JSON = {
 
 
 def _for_editors(schema: JsonDict) -> None:
-    """Completes the JSON schema for editors: which fields go with which format."""
+    """Complete the JSON schema for editors: which fields go with which format."""
     schema["required"] = ["format"]
 
     def of(form: str) -> JsonDict:
@@ -180,7 +180,7 @@ class BronzeTable(Described, Ruled):
     @model_validator(mode="wrap")
     @classmethod
     def _of_topics(cls, data: Any, make: ModelWrapValidatorHandler[BronzeTable]) -> BronzeTable:
-        """Gives a table of topics its address as the path."""
+        """Give a table of topics its address as the path."""
         if not isinstance(data, dict) or data.get("format") != "kafka":
             return make(data)
         if "path" in data:

@@ -14,7 +14,7 @@ DeclaredLineage = Annotated[dict[str, Names], Field(exclude=True)]
 
 
 def demand_read(declared: Mapping[str, Sequence[str]], reads: Sequence[str] | None) -> None:
-    """Checks that declared columns come from columns of tables that the function reads.
+    """Check that declared columns come from columns of tables that the function reads.
 
     Args:
         declared: columns with what they come from.

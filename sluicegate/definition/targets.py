@@ -136,7 +136,7 @@ def settings_of(name: str, target: Target, settings: Settings, add: Add) -> Sett
 
 
 def check_names(targets: Mapping[str, Target | None], add: Add) -> None:
-    """Reports names that no command line and no file can have as they are."""
+    """Report names that no command line and no file can have as they are."""
     for name in targets:
         if not _NAME.fullmatch(name):
             message = f"invalid target name {name!r}: use letters, digits, _ - and ., starting with a letter or digit"
@@ -144,7 +144,7 @@ def check_names(targets: Mapping[str, Target | None], add: Add) -> None:
 
 
 def check_lakes(targets: Mapping[str, Target | None], add: Add) -> None:
-    """Reports targets that have one lake; of variables that are not set, by their names."""
+    """Report targets that have one lake; of variables that are not set, by their names."""
     lakes: dict[str, str] = {}
     for name, target in targets.items():
         if target is not None:
@@ -157,7 +157,7 @@ def check_lakes(targets: Mapping[str, Target | None], add: Add) -> None:
 
 
 def check_params(targets: Mapping[str, Target | None], declared: Mapping[str, Param | None], add: Add) -> None:
-    """Reports what is wrong with the values that targets give to parameters, also of those that are not chosen."""
+    """Report what is wrong with the values that targets give to parameters, also of those that are not chosen."""
     for target, fields in targets.items():
         for name, value in (fields.params if fields else {}).items():
             path, param = ("targets", target, "params", name), declared.get(name)

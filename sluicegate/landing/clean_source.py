@@ -80,7 +80,7 @@ class Cleaned:
 def clean(
     name: str, table: BronzeTable, lake: layout.Lake, current_time: datetime | None = None, readers_of: Readers = nobody
 ) -> Cleaned:
-    """Takes away the files of a bronze table whose time has come. For the holder of the pipeline's lock. No Spark.
+    """Move or delete files of a bronze table after their retention. Requires the pipeline's lock. No Spark.
 
     Args:
         name: the bronze table.

@@ -142,7 +142,7 @@ def below(
 def discover(
     name: str, table: BronzeTable, lake: layout.Lake, current_time: datetime | None = None, opened: Tables | None = None
 ) -> Discovery:
-    """Looks at the landing folder and takes away what the ledger knows; writes nothing.
+    """List the landing folder without files that are in the ledger; write nothing.
 
     Hidden names (beginning with ``.`` or ``_``) and names of unfinished files are left out, as Spark and Hadoop do.
     A folder of S3, which vanishes with its last file, counts as empty if files of it are in the ledger.

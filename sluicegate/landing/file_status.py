@@ -61,7 +61,7 @@ class Taken:
 
 
 def copy(lake: layout.Lake, name: str, opened: Tables | None = None) -> Taken:
-    """Appends to ``_ledger/{name}_outcome`` what became of the files of chunks that bronze committed since.
+    """Append to ``_ledger/{name}_outcome`` the status of files in chunks that bronze committed since.
 
     The counts are taken from the committed rows themselves, so they cannot differ from what is in the table.
 

@@ -29,7 +29,7 @@ ATTEMPTS = 20
 def enter(
     name: str, table: BronzeTable, lake: layout.Lake, finder: FileFinder | None = None, opened: Tables | None = None
 ) -> Discovery:
-    """Enters all newly landed files into the ledger, a commit a chunk, and returns what was found.
+    """Enter all newly landed files into the ledger, a commit a chunk, and return what was found.
 
     Args:
         name: the bronze table's name.

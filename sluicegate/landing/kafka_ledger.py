@@ -101,7 +101,7 @@ class Arrivals:
 
 
 def compare(name: str, source: KafkaSource, topic_offsets: TopicOffsets, ledger_offsets: LedgerOffsets) -> Arrivals:
-    """Compares what the brokers have with the ledger.
+    """Compare what the brokers have with the ledger.
 
     Raises:
         RecordsLost: records are gone that were not read, or a topic is not the one that it was.
@@ -131,7 +131,7 @@ def compare(name: str, source: KafkaSource, topic_offsets: TopicOffsets, ledger_
 
 
 def demand_same(name: str, ids: Mapping[str, str], topic_offsets: TopicOffsets, during: str = "") -> None:
-    """Checks that no topic was deleted and created again.
+    """Check that no topic was deleted and created again.
 
     Args:
         name: the bronze table.
@@ -242,7 +242,7 @@ def batches(ranges: Sequence[Range], most: int) -> Iterator[list[Range]]:
 
 
 def enter(name: str, source: KafkaSource, uri: str, topic_offsets: TopicOffsets) -> Arrivals:
-    """Enters what is new into a ledger, a commit a batch, by compare-and-set, and returns what it was.
+    """Enter what is new into a ledger, a commit a batch, by compare-and-set, and return what it was.
 
     Args:
         name: the bronze table.

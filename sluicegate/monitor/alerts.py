@@ -65,7 +65,7 @@ class Alert:
 
 
 def evaluate(pipeline: Pipeline, settings: Settings, time: datetime) -> list[Alert]:
-    """Compares a pipeline with the limits of its definition.
+    """Compare a pipeline with the limits of its definition.
 
     Args:
         pipeline: the definition.

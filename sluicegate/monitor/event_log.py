@@ -59,7 +59,7 @@ class Logged:
 
 
 def copy_events(pipeline: Pipeline, lake: layout.Lake) -> None:
-    """Appends to ``_events`` those of our commits that it does not have yet."""
+    """Append to ``_events`` those of our commits that it does not have yet."""
     log = tables.delta_table(lake.events)
     rows = list(_not_copied(log, logged(pipeline, lake)))
     if rows:
@@ -100,7 +100,7 @@ def since(table: DeltaTable, of: Logged, copied: int, most: int | None = None) -
 
 
 def demand_table(pipeline: Pipeline, table: str | None) -> None:
-    """Checks that a run fills a table, if one is named.
+    """Check that a run fills a table, if one is named.
 
     Raises:
         UserError: the pipeline has no such table.

@@ -111,7 +111,7 @@ class _Pipeline:
         return self.found
 
     def _add(self, table: TableLineage, columns: Columns | None = None) -> None:
-        """Takes a table in, and what those that read it know of its columns."""
+        """Take a table in, and what those that read it know of its columns."""
         if columns is None:
             hidden = ENGINE_COLUMNS if table.layer == "silver" else ()
             columns = Columns(tuple(table.columns), hidden, table.complete)

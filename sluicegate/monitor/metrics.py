@@ -123,7 +123,7 @@ class Registry:
         self._lock = Lock()
 
     def add(self, samples: Iterable[Sample]) -> None:
-        """Takes samples in."""
+        """Take samples in."""
         with self._lock:
             for sample in samples:
                 values = self._values[sample.metric]

@@ -240,7 +240,7 @@ def _left(failed: Mapping[str, bool], new: pa.Table) -> int:
 
 
 def pending(pipeline: Pipeline, settings: Settings, opened: Tables | None = None, *, partly: bool = False) -> Pending:
-    """Compares landing, ledger and offsets with what the tables have.
+    """Compare landing, ledger and offsets with what the tables have.
 
     Args:
         pipeline: the definition.

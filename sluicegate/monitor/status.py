@@ -77,7 +77,7 @@ class Status:
 
 
 def status(pipeline: Pipeline, settings: Settings) -> Status:
-    """Reads the status of all tables of a pipeline.
+    """Read the status of all tables of a pipeline.
 
     Raises:
         LandingMissing: a landing folder does not exist.

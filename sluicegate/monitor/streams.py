@@ -95,20 +95,20 @@ class Registration:
         self._over, self._writing = threading.Event(), threading.Lock()
 
     def __enter__(self) -> Registration:
-        """Writes the file and starts the heartbeat thread."""
+        """Write the file and start the heartbeat thread."""
         self._write()
         self._heart = threading.Thread(target=self._live, name="heartbeat", daemon=True)
         self._heart.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stops the heartbeat and deletes the file."""
+        """Stop the heartbeat and delete the file."""
         self._over.set()
         self._heart.join()
         forget(self._at, self._stream.id)
 
     def tell(self, **facts: Any) -> None:
-        """Updates the registration (fields of ``Stream``), unless its file was deleted."""
+        """Update the registration (fields of ``Stream``), unless its file was deleted."""
         with self._writing:
             self._stream = replace(self._stream, **facts)
         if not self.stop_requested():
@@ -198,7 +198,7 @@ def _read(lake: Lake, identity: str) -> Stream | None:
 
 
 def stop(root: str, stream: Stream) -> str:
-    """Asks a run to stop, or clears away the files of a dead one; returns in words which of the two."""
+    """Ask a run to stop, or remove the files of a dead one; return a sentence on which happened."""
     lake = Lake(root, stream.pipeline)
     if stream.dead:
         forget(lake, stream.id)
@@ -208,12 +208,12 @@ def stop(root: str, stream: Stream) -> str:
 
 
 def ask_to_stop(lake: Lake, identity: str) -> None:
-    """Asks a run to stop after its current batch."""
+    """Ask a run to stop after its current batch."""
     _put(lake, f"{identity}.stop", "")
 
 
 def forget(lake: Lake, identity: str) -> None:
-    """Deletes the files of a run that has ended."""
+    """Delete the files of a run that has ended."""
     fs, folder = filesystems.opened(lake.streams)
     for kind in ("json", "stop"):
         with suppress(FileNotFoundError):

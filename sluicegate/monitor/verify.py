@@ -30,7 +30,7 @@ SHOWN = 10
 
 
 def findings(pipeline: Pipeline, settings: Settings, limit: int | None = None) -> list[Finding]:
-    """Proves by identity that nothing is lost or doubled; returns what does not hold, empty if all does.
+    """Prove by identity that nothing is lost or doubled; return what does not hold, empty if all does.
 
     Every file of the ledger up to bronze's offset has a status, and as many rows in bronze as that says. Every record
     of a silver table's source, up to that table's offset, is in exactly one of silver, quarantine and set-aside; of a

@@ -40,7 +40,7 @@ def entries(lake: layout.Lake, name: str, path: str) -> list[dict[str, Any]]:
 
 
 def verify(lake: layout.Lake, name: str, path: str) -> list[str]:
-    """Proves that identities are unique and rows as many as the source had at the offset; returns problems."""
+    """Prove that identities are unique and rows as many as the source had at the offset; return problems."""
     bronze, source = tables.delta_table(lake.table("bronze", name)), tables.delta_table(path)
     if bronze is None:
         return []

@@ -21,7 +21,7 @@ COUNTED = {"corrupt": "_corrupt_record", "rescued": "_rescued_data"}
 
 
 def findings(lake: layout.Lake, name: str, limit: int | None) -> Iterator[Finding]:
-    """Compares a bronze table with the files of its ledger; gives what does not hold.
+    """Compare a bronze table with the files of its ledger; give what does not hold.
 
     Args:
         lake: the lake.
@@ -158,7 +158,7 @@ class _FileComparison:
 
 
 def _miscounted(entry: Mapping[str, Any], counts: Mapping[str, int]) -> Iterator[str]:
-    """Compares how many rows of a file are on record as corrupt or rescued with those in the table."""
+    """Compare how many rows of a file are on record as corrupt or rescued with those in the table."""
     for count in COUNTED:
         rows = counts[f"{count}_sum"]
         if entry[count] != rows:

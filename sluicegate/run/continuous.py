@@ -57,7 +57,7 @@ def start(
     tell: Callable[[str], None],
     take: Callable[[str], None],
 ) -> RunReport:
-    """Submits the job and waits for its end. Ctrl-C and SIGTERM let it end its batch; a second one kills it.
+    """Submit the job and wait for its end. Ctrl-C and SIGTERM let it end its batch; a second one kills it.
 
     Args:
         pipeline: the definition.

@@ -48,7 +48,7 @@ class Discard:
     shown: str = ""
 
     def demand(self, pipeline: Pipeline) -> None:
-        """Checks what can be checked without the tables.
+        """Check what can be checked without the tables.
 
         Raises:
             PipelineMissing: the pipeline has no such table.
@@ -147,7 +147,7 @@ class Chosen:
         }  # fmt: skip
 
     def carry_out(self, by: str, discard: str) -> int:
-        """Writes it, in one commit; nothing where there is nothing to do.
+        """Write it, in one commit; nothing where there is nothing to do.
 
         Args:
             by: who does it.
@@ -228,7 +228,7 @@ def _chosen(rows: pa.Table, request: Discard) -> Any:
 
 
 def _demand_rules(pipeline: Pipeline, request: Discard, broken: dict[str, int]) -> None:
-    """Checks that the rules of a request are some of the table's, now or when records were quarantined.
+    """Check that the rules of a request are some of the table's, now or when records were quarantined.
 
     Raises:
         UserError: one is not.

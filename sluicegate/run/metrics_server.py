@@ -19,7 +19,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 @contextmanager
 def serving(registry: Registry, port: int, host: str = HERE) -> Iterator[int]:
-    """Serves metrics at ``/metrics`` as long as the context lasts, and gives the port.
+    """Serve metrics at ``/metrics`` as long as the context lasts, and give the port.
 
     Args:
         registry: the metrics.
@@ -34,7 +34,7 @@ def serving(registry: Registry, port: int, host: str = HERE) -> Iterator[int]:
         timeout = 10
 
         def do_GET(self) -> None:
-            """Answers a scrape."""
+            """Answer a scrape."""
             if self.path.partition("?")[0] != "/metrics":
                 self.send_error(HTTPStatus.NOT_FOUND, "metrics are at /metrics")
                 return
@@ -46,7 +46,7 @@ def serving(registry: Registry, port: int, host: str = HERE) -> Iterator[int]:
             self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Keeps scrapes out of the lines about batches."""
+            """Keep scrapes out of the lines about batches."""
 
     try:
         server = ThreadingHTTPServer((host, port), Handler)

@@ -38,7 +38,7 @@ def run(
     tell: Callable[[str], None],
     interval: Interval | None = None,
 ) -> list[RunReport]:
-    """Runs the layers that have work.
+    """Run the layers that have work.
 
     Args:
         pipeline: the definition.
@@ -81,7 +81,7 @@ def run(
 
 
 def _clean(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) -> None:
-    """Takes away files whose time has come, where a definition says so."""
+    """Move or delete files after their retention, where the definition sets one."""
     if all(table.cleanSource == "OFF" for table in pipeline.bronze.values()):
         return
     from sluicegate.lake.claim import claimed
@@ -95,7 +95,7 @@ def _clean(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) 
 
 
 def _set_aside(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) -> None:
-    """Sets damaged newest commits aside before it is asked what waits, as a job does before it fills a table."""
+    """Set damaged newest commits aside before looking for work, as a job does before it fills a table."""
     from sluicegate.lake.claim import claimed
     from sluicegate.lake.damage.set_aside import set_aside_damaged
 
@@ -107,7 +107,7 @@ def _set_aside(pipeline: Pipeline, settings: Settings, tell: Callable[[str], Non
 def _demand_up_to_date(
     pipeline: Pipeline, settings: Settings, reports: Sequence[RunReport], began: datetime, tell: Callable[[str], None]
 ) -> None:
-    """Checks that no table is behind that these jobs should have brought up to date, and reports what else waits.
+    """Check that no table is behind that these jobs should have brought up to date, and report what else waits.
 
     Raises:
         AccountingError: one is.
@@ -170,7 +170,7 @@ def _rebuild(
     waiting: plan.Pending,
     interval: Interval,
 ) -> list[RunReport]:
-    """Reprocesses an interval in silver, after bronze has taken in what waits; gold follows where silver changed."""
+    """Reprocess an interval in silver, after bronze has taken in what waits; gold follows where silver changed."""
     tell(f"reprocessing {interval}; {waiting.sentence()}")
     if layer == "gold" and not any(table.layer == "gold" and table.work for table in waiting.tables):
         tell("gold is up to date: no silver row changed")
@@ -192,7 +192,7 @@ def _submitted(
 
 
 def registered(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) -> list[RunReport]:
-    """Registers tables that are not in the catalog yet, if there is a catalog."""
+    """Register tables that are not in the catalog yet, if there is a catalog."""
     if not metastore.address():
         return []
     from sluicegate.maintenance import catalog

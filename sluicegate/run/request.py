@@ -134,7 +134,7 @@ class Request:
         )
 
     def includes(self, table: str) -> bool:
-        """Whether the request includes a table; a de-identified table goes with the table it is made from."""
+        """Whether the request includes a table; a de-identified table belongs to its source table."""
         return not self.tables or table in self.tables or table.removesuffix(DEIDENTIFIED) in self.tables
 
     def names(self, pipeline: Pipeline, layer: Layer) -> list[str]:
@@ -202,7 +202,7 @@ class Request:
 
 
 def _at_most(limit: int, name: str, table: BronzeTable, lake: layout.Lake) -> discovery.Discovery:
-    """The oldest files that have landed. When a task is retried, files that its first try entered count as well."""
+    """Limit the run to the oldest landed files; a retry counts files that the first try ingested."""
     from sluicegate.landing import discovery
 
     discovered = discovery.discover(name, table, lake)

@@ -34,7 +34,7 @@ ERROR = " ERROR "
 
 
 def make_token(file: Path) -> bool:
-    """Makes the file of a token, which this user alone can read, unless it is there; whether it was made.
+    """Make the file of a token, which this user alone can read, unless it exists; return whether it was created.
 
     Raises:
         UserError: it cannot be made, or others could have read or written the one that is there.
@@ -62,7 +62,7 @@ def make_token(file: Path) -> bool:
 
 
 def _demand_private(file: Path) -> None:
-    """Checks that a token is this user's, or root's, and a secret: secrets of a container are often root's.
+    """Check that a token is this user's, or root's, and a secret: secrets of a container are often root's.
 
     Raises:
         UserError: it is not.
@@ -77,7 +77,7 @@ def _demand_private(file: Path) -> None:
 
 
 def serve(settings: Settings, host: str, port: int, token_file: Path | None, tell: Callable[[str], None]) -> None:
-    """Runs a server until Ctrl-C or SIGTERM, and says how to use it.
+    """Run a server until Ctrl-C or SIGTERM, and say how to use it.
 
     Args:
         settings: their master is that of the server's Spark.
@@ -134,7 +134,7 @@ def _serve(command: list[str], channel: Channel, file: Path, tell: Callable[[str
 
 
 def _later(server: subprocess.Popen[str]) -> None:
-    """Kills what is left of a server that was told to end, once it has had its time."""
+    """Kill the rest of a server that did not end within its grace period."""
 
     def kill() -> None:
         with suppress(ProcessLookupError):
@@ -146,7 +146,7 @@ def _later(server: subprocess.Popen[str]) -> None:
 
 
 def _usage(url: str, file: Path) -> tuple[str, str]:
-    """How commands of the same user on this machine come to use a server."""
+    """Explain how other commands of this user connect to the server."""
     url = url.replace("//0.0.0.0", "//localhost")
     named = "" if file == connect.own_token_file() else f" {connect.TOKEN_FILE}={shlex.quote(str(file))}"
     return (
@@ -158,7 +158,7 @@ def _usage(url: str, file: Path) -> tuple[str, str]:
 def _listen(
     server: subprocess.Popen[str], channel: Channel, file: Path, tell: Callable[[str], None]
 ) -> tuple[ReportLines, list[str]]:
-    """Passes on what is for people until the server has ended; its error, if it said one, and its last lines."""
+    """Print lines for people until the server ends; return its error, if any, and its last lines."""
     lines = ReportLines()
     tail: list[str] = []
 

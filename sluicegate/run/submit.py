@@ -38,7 +38,7 @@ def submit(
     extra: Sequence[str] = (),
     take: Callable[[str], None] = silent,
 ) -> RunReport:
-    """Runs a job that gives one report; see ``submit_all``."""
+    """Run a job with one report; see ``submit_all``."""
     return submit_all(layer, pipeline, settings, facts, tell, extra, take)[-1]
 
 
@@ -51,7 +51,7 @@ def submit_all(
     extra: Sequence[str] = (),
     take: Callable[[str], None] = silent,
 ) -> list[RunReport]:
-    """Runs one job by spark-submit and passes its lines on as they come.
+    """Run one job by spark-submit and pass its lines on as they come.
 
     Args:
         layer: bronze, silver or gold, or the name of another job in ``spark_jobs/``.

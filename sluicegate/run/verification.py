@@ -32,7 +32,7 @@ def without_spark(
     sample: Sample = EVERYTHING,
     proofs: Proofs | None = None,
 ) -> list[Finding]:
-    """What is right, wrong, waits or was not looked at in bronze and silver, as far as it can be told without Spark.
+    """Findings on bronze and silver that need no Spark: right, wrong, waiting or not verified.
 
     Args:
         pipeline: the definition.
@@ -89,7 +89,7 @@ def _in_one_place(pipeline: Pipeline) -> Iterator[Finding]:
 
 
 def in_order(findings: Iterable[Finding]) -> list[Finding]:
-    """Findings in the order in which they are told; a table of which something is wrong is not said to be proved."""
+    """Sort findings for printing, without the success of tables that also have a fault."""
     all_findings = list(findings)
     wrong = {finding.table for finding in all_findings if finding.kind == "wrong"}
     others_in_order = [finding for finding in all_findings if finding.kind != "proved" or finding.table not in wrong]
@@ -115,7 +115,7 @@ def proofs_of(pipeline: Pipeline, sample: Sample, tell: Callable[[str], None] = 
 
 
 def forget_wrong(pipeline: Pipeline, findings: Iterable[Finding], proofs: Proofs) -> None:
-    """Removes the proofs of tables of which something is wrong, by whatever means that was found."""
+    """Remove the stored proofs of tables with a fault."""
     wrong = {finding.table for finding in findings if finding.kind == "wrong"}
     copies = {name: "silver" for name in pipeline.deidentified_tables}
     layers = copies | {name: layer for layer in LAYERS for name in getattr(pipeline, layer)}

@@ -58,7 +58,7 @@ _BRIEF: ContextVar[bool] = ContextVar("brief", default=False)
 
 @contextmanager
 def briefly() -> Iterator[None]:
-    """Ends the requests of the block, in this thread, after seconds if the store does not answer; also a decorator.
+    """End the requests of the block, in this thread, after seconds if the store does not answer; also a decorator.
 
     For pages and commands that only read. A file system or a table that is opened within it keeps these bounds.
     """

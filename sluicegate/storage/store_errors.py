@@ -92,7 +92,7 @@ def readable(error: BaseException, *, private: bool = False) -> SluicegateError 
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Raises what a store refuses as an error of ours; also a decorator of functions.
+    """Raise what a store refuses as an error of ours; also a decorator of functions.
 
     Raises:
         SluicegateError: of the type that fits the refusal; other errors pass as they are.

@@ -51,7 +51,7 @@ class CheckAlerts(BaseOperator):
 
     @with_store
     def execute(self, context: Context) -> list[dict[str, Any]]:
-        """Looks at all limits.
+        """Look at all limits.
 
         Returns:
             all of them, with what there is.
@@ -99,7 +99,7 @@ class CheckAlerts(BaseOperator):
 def news(
     current: Sequence[Alert], notified: Notified, time: datetime, remind_after: timedelta
 ) -> tuple[list[Alert], dict[str, dict[str, str]]]:
-    """Alerts to tell, and what will have been told then.
+    """Alerts to report now, and all that are reported after that.
 
     Args:
         current: all alerts.

@@ -50,7 +50,7 @@ class CheckRequest(ApprovalOperator):
 
     @with_store
     def execute(self, context: Context) -> Any:
-        """Checks the request, and asks for approval of a full refresh.
+        """Check the request, and ask for approval of a full refresh.
 
         Raises:
             AirflowFailException: the request cannot be met, or would change nothing.

@@ -53,7 +53,7 @@ class Account(BaseOperator):
 
     @with_store
     def execute(self, context: Context) -> list[dict[str, Any]]:
-        """Reads all tables, while no other run changes them.
+        """Read all tables, while no other run changes them.
 
         Returns:
             for each table its rows, those of its side tables, of bronze the files that could not be read or were

@@ -107,7 +107,7 @@ class SluicegateJob(SparkSubmitOperator):
 
     @with_store
     def execute(self, context: Context) -> dict[str, Any] | list[dict[str, Any]] | None:  # type: ignore[override]
-        """Runs the job.
+        """Run the job.
 
         Returns:
             the job's report, which becomes the task's XCom; of all layers a list, with the report of each; None when
@@ -141,7 +141,7 @@ class SluicegateJob(SparkSubmitOperator):
         return reports
 
     def _discard(self, pipeline: Pipeline, discard: Discard, context: Context) -> None:
-        """Discards records, or takes discards back, as whoever triggered the run. A retry finds what is done."""
+        """Discard records or undo discards as the user who triggered the run; a retry changes nothing twice."""
         from sluicegate.run.discard import find  # not above: parsing a DAG file needs neither pyarrow nor deltalake
 
         run = context["dag_run"]
@@ -189,12 +189,12 @@ class SluicegateJob(SparkSubmitOperator):
             raise self._why(self._hook._submit_sp.returncode) from None
 
     def _keep_reports(self, context: Context) -> None:
-        """Keeps what the layers before did for the run's note, as where each has a task of its own."""
+        """Keep what the layers before did for the run's note, as where each has a task of its own."""
         if self.layer == "run" and (before := self._said.reports()):
             context["ti"].xcom_push(BaseXCom.XCOM_RETURN_KEY, before)
 
     def _run_on(self, server: ConnectServer, context: Context) -> None:
-        """Runs the job on a server, and passes its output on as the provider's hook does."""
+        """Run the job on a server, and pass its output on as the provider's hook does."""
         settings = replace(self.settings, master=server.url)
         command = [sys.executable, str(self.application), *(str(argument) for argument in self.application_args or ())]
         with server.environment() as token:
@@ -213,7 +213,7 @@ class SluicegateJob(SparkSubmitOperator):
             raise self._why(code)
 
     def _trace(self, pipeline: Pipeline, context: Context) -> None:
-        """Records the lineage for OpenLineage, where that is on.
+        """Record the lineage for OpenLineage, where that is on.
 
         Here, since its listener asks in a fork of this process, which has none of the threads that delta-rs works in.
         """
@@ -233,7 +233,7 @@ class SluicegateJob(SparkSubmitOperator):
         return self._lineage
 
     def _publish(self, pipeline: Pipeline, context: Context) -> None:
-        """Adds an outlet, and so an asset event, for each table that changed, and for no other."""
+        """Add an outlet, and so an asset event, for each table that changed, and for no other."""
         from sluicegate.lake.layout import Lake
 
         def last(about: Asset) -> dict[str, Any]:
@@ -274,7 +274,7 @@ class SluicegateJob(SparkSubmitOperator):
         return "has nothing to do"
 
     def prepare(self, request: Request | None) -> None:
-        """Fills in the arguments for the request, if there is one, and what depends on the machine.
+        """Fill in the arguments for the request, if there is one, and what depends on the machine.
 
         Raises:
             JavaMissing: no Java 17 or newer, no pyspark, or no jars.
@@ -327,7 +327,7 @@ class SluicegateJob(SparkSubmitOperator):
         return hook
 
     def _log_output(self, itr: Iterable[str]) -> None:
-        """Passes the job's output on to the task's log; keeps its messages, and its last lines."""
+        """Pass the job's output on to the task's log; keep its messages, and its last lines."""
         if isinstance(itr, io.TextIOWrapper):  # the hook's: one byte that is no text would end the task
             itr.reconfigure(errors="backslashreplace")
         for line in self._channel.lines(itr, self._take):
@@ -358,7 +358,7 @@ class SluicegateJob(SparkSubmitOperator):
         return AirflowException(f"{ended}; its last output:{output}")
 
     def on_kill(self) -> None:
-        """Kills the JVM and the Python that it started; the hook would leave the latter at work, holding the lock."""
+        """Kill the JVM and the Python that it started; the hook would leave the latter at work, holding the lock."""
         if self._client is not None:
             self._client.kill()
         if self._hook is None or self._hook._submit_sp is None:

@@ -35,7 +35,7 @@ class Viewer:
         return [name for name in names if name in permitted]
 
     def demand(self, pipeline: str, names: Iterable[str]) -> None:
-        """Checks that the user may read the DAG of a pipeline.
+        """Check that the user may read the DAG of a pipeline.
 
         Raises:
             HTTPException: 404, as for a pipeline that does not exist: whoever may not read it learns no names.
@@ -56,7 +56,7 @@ class Viewer:
         return self._may(pipeline, DagAccessEntity.RUN, "POST")
 
     def demand_start(self, pipeline: str) -> None:
-        """Checks that the user, who may read a pipeline's DAG, may trigger its runs.
+        """Check that the user, who may read a pipeline's DAG, may trigger its runs.
 
         Raises:
             Forbidden: the user may not.

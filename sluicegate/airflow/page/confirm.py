@@ -23,13 +23,13 @@ _ADDRESS = "/p/{pipeline}/t/{table}/quarantine/replay"
 
 @router.get(_ADDRESS, response_model=None)
 def ask(request: Request, viewer: ViewerDep, pipeline: str, table: str, rule: routes.Word = "") -> Response:
-    """Asks whether to replay: how many records, of which rules, and what it does. It starts nothing."""
+    """Show the confirmation of a replay: record counts by rule, and the effect. Nothing is started."""
     return _confirmation(request, _found(request, demanded(request, viewer, pipeline), table, rule))
 
 
 @router.post(_ADDRESS, response_model=None)
 def start(request: Request, viewer: ViewerDep, fields: forms.Sent, pipeline: str, table: str) -> Response:
-    """Starts the replay that was confirmed; asks again where the quarantine has changed since."""
+    """Start the replay that was confirmed; ask again where the quarantine has changed since."""
     definition = demanded(request, viewer, pipeline)
     with forms.whole():
         records = int(fields["records"])
@@ -106,6 +106,6 @@ def page(
 
 
 def started(request: Request, viewer: Viewer, confirmed: Confirmed) -> Response:
-    """Starts what was confirmed, and leads to its run."""
+    """Start what was confirmed, and redirect to its run."""
     replays.start(confirmed, *viewer.who)
     return RedirectResponse(routes.addresses(request).run(confirmed.pipeline, confirmed.run_id), 303)

@@ -25,14 +25,14 @@ Id = Annotated[str, Query(max_length=300)]
 
 @router.get(_DISCARD, response_model=None)
 def ask(request: Request, viewer: ViewerDep, pipeline: str, table: str, rule: routes.Word = "") -> Response:
-    """Asks for the note and whether to discard: how many records, of which rules. It starts nothing."""
+    """Show the form of a discard: its note, and record counts by rule. Nothing is started."""
     definition = confirm.demanded(request, viewer, pipeline)
     return _question(request, confirm.shown(request, definition, table, rule))
 
 
 @router.post(_DISCARD, response_model=None)
 def start(request: Request, viewer: ViewerDep, fields: forms.Sent, pipeline: str, table: str) -> Response:
-    """Starts the discard that was confirmed; asks again where the quarantine has changed, or the note will not do."""
+    """Start the discard that was confirmed; ask again where the quarantine has changed, or the note will not do."""
     definition = confirm.demanded(request, viewer, pipeline)
     note = one_line(fields.get("note", ""))
     with forms.whole():
@@ -52,7 +52,7 @@ def start(request: Request, viewer: ViewerDep, fields: forms.Sent, pipeline: str
 
 @router.get(_UNDO, response_model=None)
 def ask_undo(request: Request, viewer: ViewerDep, pipeline: str, table: str, discard: Id) -> Response:
-    """Asks whether to take a discard back. It starts nothing."""
+    """Show the confirmation of undoing a discard. Nothing is started."""
     definition = confirm.demanded(request, viewer, pipeline)
     view = confirm.shown(request, definition, table)
     discarded = None if _is_counting(view) else _made(view, discard)
@@ -63,7 +63,7 @@ def ask_undo(request: Request, viewer: ViewerDep, pipeline: str, table: str, dis
 
 @router.post(_UNDO, response_model=None)
 def start_undo(request: Request, viewer: ViewerDep, fields: forms.Sent, pipeline: str, table: str) -> Response:
-    """Takes back the discard that was confirmed; one that was taken back meanwhile is not found any more."""
+    """Undo the discard that was confirmed; one that is already undone is not found."""
     definition = confirm.demanded(request, viewer, pipeline)
     with forms.whole():
         taking_back = TakingBack(pipeline, table, fields["discard"], int(fields["records"]), fields["run_id"])

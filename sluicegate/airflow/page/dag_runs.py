@@ -70,7 +70,7 @@ def _seconds(session: Session, run: Stored) -> Iterable[tuple[str, float]]:
 
 
 def _reports(result: Any) -> Iterator[Mapping[str, Any]]:
-    """Reports among what a task returned; other tasks return other things."""
+    """Return the report among a task's results; other tasks return other types."""
     for report in result if isinstance(result, list) else [result]:
         listed = report.get("tables") if isinstance(report, dict) else None
         if isinstance(listed, list) and all(isinstance(t, dict) and {"table", "seconds"} <= t.keys() for t in listed):

@@ -61,5 +61,5 @@ class TakingBack:
         return {"mode": UNDO_DISCARD, "tables": [self.table], "discard": self.discard}
 
     def said(self) -> dict[str, Any]:
-        """Which discard, and what was shown of it."""
+        """Fields that identify the discard and the state that was shown."""
         return {"table": self.table, "discard": self.discard, "records": self.records}

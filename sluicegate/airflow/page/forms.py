@@ -61,7 +61,7 @@ def seal(request: Request, *subject: str) -> str:
 
 
 def demand_seal(request: Request, fields: Mapping[str, str], *subject: str) -> None:
-    """Checks that a form was shown to the login that sends it, for this very subject.
+    """Check that a form was shown to the login that sends it, for this very subject.
 
     Raises:
         Forbidden: it was not.

@@ -176,7 +176,7 @@ def _layer(node: Node, nodes: Sequence[Node], edges: Sequence[Edge]) -> str:
 
 
 def _ordered(columns: list[list[Node]], edges: Sequence[tuple[str, str]]) -> None:
-    """Sorts each column by the middle of the neighbours of its nodes, from the left and back."""
+    """Sort each column by the middle of the neighbours of its nodes, from the left and back."""
     near: dict[str, list[str]] = {}
     for source, target in edges:
         near.setdefault(source, []).append(target)

@@ -22,7 +22,7 @@ class Lakehouse:
         self._lock: asyncio.Lock | None = None
 
     async def __call__(self, scope: Scope, receive: Messages, send: Messages) -> None:
-        """Answers a request."""
+        """Answer a request."""
         if self._app is None:
             self._lock = self._lock or asyncio.Lock()
             async with self._lock:

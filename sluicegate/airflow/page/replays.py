@@ -49,7 +49,7 @@ class Confirmed(Protocol):
         """Values of the DAG's form."""
 
     def said(self) -> dict[str, Any]:
-        """What the entry in the audit log says of it."""
+        """Text of the entry in the audit log."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Quarantined:
 
     @property
     def rules(self) -> list[str] | None:
-        """The rules by which records are chosen; None for all."""
+        """Rules that select records; None for all."""
         return [self.rule] if self.rule else None
 
     def subject(self) -> tuple[str, ...]:
@@ -112,7 +112,7 @@ def is_paused(pipeline: str) -> bool:
 
 
 def start(confirmed: Confirmed, user: str, name: str) -> None:
-    """Starts the DAG run, with its entry in the audit log in one transaction; once, however often a form is sent.
+    """Start the DAG run, with its entry in the audit log in one transaction; once, however often a form is sent.
 
     Args:
         confirmed: what was confirmed.
@@ -148,7 +148,7 @@ def start(confirmed: Confirmed, user: str, name: str) -> None:
 
 
 def _demand_a_run_would_do_it(pipeline: str) -> None:
-    """Checks what would make of it a run that waits for long, or that does something else.
+    """Refuse what would delay the run for long, or change what it does.
 
     Raises:
         UserError: the DAG is gone or has import errors, or runs do not get the values of a form.

@@ -80,7 +80,7 @@ def _twin(request: Request) -> str:
 
 
 def _both(path: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Registers a view below its address, and its JSON, which has to come first: a name could swallow ``.json``."""
+    """Register a view below its address, and its JSON, which has to come first: a name could swallow ``.json``."""
 
     def register(view: Callable[..., Any]) -> Callable[..., Any]:
         router.get(f"{path}.json", response_model=None)(view)

@@ -72,7 +72,7 @@ def _settle_in(pipeline: Pipeline, waiting: Pending) -> float | None:
 
 
 def find_landed(pipeline: Pipeline, tables: Sequence[str]) -> Found:
-    """Checks landing, ledger and offsets once, as the jobs do; writes nothing, starts no Spark.
+    """Check landing, ledger and offsets once, as the jobs do; write nothing, start no Spark.
 
     Args:
         pipeline: its definition.

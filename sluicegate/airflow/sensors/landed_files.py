@@ -62,7 +62,7 @@ class LandedFilesSensor(BaseOperator):
 
     @with_store
     def execute(self, context: Context) -> dict[str, int] | None:
-        """Checks once, and ends or defers to the triggerer.
+        """Check once, then end or defer to the triggerer.
 
         Returns:
             number of ``files`` and ``bytes`` that wait; None for a run that does not wait.
@@ -121,7 +121,7 @@ class LandedFilesSensor(BaseOperator):
         return dict(event["found"])
 
     def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
-        """Resumes after the deferral, by event or timeout; called by Airflow.
+        """Resume after the deferral, by event or timeout; called by Airflow.
 
         At the timeout it checks once more itself: a triggerer that is down must not look like a quiet day.
 
@@ -135,7 +135,7 @@ class LandedFilesSensor(BaseOperator):
             return self._at_timeout(context)
 
     def _expect_files(self, request: Request) -> None:
-        """Fails if files are late: the run would be skipped, as on each day on which nobody need care.
+        """Fail if files are late; otherwise the run would end as skipped, as on a quiet day.
 
         Raises:
             AirflowFailException: a table expects files within a time span that is over.

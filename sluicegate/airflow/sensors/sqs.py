@@ -61,7 +61,7 @@ class Queue:
         return [message["ReceiptHandle"] for message in answer.get("Messages", ())]
 
     def delete(self, receipts: list[str]) -> None:
-        """Deletes messages of a ``receive`` for good; those that are not deleted come again."""
+        """Delete messages of a ``receive`` for good; those that are not deleted come again."""
         entries = [{"Id": str(number), "ReceiptHandle": receipt} for number, receipt in enumerate(receipts)]
         self._sqs.delete_message_batch(QueueUrl=self.url, Entries=entries)
 

@@ -77,7 +77,7 @@ class LandedFilesTrigger(BaseTrigger):
         return f"{type(self).__module__}.{type(self).__qualname__}", arguments
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Checks until work waits, each time in a thread: listing a large folder takes seconds.
+        """Check until work waits, each time in a thread: listing a large folder takes seconds.
 
         An error of a store or the network is raised; it fails the task, which has retries.
         """
@@ -148,7 +148,7 @@ class FileArrivalTrigger(BaseEventTrigger):
         return f"{type(self).__module__}.{type(self).__qualname__}", arguments
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Checks for ever, each time in a thread: listing a large folder takes seconds.
+        """Check for ever, each time in a thread: listing a large folder takes seconds.
 
         An outage of the store or the network is waited out: a failed trigger takes its asset with it.
         """
@@ -179,7 +179,7 @@ class FileArrivalTrigger(BaseEventTrigger):
             )
 
     async def _rest(self, seconds: float, *, settling: bool) -> None:
-        """Waits until the next check is due: for some seconds, or with a queue for a message where no files settle.
+        """Wait until the next check is due: for some seconds, or with a queue for a message where no files settle.
 
         Messages are deleted once received. The files they announced are polled for until they have settled; if this
         process ends meanwhile, the next one begins with a check.

@@ -212,7 +212,7 @@ class Source:
         return _Handles(self)
 
     def open_together(self, uris: Iterable[str]) -> None:
-        """Opens the tables that are not open yet, several at a time: one after the other, a hundred take half a second.
+        """Open the tables that are not open yet, several at a time: one after the other, a hundred take half a second.
 
         Why one cannot be opened is said to whoever asks for it.
         """

@@ -126,7 +126,7 @@ class Reader:
         return replace(relation, rows=relation.rows | _sorted(node, Expressions(names, self.within(ctes)), relation))
 
     def within(self, ctes: Mapping[str, Relation]) -> tables.Subquery:
-        """Reads a query within an expression, which may use the names around it."""
+        """Read a query within an expression, which may use the names around it."""
         return lambda node, names: self.query(node, names, ctes)
 
 

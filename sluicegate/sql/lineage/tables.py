@@ -20,7 +20,7 @@ _HALF = ("SEMI", "ANTI")
 
 
 def demand(node: exp.Expr, supported: set[str], place: str) -> None:
-    """Checks that a node has only parts that are understood.
+    """Check that a node has only parts that are understood.
 
     Raises:
         Unsure: it has another one.

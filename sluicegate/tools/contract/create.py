@@ -57,7 +57,7 @@ class Imported:
 
 
 def create(file: Path, name: str | None, settings: Settings) -> Imported:
-    """Creates a pipeline from a contract.
+    """Create a pipeline from a contract.
 
     Args:
         file: the contract, YAML or JSON.

@@ -46,7 +46,7 @@ SHOWN = 10  # rows of a gold table
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the demo or, with ``--ui``, its Airflow; returns the exit code."""
+    """Run the demo or, with ``--ui``, its Airflow; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m sluicegate.tools.demo", description=main.__doc__)
     parser.add_argument("--input", metavar="DIR", help="read DIR/recordings and DIR/patients, not the samples")
     parser.add_argument("--without-airflow", action="store_true", help="run the layers in one Spark, by hand")
@@ -99,7 +99,7 @@ def _settings(input_folder: str | None) -> Settings:
 
 
 def _land(landing: Path) -> None:
-    """Copies the samples that are not in the landing folder yet; each appears whole or not at all."""
+    """Copy the samples that are not in the landing folder yet; each appears whole or not at all."""
     landed = 0
     for sample in sorted(path for path in SAMPLES.glob("*/*") if path.suffix in (".json", ".csv")):
         target = landing / sample.relative_to(SAMPLES)
@@ -118,7 +118,7 @@ def _land(landing: Path) -> None:
 
 
 def _run(pipeline: Pipeline, settings: Settings) -> None:
-    """Lets Airflow do one run, and reports its progress.
+    """Let Airflow do one run, and report its progress.
 
     Raises:
         SluicegateError: the run failed, or Airflow did not start.
@@ -142,7 +142,7 @@ def _run(pipeline: Pipeline, settings: Settings) -> None:
 
 
 def _watch(airflow: LocalAirflow, dag: str, run_id: str) -> SluicegateError | None:
-    """Prints a line for each change of a task's state until the run ends; returns why it failed."""
+    """Print a line for each change of a task's state until the run ends; return why it failed."""
     began = time.monotonic()
     states: dict[tuple[str, int], str] = {}
     failure: SluicegateError | None = None
@@ -218,7 +218,7 @@ def _show(pipeline: Pipeline, settings: Settings) -> None:
 
 
 def _say_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Prints rows in columns, numbers right-aligned."""
+    """Print rows in columns, numbers right-aligned."""
     texts = [[_text(value) for value in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(columns, *texts, strict=True)]
     numbers = [any(isinstance(row[index], (int, float)) for row in rows) for index in range(len(columns))]
@@ -283,7 +283,7 @@ def _short(path: Path) -> str:
 
 
 def _ui(input_folder: str | None, *, warm: bool) -> int:
-    """Starts the demo's Airflow and prints the address of its web page; ends at Ctrl-C.
+    """Start the demo's Airflow and print the address of its web page; end at Ctrl-C.
 
     Args:
         input_folder: folder of the user's files; None for the sample, or the last demo's.

@@ -67,7 +67,7 @@ class LocalAirflow:
     # --- start and stop ----------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
-        """Starts Airflow; ``wait`` returns when it is ready.
+        """Start Airflow; ``wait`` returns when it is ready.
 
         Raises:
             SluicegateError: another Airflow runs in this folder, or its database cannot be created.
@@ -109,11 +109,11 @@ class LocalAirflow:
         self._lock.flush()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Ends all processes: politely, unless a job may still be running, which Airflow would wait for."""
+        """End all processes: politely, unless a job may still be running, which Airflow would wait for."""
         self.stop(patience=5.0 if kind is None else 1.0)
 
     def stop(self, patience: float = 1.0) -> None:
-        """Asks the processes to end, and kills after ``patience`` seconds what is left: jobs and their JVMs too."""
+        """Ask the processes to end, and kill after ``patience`` seconds what is left: jobs and their JVMs too."""
         if self._keeper is not None:
             self._stopping.set()
             self._keeper.join()
@@ -138,7 +138,7 @@ class LocalAirflow:
             self._lock = None
 
     def _keep(self) -> None:
-        """Restarts failed processes until ``stop``, as a supervisor does in production.
+        """Restart failed processes until ``stop``, as a supervisor does in production.
 
         Airflow 3.3.2's scheduler ends if another process was writing to SQLite while it made a scheduled run: its retry
         asks for the run that was rolled back. Otherwise runs stay queued for ever.
@@ -204,7 +204,7 @@ class LocalAirflow:
         }
 
     def _migrate(self) -> None:
-        """Creates or migrates the database; three seconds, so only once for each version of Airflow."""
+        """Create or migrate the database; three seconds, so only once for each version of Airflow."""
         marker, airflow_version = self.home / "migrated", version("apache-airflow")
         if (self.home / "airflow.db").exists() and marker.exists() and marker.read_text() == airflow_version:
             return
@@ -220,7 +220,7 @@ class LocalAirflow:
     # --- readiness ---------------------------------------------------------------------------------------------------
 
     def wait(self, dag: str) -> None:
-        """Waits until Airflow answers, its scheduler is healthy, and ``dag`` has been parsed since the start.
+        """Wait until Airflow answers, its scheduler is healthy, and ``dag`` has been parsed since the start.
 
         From then on processes that fail are restarted.
 
@@ -268,7 +268,7 @@ class LocalAirflow:
         return "" if parsed else f"its dag-processor has not parsed the DAG {dag}"
 
     def start_triggerer(self) -> None:
-        """Starts the triggerer, which runs deferred tasks; unless it runs."""
+        """Start the triggerer, which runs deferred tasks; unless it runs."""
         if "triggerer" not in self._processes:
             self._start("triggerer", "--skip-serve-logs")
 
@@ -303,7 +303,7 @@ class LocalAirflow:
             return json.loads(answer.read() or b"null")  # the answer to a DELETE is empty
 
     def trigger(self, dag: str) -> str:
-        """Triggers a run of a DAG and returns its id. Runs that a killed Airflow left unfinished are failed first."""
+        """Trigger a run of a DAG and return its id. Runs that a killed Airflow left unfinished are failed first."""
         runs = f"/api/v2/dags/{dag}/dagRuns"
         for dag_run in self.call("GET", f"{runs}?state=running&state=queued")["dag_runs"]:
             self.call("PATCH", f"{runs}/{dag_run['dag_run_id']}", {"state": "failed"})
@@ -354,7 +354,7 @@ def not_found() -> Iterator[None]:
 
 
 def _end_group(leader: subprocess.Popen[bytes]) -> None:
-    """Kills what is left of the process group of a process that has ended."""
+    """Kill what is left of the process group of a process that has ended."""
     with suppress(ProcessLookupError, PermissionError):  # none is left; macOS says the second
         os.killpg(leader.pid, signal.SIGKILL)
 
@@ -378,7 +378,7 @@ def _free_port(preferred: int) -> int:
 
 
 def interrupt_on_termination() -> None:
-    """Lets SIGTERM end this process like Ctrl-C, so that what it started is ended with it."""
+    """Let SIGTERM end this process like Ctrl-C, so that what it started is ended with it."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt

@@ -22,7 +22,7 @@ ENDS_WITHIN = 20.0  # seconds in which a server ends that is told to
 
 @contextmanager
 def warm_spark(home: Path, settings: Settings) -> Iterator[Settings]:
-    """Starts a server, and yields the settings with which jobs use it; where Spark is elsewhere, none is started.
+    """Start a server, and yield the settings with which jobs use it; where Spark is elsewhere, none is started.
 
     Args:
         home: folder of its log and of its token, which its owner alone can read.

@@ -84,7 +84,7 @@ class Imported:
 def create(
     file: Path, name: str | None, settings: Settings, setting_values: Mapping[str, str] = MappingProxyType({})
 ) -> Imported:
-    """Creates a pipeline from a source; one with mistakes is written too, for a person to correct.
+    """Create a pipeline from a source; one with mistakes is written too, for a person to correct.
 
     Args:
         file: the source, ``.sql`` or ``.py``.

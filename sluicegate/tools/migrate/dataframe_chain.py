@@ -174,7 +174,7 @@ class Chain:
     # --- where it begins ---------------------------------------------------------------------------------------------
 
     def _begin(self, calls: list[tuple[str, ast.Call | None, int]]) -> list[tuple[str, ast.Call | None, int]]:
-        """Reads the head of the chain; returns the steps after it."""
+        """Read the head of the chain; return the steps after it."""
         first = calls[0][0] if calls else "nothing"
         if first == "sql" and calls[0][1]:
             self._sql_text(calls[0][1])

@@ -20,7 +20,7 @@ AS_OF_RUN = "Joined values are those of a row's run, as in a streaming table; wi
 def take_over(
     source: Source, tables: Draft, gold: Collection[str], silver: Callable[[Dataset, dict[str, Any]], None]
 ) -> None:
-    """Makes each flow one of the flows of its table; one that cannot be is noted in the source.
+    """Make each flow one of the flows of its table; one that cannot be is noted in the source.
 
     Args:
         source: the source, whose tables have their names here.

@@ -78,7 +78,7 @@ class _Mapping:
     # --- names -------------------------------------------------------------------------------------------------------
 
     def _name(self) -> None:
-        """Gives each table its name here, and renames it in all queries that read it."""
+        """Give each table its name here, and rename it in all queries that read it."""
         source = self.source
         reads = {dataset.name: tables_of(dataset.query) for dataset in source.datasets if dataset.query is not None}
         for changes in source.changes:
@@ -147,7 +147,7 @@ class _Mapping:
         self.declared = {self.found.names[address]: (address, line) for address, line in declared.items()}
 
     def _settle(self) -> None:
-        """Splits the declared tables into imported and missing."""
+        """Split the declared tables into imported and missing."""
         for name, (address, line) in self.declared.items():
             if name in self._draft.known:
                 self._draft.imported.append(address)
@@ -322,7 +322,7 @@ class _Mapping:
     # --- tables that read what is no table here ----------------------------------------------------------------------
 
     def _tell_gold(self) -> None:
-        """Notes the silver tables that read gold."""
+        """Note the silver tables that read gold."""
         for name, fields in self._draft.silver.items():
             for read in flows.reads(name, fields, self._draft):
                 if read in self._draft.gold:
@@ -332,7 +332,7 @@ class _Mapping:
                     self.source.leave(line, f"{name} reads {read}", reason)
 
     def _others(self) -> None:
-        """Declares tables made elsewhere that are read: Delta tables whose path a person fills in."""
+        """Declare tables made elsewhere that are read: Delta tables whose path a person fills in."""
         for name, fields in {**self._draft.silver, **self._draft.gold}.items():
             dataset = self.source.named(name)
             line = dataset.line if dataset else 1

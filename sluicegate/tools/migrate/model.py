@@ -128,7 +128,7 @@ class Source:
     folders: dict[str, str] = field(default_factory=dict)
 
     def leave(self, line: int, subject: str, reason: str) -> None:
-        """Notes something that is not converted."""
+        """Note something that is not converted."""
         self.remarks.append(Remark(line, subject, reason))
 
     def named(self, name: str) -> Dataset | None:

@@ -50,7 +50,7 @@ _FIELDS = {
 
 
 def read(text: str, file: str, settings: SourceSettings) -> Source:
-    """Reads a Python source.
+    """Read a Python source.
 
     Args:
         text: the source.
@@ -109,7 +109,7 @@ class _Reader:
             self.source.leave(node.lineno, _title(node), "it is nested too deeply")
 
     def declared(self, node: ast.AST) -> None:
-        """Notes a table declared anywhere in the module, whether it is read or not."""
+        """Note a table declared anywhere in the module, whether it is read or not."""
         if isinstance(node, ast.FunctionDef):
             self.decorators |= {id(decorator) for decorator in node.decorator_list}
             if any(self._of_dlt(decorator) in _FLOWS for decorator in node.decorator_list):
@@ -123,7 +123,7 @@ class _Reader:
             self._declare(node, None)
 
     def _declare(self, node: ast.expr, default: str | None) -> None:
-        """Notes the table of a declaration; without a name in it, it has that of its function."""
+        """Note the table of a declaration; without a name in it, it has that of its function."""
         try:
             name = self._declared_name(node, default)
         except NotTaken:
@@ -161,7 +161,7 @@ class _Reader:
         return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
     def _imported(self, qualified_name: str, name: str) -> None:
-        """Binds an imported name."""
+        """Bind an imported name."""
         module, _, last = qualified_name.rpartition(".")
         if qualified_name == "pyspark.sql.functions":
             self.names.modules.add(name)
@@ -219,7 +219,7 @@ class _Reader:
         self.source.datasets.append(dataset)
 
     def _append_flow(self, dataset: Dataset, node: ast.FunctionDef) -> None:
-        """Reads a function that adds rows to a table which is declared elsewhere."""
+        """Read a function that adds rows to a table which is declared elsewhere."""
         if not dataset.into:
             raise NotTaken("the target of the flow is not a string literal: write target=…", node.lineno)
         of_flow = Dataset.of_flow(dataset.flow or node.name.lower(), dataset.into, node.lineno, f"the flow {node.name}")
@@ -242,7 +242,7 @@ class _Reader:
                 self.source.leave(keyword.value.lineno, message, "not imported")
 
     def _decorated(self, dataset: Dataset, node: ast.expr) -> str:
-        """Reads a decorator; returns what it declares, if anything."""
+        """Read a decorator; return what it declares, if anything."""
         name = self._of_dlt(node)
         call = node if isinstance(node, ast.Call) else ast.Call(node, [], [])
         if name in _RULES:

@@ -34,7 +34,7 @@ _CLAUSES = {
 
 
 def read(text: str, file: str, settings: SourceSettings) -> Source:
-    """Reads a SQL source.
+    """Read a SQL source.
 
     Args:
         text: the source.
@@ -272,7 +272,7 @@ class _Statement:
         dataset.rules.append(Rule(name, condition, action or "expect", line))
 
     def _clauses(self, dataset: Dataset) -> int | None:
-        """Reads the clauses between the columns and the query; returns the query's first token, if there is one."""
+        """Read the clauses between the columns and the query; return the query's first token, if there is one."""
         while self.at < len(self.tokens):
             if self._take("AS"):
                 return self.at if self.at < len(self.tokens) else None
@@ -340,7 +340,7 @@ class _Statement:
         self.source.changes.append(Changes(target, source, fields, line))
 
     def _change(self, target: str, fields: dict[str, object]) -> None:
-        """Reads one clause of AUTO CDC."""
+        """Read one clause of AUTO CDC."""
         if self._take("KEYS"):
             fields["keys"] = self._names()
         elif self._take("IGNORE", "NULL", "UPDATES"):

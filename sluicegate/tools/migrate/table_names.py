@@ -41,7 +41,7 @@ class Addresses:
 
 
 def addresses(declared: Iterable[str], reads: Collection[tuple[str, str]]) -> Addresses:
-    """Resolves the table names of a source.
+    """Resolve the table names of a source.
 
     A name without a schema means the one declared table of that name. One with a schema means a table that is declared
     without one, unless the source reads several such addresses, or the table reads its own namesake: these are others.

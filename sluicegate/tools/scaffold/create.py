@@ -98,7 +98,7 @@ def _facts(table: NewTable) -> dict[str, Any]:
 
 
 def create(name: str, sources: Sequence[str], settings: Settings, land: bool, header: bool | None) -> NewPipeline:
-    """Creates a pipeline for files.
+    """Create a pipeline for files.
 
     Args:
         name: its name.
@@ -147,7 +147,7 @@ Landed = tuple[Path, Path, bool]
 
 
 def _land(new: NewPipeline, land: bool) -> list[Landed]:
-    """Copies the files, or only creates their folders."""
+    """Copy the files, or only create their folders."""
     folders = {table.name: Path(new.landing[table.name]) for table in new.tables}
     if not land:
         if not any("://" in where for where in new.landing.values()):
@@ -199,7 +199,7 @@ def _file_name(name: str) -> str:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copies a file with its modification time; it appears whole or not at all."""
+    """Copy a file with its modification time; it appears whole or not at all."""
     target.parent.mkdir(parents=True, exist_ok=True)
     half = target.with_name(f".{target.name}.part")
     try:
@@ -211,7 +211,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _take_back(landed: Sequence[Landed]) -> None:
-    """Deletes what was copied, and folders that are then empty."""
+    """Delete what was copied, and folders that are then empty."""
     for _, target, copied in landed:
         if copied:
             target.unlink(missing_ok=True)

@@ -43,7 +43,7 @@ class CsvText:
 
 
 def read(text: str, whole: bool, most: int, header: bool | None = None) -> CsvText | None:
-    """Reads the beginning of a CSV text.
+    """Read the beginning of a CSV text.
 
     Args:
         text: the text, or its beginning.

@@ -159,7 +159,7 @@ def _by_place(files: Sequence[Path]) -> list[list[Path]]:
 
 
 def _options_of_all(group: _Group) -> None:
-    """Gives all samples of a group the options that any of its files needs: one table reads them all."""
+    """Give all samples of a group the options that any of its files needs: one table reads them all."""
     options: dict[str, str] = {}
     for sample in group.samples:
         other = sample.options.get("encoding")
@@ -192,7 +192,7 @@ def _common(stems: Sequence[str]) -> str:
 
 
 def _demand_names_that_differ(tables_made: Sequence[NewTable]) -> None:
-    """Refuses two tables with one name, in different layers too."""
+    """Refuse two tables with one name, in different layers too."""
     first: dict[str, NewTable] = {}
     for table in tables_made:
         for name in (table.name, table.bronze):

@@ -81,7 +81,7 @@ class _Candidate:
     unfit: int = 0
 
     def take(self, values: Sequence[Any]) -> None:
-        """Adds a row. Equal rows always count as duplicates; of 2**64 different ones two may, too."""
+        """Add a row. Equal rows always count as duplicates; of 2**64 different ones two may, too."""
         key = tuple(values[place] for place in self.places)
         if UNFIT in key:
             self.unfit += 1
@@ -120,7 +120,7 @@ def _number(values: tuple[Any, ...]) -> int:
 def prove(
     samples: Sequence[FileSample], files: Sequence[Path], columns: Sequence[Column], candidates: Sequence[Sequence[str]]
 ) -> list[Proof]:
-    """Reads all files of a table to find which candidates are keys.
+    """Read all files of a table to find which candidates are keys.
 
     Values are compared as silver will have them, by their types: ``1`` and ``01`` are one BIGINT.
 
@@ -349,7 +349,7 @@ def _of_value(text: Any, fields: Sequence[tuple[str, int]]) -> Iterator[list[Any
 
 def _of_record(record: Any, fields: Sequence[tuple[str, int]]) -> list[Any]:
     if not isinstance(record, dict):
-        raise _Unproved("there is a JSON value that is no object")
+        raise _Unproved("a JSON value is not an object")
     return [None if occurrence else record.get(name) for name, occurrence in fields]
 
 

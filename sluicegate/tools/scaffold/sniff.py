@@ -69,7 +69,7 @@ class FileSample:
 
 
 def sniff(path: Path, header: bool | None = None) -> FileSample:
-    """Samples a file.
+    """Sample a file.
 
     Args:
         path: the file.
@@ -291,7 +291,7 @@ def _csv(path: Path, text: str, whole: bool, encoding: str | None, header: bool 
 
 
 def _of_all_lines(path: Path, options: dict[str, str]) -> list[str]:
-    """Sets multiLine if a quoted value has a line break anywhere in a file; remarks on what cannot be believed."""
+    """Set multiLine if a quoted value has a line break anywhere in a file; add remarks on doubtful values."""
     lower = {name.lower(): value for name, value in options.items()}
     if path.stat().st_size > CHECKED or (trouble := csv_check.trouble(str(path), lower)) is None:
         return []

@@ -54,7 +54,7 @@ class Simulator:
     begin: datetime | None = None
 
     def load(self, continuous: bool = False, every: float = 5.0) -> list[Landed]:
-        """Lands the next file of each kind; if continuous, again every ``every`` seconds until Ctrl-C.
+        """Land the next file of each kind; if continuous, again every ``every`` seconds until Ctrl-C.
 
         Args:
             continuous: whether to go on.
@@ -88,7 +88,7 @@ def simulate(
     faults: Faults = NONE,
     begin: datetime | None = None,
 ) -> Iterator[Landed]:
-    """Lands files one by one; each is complete by the time it is yielded.
+    """Land files one by one; each is complete by the time it is yielded.
 
     Args:
         landing: the folder that files arrive in; it is made if missing. Local folders only.
@@ -118,7 +118,7 @@ def continuously(
     faults: Faults = NONE,
     begin: datetime | None = None,
 ) -> Iterator[Landed]:
-    """Lands a file of each kind every so many seconds, the first at once, until the caller stops.
+    """Land a file of each kind every so many seconds, the first at once, until the caller stops.
 
     Args:
         landing: the folder that files arrive in; it is made if missing. Local folders only.
@@ -148,5 +148,5 @@ def _order(records: int, seed: int | None, faults: Faults, begin: datetime | Non
 def _of(pipeline: str) -> Simulation:
     if pipeline not in SIMULATIONS:
         hint = nearest(pipeline, SIMULATIONS) or f"there is one for each of {', '.join(SIMULATIONS)}"
-        raise UserError(f"there is no simulator for {pipeline}", hint=hint)
+        raise UserError(f"no simulator for {pipeline}", hint=hint)
     return SIMULATIONS[pipeline]

@@ -180,19 +180,19 @@ class Simulation(Protocol):
 
 
 def land(simulation: Simulation, landing: str, files: int, order: Order) -> Iterator[Landed]:
-    """Lands files number by number; each is complete by the time it is yielded.
+    """Land files number by number; each is complete by the time it is yielded.
 
     Raises:
         UserError: as :func:`sluicegate.tools.simulators.simulate`.
     """
     if files < 1:
-        raise UserError(f"there is no landing {files} files: ask for 1 or more")
+        raise UserError(f"cannot land {files} files: use 1 or more")
     home = _home(landing, order)
     return (landed for _ in range(files) for landed in _next(simulation, home, order))
 
 
 def land_on(simulation: Simulation, landing: str, every: float, order: Order) -> Iterator[Landed]:
-    """Lands the files of the next number every ``every`` seconds, the first at once, until the caller stops.
+    """Land the files of the next number every ``every`` seconds, the first at once, until the caller stops.
 
     Raises:
         UserError: as :func:`sluicegate.tools.simulators.continuously`.
@@ -226,7 +226,7 @@ def _home(landing: str, order: Order) -> Path:
 
 
 def _next(simulation: Simulation, home: Path, order: Order) -> list[Landed]:
-    """Lands the files of the next number."""
+    """Land the files of the next number."""
     leading = home / simulation.LEADING.folder
     landed = []
     try:
@@ -251,7 +251,7 @@ def numbered(folder: Path) -> list[tuple[int, Path]]:
 
 
 def write(path: Path, text: str) -> None:
-    """Writes a file atomically: readers of the landing never see half of it."""
+    """Write a file atomically: readers of the landing never see half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.tmp")
     with part.open("w", encoding="utf-8", newline="") as file:
@@ -308,7 +308,7 @@ def _some(records: list[Record], of: float, lot: random.Random) -> list[int]:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Waits for other simulators of the same folder: two of them would use one file name."""
+    """Wait for other simulators of the same folder: two of them would use one file name."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         with suppress(OSError):  # some network file systems cannot lock a folder, and one simulator is the rule

@@ -185,7 +185,7 @@ def _patients(path: Path, seed: int | None) -> list[int]:
             return mrns
     raise UserError(
         f"{path} has no list of patients that recordings could be made for",
-        hint="it needs a line mrn,name, and then one patient a line; take it away to have one made",
+        hint="it needs a line mrn,name, and then one patient a line; remove it to get a new one",
     )
 
 
@@ -200,7 +200,7 @@ def _times(path: Path) -> list[float]:
         return [float(reading["time"]) for reading in readings]
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(
-            f"{path} is not a file of recordings, so there is no telling where it ends in time",
+            f"{path} is not a file of recordings, so its last time is unknown",
             cause=f"{type(error).__name__}: {error}",
-            hint="mend it or take it away",
+            hint="repair or remove it",
         ) from error

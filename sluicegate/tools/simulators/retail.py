@@ -63,7 +63,7 @@ def _fact(folder: str) -> Kind:
 
 
 def _delay(record: Record) -> None:
-    """Makes a record two days older, or one of a product not known yet, by its number's parity."""
+    """Make a record two days older, or one of a product not known yet, by its number's parity."""
     key = next(iter(record.values()))
     if int(key[-1]) % 2:
         moment = next(name for name in record if name.endswith("_at"))

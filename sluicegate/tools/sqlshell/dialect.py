@@ -178,14 +178,14 @@ def _unit(node: exp.Expr) -> None:
 
 
 def _trunc(node: exp.Expr) -> None:
-    """Makes ``trunc`` give a date, of whatever has one."""
+    """Make ``trunc`` give a date, of whatever has one."""
     _unit(node)
     day = exp.TimestampTrunc(this=exp.cast(node.this.copy(), "DATE"), unit=node.args["unit"].copy())
     node.replace(exp.cast(day, "DATE"))
 
 
 def _extract(node: exp.Expr) -> None:
-    """Aligns parts of a time: Spark's Sunday is 1 and DuckDB's is 0; Spark's seconds have a fraction."""
+    """Align parts of a time: Spark's Sunday is 1 and DuckDB's is 0; Spark's seconds have a fraction."""
     part = node.name.upper()
     if part in {"DOW", "DAYOFWEEK"}:
         _plus_one(node)
@@ -200,7 +200,7 @@ def _plus_one(node: exp.Expr) -> None:
 
 
 def _substring(node: exp.Expr) -> None:
-    """Makes position 0 the first character, as 1 is; in DuckDB it is the one before."""
+    """Make position 0 the first character, as 1 is; in DuckDB it is the one before."""
     start = node.args.get("start")
     if isinstance(start, exp.Literal):
         if start.name == "0":
@@ -211,7 +211,7 @@ def _substring(node: exp.Expr) -> None:
 
 
 def _like(node: exp.Expr) -> None:
-    """Makes the backslash the escape character of patterns, which it is in Spark by default."""
+    """Make the backslash the escape character of patterns, which it is in Spark by default."""
     if not isinstance(node.parent, exp.Escape):
         _become(node, lambda like: exp.Escape(this=like, expression=exp.Literal.string("\\")))
 
@@ -226,7 +226,7 @@ def _to_utc(node: exp.Expr) -> None:
 
 
 def _unix_timestamp(node: exp.Expr) -> None:
-    """Converts without a format by macro, as the argument may then be a time as well as a text."""
+    """Convert without a format by macro, as the argument may then be a time as well as a text."""
     if node.args["format"].name == _DEFAULT_FORMAT:
         node.replace(exp.Anonymous(this="spark_unix", expressions=[node.this.copy()]))
     else:
@@ -234,12 +234,12 @@ def _unix_timestamp(node: exp.Expr) -> None:
 
 
 def _percentile(node: exp.Expr) -> None:
-    """Makes ``percentile`` interpolate; sqlglot takes DuckDB's that picks one of two values."""
+    """Make ``percentile`` interpolate; sqlglot takes DuckDB's that picks one of two values."""
     node.replace(exp.Anonymous(this="quantile_cont", expressions=[node.this.copy(), node.args["quantile"].copy()]))
 
 
 def _difference(node: exp.Expr) -> None:
-    """Counts whole units that have passed, as Spark does; DuckDB's ``date_diff`` counts the borders between them."""
+    """Count whole units that have passed, as Spark does; DuckDB's ``date_diff`` counts the borders between them."""
     unit = node.args.get("unit")
     if unit is None:
         return  # datediff(a, b): days between dates
@@ -253,7 +253,7 @@ def _to_date(node: exp.Expr) -> None:
 
 
 def _time_format(node: exp.Expr) -> None:
-    """Converts fractions of a second and quoted text, which sqlglot leaves as they are; refuses what else it left."""
+    """Convert fractions of a second and quoted text, which sqlglot leaves as they are; refuse what else it left."""
     format_literal = node.args["format"]
     if not format_literal.is_string:
         raise Untranslatable("the format of a time can be a plain text only")
@@ -306,7 +306,7 @@ def _each(node: exp.Expr) -> None:
 
 
 def _divide(node: exp.Expr) -> None:
-    """Makes a division by zero an error, as in Spark; DuckDB gives infinity."""
+    """Make a division by zero an error, as in Spark; DuckDB gives infinity."""
     divisor = node.args["expression"]
     if not divisor.is_number or float(divisor.name or 0) == 0:
         node.set("expression", exp.Anonymous(this="spark_divisor", expressions=[divisor]))
@@ -324,7 +324,7 @@ def _as_macro(name: str) -> _Rule:
 
 
 def _function(node: exp.Expr) -> None:
-    """Converts functions that sqlglot does not know and passes on unchanged."""
+    """Convert functions that sqlglot does not know and pass on unchanged."""
     name, arguments = node.name.lower(), [argument.copy() for argument in node.expressions]
     if name in _CAST_FUNCTIONS and len(arguments) == 1:
         cast = exp.Cast(this=arguments[0], to=exp.DataType.build(_CAST_FUNCTIONS[name]))

@@ -147,7 +147,7 @@ def _parse(sql: str) -> exp.Query:
 def _resolve(
     tree: exp.Query, sql: str, tables_by_name: Mapping[str, list[Table]], engine: duckdb.DuckDBPyConnection
 ) -> list[_Source]:
-    """Replaces each table by the name of its view; returns these views."""
+    """Replace each table by the name of its view; return these views."""
     sources: dict[_Source, None] = {}
     for lateral in tree.find_all(exp.Lateral):
         _refuse_function(lateral.this)
@@ -173,7 +173,7 @@ def _resolve(
 
 
 def _keep_order(tree: exp.Query, sources: Sequence[_Source]) -> None:
-    """Orders rows that are read unchanged from a table as its definition says."""
+    """Order rows that are read unchanged from a table as its definition says."""
     if not (isinstance(tree, exp.Select) and is_row_for_row(tree)):
         return
     view = tree.args["from_"].this.name
@@ -183,7 +183,7 @@ def _keep_order(tree: exp.Query, sources: Sequence[_Source]) -> None:
 
 
 def _refuse_function(node: exp.Expr) -> None:
-    """Refuses table functions of DuckDB: they read files, memory and settings. Spark's that explode arrays may stay."""
+    """Refuse table functions of DuckDB: they read files, memory and settings. Spark's that explode arrays may stay."""
     if not isinstance(node, _ROW_MAKERS):
         name = node.sql_name() if isinstance(node, exp.Func) and not isinstance(node, exp.Anonymous) else node.name
         raise QueryError(f"{name.lower()}(…) cannot be read as a table here", hint="use a table of the lake")
@@ -208,7 +208,7 @@ def _is_cte(table: exp.Table) -> bool:
 
 
 def _shorten(tree: exp.Query, named: set[tuple[str, str]]) -> None:
-    """Shortens ``pipeline.table.column`` to ``table.column``; ``alias.struct.field`` looks like it and stays."""
+    """Shorten ``pipeline.table.column`` to ``table.column``; ``alias.struct.field`` looks like it and stays."""
     for column in tree.find_all(exp.Column):
         parts = [part.name.lower() for part in column.parts]
         if len(parts) > 2 and parts[0] and (parts[0], parts[1]) in named:
@@ -244,7 +244,7 @@ def _moment(value: exp.Expr, table: Table, engine: duckdb.DuckDBPyConnection) ->
 
 
 def _register(source: _Source, names: set[str] | None, engine: duckdb.DuckDBPyConnection) -> set[str]:
-    """Registers a table with DuckDB; returns its columns."""
+    """Register a table with DuckDB; return its columns."""
     try:
         table = _open(source)
         engine.register(source.view, _rows(table, names))

@@ -240,7 +240,7 @@ class _Reader:
         return rows
 
     def _inside(self, name: str, path: Path) -> None:
-        """Requires a file name that stays below its folder."""
+        """Require a file name that stays below its folder."""
         parts = PurePosixPath(name).parts
         if not parts or name.startswith("/") or ".." in parts or "\0" in name:
             self._add("not-allowed", path, f"{name!r} is not the name of a file below the folder")

@@ -77,7 +77,7 @@ def is_there(table: BronzeTable) -> bool:
 
 
 def prepare(pipeline: Pipeline, landing: Path) -> None:
-    """Creates the folders that files land in."""
+    """Create the folders that files land in."""
     landing.mkdir(parents=True, exist_ok=True)
     for table in pipeline.bronze.values():
         if table.format != "delta" and not _is_file(table.path):
@@ -89,7 +89,7 @@ def _is_file(path: str) -> bool:
 
 
 def land(spark: SparkSession, pipeline: Pipeline, landing: Path, step: CaseStep, number: int) -> None:
-    """Lands the input of a step.
+    """Land the input of a step.
 
     Args:
         spark: writes formats with types.
@@ -241,7 +241,7 @@ def _by_spark(spark: SparkSession, input_table: TableGiven, table: BronzeTable) 
 
 
 def _add_to_delta(spark: SparkSession, input_table: TableGiven, path: Path) -> None:
-    """Appends the rows to a Delta table, or overwrites it with them."""
+    """Append the rows to a Delta table, or overwrite it."""
     exists = delta_table(str(path)) is not None
     schema: Any = None
     if exists and input_table.schema is None:

@@ -72,7 +72,7 @@ def run_all(
     folder: Path,
     tell: Callable[[CaseResult], None],
 ) -> list[CaseResult]:
-    """Runs each case in a folder of its own, and reports it as it ends."""
+    """Run each case in a folder of its own, and report it as it ends."""
     results = []
     for number, case in enumerate(cases, 1):
         case_folder = folder / f"{number:03d}-{re.sub(r'[^a-z0-9]+', '-', case.name.lower()).strip('-')[:60]}"
@@ -85,7 +85,7 @@ def run_all(
 
 
 def raise_for(pipeline: str, results: Sequence[CaseResult]) -> None:
-    """Ends a test with an error unless all cases passed.
+    """End a test with an error unless all cases passed.
 
     Raises:
         CaseError: some cases are themselves wrong.

@@ -84,7 +84,7 @@ def _less(rows: Sequence[Row], subtracted: Sequence[Row]) -> list[Row]:
 
 
 def _assign(number: int, near: list[list[int]], taken: dict[int, int], visited: set[int]) -> bool:
-    """Matches a row with one near it, rematching other rows if need be (Kuhn's algorithm)."""
+    """Match a row with one near it, rematching other rows if need be (Kuhn's algorithm)."""
     for candidate in near[number]:
         if candidate not in visited:
             visited.add(candidate)
@@ -95,7 +95,7 @@ def _assign(number: int, near: list[list[int]], taken: dict[int, int], visited: 
 
 
 def pairs(missing: list[Row], unexpected: list[Row], keys: Sequence[int] = ()) -> list[tuple[Row, Row]]:
-    """Pairs rows of both sides that are one row with other values, and removes them from the two lists.
+    """Pair rows of both sides that are one row with other values, and remove them from the two lists.
 
     Args:
         missing: rows that are only expected.
@@ -133,7 +133,7 @@ def compare(
     tolerance: float = 0.0,
     partly: bool = False,
 ) -> bool:
-    """Compares rows and records their difference.
+    """Compare rows and record their difference.
 
     Args:
         diff: takes the difference.

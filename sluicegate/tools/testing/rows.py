@@ -31,7 +31,7 @@ class RowsFault(Exception):
 
 
 def read(value: Any, file: str, document: Document, path: Path, columns: Sequence[str] = ()) -> Rows:
-    """Reads rows.
+    """Read rows.
 
     Args:
         value: value of the document at ``path``.

@@ -78,7 +78,7 @@ class CaseResult:
 
 
 def run_case(spark: SparkSession, pipelines: Path, name: str, case: Case, folder: Path, target: str = "") -> CaseResult:
-    """Runs a case.
+    """Run a case.
 
     Args:
         spark: the session; each table gets one of its own from it.
@@ -115,7 +115,7 @@ class _Run:
         self.wanted = wanted(pipeline, case)
 
     def run(self, result: CaseResult) -> None:
-        """Runs step after step, up to the first that is not as expected."""
+        """Run step after step, up to the first that is not as expected."""
         given.prepare(self.pipeline, self.folder / "landing")
         for number, step in enumerate(self.case.steps, 1):
             given.land(self.spark, self.pipeline, self.folder / "landing", step, number)
@@ -127,7 +127,7 @@ class _Run:
                 return
 
     def _layers(self, step: CaseStep) -> list[str]:
-        """Runs the layers; returns how the run itself differed from what was expected."""
+        """Run the layers; return how the run itself differed from what was expected."""
         try:
             for layer in LAYERS:
                 self._layer(layer)

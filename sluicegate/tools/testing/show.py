@@ -26,7 +26,7 @@ def console(width: int | None = None) -> Console:
 
 
 def show(result: CaseResult, to: Console, *, keep: bool = False) -> None:
-    """Shows a result.
+    """Show a result.
 
     Args:
         result: the result of a case.
