@@ -52,15 +52,15 @@ def program() -> str:
 
     A checkout whose environment is not activated has it in ``.venv/bin``, and a shell finds none or another one.
     """
-    own = Path(sys.executable).with_name("sluicegate")  # the script of this environment, however this process began
-    if not own.exists():
+    script = Path(sys.executable).with_name("sluicegate")  # the script of this environment, however this process began
+    if not script.exists():
         return "sluicegate"
-    found = shutil.which("sluicegate")
-    if found and os.path.samefile(found, own):
+    script_on_path = shutil.which("sluicegate")
+    if script_on_path and os.path.samefile(script_on_path, script):
         return "sluicegate"
-    if not own.is_relative_to(Path.cwd()):
-        return shlex.quote(str(own))
-    below = str(own.relative_to(Path.cwd()))
+    if not script.is_relative_to(Path.cwd()):
+        return shlex.quote(str(script))
+    below = str(script.relative_to(Path.cwd()))
     return shlex.quote(below if "/" in below else f"./{below}")
 
 
@@ -86,20 +86,21 @@ def say_and_send(kind: str, words: str, fact: str) -> None:
     say(f"{words}{fact}")
 
 
-def ui_address(own: str | None, master: str, application: str) -> str:
+def ui_address(driver_address: str | None, master: str, application: str) -> str:
     """Address at which people can open Spark's UI; empty if it is off, or nobody could.
 
     Args:
-        own: address that Spark has for it: the driver's host, whose name in a container means nothing outside.
+        driver_address: address that Spark has for it: the driver's host, whose name in a container means nothing
+            outside.
         master: Spark's master.
         application: its id there.
     """
     front = os.environ.get("SLUICEGATE_SPARK_UI", "").rstrip("/")
-    if own and front and master.startswith("spark://"):
+    if driver_address and front and master.startswith("spark://"):
         return f"{front}/proxy/{application}/"
     if "KUBERNETES_SERVICE_HOST" not in os.environ and not any(file.exists() for file in _OF_CONTAINERS):
-        return own or ""
-    return own or "" if os.environ.get("SPARK_PUBLIC_DNS") else ""
+        return driver_address or ""
+    return driver_address or "" if os.environ.get("SPARK_PUBLIC_DNS") else ""
 
 
 def files(count: int) -> str:
@@ -107,15 +108,15 @@ def files(count: int) -> str:
     return "1 file" if count == 1 else f"{count:,} files"
 
 
-def time_left(took: float, done: float, left: float) -> str:
+def time_left(took: float, done_units: float, remaining_units: float) -> str:
     """Time that the rest takes at the pace so far, as ``, about 3 minutes left``; empty where it is not ``LONG``.
 
     Args:
         took: seconds so far.
-        done: how much was done in them, in any unit.
-        left: how much is left, in the same unit.
+        done_units: how much was done in them, in any unit.
+        remaining_units: how much is left, in the same unit.
     """
-    seconds = took / done * left if done > 0 else 0.0
+    seconds = took / done_units * remaining_units if done_units > 0 else 0.0
     if seconds < LONG:
         return ""
     for length, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second")):

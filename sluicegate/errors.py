@@ -99,7 +99,7 @@ class SluicegateError(Exception):
         """The error as in a job's last line and in ``--json`` output."""
         facts = {"code": self.code, "exit_code": self.exit_code, "message": self.message, **asdict(self.where),
                  "cause": self.cause, "hint": self.hint}  # fmt: skip
-        return facts | ({"others": [one.as_dict() for one in self.others]} if self.others else {})
+        return facts | ({"others": [error.as_dict() for error in self.others]} if self.others else {})
 
     def for_people(self) -> str:
         """Text for a terminal: message, place, cause and help."""
@@ -110,7 +110,7 @@ class SluicegateError(Exception):
             lines.append(f"  cause: {escaped_lines(self.cause)}")
         if self.hint:
             lines.append(f"  help: {escaped_lines(self.hint)}")
-        return "\n".join([*lines, *(one.for_people() for one in self.others)])
+        return "\n".join([*lines, *(error.for_people() for error in self.others)])
 
 
 class UserError(SluicegateError):
@@ -167,7 +167,7 @@ class DefinitionError(UserError):
     def for_people(self) -> str:
         if len(self.mistakes) < 2:
             return super().for_people()
-        mistakes = [f"  {escaped_lines(str(one))}" for one in self.mistakes]
+        mistakes = [f"  {escaped_lines(str(mistake))}" for mistake in self.mistakes]
         return "\n".join([f"error[{self.code}]: {escaped(self.message)}", *mistakes])
 
 

@@ -21,7 +21,7 @@ def escaped(text: str, keep: str = "") -> str:
         text: the text.
         keep: characters that are wanted there, such as the breaks between lines of a query.
     """
-    return _OBEYED.sub(lambda found: found[0] if found[0] in keep else _escape(found[0]), text)
+    return _OBEYED.sub(lambda match: match[0] if match[0] in keep else _escape(match[0]), text)
 
 
 def _escape(char: str) -> str:
@@ -30,8 +30,8 @@ def _escape(char: str) -> str:
 
 def escaped_lines(text: str) -> str:
     """A text of several lines, each ``escaped``; those behind the first are indented, as none of ours is."""
-    first, *others = text.split("\n")
-    return "\n".join([escaped(first), *(escaped(f"    {line.removeprefix('    ')}") for line in others)])
+    first, *following_lines = text.split("\n")
+    return "\n".join([escaped(first), *(escaped(f"    {line.removeprefix('    ')}") for line in following_lines)])
 
 
 def json_text(text: str) -> str:

@@ -22,18 +22,18 @@ def key() -> bytes:
     Raises:
         PiiKeyMissing: it is not set, or has fewer than 16 bytes.
     """
-    found = _key()
-    if not found:
+    secret = _key()
+    if not secret:
         raise PiiKeyMissing(
             f"there is no key to make pseudonyms with: {VARIABLE} is not set",
             hint="set it in the environment of the job; `openssl rand -hex 32` makes one",
         )
-    if len(found) < SHORTEST:
+    if len(secret) < SHORTEST:
         raise PiiKeyMissing(
             f"the key in {VARIABLE} is too short: it needs at least {SHORTEST} bytes",
             hint="`openssl rand -hex 32` makes one",
         )
-    return found
+    return secret
 
 
 def _key() -> bytes:
@@ -42,5 +42,5 @@ def _key() -> bytes:
 
 def fingerprint() -> str:
     """Eight hex digits that identify the key; empty, and no error, if there is no usable key."""
-    found = _key()
-    return hmac.digest(found, _FINGERPRINTED, "sha256").hex()[:8] if len(found) >= SHORTEST else ""
+    secret = _key()
+    return hmac.digest(secret, _FINGERPRINTED, "sha256").hex()[:8] if len(secret) >= SHORTEST else ""

@@ -48,10 +48,10 @@ class Settings:
         target: str | None = None,
     ) -> Settings:
         """Settings from the arguments, else from ``SLUICEGATE_*`` variables, else from defaults (``lake`` …)."""
-        said = {"lake": lake, "landing": landing, "pipelines": pipelines, "master": master}
+        arguments = {"lake": lake, "landing": landing, "pipelines": pipelines, "master": master}
         return cls(
             target=target or "",
-            given=frozenset(name for name, value in said.items() if value),
+            given=frozenset(name for name, value in arguments.items() if value),
             lake=place(lake or os.environ.get("SLUICEGATE_LAKE") or "lake"),
             landing=place(landing or os.environ.get("SLUICEGATE_LANDING") or "landing"),
             pipelines=Path(pipelines or os.environ.get("SLUICEGATE_PIPELINES") or "pipelines").absolute(),
@@ -66,8 +66,8 @@ class Settings:
     @property
     def arguments(self) -> dict[str, str]:
         """Arguments of ``of`` that give the same settings, as texts, for another process."""
-        said = {name: str(value) for name, value in vars(self).items() if name != "given"}
-        return said if self.target else {name: value for name, value in said.items() if name != "target"}
+        texts = {name: str(value) for name, value in vars(self).items() if name != "given"}
+        return texts if self.target else {name: value for name, value in texts.items() if name != "target"}
 
     @property
     def places(self) -> dict[str, str]:

@@ -27,15 +27,15 @@ def time_span(text: str) -> timedelta:
     Raises:
         ValueError: it is not an interval; months and years are refused, since they differ in length.
     """
-    rest = re.sub(r"^\s*interval\b", "", text.lower()).rstrip()
+    remaining_text = re.sub(r"^\s*interval\b", "", text.lower()).rstrip()
     length, parts = timedelta(), 0
-    while rest:
-        part = _PART.match(rest)
+    while remaining_text:
+        part = _PART.match(remaining_text)
         unit = _OF_WORD.get(part[2]) if part else None
         if part is None or unit is None or ("." in part[1] and unit != "seconds"):
             raise ValueError(text)
         length += timedelta(**{unit: float(part[1])})
-        rest, parts = rest[part.end() :], parts + 1
+        remaining_text, parts = remaining_text[part.end() :], parts + 1
     if not parts:
         raise ValueError(text)
     return length

@@ -59,10 +59,10 @@ class ConnectServer:
         if not connection.host:
             raise UserError(f"connection {conn_id} has no host", hint="set it to the host of the Spark Connect server")
         try:
-            said = SparkConnectHook(conn_id).get_connection_url()
+            connection_url = SparkConnectHook(conn_id).get_connection_url()
         except ValueError as error:
             raise UserError(f"connection {conn_id} has an invalid server address", cause=str(error)) from None
-        place, _, parameters = said.partition("/;")
+        place, _, parameters = connection_url.partition("/;")
         named = [part.partition("=") for part in parameters.split(";") if part]
         passed_on = [f"{name}={value}" for name, _, value in named if name not in OWN]
         # The provider's form says that there is no TLS where nobody has thought of it.

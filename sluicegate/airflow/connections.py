@@ -31,10 +31,10 @@ def with_store(execute: Execute) -> Execute:
     @wraps(execute)
     def executed(task: Any, context: Context) -> Any:
         try:
-            said = _said()
+            variables = _said()
         except UserError as error:
             raise AirflowFailException(error.for_people()) from None
-        with environment(said):
+        with environment(variables):
             return execute(task, context)
 
     return cast(Execute, executed)

@@ -19,13 +19,13 @@ log = logging.getLogger(__name__)
 PREFIX = "sluicegate"
 
 
-def send_reports(done: Mapping[str, Any] | Iterable[Mapping[str, Any]] | None) -> None:
+def send_reports(result: Mapping[str, Any] | Iterable[Mapping[str, Any]] | None) -> None:
     """Send what a job did.
 
     Args:
-        done: its report, or those of the layers that it ran.
+        result: its report, or those of the layers that it ran.
     """
-    reports = [] if done is None else [done] if isinstance(done, Mapping) else [*done]
+    reports = [] if result is None else [result] if isinstance(result, Mapping) else [*result]
     try:
         for report in reports:
             for sample in of_report(RunReport.from_dict(dict(report)), datetime.now(UTC)):

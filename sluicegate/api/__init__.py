@@ -54,19 +54,19 @@ def load(name: str, settings: Settings | None = None) -> Pipeline:
     try:
         return definition.load(name, settings)
     except (PipelineMissing, DefinitionError) as error:
-        _demand_not_renamed(name, settings, done=isinstance(error, PipelineMissing))
+        _demand_not_renamed(name, settings, finished=isinstance(error, PipelineMissing))
         raise
 
 
-def _demand_not_renamed(name: str, settings: Settings, *, done: bool) -> None:
-    """Check that it is no rename by which a definition cannot be read; one that is ``done`` counts only if asked."""
+def _demand_not_renamed(name: str, settings: Settings, *, finished: bool) -> None:
+    """Check that it is no rename by which a definition cannot be read; a finished one counts with ``finished``."""
     from sluicegate.definition.fields import name_fault
     from sluicegate.lake import layout, renamed
 
     if name_fault(name) or not layout.is_local(settings.lake):
         return
     rename = renamed.recorded(settings.lake, name)
-    if rename is not None and (done or not rename.done):
+    if rename is not None and (finished or not rename.done):
         renamed.demand_current(layout.Lake(settings.lake, name))
 
 

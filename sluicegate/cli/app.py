@@ -51,8 +51,8 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(requested: bool) -> None:
+    if requested:
         import sluicegate
 
         say(f"sluicegate {sluicegate.__version__}")

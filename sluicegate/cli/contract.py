@@ -48,15 +48,15 @@ def _export(pipeline: str, settings: Settings, version: str, only: list[str], as
 
     from sluicegate.tools.contract.export import contract as of
 
-    made = of(api.load(pipeline, settings), version, only)
-    for one in made["schema"]:
-        if "properties" not in one:
-            sentence = f"the types of the columns of {one['name']} are not known before its first run"
+    document = of(api.load(pipeline, settings), version, only)
+    for schema in document["schema"]:
+        if "properties" not in schema:
+            sentence = f"the types of the columns of {schema['name']} are not known before its first run"
             warn(f"warning: {sentence}, so the contract has none of them")
     if as_json:
-        show_json(made)
+        show_json(document)
     else:
-        sys.stdout.write(yaml.safe_dump(made, sort_keys=False, allow_unicode=True, width=120))
+        sys.stdout.write(yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120))
 
 
 def _import(file: Path, settings: Settings, name: str | None, as_json: bool) -> None:

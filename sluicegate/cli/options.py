@@ -197,12 +197,12 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], right: Seq
     Console(width=width, highlight=False, markup=False, emoji=False).print(table)
 
 
-def watched(show: Callable[[], None], every: float = WATCHED_EVERY) -> None:
+def watched(show: Callable[[], None], seconds: float = WATCHED_EVERY) -> None:
     """Repeat a display until Ctrl-C; on a terminal each one replaces the last.
 
     Args:
         show: prints it.
-        every: seconds between two times.
+        seconds: seconds between two times.
     """
     with suppress(KeyboardInterrupt):
         while True:
@@ -210,7 +210,7 @@ def watched(show: Callable[[], None], every: float = WATCHED_EVERY) -> None:
                 sys.stdout.write("\x1b[H\x1b[2J")
             show()
             say("", f"{datetime.now(UTC):%H:%M:%S} UTC, Ctrl-C ends it")
-            time.sleep(every)
+            time.sleep(seconds)
 
 
 def _text(value: Any) -> str:

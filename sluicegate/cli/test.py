@@ -108,7 +108,7 @@ class _Results:
     as_json: bool
     keep: bool
     began: float = field(default_factory=time.monotonic)
-    done: list[CaseResult] = field(default_factory=list)
+    results: list[CaseResult] = field(default_factory=list)
 
     def take(self, message: str) -> None:
         """Take a message of the job: the result of a case."""
@@ -120,22 +120,22 @@ class _Results:
             return
         result = CaseResult.from_dict(facts)
         result.folder = result.folder if self.keep else None
-        self.done.append(result)
+        self.results.append(result)
         if not self.as_json:
             show(result, console(None if sys.stdout.isatty() else 200), keep=self.keep)
             sys.stdout.flush()
 
     def end(self, pipeline: str) -> None:
         """Print the summary."""
-        states = [result.state for result in self.done]
+        states = [result.state for result in self.results]
         counts = {"passed": states.count("ok"), "failed": states.count("failed"), "mistakes": states.count("mistake")}
         whole = time.monotonic() - self.began
-        cases = sum(result.seconds for result in self.done)
+        cases = sum(result.seconds for result in self.results)
         if self.as_json:
             facts: dict[str, Any] = {"pipeline": pipeline, **counts, "seconds": whole}
-            show_json({**facts, "cases": [result.as_dict() for result in self.done]})
+            show_json({**facts, "cases": [result.as_dict() for result in self.results]})
             return
         words = {"passed": "passed", "failed": "failed", "mistakes": "with a mistake"}
         sentence = ", ".join(f"{count} {words[kind]}" for kind, count in counts.items() if count)
-        each = f"; {whole - cases:.1f} s to start and stop Spark, {cases / max(len(self.done), 1):.1f} s a case"
+        each = f"; {whole - cases:.1f} s to start and stop Spark, {cases / max(len(self.results), 1):.1f} s a case"
         say("", f"{sentence} in {whole:.1f} s{each}")

@@ -51,8 +51,8 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Import a name of ``__all__`` from its module on first use (PEP 562)."""
-    for module, given in _HOMES.items():
-        if name in given:
+    for module, names in _HOMES.items():
+        if name in names:
             value = getattr(import_module(f"{__name__}.{module}"), name)
             globals()[name] = value
             return value

@@ -22,7 +22,9 @@ SomeNames = Annotated[Names, Field(min_length=1)]
 _SCD_TYPES = {"1": 1, "2": 2}
 ScdType = Annotated[
     Literal[1, 2],
-    BeforeValidator(lambda given: _SCD_TYPES.get(str(given), given), json_schema_input_type=Literal[1, 2, "1", "2"]),
+    BeforeValidator(
+        lambda scd_type: _SCD_TYPES.get(str(scd_type), scd_type), json_schema_input_type=Literal[1, 2, "1", "2"]
+    ),
 ]
 
 

@@ -366,7 +366,7 @@ class _Loader:
         elif not file.resolve().is_relative_to(self.folder.resolve()):
             self.mistakes.add("sql-file", path, f"{name} is outside the pipeline's folder")
         elif not file.is_file():
-            hint = nearest(name, [str(found.relative_to(self.folder)) for found in self.folder.rglob("*.sql")])
+            hint = nearest(name, [str(sql_file.relative_to(self.folder)) for sql_file in self.folder.rglob("*.sql")])
             self.mistakes.add("sql-file", path, f"file {name} not found in the pipeline's folder", hint)
         else:
             return file

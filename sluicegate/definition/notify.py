@@ -57,5 +57,5 @@ def _names(value: Any) -> Iterator[str]:
         yield from (str(name) for name in value)
         value = list(value.values())
     if isinstance(value, list):
-        for one in value:
-            yield from _names(one)
+        for element in value:
+            yield from _names(element)

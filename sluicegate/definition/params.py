@@ -85,13 +85,13 @@ class Params:
 
     @classmethod
     def of(
-        cls, declared: Mapping[str, Param | None], given: Mapping[str, Any], report: Report, *, complete: bool
+        cls, declared: Mapping[str, Param | None], target_values: Mapping[str, Any], report: Report, *, complete: bool
     ) -> Params:
         """Parameters with their values.
 
         Args:
             declared: the parameters; None for one that was reported as wrong already.
-            given: values of the target that is chosen, by name, which were checked already.
+            target_values: values of the target that is chosen, by name, which were checked already.
             report: takes mistakes.
             complete: whether one without a value is a mistake here.
         """
@@ -100,7 +100,7 @@ class Params:
             if not IDENTIFIER.fullmatch(name):
                 message = f"{name} is not a name: letters, digits and _ are allowed, with a letter or _ first"
                 report("name", ("params", name), message, "", None)
-            chosen = given.get(name, param.default if param else None)
+            chosen = target_values.get(name, param.default if param else None)
             values[name] = None
             if param is not None and chosen is not None:
                 with suppress(PydanticCustomError):

@@ -65,7 +65,7 @@ class Table:
         stale: files older than the retention that the newest version does not use.
         retention: how long such files stay.
         lengthen: whether the table's own ``delta.deletedFileRetentionDuration`` is shorter.
-        held: why VACUUM is held back (may be empty).
+        hold_reason: why VACUUM is held back (may be empty).
     """
 
     name: str
@@ -77,7 +77,7 @@ class Table:
     stale: int
     retention: timedelta
     lengthen: bool = False
-    held: str = ""
+    hold_reason: str = ""
 
     @property
     def due(self) -> bool:
@@ -87,7 +87,7 @@ class Table:
     @property
     def vacuum(self) -> bool:
         """Whether files are to be deleted."""
-        return bool(self.stale) and not self.held
+        return bool(self.stale) and not self.hold_reason
 
 
 def retention(pipeline: Pipeline) -> timedelta:
@@ -200,7 +200,7 @@ def _state(
         stale=len(stale),
         retention=keeps,
         lengthen=of_spark and own_retention < keeps,
-        held=_held_back(behind, horizon),
+        hold_reason=_held_back(behind, horizon),
     )
 
 
@@ -260,7 +260,7 @@ def compared(before: Sequence[Table], after: Sequence[Table]) -> list[dict[str, 
             "files_after": current.files,
             "bytes_before": former.bytes,
             "bytes_after": current.bytes,
-            "held": former.held,
+            "held": former.hold_reason,
         }
         for former in before
         if (current := maintained.get(former.name)) is not None

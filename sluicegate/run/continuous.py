@@ -41,9 +41,9 @@ def interval(text: str) -> float:
     return seconds
 
 
-def next_tick(now: float, every: float) -> float:
+def next_tick(moment: float, period: float) -> float:
     """First tick after a moment; both in seconds since 1970."""
-    return now // every * every + every
+    return moment // period * period + period
 
 
 # --- the command -----------------------------------------------------------------------------------------------------

@@ -160,7 +160,7 @@ def untold(tokens: Tokens, casts: Sequence[Watched], first: int, end: int) -> li
     """Objections to casts that give NULL inside of a value, where no flag column can report it."""
     objections = []
     groups = _groups(tokens, first, end)
-    for cast in (one for one in casts if isinstance(one, Cast)):
+    for cast in (watched for watched in casts if isinstance(watched, Cast)):
         kind = tokens.word(cast.as_ + 1)
         reason = ""
         if kind in _NESTED:
@@ -184,17 +184,17 @@ def in_generators(tokens: Tokens, generators: Collection[str], first: int, end: 
         first: first token of the SELECT list.
         end: the token after it.
     """
-    groups, found = _groups(tokens, 0, len(tokens)), []
+    groups, objections = _groups(tokens, 0, len(tokens)), []
     for cast in find(tokens):
         around, listed = _around(groups, cast), first <= cast.index < end
         if (listed and tokens.word(cast.as_ + 1) in _NESTED) or any(_is_subquery(tokens, group) for group in around):
             continue
         name = next((group.head for group in around if group.head in generators), "")
         if name:
-            what = f"a failing CAST in {name}(…) may leave no row to quarantine"
-            message = f"{what}: CAST what it gives in the SELECT list, or use TRY_CAST to store NULL"
-            found.append(QuerySyntax(message, tokens.line(cast.index)))
-    return found
+            fault = f"a failing CAST in {name}(…) may leave no row to quarantine"
+            message = f"{fault}: CAST what it gives in the SELECT list, or use TRY_CAST to store NULL"
+            objections.append(QuerySyntax(message, tokens.line(cast.index)))
+    return objections
 
 
 def failure(tokens: Tokens, cast: Watched, spans: Sequence[Span], first: int, end: int) -> str:

@@ -180,18 +180,18 @@ class Query:
         """Expression of an output column, without its alias; None if a star brings it; see ``query_shape.output``."""
         return query_shape.output(query_shape.first_select(self._tree), name, names)
 
-    def with_views(self, views: Mapping[str, str], others: Sequence[Span] = (), join: str = "") -> str:
+    def with_views(self, views: Mapping[str, str], replacements: Sequence[Span] = (), join: str = "") -> str:
         """The text with each table replaced by its view; nothing else is changed.
 
         Args:
             views: name of the view, as SQL, for each of ``tables``.
-            others: further replacements, none of them a table.
+            replacements: further replacements, none of them a table.
             join: SQL of a join to append to its FROM.
 
         Raises:
             KeyError: a table has no view.
         """
-        spans = [*self._views(views), *others]
+        spans = [*self._views(views), *replacements]
         if not join:
             return self._tokens.compose(spans)
         end = from_end(self._tokens)

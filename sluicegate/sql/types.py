@@ -166,7 +166,7 @@ def once(kind: DataType) -> DataType:
     kinds: dict[str, DataType] = {}
     for field in kind:
         kinds[field.name] = _either(kinds.get(field.name, field.dataType), field.dataType)
-    return StructType([StructField(name, once(found)) for name, found in kinds.items()])
+    return StructType([StructField(name, once(merged_type)) for name, merged_type in kinds.items()])
 
 
 def _either(first: DataType, second: DataType) -> DataType:
@@ -330,11 +330,11 @@ class TypeDifference:
     def sentence(self, column: str) -> str:
         """What differs, in words."""
         name = ".".join((column, *self.path))
-        was, now = (kind.simpleString().upper() for kind in (self.held, self.made))
-        return f"{name} changes from {was} to {now}"
+        stored_name, value_name = (kind.simpleString().upper() for kind in (self.held, self.made))
+        return f"{name} changes from {stored_name} to {value_name}"
 
 
-def differences(held: DataType, made: DataType) -> Iterator[TypeDifference]:
+def differences(stored_type: DataType, value_type: DataType) -> Iterator[TypeDifference]:
     """Parts in which values of a type would have to be converted to be stored in another.
 
     Fields belong together by their names, whatever their order and case. One that only one of the types has is no
@@ -342,33 +342,38 @@ def differences(held: DataType, made: DataType) -> Iterator[TypeDifference]:
     collation.
 
     Args:
-        held: the type that is stored.
-        made: the type of the values.
+        stored_type: the type that is stored.
+        value_type: the type of the values.
     """
     from pyspark.sql.types import NullType
 
-    parts = _parts(held, made)
+    parts = _parts(stored_type, value_type)
     if parts is None:
-        if isinstance(held, NullType) or isinstance(made, NullType) or _both_texts(held, made) or held == made:
+        if isinstance(stored_type, NullType) or isinstance(value_type, NullType):
             return
-        yield TypeDifference((), held, made)
+        if _both_texts(stored_type, value_type) or stored_type == value_type:
+            return
+        yield TypeDifference((), stored_type, value_type)
         return
-    for name, held_part, made_part in parts:
-        for difference in differences(held_part, made_part):
+    for name, stored_part, value_part in parts:
+        for difference in differences(stored_part, value_part):
             yield TypeDifference((name, *difference.path), difference.held, difference.made)
 
 
-def _parts(held: DataType, made: DataType) -> list[tuple[str, DataType, DataType]] | None:
+def _parts(stored_type: DataType, value_type: DataType) -> list[tuple[str, DataType, DataType]] | None:
     """Parts that two nested types have in common, each with its name and both of its types; None unless both nest."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
-    if isinstance(held, StructType) and isinstance(made, StructType):
-        fields = {field.name.lower(): field.dataType for field in held}
-        return [(f.name, fields[f.name.lower()], f.dataType) for f in made if f.name.lower() in fields]
-    if isinstance(held, ArrayType) and isinstance(made, ArrayType):
-        return [("element", held.elementType, made.elementType)]
-    if isinstance(held, MapType) and isinstance(made, MapType):
-        return [("key", held.keyType, made.keyType), ("value", held.valueType, made.valueType)]
+    if isinstance(stored_type, StructType) and isinstance(value_type, StructType):
+        fields = {field.name.lower(): field.dataType for field in stored_type}
+        return [(f.name, fields[f.name.lower()], f.dataType) for f in value_type if f.name.lower() in fields]
+    if isinstance(stored_type, ArrayType) and isinstance(value_type, ArrayType):
+        return [("element", stored_type.elementType, value_type.elementType)]
+    if isinstance(stored_type, MapType) and isinstance(value_type, MapType):
+        return [
+            ("key", stored_type.keyType, value_type.keyType),
+            ("value", stored_type.valueType, value_type.valueType),
+        ]
     return None
 
 

@@ -77,7 +77,8 @@ class Account(BaseOperator):
                 problems = verify.findings(pipeline, self.settings, RECORDS)
                 waiting = backlog.waiting(pipeline, self.settings)
                 tables = _tables(pipeline, self.settings, run.run_id, waiting)
-                overdue = self._overdue(pipeline, context, waiting, [one for one in problems if one.kind == "behind"])
+                behind = [problem for problem in problems if problem.kind == "behind"]
+                overdue = self._overdue(pipeline, context, waiting, behind)
         except SluicegateError as error:
             raise failure(error) from None
         for line in _lines(tables):

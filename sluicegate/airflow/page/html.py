@@ -115,16 +115,16 @@ def _environment() -> Environment:
 ENVIRONMENT = _environment()
 
 
-def page(template: str, at: Addresses, **view: Any) -> str:
+def page(template: str, addresses: Addresses, **view: Any) -> str:
     """A page.
 
     Args:
         template: name of its template, without ``.html``.
-        at: addresses of other pages.
+        addresses: addresses of other pages.
         view: what is shown.
     """
     common = {
-        "at": at, "now": datetime.now(UTC), "pipeline": None, "tab": "", "live": "", "tag": "", "query": "",
+        "at": addresses, "now": datetime.now(UTC), "pipeline": None, "tab": "", "live": "", "tag": "", "query": "",
         "table": None,
         "no_rows": "You cannot see rows here: that requires the permission to read the logs of its tasks.",
     }  # fmt: skip

@@ -61,5 +61,5 @@ def as_html(report: Report) -> str:
     columns = frozenset(
         Anchors.column_id(table.name, column.name) for table in report.tables for column in table.columns
     )
-    at = Anchors(pipeline=name, columns=columns)
-    return html.page("report", at, report=report, css=css, pipeline=name, no_rows="Rows are omitted.")
+    addresses = Anchors(pipeline=name, columns=columns)
+    return html.page("report", addresses, report=report, css=css, pipeline=name, no_rows="Rows are omitted.")

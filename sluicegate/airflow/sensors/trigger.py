@@ -30,15 +30,15 @@ OF_THE_TIME = 20
 AT_MOST_EVERY = 1.0  # seconds
 
 
-def until_next(every: float, settle_in: float | None, took: float) -> float:
+def until_next(interval: float, settle_in: float | None, took: float) -> float:
     """Seconds until the next check: files that are settling now are not left for a whole interval once they have.
 
     Args:
-        every: seconds between two checks of a folder where nothing settles.
+        interval: seconds between two checks of a folder where nothing settles.
         settle_in: seconds in which all that is settling has settled; None where nothing is.
         took: seconds that the check took.
     """
-    return every if settle_in is None else min(every, max(settle_in, took * OF_THE_TIME, AT_MOST_EVERY))
+    return interval if settle_in is None else min(interval, max(settle_in, took * OF_THE_TIME, AT_MOST_EVERY))
 
 
 class LandedFilesTrigger(BaseTrigger):

@@ -190,12 +190,14 @@ def _using(
 ) -> names.From:
     """A join by columns of both sides, which are there once, and first."""
     merged: list[Column] = []
-    for name, ours, theirs in keys:
+    for name, left_origins, right_origins in keys:
         if side == "FULL":
-            merged.append((name, through(TRANSFORMATION, ours | theirs)))
+            merged.append((name, through(TRANSFORMATION, left_origins | right_origins)))
         else:
-            merged.append((name, theirs if side == "RIGHT" else ours))
-    gone = {name.lower() for name, _, _ in keys}
-    others = [column for of in (left, right) for column in of.all.columns if column[0].lower() not in gone]
-    hidden = tuple(one for one in both.all.hidden if one[0].lower() not in gone)
-    return replace(both, all=replace(both.all, columns=(*merged, *others), hidden=hidden))
+            merged.append((name, right_origins if side == "RIGHT" else left_origins))
+    key_names = {name.lower() for name, _, _ in keys}
+    other_columns = [
+        column for relation in (left, right) for column in relation.all.columns if column[0].lower() not in key_names
+    ]
+    hidden = tuple(column for column in both.all.hidden if column[0].lower() not in key_names)
+    return replace(both, all=replace(both.all, columns=(*merged, *other_columns), hidden=hidden))

@@ -124,7 +124,7 @@ def test_files_stay_for_who_follows_a_commit_within_SLACK_of_when_they_may_go(
     commit = now - keeps + optimize_vacuum.SLACK + beyond * timedelta(microseconds=1)
     uri = maintained.lake.events
     seen = optimize_vacuum._state(DeltaTable(uri), uri, maintained.lake, False, keeps, (commit, "a table"))
-    assert (seen.stale, bool(seen.held), seen.vacuum) == (32, beyond < 0, beyond >= 0)
+    assert (seen.stale, bool(seen.hold_reason), seen.vacuum) == (32, beyond < 0, beyond >= 0)
 
 
 def test_files_stay_as_long_as_the_definition_says(maintained: Workspace) -> None:
