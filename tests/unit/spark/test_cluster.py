@@ -103,7 +103,7 @@ def test_cluster_deploy_mode_is_refused_with_a_sentence(workspace: Workspace, mo
 
     connection = {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster"}}
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
-    with pytest.raises(UserError, match="run in client mode"):
+    with pytest.raises(UserError, match="require client mode"):
         job_of(workspace).prepare(None)
 
 

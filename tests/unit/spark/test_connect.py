@@ -110,10 +110,10 @@ def test_a_token_is_made_whole_and_must_be_a_secret(tmp_path: Path) -> None:
     assert file.read_text() == made
     assert [*file.parent.iterdir()] == [file]
     file.chmod(0o644)
-    with pytest.raises(UserError, match="may be known to others") as refused:
+    with pytest.raises(UserError, match="readable by others") as refused:
         serve.make_token(file)
     assert "-rw-r--r--" in refused.value.for_people()
-    with pytest.raises(UserError, match="may be known to others"):
+    with pytest.raises(UserError, match="readable by others"):
         serve.make_token(file.parent)
 
 
