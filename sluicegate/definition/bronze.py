@@ -81,13 +81,12 @@ class BronzeTable(Described, Ruled):
     Attributes:
         path: folder that the files arrive in, absolute or a URI, with its variables replaced; of ``delta``, the table.
             ``kafka`` has none.
-        format: format of the files; ``delta``: the rows of the Delta table at ``path``, whatever changes in it. Of the
-            other fields only ``schemaEvolutionMode`` and those of rules go with that. ``kafka``: the records of topics.
+        format: format of the files; ``delta``: the rows of the Delta table at ``path``; ``kafka``: the records of
+            topics.
         kafka: the topics, of ``format: kafka``. Fields about files do not go with that.
-        dialect: of CSV, what a quote within a quoted value is written as. ``rfc4180``, the default, as nearly all
-            programs write it: it is doubled, and a backslash is a backslash; a record whose quotes contradict each
-            other is corrupt. ``spark``: as Spark reads by itself, a backslash stands before it, and quotes are not
-            checked.
+        dialect: how CSV writes a quote within a quoted value. ``rfc4180``: it is doubled, and a backslash is a
+            backslash; a record whose quotes contradict each other is corrupt. ``spark``: a backslash stands before it,
+            and quotes are not checked.
         options: options of Spark's reader, as Spark takes them.
         schema_: ``schema`` of the definition: all columns with their types, as DDL.
         schemaHints: types of some columns, as DDL; the others are inferred. ``profile.zip STRING`` is a field inside of
@@ -95,19 +94,17 @@ class BronzeTable(Described, Ruled):
         inferColumnTypes: whether new columns of JSON, CSV and XML files get the types that their values have; they are
             text otherwise.
         schemaEvolutionMode: treatment of a new field. ``addNewColumns``, the default without a schema: it becomes a
-            column. ``addNewColumnsWithTypeWidening``: so it does, and a column whose values have a wider type now is
-            widened to it. ``rescue``, ``none`` (the default with a schema): its values are rescued.
-            ``failOnNewColumns``: nothing is read until the definition names it.
+            column. ``addNewColumnsWithTypeWidening``: so it does, and columns are widened to wider types. ``rescue``,
+            ``none`` (the default with a schema): its values are rescued. ``failOnNewColumns``: nothing is read until
+            the definition names it.
         singleVariantColumn: the one column that has each record of JSON, CSV or XML files as a VARIANT; the files need
             no schema then, and reading takes longer.
         rescuedDataColumn: ``none``, for JSON lines only, turns rescued data off, which is faster: a record with a value
-            that does not fit is a corrupt one, and with ``schemaEvolutionMode`` rescue or none a field that is no
-            column is left out, as in Spark.
+            that does not fit is corrupt then.
         readerCaseSensitive: whether a column's name in another case is another name, whose values are rescued.
-        columnNames: names of columns. ``landed``, the default: those of the fields; a field whose name no column can
-            have is rescued. ``normalized``: ``us_gross`` for a field ``US Gross``, whose landed name is then the
-            column's comment; of two fields with one such name the second is rescued, and reported. Hints and a schema
-            say the columns' names.
+        columnNames: names of columns. ``landed``: those of the fields; a field whose name no column can have is
+            rescued. ``normalized``: ``us_gross`` for a field ``US Gross``; of two fields with one such name the second
+            is rescued. Hints and a schema say the columns' names.
         partitionColumns: columns to take from ``name=value`` folders in the paths of files.
         pathGlobFilter: pattern that the names of files must match.
         modifiedAfter: only files modified after this time (UTC, as 2024-05-01 or 2024-05-01T12:00:00) are read.
@@ -121,9 +118,9 @@ class BronzeTable(Described, Ruled):
         maxFileBytes: maximum bytes of a file, decompressed; a file with more fails, the others are ingested.
         settleSeconds: files that changed in the last so many seconds are left for the next run.
         expect_files_within: time span, as ``24 hours``, within which new files, or versions of ``delta``, are expected;
-            a run in Airflow that finds none after that fails, and is not skipped.
-        cleanSource: treatment of a file once its rows are committed and the retention has passed: ``OFF``, it stays;
-            ``MOVE``, it is moved to ``cleanSourceMoveDestination``; ``DELETE``.
+            a run in Airflow that finds none after that fails.
+        cleanSource: treatment of a file once its rows are committed and the retention has passed: it stays, is moved to
+            ``cleanSourceMoveDestination``, or is deleted.
         cleanSourceRetentionDuration: retention after the commit, as ``30 days`` or ``12 hours``; at least 7 days for
             ``DELETE``.
         cleanSourceMoveDestination: archive folder, absolute or a URI, outside of every landing folder; files keep

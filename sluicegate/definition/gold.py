@@ -31,11 +31,11 @@ class GoldTable(MadeTable, streaming.Streamed, Ruled):
         python: a function in a file of the pipeline's folder, ``file.py:function``. It is called with the tables under
             ``reads``, DataFrames by name, and returns the table's rows: all of them, whenever one of these changed.
         reads_: ``reads`` of the definition: the tables that ``python`` is called with.
-        refresh: ``auto``: from what changed, if that is possible, or from everything where that is faster by what
-            former runs took; ``incremental``: from what changed, and it is a mistake if that is impossible; ``full``:
-            full recompute whenever a table that it reads changes.
-        mode: makes it a classic streaming aggregation, with an output mode of Structured Streaming: ``complete``: all
-            groups in each batch; ``update``: groups with new rows; ``append``: each once, when the watermark passes it.
+        refresh: ``auto``: from what changed, or from everything where that is faster; ``incremental``: from what
+            changed, and it is a mistake if that is impossible; ``full``: full recompute whenever a table that it reads
+            changes.
+        mode: makes it a streaming aggregation: ``complete``: all groups in each batch; ``update``: groups with new
+            rows; ``append``: each once, when the watermark passes it.
         withWatermark: event-time column of the table that is read, and the delay allowed for late rows.
         expectations_: ``expectations`` of the definition: conditions on its rows by name, each with ``expect``,
             ``expect_or_drop`` or ``expect_or_fail``.

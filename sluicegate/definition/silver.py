@@ -44,35 +44,31 @@ class SilverTable(MadeTable, Ruled):
             DataFrame that keeps ``_chunk`` and ``_pos``.
         from_: ``from`` of the definition: the table that ``python`` or ``apply_changes`` reads record by record.
         flows: the flows that fill the table together, by name, each with a query or function of its own over the table
-            that it follows. Columns are matched by name: one that a flow does not have is NULL there, and types are
-            widened. A flow that is added is read from the start of its stream; rows of one that is taken out go.
+            that it follows. Columns are matched by name.
         lookups: for each other table that is read, the effect of its changes. ``follow``, the default: affected rows
-            are updated. ``as_of_run``: rows keep the lookup's values of their run, as in a stream-static join of Spark.
-            With ``python`` all tables that it may read are listed here.
+            are updated. ``as_of_run``: rows keep the values of their run. With ``python`` all tables that it may read
+            are listed here.
         apply_changes: for records that are changes (CDC): how they are applied.
         apply_changes_from_snapshot: for records that are snapshots of all rows: how they are applied.
         keys: columns that identify a row; of several records with the same keys one wins.
         sequence_by: column by which the latest of them wins.
         event_time: event-time column.
-        rows: rows that a record may give. ``one``, the default: a query that makes several of one stops the run.
-            ``many``: as many as the query or the function makes of it, by ``explode``, LATERAL VIEW or a join; each has
-            its number within the record in ``_record_row``. A record that gives none is set aside.
-        quarantine: what goes to the quarantine table for a row that breaks a rule, with ``rows: many``. ``row``, the
-            default: that row. ``record``: all rows of its record.
-        rescued: what happens to a record of which bronze rescued a value that does not fit a column that the transform
-            reads, or which bronze could not parse. ``quarantine``, the default: it goes to the quarantine table, by a
-            rule such as ``amount fits its type`` or ``record is parsed``. ``keep``: it becomes a row with NULL in its
-            place. ``fail``: it fails the run. A query that names ``_rescued_data`` or ``_corrupt_record`` itself
-            decides about these records.
-        maxBytesPerTrigger: bytes of the source's files that one batch takes in, as 4096 or ``512m``; 1 GiB by default.
-            What waits beyond that is taken in by further batches of the same run, each a commit, so that a run which
-            is stopped continues after the last one. A commit of the source that has more is one batch. A full refresh
-            of a table that is there, ``apply_changes_from_snapshot`` and a table with ``expect_table`` take in all.
+        rows: rows that a record may give. ``one``: a query that makes several of one stops the run. ``many``: as many
+            as the query or the function makes of it, each with its number in ``_record_row``; a record that gives none
+            is set aside.
+        quarantine: with ``rows: many``, what goes to the quarantine table for a row that breaks a rule. ``row``: that
+            row. ``record``: all rows of its record.
+        rescued: what happens to a record that bronze could not parse, or of which it rescued a value of a column that
+            the transform reads. ``quarantine``: it goes to the quarantine table. ``keep``: it becomes a row with NULL
+            in its place. ``fail``: it fails the run. A query that names ``_rescued_data`` or ``_corrupt_record``
+            decides itself.
+        maxBytesPerTrigger: bytes of the source's files that one batch takes in, as 4096 or ``512m``. The rest is taken
+            in by further batches of the same run, each a commit. A full refresh of an existing table,
+            ``apply_changes_from_snapshot`` and a table with ``expect_table`` take in all.
         schema_: ``schema`` of the definition: columns with their types, as DDL, which the table has first and in this
             order. A value that does not fit its type, or would lose digits by it, is quarantined.
-        schemaEvolutionMode: treatment of a new column of the transform: one that is not in ``schema``, or without a
-            schema not in the table so far. ``addNewColumns``: it is added. ``none``: it is left out.
-            ``failOnNewColumns``: nothing is written until the definition names it.
+        schemaEvolutionMode: treatment of a new column of the transform. ``addNewColumns``: it is added. ``none``: it is
+            left out. ``failOnNewColumns``: nothing is written until the definition names it.
         expectations_: ``expectations`` of the definition: conditions by name, each with its action.
         expect_all: conditions by name; rows that break them are kept and counted.
         expect_all_or_drop: conditions by name; rows that break one are dropped.
@@ -80,9 +76,8 @@ class SilverTable(MadeTable, Ruled):
         expect_all_or_fail: conditions by name; rows that break one fail the run.
         expect_table: rules about the whole table by name: what it would be is held to them before each commit.
         pii: columns with personal data; if there are any, the pipeline's jobs show no values in their output.
-        deidentified: makes a de-identified copy of the table, with a treatment by column: ``hmac`` pseudonymises it,
-            ``mask`` hides it, ``drop`` leaves it out. Each column of ``pii`` must be named; columns that are not named
-            are copied as they are.
+        deidentified: a de-identified copy of the table, with a treatment by column: ``hmac`` pseudonymises it, ``mask``
+            hides it, ``drop`` leaves it out. Each column of ``pii`` must be named; others are copied as they are.
         lineage: with ``python``, columns by name with those that they come from, ``[orders.price, orders.tax]``; what
             is not named here may come from all that the function reads.
         comment: what the table is, for people; the table's comment in Delta.

@@ -57,9 +57,7 @@ class SluicegateJob(SparkSubmitOperator):
     """Runs one layer of a pipeline, or all in one, unless there is nothing to do: by spark-submit, or by this Python on
     the Spark Connect server that the connection names.
 
-    What depends on the machine (jars, Java, class-data archive, connection) is looked up when the task runs: a DAG file
-    is parsed every few seconds, also where there is no Java, and all arguments of an operator become part of the DAG's
-    version.
+    What depends on the machine (jars, Java, class-data archive, connection) is looked up when the task runs.
 
     Args:
         pipeline: name of the pipeline.

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from sluicegate.run.request import Request
 
 
+# No `BaseSensorOperator`: with a soft-fail timeout that turns every failure into a skip, and a missing folder must not
+# look like a quiet day.
 class LandedFilesSensor(BaseOperator):
     """Succeeds when a run of the pipeline would have something to do.
 
@@ -31,9 +33,6 @@ class LandedFilesSensor(BaseOperator):
     killed run left a table behind. It uses the jobs' own discovery, and writes nothing. It checks once itself, and is
     then deferred to the triggerer, where it holds no worker. At the timeout it ends as *skipped*, and so do the tasks
     after it. A run that reprocesses an interval, or is a full refresh, does not wait.
-
-    It is no ``BaseSensorOperator``: with a soft-fail timeout that turns every failure into a skip, and a missing folder
-    must not look like a quiet day.
 
     Args:
         pipeline: name of the pipeline.
