@@ -12,9 +12,10 @@ from typing import Any
 
 from sluicegate.lake import layout
 from sluicegate.witness.difference import Difference
+from sluicegate.witness.json_text import pairs, parsed
 from sluicegate.witness.records import Record, has_bytes_that_are_no_text, has_twins
 from sluicegate.witness.table_columns import CORRUPT, QUICK, RESCUED, Columns, Row, from_path
-from sluicegate.witness.values import Comparer, alike, cell, is_nothing, pairs, parsed, same_text
+from sluicegate.witness.values import Comparer, alike, cell, is_nothing, same_text
 
 # Rows that a record is looked for in, where one is missing or too many before it.
 AHEAD = 32

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from sluicegate.storage import filesystems
 from sluicegate.witness import arrow_values, encodings
-from sluicegate.witness.values import decoder
+from sluicegate.witness.json_text import decoder
 
 if TYPE_CHECKING:
     from sluicegate.definition import BronzeTable

@@ -7,7 +7,6 @@ the same instant, the same text. Where Python has no word for a landed value, th
 from __future__ import annotations
 
 import base64
-import json
 import math
 import re
 import struct
@@ -18,6 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from sluicegate.witness.json_text import Number, parsed
 from sluicegate.witness.moments import DAY, Moment, microseconds
 
 Verdict = bool | None
@@ -31,34 +31,6 @@ TRUE, FALSE = {"true", "t", "yes", "y", "1"}, {"false", "f", "no", "n", "0"}
 # Digits of a printed DOUBLE at most, and the number from which on not every whole number is one.
 PRINTED_DIGITS = 17
 SKIPS_FROM = 2.0**53
-
-
-class Number(str):
-    """A number of a JSON text, as it is written."""
-
-    __slots__ = ()
-
-
-def parsed(text: str) -> Any:
-    """A JSON text, with numbers as they are written.
-
-    Raises:
-        ValueError: it is none.
-    """
-    return _DECODER.decode(text)
-
-
-def pairs(text: str) -> list[tuple[str, Any]]:
-    """Names and values of a JSON object, of which a name may have several; of objects within, too."""
-    return list(_PAIRS.decode(text))
-
-
-def decoder(**hooks: Any) -> json.JSONDecoder:
-    """Decoder of JSON with numbers as they are written."""
-    return json.JSONDecoder(parse_int=Number, parse_float=Number, parse_constant=Number, strict=False, **hooks)
-
-
-_DECODER, _PAIRS = decoder(), decoder(object_pairs_hook=list)
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:

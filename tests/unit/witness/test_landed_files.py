@@ -24,9 +24,9 @@ from sluicegate.flow.finding import Finding
 from sluicegate.flow.sample import Sample
 from sluicegate.witness import comparison, difference, landed_files, records, values
 from sluicegate.witness.comparison import Comparison
+from sluicegate.witness.json_text import Number, parsed
 from sluicegate.witness.records import Record
 from sluicegate.witness.table_columns import Columns
-from sluicegate.witness.values import parsed
 from tests.conftest import Workspace
 from tests.support.bronze_by_hand import TIME, ingested, rewritten
 
@@ -445,7 +445,7 @@ def test_a_DOUBLE_is_the_number_that_landed_and_not_the_nearest_one(landed: Any,
     column = Columns({"x": pa.float64()})
     assert compared(column, {"x": landed}, stored, None, None).any is differs
     if isinstance(landed, str):
-        assert compared(column, {"x": values.Number(landed)}, stored, None, None).any is differs
+        assert compared(column, {"x": Number(landed)}, stored, None, None).any is differs
 
 
 def test_a_day_that_no_month_has_is_no_day_of_the_next_month() -> None:
@@ -501,7 +501,7 @@ def test_an_empty_text_is_neither_rescued_data_nor_a_corrupt_record() -> None:
 
 
 def test_a_value_that_is_not_there_is_not_proved_where_nothing_is_rescued() -> None:
-    found = compared(Columns({"x": INT}, rescues=False), {"x": values.Number("7")}, None, None, None)
+    found = compared(Columns({"x": INT}, rescues=False), {"x": Number("7")}, None, None, None)
     assert (found.any, found.unsaid["x"]) == (False, 1)
 
 
