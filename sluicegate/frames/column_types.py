@@ -37,22 +37,22 @@ HINT = (
 )
 
 
-def demand_compared(rows: DataFrame, columns: Iterable[str], what: str, table: str, at: str) -> None:
+def demand_compared(rows: DataFrame, columns: Iterable[str], subject: str, table: str, place: str) -> None:
     """Checks that Spark compares the values of columns, not maps or variants or what has one, by its own word.
 
     Args:
         rows: the rows; a column that they do not have is passed over.
         columns: names of columns, in any case.
-        what: what needs it, for the message.
+        subject: what needs it, for the message.
         table: name of the table.
-        at: the field or rule that names the columns.
+        place: the field or rule that names the columns.
 
     Raises:
         QueryError: it does not.
     """
-    there = {field.name.lower(): field for field in rows.schema}
+    fields = {field.name.lower(): field for field in rows.schema}
     for column in columns:
-        field = there.get(column.lower())
+        field = fields.get(column.lower())
         if field is None or isinstance(field.dataType, _PLAIN):
             continue
         value = F.col(quoted(field.name))
@@ -61,14 +61,14 @@ def demand_compared(rows: DataFrame, columns: Iterable[str], what: str, table: s
         except AnalysisException as error:
             kind = field.dataType.simpleString()
             raise QueryError(
-                f"{what} of {table} compares {column}, which is {kind}: Spark does not compare such values",
+                f"{subject} of {table} compares {column}, which is {kind}: Spark does not compare such values",
                 where=Where(table=table),
                 hint=HINT,
-                at=at,
+                at=place,
             ) from error
 
 
-def demand_typed(rows: DataFrame, columns: Iterable[str], table: str, at: str, file: str | None = None) -> None:
+def demand_typed(rows: DataFrame, columns: Iterable[str], table: str, place: str, file: str | None = None) -> None:
     """Checks that no column has a part without a type, as of a NULL or an empty array within it.
 
     Delta leaves such a part out of its files, or refuses it, and readers then find other columns than the log has. A
@@ -78,7 +78,7 @@ def demand_typed(rows: DataFrame, columns: Iterable[str], table: str, at: str, f
         rows: the rows.
         columns: the columns to look at.
         table: name of the table.
-        at: the field of the table that makes them.
+        place: the field of the table that makes them.
         file: file of the query, if it is in one.
 
     Raises:
@@ -92,5 +92,5 @@ def demand_typed(rows: DataFrame, columns: Iterable[str], table: str, at: str, f
                 f"in it has no type",
                 where=Where(table=table, file=file),
                 hint="give it one: CAST(NULL AS STRING), or CAST(array() AS ARRAY<STRING>)",
-                at=at,
+                at=place,
             )

@@ -52,10 +52,10 @@ class Other:
             return f"{_shown(self.key | (self.stored or {}))} should not be there"
         if self.stored is None:
             return f"{_shown(self.key | self.due)} is not there"
-        there, due = self.stored, self.due
-        other = [column for column in there if there[column] != due[column]] or list(there)
-        was, now = ({column: values[column] for column in other} for values in (there, due))
-        return f"{_shown(self.key)} has {_shown(was)}, and should have {_shown(now)}"
+        stored, due = self.stored, self.due
+        differing = [column for column in stored if stored[column] != due[column]] or list(stored)
+        wrong, right = ({column: values[column] for column in differing} for values in (stored, due))
+        return f"{_shown(self.key)} has {_shown(wrong)}, and should have {_shown(right)}"
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,9 @@ def compare(
     """
     kinds = {field.name: field.dataType for field in stored.schema if field.name in due.columns}
     names = {column: f"c{number}" for number, column in enumerate(kinds)}
-    form = exact if slack is None else canonical
+    form = canonical
+    if slack is None:
+        form = exact
     both = _weighted(stored, kinds, names, 1, form).unionByName(_weighted(due, kinds, names, -1, form))
     differ = both.groupBy(*names.values()).agg(F.sum("sign").alias("more")).where("more <> 0").persist()
     try:
@@ -95,8 +97,9 @@ def compare(
         known_by = [column for column in keys if column in fixed] or fixed
         pairs = _pairs(differ, kinds, names, known_by, slack).persist()
         try:
-            count = pairs.count()
-            shown = pairs.orderBy("key").limit(SHOWN).collect() if values else []
+            count, shown = pairs.count(), []
+            if values:
+                shown = pairs.orderBy("key").limit(SHOWN).collect()
         finally:
             pairs.unpersist()
         return Compared(count, tuple(_other(row, list(kinds), names, known_by) for row in shown))
@@ -116,8 +119,8 @@ def sampled(frame: DataFrame, kinds: dict[str, DataType], keys: Sequence[str], p
     fixed = [column for column in (keys or kinds) if not is_rounded(kinds[column])]
     if not fixed or percent >= 100:
         return frame
-    one = F.xxhash64(*[canonical(_stored_form(frame, column, kinds[column]), kinds[column]) for column in fixed])
-    return frame.where(F.pmod(one, F.lit(100 * PARTS)) < int(percent * PARTS))
+    key = F.xxhash64(*[canonical(_stored_form(frame, column, kinds[column]), kinds[column]) for column in fixed])
+    return frame.where(F.pmod(key, F.lit(100 * PARTS)) < int(percent * PARTS))
 
 
 def is_rounded(kind: DataType) -> bool:
@@ -143,18 +146,18 @@ def canonical(value: Column, kind: DataType) -> Column:
     if not is_rounded(kind):
         return exact(value, kind)
     if isinstance(kind, MapType):
-        return F.array_sort(F.transform(F.map_entries(value), lambda one: _entry(one, kind)))
+        return F.array_sort(F.transform(F.map_entries(value), lambda pair: _entry(pair, kind)))
     if isinstance(kind, ArrayType):
-        return F.transform(value, lambda one: canonical(one, kind.elementType))
+        return F.transform(value, lambda item: canonical(item, kind.elementType))
     if isinstance(kind, StructType):
         parts = [canonical(value.getField(field.name), field.dataType).alias(field.name) for field in kind.fields]
         return F.when(value.isNotNull(), F.struct(*parts))
     return value
 
 
-def _entry(one: Column, kind: Any) -> Column:
+def _entry(pair: Column, kind: Any) -> Column:
     parts = (("key", kind.keyType), ("value", kind.valueType))
-    return F.struct(*[canonical(one.getField(name), part).alias(name) for name, part in parts])
+    return F.struct(*[canonical(pair.getField(name), part).alias(name) for name, part in parts])
 
 
 def _weighted(frame: DataFrame, kinds: dict[str, DataType], names: dict[str, str], sign: int, form: _Form) -> DataFrame:
@@ -164,17 +167,18 @@ def _weighted(frame: DataFrame, kinds: dict[str, DataType], names: dict[str, str
 
 def _stored_form(frame: DataFrame, column: str, kind: DataType) -> Column:
     """Column as a table stores it whose column has this type."""
-    same = frame.schema[column].dataType.simpleString() == kind.simpleString()
-    return F.col(quoted(column)) if same else F.col(quoted(column)).try_cast(kind)
+    if frame.schema[column].dataType.simpleString() == kind.simpleString():
+        return F.col(quoted(column))
+    return F.col(quoted(column)).try_cast(kind)
 
 
 def _pairs(
     differ: DataFrame, kinds: dict[str, DataType], names: dict[str, str], known_by: Sequence[str], slack: float | None
 ) -> DataFrame:
     """Differing rows of both sides, paired by key: ``key``, ``stored`` and ``due``."""
-    rest = [column for column in kinds if column not in known_by]
+    compared = [column for column in kinds if column not in known_by]
     keys = [F.col(names[column]) for column in known_by]
-    value = F.struct(F.lit(1).alias("there"), *[F.col(names[column]) for column in rest])
+    value = F.struct(F.lit(1).alias("there"), *[F.col(names[column]) for column in compared])
     nth = F.row_number().over(Window.partitionBy(*keys or [F.lit(1)]).orderBy(value))
     key = F.struct(F.lit(1).alias("there"), *keys)
 
@@ -182,47 +186,58 @@ def _pairs(
         rows = differ.where(of).withColumn("_", F.explode(F.sequence(F.lit(1), F.abs("more").cast("int"))))
         return rows.select(key.alias(f"key_{name}"), nth.alias(f"nth_{name}"), value.alias(name))
 
-    there, should = side("more > 0", "stored"), side("more < 0", "due")
+    stored_rows, should = side("more > 0", "stored"), side("more < 0", "due")
     same = F.col("key_stored").eqNullSafe(F.col("key_due")) & (F.col("nth_stored") == F.col("nth_due"))
-    sides = [(F.col(f"stored.{names[c]}"), F.col(f"due.{names[c]}"), kinds[c]) for c in rest]
-    alike = [a.eqNullSafe(b) if slack is None else _near(a, b, kind, slack) for a, b, kind in sides]
+    sides = [(F.col(f"stored.{names[c]}"), F.col(f"due.{names[c]}"), kinds[c]) for c in compared]
+    alike = [_same(stored, due, kind, slack) for stored, due, kind in sides]
     both = F.col("stored").isNotNull() & F.col("due").isNotNull()
-    other = there.join(should, same, "full_outer").where(~reduce(and_, alike, both))
+    other = stored_rows.join(should, same, "full_outer").where(~reduce(and_, alike, both))
     return other.select(F.coalesce("key_stored", "key_due").alias("key"), "stored", "due")
 
 
-def _near(one: Column, other: Column, kind: DataType, slack: float) -> Column:
+def _same(value: Column, other: Column, kind: DataType, slack: float | None) -> Column:
+    """Whether two values are equal, within ``slack`` if there is one. Never NULL."""
+    if slack is None:
+        return value.eqNullSafe(other)
+    return _near(value, other, kind, slack)
+
+
+def _near(value: Column, other: Column, kind: DataType, slack: float) -> Column:
     """Whether two values of one type are equal: floating-point ones within ``slack``, others exactly. Never NULL."""
     from pyspark.sql.types import ArrayType, DoubleType, FloatType, MapType, StructType
 
-    same = one.eqNullSafe(other)
+    same = value.eqNullSafe(other)
     if not is_rounded(kind):
         return same
     if isinstance(kind, (DoubleType, FloatType)):
-        finite = reduce(and_, [~F.isnan(v) & (F.abs(v) < float("inf")) for v in (one, other)])
+        finite = reduce(and_, [~F.isnan(v) & (F.abs(v) < float("inf")) for v in (value, other)])
         # A FLOAT has 24 bits: two neighbours differ by more than what adding doubles in another order does.
-        share = max(slack, 2.0**-22) if slack and isinstance(kind, FloatType) else slack
-        near = finite & (F.abs(one - other) <= share * F.greatest(F.abs(one), F.abs(other)))
+        share = slack
+        if slack and isinstance(kind, FloatType):
+            share = max(slack, 2.0**-22)
+        near = finite & (F.abs(value - other) <= share * F.greatest(F.abs(value), F.abs(other)))
         return same | F.coalesce(near, F.lit(False))
     if isinstance(kind, MapType):  # by now its entries
         entries = ArrayType(StructType().add("key", kind.keyType).add("value", kind.valueType))
-        return _near(one, other, entries, slack)
+        return _near(value, other, entries, slack)
     if isinstance(kind, ArrayType):
         element = kind.elementType
-        each = F.forall(F.zip_with(one, other, lambda a, b: _near(a, b, element, slack)), lambda near: near)
-        return same | F.coalesce((F.size(one) == F.size(other)) & each, F.lit(False))
+        each = F.forall(F.zip_with(value, other, lambda a, b: _near(a, b, element, slack)), lambda near: near)
+        return same | F.coalesce((F.size(value) == F.size(other)) & each, F.lit(False))
     if not isinstance(kind, StructType):
         raise TypeError(f"{kind.simpleString()} has no parts")
-    parts = [_near(one.getField(f.name), other.getField(f.name), f.dataType, slack) for f in kind.fields]
-    return reduce(and_, parts, one.isNotNull() == other.isNotNull())
+    parts = [_near(value.getField(f.name), other.getField(f.name), f.dataType, slack) for f in kind.fields]
+    return reduce(and_, parts, value.isNotNull() == other.isNotNull())
 
 
 def _other(row: Row, columns: Sequence[str], names: dict[str, str], known_by: Sequence[str]) -> Other:
-    def values(of: Row | None, wanted: Sequence[str]) -> dict[str, Any] | None:
-        return None if of is None else {column: of[names[column]] for column in wanted}
+    def values(of: Row | None, columns: Sequence[str]) -> dict[str, Any] | None:
+        if of is None:
+            return None
+        return {column: of[names[column]] for column in columns}
 
-    rest = [column for column in columns if column not in known_by]
-    return Other(values(row["key"], known_by) or {}, values(row["stored"], rest), values(row["due"], rest))
+    compared = [column for column in columns if column not in known_by]
+    return Other(values(row["key"], known_by) or {}, values(row["stored"], compared), values(row["due"], compared))
 
 
 def _shown(values: dict[str, Any]) -> str:
@@ -231,6 +246,14 @@ def _shown(values: dict[str, Any]) -> str:
 
 def _text(value: Any) -> str:
     if isinstance(value, Row) and value.__fields__ == ["value", "more"]:  # a double as ``exact`` has it
-        value = -0.0 if value["more"] is True else value["value"]
-    text = "NULL" if value is None else repr(value) if isinstance(value, (str, float)) else str(value)
-    return text if len(text) <= 80 else f"{text[:80]}…"
+        is_negative_zero, value = value["more"] is True, value["value"]
+        if is_negative_zero:
+            value = -0.0
+    text = str(value)
+    if value is None:
+        text = "NULL"
+    elif isinstance(value, (str, float)):
+        text = repr(value)
+    if len(text) <= 80:
+        return text
+    return f"{text[:80]}…"

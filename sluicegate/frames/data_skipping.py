@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
@@ -40,10 +41,12 @@ def ranges(values: Sequence[int], most: int = RANGES) -> list[tuple[int, int]]:
         values: ascending, each once.
         most: how many ranges there may be.
     """
-    gaps = sorted(range(1, len(values)), key=lambda at: values[at - 1] - values[at])[: most - 1]
-    starts = [0, *sorted(at for at in gaps if values[at] - values[at - 1] > 1)]
-    return [(values[first], values[last - 1]) for first, last in zip(starts, [*starts[1:], len(values)], strict=True)] \
-        if values else []  # fmt: skip
+    if not values:
+        return []
+    gaps = sorted(range(1, len(values)), key=lambda place: values[place - 1] - values[place])[: most - 1]
+    starts = [0, *sorted(place for place in gaps if values[place] - values[place - 1] > 1)]
+    ends = [*starts[1:], len(values)]
+    return [(values[start], values[end - 1]) for start, end in zip(starts, ends, strict=True)]
 
 
 def of_chunks(chunks: Sequence[int], column: str = "_chunk") -> Column:
@@ -53,10 +56,10 @@ def of_chunks(chunks: Sequence[int], column: str = "_chunk") -> Column:
 
 def within(column: str, spans: Sequence[tuple[Any, Any]]) -> Column:
     """Predicate for values of a column in one of some closed ranges."""
-    found = F.lit(False)
+    inside = F.lit(False)
     for first, last in spans:
-        found = found | F.col(column).between(first, last)
-    return found
+        inside = inside | F.col(column).between(first, last)
+    return inside
 
 
 def near(frame: DataFrame, rows: DataFrame, event_time: str | None, keys: Sequence[str]) -> DataFrame:
@@ -68,7 +71,9 @@ def near(frame: DataFrame, rows: DataFrame, event_time: str | None, keys: Sequen
     if event_time is None or event_time not in keys:
         return frame
     hours = same_hours(rows, event_time, event_time)
-    return frame if hours is None else frame.where(hours)
+    if hours is None:
+        return frame
+    return frame.where(hours)
 
 
 def same_hours(rows: DataFrame, event_time: str, column: str) -> Column | None:
@@ -87,8 +92,8 @@ def same_hours(rows: DataFrame, event_time: str, column: str) -> Column | None:
         return None
     hour = F.unix_micros(F.date_trunc("HOUR", F.col(quoted(event_time)))) / F.lit(3_600_000_000)
     hours = rows.where(f"{quoted(event_time)} IS NOT NULL").select(hour.cast("bigint").alias("hour")).distinct()
-    found = ranges([row[0] for row in hours.orderBy("hour").collect()])
-    return within(quoted(column), [(_moment(first), _moment(last + 1)) for first, last in found])
+    spans = ranges([row[0] for row in hours.orderBy("hour").collect()])
+    return within(quoted(column), [(_moment(first), _moment(last + 1)) for first, last in spans])
 
 
 def same_values(rows: DataFrame, of: str) -> Callable[[Column], Column] | None:
@@ -102,26 +107,50 @@ def same_values(rows: DataFrame, of: str) -> Callable[[Column], Column] | None:
         None if Delta has no usable statistics of values of this type, or Python cannot have one of the values.
     """
     kind = rows.schema[of].dataType.simpleString()
-    counted = kind in _WHOLE or kind in _AS_NUMBERS
-    if not (counted or kind == "string" or kind.startswith("decimal")):
+    if not _has_statistics(kind):
         return None
     number, value = _AS_NUMBERS.get(kind, ("{}", "{}"))
-    held = rows.select(F.expr(number.format(quoted(of))).alias("value")).distinct()
-    found = [row[0] for row in held.limit(FEW_VALUES + 1).collect()]
-    if len(found) > FEW_VALUES:
-        spans, null = [tuple(held.agg(F.min("value"), F.max("value")).collect()[0])], True
-    else:
-        known = sorted(one for one in found if one is not None)
-        spans, null = ranges(known) if counted else [(one, one) for one in known], None in found
-    if kind == "string" and any(_NO_TEXT in one for span in spans for one in span):
+    spans = _spans_of(rows.select(F.expr(number.format(quoted(of))).alias("value")).distinct(), kind)
+    if kind == "string" and any(_NO_TEXT in bound for bounds in spans.closed for bound in bounds):
         return None
-    made = [(_constant(first, kind, value), _constant(last, kind, value)) for first, last in spans]
+    constants = [(_constant(first, kind, value), _constant(last, kind, value)) for first, last in spans.closed]
 
     def near(column: Column) -> Column:
-        inside = reduce(or_, [column.between(first, last) for first, last in made], F.lit(False))
-        return inside | column.isNull() if null else inside
+        inside = reduce(or_, [column.between(first, last) for first, last in constants], F.lit(False))
+        if not spans.null:
+            return inside
+        return inside | column.isNull()
 
     return near
+
+
+@dataclass(frozen=True)
+class _Spans:
+    """Closed ranges of values, and whether NULL is among the values."""
+
+    closed: Sequence[tuple[Any, ...]]
+    null: bool
+
+
+def _has_statistics(kind: str) -> bool:
+    """Whether Delta's statistics of a type bound its values."""
+    return _is_counted(kind) or kind == "string" or kind.startswith("decimal")
+
+
+def _is_counted(kind: str) -> bool:
+    """Whether values of a type are whole numbers, as they are or as days and microseconds."""
+    return kind in _WHOLE or kind in _AS_NUMBERS
+
+
+def _spans_of(distinct: DataFrame, kind: str) -> _Spans:
+    """Ranges that cover the distinct values of a column; of many values one, from the least to the greatest."""
+    values = [row[0] for row in distinct.limit(FEW_VALUES + 1).collect()]
+    if len(values) > FEW_VALUES:
+        return _Spans([tuple(distinct.agg(F.min("value"), F.max("value")).collect()[0])], null=True)
+    ascending = sorted(value for value in values if value is not None)
+    if _is_counted(kind):
+        return _Spans(ranges(ascending), None in values)
+    return _Spans([(value, value) for value in ascending], None in values)
 
 
 def _constant(value: Any, kind: str, form: str) -> Column:
@@ -129,7 +158,9 @@ def _constant(value: Any, kind: str, form: str) -> Column:
     if kind == "string":
         return F.lit(value)
     # A number with an exponent (str of a small decimal) is a double for Spark, and has not all of its digits.
-    digits = f"{value:f}BD" if kind.startswith("decimal") else f"{value}L"
+    digits = f"{value}L"
+    if kind.startswith("decimal"):
+        digits = f"{value:f}BD"
     return F.expr(form.format(digits)).cast(kind)
 
 

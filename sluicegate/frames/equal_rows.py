@@ -25,10 +25,12 @@ LIMITS = {"LocalLimit", "GlobalLimit", "Offset"}
 
 def excuse(frame: DataFrame) -> str:
     """Reason why rows that differ from what the query gives need not be wrong; empty if they are."""
-    if why := by_chance(frame):
-        return why
-    why = by_choice(frame)
-    return why if why and has_equals(frame) else ""
+    if reason := by_chance(frame):
+        return reason
+    reason = by_choice(frame)
+    if not reason or not has_equals(frame):
+        return ""
+    return reason
 
 
 def has_equals(frame: DataFrame) -> bool:
@@ -41,7 +43,7 @@ def has_equals(frame: DataFrame) -> bool:
     if chosen - WINDOWED - GREATEST.keys() - LIMITS:
         return True
     try:
-        return any(not one.isEmpty() for one in _Equals(frame).frames())
+        return any(not equal_rows.isEmpty() for equal_rows in _Equals(frame).frames())
     except (Py4JError, PySparkException):  # of a subquery that looks into the query around it, say
         return True
 
@@ -84,7 +86,9 @@ class _Equals:
             keys = [group.alias(f"g{number}") for number, group in enumerate(groups)]
             rows = self.catalyst.frame(node.child()).select(*keys, order.alias("o"), value.alias("v")).distinct()
             by = Window.partitionBy(*[F.col(f"g{number}") for number in range(len(groups))] or [F.lit(1)])
-            first = F.col("o").desc() if GREATEST[name] else F.col("o").asc()
+            first = F.col("o").asc()
+            if GREATEST[name]:
+                first = F.col("o").desc()
             ranked = rows.where("o IS NOT NULL").withColumn("r", F.rank().over(by.orderBy(first))).where("r = 1")
             yield ranked.withColumn("n", F.count(F.lit(1)).over(by)).where("n > 1")
 
@@ -95,8 +99,11 @@ class _Equals:
             child = child.children().apply(0)
         if name_of(child) == "Sort":
             return self._equal(child.child(), [order.child() for order in each(child.order())])
-        below, limited = self.catalyst.frame(child), self.catalyst.frame(node).count()
-        return below.limit(0) if below.count() == limited else below.limit(1)
+        rows = self.catalyst.frame(child)
+        left_out = rows.count() - self.catalyst.frame(node).count()
+        if not left_out:
+            return rows.limit(0)
+        return rows.limit(1)
 
     def _equal(self, plan: Any, keys: Sequence[Any]) -> DataFrame:
         """Different rows with the same keys."""

@@ -54,20 +54,26 @@ def naming(
     except SluicegateError:
         raise
     except Exception as error:
-        frame = rows() if spark_errors.of_value(error) else None
-        found = None if frame is None else _blamed(frame, rules, flow, deletes)
-        if found is None:
+        if not spark_errors.of_value(error):
             raise
-        raise found from (None if flow.private else error)
+        frame = rows()
+        if frame is None:
+            raise
+        of_rule = _blamed(frame, rules, flow, deletes)
+        if of_rule is None:
+            raise
+        if flow.private:
+            raise of_rule from None
+        raise of_rule from error
 
 
 def _blamed(rows: DataFrame, rules: Mapping[str, Expectation], flow: Flow, deletes: str | None) -> QueryError | None:
     conditions = {name: rule.condition for name, rule in rules.items() if not rule.unique}
     for name in _failing(rows, conditions):
-        if (found := _of_condition(rows, conditions[name], rules[name].columns)) is not None:
-            return _error(found, f"the rule {name} of {flow.table}", rules[name].text, flow, name)
-    if deletes and (found := _of_condition(rows, deletes, Condition.parse(deletes).columns)) is not None:
-        return _error(found, f"apply_as_deletes of {flow.table}", deletes, flow, "apply_changes")
+        if (error := _of_condition(rows, conditions[name], rules[name].columns)) is not None:
+            return _error(error, f"the rule {name} of {flow.table}", rules[name].text, flow, name)
+    if deletes and (error := _of_condition(rows, deletes, Condition.parse(deletes).columns)) is not None:
+        return _error(error, f"apply_as_deletes of {flow.table}", deletes, flow, "apply_changes")
     return None
 
 
@@ -78,24 +84,30 @@ def _failing(rows: DataFrame, conditions: Mapping[str, str]) -> list[str]:
         return []
     while len(names) > 1:
         half = names[: len(names) // 2]
-        raises = _raised(rows, [broken({name: conditions[name] for name in half})]) is not None
-        names = half if raises else names[len(half) :]
+        if _raised(rows, [broken({name: conditions[name] for name in half})]) is not None:
+            names = half
+        else:
+            names = names[len(half) :]
     return names
 
 
-def _error(found: Exception, what: str, text: str, flow: Flow, at: str) -> QueryError:
-    said = spark_errors.readable(found, flow.layer, flow.table, private=flow.private)
-    cause = said.cause if isinstance(said, QueryError) else str(said)
-    message = f"{what} cannot be evaluated: {text}"
-    return QueryError(message, where=Where(table=flow.table), cause=cause, hint=HINT, at=at)
+def _error(error: Exception, subject: str, text: str, flow: Flow, place: str) -> QueryError:
+    readable_error = spark_errors.readable(error, flow.layer, flow.table, private=flow.private)
+    cause = str(readable_error)
+    if isinstance(readable_error, QueryError):
+        cause = readable_error.cause
+    message = f"{subject} cannot be evaluated: {text}"
+    return QueryError(message, where=Where(table=flow.table), cause=cause, hint=HINT, at=place)
 
 
 def _of_condition(rows: DataFrame, condition: str, columns: Sequence[str]) -> Exception | None:
     """What a condition raises over rows; None if it raises nothing, or if what it looks at does so itself."""
-    found = _raised(rows, [broken({"it": condition})])
-    there = {name.lower(): name for name in rows.columns}
-    own = [F.col(quoted(there[column.lower()])) for column in columns if column.lower() in there]
-    return found if found is None or not own or _raised(rows, own) is None else None
+    error = _raised(rows, [broken({"it": condition})])
+    spelled = {name.lower(): name for name in rows.columns}
+    read_columns = [F.col(quoted(spelled[column.lower()])) for column in columns if column.lower() in spelled]
+    if error is not None and read_columns and _raised(rows, read_columns) is not None:
+        return None
+    return error
 
 
 def _raised(rows: DataFrame, columns: Sequence[Column]) -> Exception | None:
@@ -105,5 +117,6 @@ def _raised(rows: DataFrame, columns: Sequence[Column]) -> Exception | None:
     try:
         frame.write.format("noop").mode("overwrite").save()
     except (PySparkException, Py4JError) as error:
-        return error if spark_errors.of_value(error) else None
+        if spark_errors.of_value(error):
+            return error
     return None

@@ -25,8 +25,8 @@ _ROW, _SIGN = "_sluicegate_row", "_sluicegate_sign"
 def touched(
     records: DataFrame,
     changes: DataFrame,
-    its: Sequence[JoinKey],
-    ours: Sequence[str],
+    join_keys: Sequence[JoinKey],
+    engine_columns: Sequence[str],
     record_id: Sequence[str] = IDENTITY,
 ) -> DataFrame:
     """Identities of the records that match a changed lookup row as it is or as it was; some may come twice.
@@ -34,12 +34,14 @@ def touched(
     Args:
         records: all records.
         changes: the lookup's changes, with Delta's columns.
-        its: the lookup's join keys.
-        ours: engine columns of the lookup, which queries do not see.
+        join_keys: the lookup's join keys.
+        engine_columns: engine columns of the lookup, which queries do not see.
         record_id: the columns by which a record is known.
     """
-    found = [_select(record_id, records, [(net(changes, key.columns, ours), key)], only=True) for key in its]
-    return reduce(lambda a, b: a.unionByName(b), found)
+    parts = [
+        _select(record_id, records, [(net(changes, key.columns, engine_columns), key)], only=True) for key in join_keys
+    ]
+    return reduce(lambda a, b: a.unionByName(b), parts)
 
 
 def touching(rows: DataFrame, keys: Sequence[tuple[DataFrame, JoinKey]]) -> DataFrame:
@@ -57,17 +59,17 @@ def flagged(rows: DataFrame, keys: Sequence[tuple[DataFrame, JoinKey]]) -> DataF
     return _select(["*"], rows, keys, only=False)
 
 
-def net(changes: DataFrame, keys: Sequence[str], ours: Sequence[str]) -> DataFrame:
+def net(changes: DataFrame, keys: Sequence[str], engine_columns: Sequence[str]) -> DataFrame:
     """Keys whose lookup rows changed net of the whole range: an overwrite with identical rows yields none.
 
     Args:
         changes: the lookup's changes, with Delta's columns.
         keys: the key columns.
-        ours: engine columns of the lookup, which queries do not see.
+        engine_columns: engine columns of the lookup, which queries do not see.
     """
     # By whole rows, not by hashes: an overwrite deletes and inserts each row, and none may be taken for another.
-    theirs = [one for one in changes.schema if one.name not in {*ours, *schema_columns.CHANGE_COLUMNS}]
-    row = F.struct(*[exact(F.col(quoted(one.name)), one.dataType).alias(f"c{n}") for n, one in enumerate(theirs)])
+    theirs = [field for field in changes.schema if field.name not in {*engine_columns, *schema_columns.CHANGE_COLUMNS}]
+    row = F.struct(*[exact(F.col(quoted(field.name)), field.dataType).alias(f"c{n}") for n, field in enumerate(theirs)])
     sign = F.when(F.col("_change_type").isin("insert", "update_postimage"), 1).otherwise(-1)
     rows = changes.select(*[F.col(quoted(key)) for key in keys], row.alias(_ROW), sign.alias(_SIGN))
     net = rows.groupBy(*[quoted(key) for key in keys], _ROW).agg(F.sum(_SIGN).alias(_SIGN)).where(f"{_SIGN} != 0")
@@ -85,9 +87,12 @@ def _select(
             f"EXISTS (SELECT 1 FROM _sluicegate_changed_{number} AS {quoted(join_key.lookup)} WHERE {join_key.on})"
         )
     rows.createOrReplaceTempView("_sluicegate_records")
-    items, has_key = [f"{stream}.{column}" for column in columns], " OR ".join(exist)
-    items += [] if only else [f"{has_key} AS {TOUCHED}"]
-    query = f"SELECT {', '.join(items)} FROM _sluicegate_records AS {stream}{f' WHERE {has_key}' if only else ''}"
+    items, has_key, condition = [f"{stream}.{column}" for column in columns], " OR ".join(exist), ""
+    if only:
+        condition = f" WHERE {has_key}"
+    else:
+        items.append(f"{has_key} AS {TOUCHED}")
+    query = f"SELECT {', '.join(items)} FROM _sluicegate_records AS {stream}{condition}"
     # A value that does not cast matches nothing; without ANSI mode more texts cast than with it, and none fewer.
     with configured(rows.sparkSession, {"spark.sql.ansi.enabled": "false"}):
         return connect.frozen(rows.sparkSession.sql(query))

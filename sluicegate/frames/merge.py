@@ -43,36 +43,55 @@ def difference(new: DataFrame, old: DataFrame | None, keys: Sequence[str] = IDEN
     """
     if old is None:
         return new.withColumn(OP, F.lit("insert"))
-    kinds = {field.name: field.dataType for field in new.schema}
-    there = {column.lower() for column in old.columns}
-    absent = {c: F.lit(None).cast(kind) for c, kind in kinds.items() if c.lower() not in there}
-    old = old.withColumns(absent) if absent else old
-    values = [c for c in kinds if c not in (*keys, *WRITTEN) or (c in keys and is_loose(kinds[c]))]
-    held, made = _comparable(old, new, values)
-    own = F.struct(*[quoted(c) for c in keys])
-    now = new.select(_key(new, keys).alias("key"), F.struct(*[quoted(c) for c in kinds]).alias("new"), made.alias("is"))
-    before = old.select(_key(old, keys).alias("held"), own.alias("old"), held.alias("was"))
-    both = now.join(before, F.col("key").eqNullSafe(F.col("held")), "full_outer")
+    old = _with_columns_of(new, old)
+    stored_values, new_values = _comparable(old, new, _compared_columns(new, keys))
+    new_row, old_key = F.struct(*map(quoted, new.columns)), F.struct(*map(quoted, keys))
+    expected = new.select(_key(new, keys).alias("key"), new_row.alias("new"), new_values.alias("is"))
+    stored = old.select(_key(old, keys).alias("held"), old_key.alias("old"), stored_values.alias("was"))
+    both = expected.join(stored, F.col("key").eqNullSafe(F.col("held")), "full_outer")
     kind = F.when(F.col("was").isNull(), "insert").when(F.col("is").isNull(), "delete").otherwise("update")
-    other = both.where("NOT (`is` <=> `was`)").withColumn(OP, kind)
-    its = [F.when(F.col("is").isNull(), F.col(f"old.{quoted(c)}")).otherwise(F.col(f"new.{quoted(c)}")) for c in keys]
-    rest = [F.col(f"new.{quoted(c)}").alias(c) for c in kinds if c not in keys]
-    return other.select(*[one.alias(c) for one, c in zip(its, keys, strict=True)], *rest, OP)
+    changed = both.where("NOT (`is` <=> `was`)").withColumn(OP, kind)
+
+    def column(name: str) -> Column:
+        value = F.col(f"new.{quoted(name)}")
+        if name in keys:  # which a row to delete has, too
+            value = F.when(F.col("is").isNull(), F.col(f"old.{quoted(name)}")).otherwise(value)
+        return value.alias(name)
+
+    names = [*keys, *(name for name in new.columns if name not in keys)]
+    return changed.select(*map(column, names), OP)
 
 
-def merged(held: DataFrame, changes: DataFrame, keys: Sequence[str]) -> DataFrame:
+def _with_columns_of(new: DataFrame, old: DataFrame) -> DataFrame:
+    """Stored rows with NULL in columns that only the expected ones have."""
+    stored = {column.lower() for column in old.columns}
+    absent = {field.name: F.lit(None).cast(field.dataType) for field in new.schema if field.name.lower() not in stored}
+    if not absent:
+        return old
+    return old.withColumns(absent)
+
+
+def _compared_columns(rows: DataFrame, keys: Sequence[str]) -> list[str]:
+    """Columns of which another value makes another row, and keys that can differ although they are equal."""
+    kinds = {field.name: field.dataType for field in rows.schema}
+    values = {name for name in kinds if name not in keys and name not in WRITTEN}
+    loose_keys = {name for name in keys if name in kinds and is_loose(kinds[name])}
+    return [name for name in kinds if name in values | loose_keys]
+
+
+def merged(stored: DataFrame, changes: DataFrame, keys: Sequence[str]) -> DataFrame:
     """Rows that a table will have once rows with ``OP`` are merged into it; nothing is written.
 
     Args:
-        held: the table's rows.
+        stored: the table's rows.
         changes: rows with ``OP``.
         keys: key columns; NULL equals NULL.
     """
-    gone = changes.where(F.col(OP) != "insert").select(_key(changes, keys).alias("_sluicegate_gone"))
-    keyed = held.withColumn("_sluicegate_key", _key(held, keys))
-    stays = keyed.join(gone, F.col("_sluicegate_key").eqNullSafe(F.col("_sluicegate_gone")), "left_anti")
-    comes = changes.where(F.col(OP) != "delete").drop(OP)
-    return stays.drop("_sluicegate_key").unionByName(comes, allowMissingColumns=True)
+    leaving = changes.where(F.col(OP) != "insert").select(_key(changes, keys).alias("_sluicegate_gone"))
+    keyed = stored.withColumn("_sluicegate_key", _key(stored, keys))
+    stays = keyed.join(leaving, F.col("_sluicegate_key").eqNullSafe(F.col("_sluicegate_gone")), "left_anti")
+    new_rows = changes.where(F.col(OP) != "delete").drop(OP)
+    return stays.drop("_sluicegate_key").unionByName(new_rows, allowMissingColumns=True)
 
 
 def exchange(new: DataFrame, old: DataFrame) -> DataFrame:
@@ -89,13 +108,13 @@ def exchange(new: DataFrame, old: DataFrame) -> DataFrame:
     kinds = {field.name: field.dataType for field in new.schema}
     row = F.struct(*[F.col(quoted(c)).alias(c) for c in kinds])
     key = F.struct(*[grouped(F.col(quoted(c)), kind).alias(f"c{n}") for n, (c, kind) in enumerate(kinds.items())])
-    held, made = _comparable(old, new, list(kinds))
+    old_values, new_values = _comparable(old, new, list(kinds))
 
-    def counted(frame: DataFrame, form: Column, came: int, held: int) -> DataFrame:
-        values = {"key": key, "is": form, "row": row, "came": F.lit(came), "held": F.lit(held)}
+    def counted(frame: DataFrame, form: Column, new_count: int, old_count: int) -> DataFrame:
+        values = {"key": key, "is": form, "row": row, "came": F.lit(new_count), "held": F.lit(old_count)}
         return frame.select(*[value.alias(name) for name, value in values.items()])
 
-    both = counted(new, made, 1, 0).unionByName(counted(old, held, 0, 1))
+    both = counted(new, new_values, 1, 0).unionByName(counted(old, old_values, 0, 1))
     each = both.groupBy("key", "is").agg(
         F.first("row").alias("row"), F.sum("came").alias("came"), F.sum("held").alias("held")
     )
@@ -104,11 +123,11 @@ def exchange(new: DataFrame, old: DataFrame) -> DataFrame:
         F.bool_or(F.col("came") != F.col("held")).alias("other"),
         F.bool_or(F.col("came") < F.col("held")).alias("goes"),
     ).where("other")  # fmt: skip
-    gone = same.where("goes").select(F.col("rows")[0]["row"].alias("row"), F.lit("delete").alias(OP))
+    deletes = same.where("goes").select(F.col("rows")[0]["row"].alias("row"), F.lit("delete").alias(OP))
     come = same.select("goes", F.explode("rows").alias("one"))
     count = "array_repeat(1, int(one.came - if(goes, 0, one.held)))"
     come = come.select(F.col("one.row").alias("row"), F.explode(F.expr(count)))
-    return gone.unionByName(come.select("row", F.lit("insert").alias(OP))).select("row.*", OP)
+    return deletes.unionByName(come.select("row", F.lit("insert").alias(OP))).select("row.*", OP)
 
 
 def merge(
@@ -129,8 +148,8 @@ def merge(
     """
 
     def same(names: _Names) -> Column:
-        found = of_chunks(records.chunks, names.held("_chunk"))  # so that no other files are opened
-        return reduce(and_, [F.col(names.held(c)) == F.col(names.new(c)) for c in row_id], found)
+        chunks = of_chunks(records.chunks, names.held("_chunk"))  # so that no other files are opened
+        return reduce(and_, [F.col(names.held(c)) == F.col(names.new(c)) for c in row_id], chunks)
 
     brought = bring(uri, changes, row_id, few=records.few)
     if brought is None or not brought.merge(changes.sparkSession, uri, kinds, row_id):
@@ -139,7 +158,9 @@ def merge(
 
 def bring(uri: str, changes: DataFrame, keys: Sequence[str], *, few: bool) -> small_writes.Changes | None:
     """Brings rows with ``OP`` to the driver, to be merged without Spark; None where they have to be merged by it."""
-    return small_writes.brought(uri, changes, keys, OP) if few else None
+    if not few:
+        return None
+    return small_writes.brought(uri, changes, keys, OP)
 
 
 def merge_by(
@@ -168,9 +189,10 @@ def merge_by(
         return
 
     def same(names: _Names) -> Column:
-        sides = [[_grouped(changes, key, side(key)) for side in (names.held, names.new)] for key in keys]
-        found = reduce(and_, [held.eqNullSafe(made) for held, made in sides])
-        return found if near is None else near(names.prefix) & found
+        condition = reduce(and_, [_same_value(changes, key, names) for key in keys])
+        if near is None:
+            return condition
+        return near(names.prefix) & condition
 
     _merge(uri, changes, same, few=few, kinds=KINDS)
 
@@ -187,9 +209,11 @@ def merge_rows(uri: str, changes: DataFrame, *, few: bool, near: Callable[[str],
     columns = [column for column in changes.columns if column != OP]
 
     def same(names: _Names) -> Column:
-        sides = [[_grouped(changes, key, side(key)) for side in (names.held, names.new)] for key in columns]
-        found = reduce(and_, [held.eqNullSafe(made) for held, made in sides], F.col(names.new(OP)) == "delete")
-        return found if near is None else near(names.prefix) & found
+        is_delete = F.col(names.new(OP)) == "delete"
+        condition = reduce(and_, [_same_value(changes, column, names) for column in columns], is_delete)
+        if near is None:
+            return condition
+        return near(names.prefix) & condition
 
     _merge(uri, changes, same, few=few, kinds=("insert", "delete"))
 
@@ -207,7 +231,15 @@ class _Names:
 
     def new(self, column: str) -> str:
         """Name of a column of the rows."""
-        return quoted(f"{self.start}{column}") if self.start else f"new.{quoted(column)}"
+        if not self.start:
+            return f"new.{quoted(column)}"
+        return quoted(f"{self.start}{column}")
+
+
+def _same_value(changes: DataFrame, column: str, names: _Names) -> Column:
+    """Condition that a row of the table and one of the changes have the same value; NULL equals NULL."""
+    stored = _grouped(changes, column, names.held(column))
+    return stored.eqNullSafe(_grouped(changes, column, names.new(column)))
 
 
 # Names of the sides where both have aliases, and where the table can have none and the rows' columns are renamed.
@@ -225,7 +257,8 @@ def _merge(
     session = changes.sparkSession
     stored_types.demand_same(changes.drop(OP).schema, uri)
     rows = changes.where(F.col(OP).isin(*kinds))
-    rows = F.broadcast(rows) if few else rows
+    if few:
+        rows = F.broadcast(rows)
     if connect.is_remote(session):
         _merge_remotely(uri, rows, same(_RENAMED), kinds)
         return
@@ -266,8 +299,8 @@ def _merge_remotely(uri: str, rows: DataFrame, same: Column, kinds: Sequence[str
 def _add_columns(session: SparkSession, uri: str, rows: DataFrame) -> None:
     """Gives a table the columns, fields and types of rows that it does not have yet."""
     target = session.read.format("delta").load(uri)
-    held = {field.name.lower(): field.dataType for field in target.schema}
-    if all(held.get(field.name.lower()) == field.dataType for field in rows.schema):
+    stored = {field.name.lower(): field.dataType for field in target.schema}
+    if all(stored.get(field.name.lower()) == field.dataType for field in rows.schema):
         return
     with configured(session, commit_settings.NOTHING):
         rows.limit(0).write.format("delta").mode("append").option("mergeSchema", "true").save(uri)
@@ -281,16 +314,19 @@ def _key(frame: DataFrame, keys: Sequence[str]) -> Column:
 def _grouped(frame: DataFrame, key: str, name: str) -> Column:
     """Key column as it is compared: unchanged where that is possible, for data skipping."""
     kind = frame.schema[key].dataType
-    return F.col(name) if is_plain(kind) else grouped(F.col(name), kind).alias(key)
+    if is_plain(kind):
+        return F.col(name)
+    return grouped(F.col(name), kind).alias(key)
 
 
 def _comparable(old: DataFrame, new: DataFrame, columns: Sequence[str]) -> tuple[Column, Column]:
     """Values of stored and of expected rows in forms that Spark compares; neither is NULL."""
-    was, now = ({one.name.lower(): one.dataType for one in frame.schema} for frame in (old, new))
-    pairs = [together(F.col(quoted(c)), was[c.lower()], F.col(quoted(c)), now[c.lower()]) for c in columns]
-    return _together([held for held, _ in pairs]), _together([made for _, made in pairs])
+    old_kinds, new_kinds = ({field.name.lower(): field.dataType for field in frame.schema} for frame in (old, new))
+    pairs = [together(F.col(quoted(c)), old_kinds[c.lower()], F.col(quoted(c)), new_kinds[c.lower()]) for c in columns]
+    return _together([stored for stored, _ in pairs]), _together([expected for _, expected in pairs])
 
 
 def _together(values: Sequence[Column]) -> Column:
-    named = [value.alias(f"c{number}") for number, value in enumerate(values)]
-    return F.struct(*named) if named else F.lit(True)
+    if not values:
+        return F.lit(True)
+    return F.struct(*[value.alias(f"c{number}") for number, value in enumerate(values)])

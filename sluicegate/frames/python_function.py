@@ -41,45 +41,47 @@ def load(pipeline_folder: Path, reference: str) -> Transform:
         TransformError: there is no such function, or the file raises when it is run.
     """
     try:
-        found = PythonTransform.find(pipeline_folder, reference)
+        transform = PythonTransform.find(pipeline_folder, reference)
     except NoTransform as error:
         where = Where(file=str(error.file or pipeline_folder / reference.rpartition(":")[0]), line=error.line)
         raise TransformError(error.message, where=where, hint=error.hint) from None
-    return loaded(found)
+    return loaded(transform)
 
 
-def loaded(found: PythonTransform) -> Transform:
+def loaded(transform: PythonTransform) -> Transform:
     """Loads the function of a transform that the definition's loader has found, by running its file.
 
     Raises:
         TransformError: there is no such function any more, or the file raises when it is run.
     """
-    function = getattr(_run(found), found.function, None)
+    function = getattr(_run(transform), transform.function, None)
     if not callable(function):
         raise TransformError(
-            f"{found.function} is no function any more once {found.file.name} has been run",
-            where=Where(file=str(found.file), line=found.line),
+            f"{transform.function} is no function any more once {transform.file.name} has been run",
+            where=Where(file=str(transform.file), line=transform.line),
             hint="rename whatever is bound to that name later in the file",
         )
     return function  # type: ignore[no-any-return]
 
 
-def _run(found: PythonTransform) -> ModuleType:
-    module = ModuleType(f"_sluicegate_transform_{found.fingerprint}")
-    module.__file__ = str(found.file)
+def _run(transform: PythonTransform) -> ModuleType:
+    module = ModuleType(f"_sluicegate_transform_{transform.fingerprint}")
+    module.__file__ = str(transform.file)
     # Some of the standard library looks its caller up there, as dataclasses do. Left there, pickle would send workers
     # the module's name instead of its functions, and they could not import it.
     sys.modules[module.__name__] = module
     try:
-        exec(compile(found.source, str(found.file), "exec"), module.__dict__)  # noqa: S102
+        exec(compile(transform.source, str(transform.file), "exec"), module.__dict__)  # noqa: S102
     except (Exception, SystemExit) as error:
-        is_sibling = isinstance(error, ModuleNotFoundError) and (found.file.parent / f"{error.name}.py").exists()
-        hint = "put it into this file: a transform is one file, and imports what is installed"
+        is_sibling = isinstance(error, ModuleNotFoundError) and (transform.file.parent / f"{error.name}.py").exists()
+        hint = "correct the file; it is run by itself, before any record is looked at"
+        if is_sibling:
+            hint = "put it into this file: a transform is one file, and imports what is installed"
         raise TransformError(
-            f"{found.file.name} cannot be run",
-            where=Where(file=str(found.file), line=_line(error, str(found.file)) or 1),
+            f"{transform.file.name} cannot be run",
+            where=Where(file=str(transform.file), line=_line(error, str(transform.file)) or 1),
             cause=_cause(error),
-            hint=hint if is_sibling else "correct the file; it is run by itself, before any record is looked at",
+            hint=hint,
         ) from error
     finally:
         sys.modules.pop(module.__name__, None)
@@ -111,9 +113,9 @@ def run(
             begins with ``_``.
     """
     readable = _Tables(tables, "the lookups")
-    made = _result(function, (batch, readable), name, private)
-    _demand(_fault(made) or _identity_fault(made, batch, identity), function, name)
-    return made  # type: ignore[no-any-return]
+    rows = _result(function, (batch, readable), name, private)
+    _demand(_fault(rows) or _identity_fault(rows, batch, identity), function, name)
+    return rows  # type: ignore[no-any-return]
 
 
 def of_tables(function: Transform, tables: Mapping[str, DataFrame], name: str, *, private: bool = False) -> DataFrame:
@@ -129,9 +131,9 @@ def of_tables(function: Transform, tables: Mapping[str, DataFrame], name: str, *
         TransformError: it raises, reads a table that is not among them, or does not return a DataFrame with each column
             once and no name that begins with ``_``, or that Delta cannot have.
     """
-    made = _result(function, (_Tables(tables, "reads"),), name, private)
-    _demand(_fault(made) or _name_fault(made), function, name)
-    return made  # type: ignore[no-any-return]
+    rows = _result(function, (_Tables(tables, "reads"),), name, private)
+    _demand(_fault(rows) or _name_fault(rows), function, name)
+    return rows  # type: ignore[no-any-return]
 
 
 def _result(function: Transform, arguments: tuple[Any, ...], name: str, private: bool) -> Any:
@@ -140,44 +142,50 @@ def _result(function: Transform, arguments: tuple[Any, ...], name: str, private:
 
     file, line = _place(function)
     try:
-        made = function(*arguments)
-        return connect.analyzed(made) if isinstance(made, DataFrame) else made
+        result = function(*arguments)
+        if isinstance(result, DataFrame):
+            return connect.analyzed(result)
+        return result
     except (Exception, SystemExit) as error:
-        raise TransformError(
-            f"{_called(function)} stopped with an error",
-            where=Where(table=name, file=file, line=_line(error, file) or line),
-            cause=type(error).__name__ if private else _cause(error),
-            hint=error.hint if isinstance(error, _NoTable) else "correct the function; nothing was written",
-        ) from (None if private else error)
+        hint = "correct the function; nothing was written"
+        if isinstance(error, _NoTable):
+            hint = error.hint
+        stopped = f"{_called(function)} stopped with an error"
+        where = Where(table=name, file=file, line=_line(error, file) or line)
+        if private:
+            raise TransformError(stopped, where=where, cause=type(error).__name__, hint=hint) from None
+        raise TransformError(stopped, where=where, cause=_cause(error), hint=hint) from error
 
 
 def _demand(fault: tuple[str, str] | None, function: Transform, name: str) -> None:
     """Raises if there is a fault, given with its hint, in what a function has returned."""
     if fault:
-        what, hint = fault
+        fault_text, hint = fault
         file, line = _place(function)
         raise TransformError(
-            f"{_called(function)} returned {what}", where=Where(table=name, file=file, line=line), hint=hint
+            f"{_called(function)} returned {fault_text}", where=Where(table=name, file=file, line=line), hint=hint
         )
 
 
-def _fault(made: Any) -> tuple[str, str] | None:
+def _fault(result: Any) -> tuple[str, str] | None:
     """Fault of a returned value in any table, with a hint; None if there is none."""
     from pyspark.sql import DataFrame
 
-    if not isinstance(made, DataFrame):
-        return f"{'nothing' if made is None else f'a {type(made).__name__}'}, not a DataFrame", "return the DataFrame"
-    lower = [column.lower() for column in made.columns]
-    for column in made.columns:
+    if result is None:
+        return "nothing, not a DataFrame", "return the DataFrame"
+    if not isinstance(result, DataFrame):
+        return f"a {type(result).__name__}, not a DataFrame", "return the DataFrame"
+    lower = [column.lower() for column in result.columns]
+    for column in result.columns:
         if lower.count(column.lower()) > 1:
             hint = f"drop one of them, as in tables[…].drop({column!r}), or join on the name: join(other, {column!r})"
             return f"two columns {column}", hint
     return None
 
 
-def _name_fault(made: DataFrame) -> tuple[str, str] | None:
+def _name_fault(rows: DataFrame) -> tuple[str, str] | None:
     """Fault of a name that a column of gold cannot have, with a hint."""
-    for column in made.columns:
+    for column in rows.columns:
         if column.startswith("_"):
             return f"a column {column}", "give it a name that does not begin with _, as the engine's own do"
         if REFUSED & set(column):
@@ -186,16 +194,16 @@ def _name_fault(made: DataFrame) -> tuple[str, str] | None:
     return None
 
 
-def _identity_fault(made: DataFrame, batch: DataFrame, identity: Sequence[str]) -> tuple[str, str] | None:
+def _identity_fault(rows: DataFrame, batch: DataFrame, identity: Sequence[str]) -> tuple[str, str] | None:
     """Fault of the record identities, or of the name of a new column, with a hint."""
     for column in identity:
-        if column not in made.columns:
+        if column not in rows.columns:
             hint = f"keep {' and '.join(identity)}, which say of which record a row is made, in every select"
             return f"rows without {column}", hint
-        kind, known = (frame.schema[column].dataType.simpleString().upper() for frame in (made, batch))
-        if kind != known:
-            return f"{column} as {kind}", f"leave {column} as it is in the batch, a {known}"
-    for column in made.columns:
+        kind, kind_in_batch = (frame.schema[column].dataType.simpleString().upper() for frame in (rows, batch))
+        if kind != kind_in_batch:
+            return f"{column} as {kind}", f"leave {column} as it is in the batch, a {kind_in_batch}"
+    for column in rows.columns:
         if column.startswith("_") and column not in batch.columns:
             return f"a new column {column}", "give it a name that does not begin with _, as the engine's own do"
     return None
@@ -204,10 +212,9 @@ def _identity_fault(made: DataFrame, batch: DataFrame, identity: Sequence[str]) 
 class _NoTable(KeyError):
     """Raised for a table that the definition does not let the transform read."""
 
-    def __init__(self, table: str, known: list[str], field: str) -> None:
+    def __init__(self, table: str, tables: list[str], field: str) -> None:
         super().__init__(table)
-        there = f"it has {', '.join(known)}" if known else "it has none"
-        self.hint = f"name {table} in {field} of this table's definition: {there}"
+        self.hint = f"name {table} in {field} of this table's definition: it has {', '.join(tables) or 'none'}"
 
 
 class _Tables(dict[str, "DataFrame"]):
@@ -228,7 +235,9 @@ def _called(function: Transform) -> str:
 def _place(function: Transform) -> tuple[str | None, int | None]:
     """File and first line of the user's function, through decorators that say what they wrap."""
     code = getattr(inspect.unwrap(function), "__code__", None)
-    return (code.co_filename, code.co_firstlineno) if code else (None, None)
+    if not code:
+        return None, None
+    return code.co_filename, code.co_firstlineno
 
 
 def _line(error: BaseException, file: str | None) -> int | None:
@@ -242,5 +251,7 @@ def _cause(error: BaseException) -> str:
     """Class and first line of the error, without Spark's plan and stack."""
     from sluicegate.spark.spark_errors import message
 
-    said = message(error).splitlines()
-    return f"{type(error).__name__}: {said[0]}" if said else type(error).__name__
+    lines = message(error).splitlines()
+    if not lines:
+        return type(error).__name__
+    return f"{type(error).__name__}: {lines[0]}"

@@ -37,7 +37,9 @@ class Identities:
 
     def having(self, rows: int) -> Identities:
         """The same records with so many rows, where one partition is not for these."""
-        return replace(self, rows=rows) if rows > thresholds.FEW else self
+        if rows <= thresholds.FEW:
+            return self
+        return replace(self, rows=rows)
 
     @cached_property
     def _facts(self) -> tuple[int, list[int]]:
@@ -65,7 +67,9 @@ class Identities:
 
     def sent(self, frame: DataFrame) -> DataFrame:
         """Frame about as large as the identities, broadcast up to ``SENT`` of them."""
-        return F.broadcast(frame) if self.count <= SENT else frame
+        if self.count > SENT:
+            return frame
+        return F.broadcast(frame)
 
     def materialize(self, frame: DataFrame, *, adaptive: bool = False) -> DataFrame:
         """Materializes a frame about these records; see the function of this name."""
@@ -73,7 +77,9 @@ class Identities:
 
     def together(self, frame: DataFrame) -> DataFrame:
         """The frame, in one partition if these records are few: joins and windows over it then need no shuffle."""
-        return frame.coalesce(1) if self.few else frame
+        if not self.few:
+            return frame
+        return frame.coalesce(1)
 
 
 def materialize(frame: DataFrame, *, few: bool, adaptive: bool = False) -> DataFrame:
@@ -97,4 +103,6 @@ def materialize(frame: DataFrame, *, few: bool, adaptive: bool = False) -> DataF
     connect.activate(frame.sparkSession)
     with configured(frame.sparkSession, settings):
         checkpointed = frame.localCheckpoint()
-    return checkpointed.coalesce(1) if few else checkpointed
+    if not few:
+        return checkpointed
+    return checkpointed.coalesce(1)

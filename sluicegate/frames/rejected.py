@@ -67,39 +67,44 @@ def refuse(batch: Batch, refusals: Sequence[Refusal], facts: Mapping[str, Any], 
     """
     table = batch.flow.table
     if writes:
-        said = {**facts, "refused": [name for refusal in refusals for name in refusal.words]}
+        commit_facts = {**facts, "refused": [name for refusal in refusals for name in refusal.words]}
         rows = [refusal.rows for refusal in refusals]
-        _write(batch, reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), rows), said)
-    has_rows = writes and any(refusal.blames for refusal in refusals)
-    of_rows = f", and {layout.rejected(table)} has the rows that broke it" if has_rows else ""
-    kind = TableRuleFailed if any(refusal.of_table for refusal in refusals) else ExpectationFailed
+        _write(batch, reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), rows), commit_facts)
+    hint = f"{table} is as it was"
+    if writes and any(refusal.blames for refusal in refusals):
+        hint += f", and {layout.rejected(table)} has the rows that broke it"
+    kind: type[ExpectationFailed] = ExpectationFailed
+    if any(refusal.of_table for refusal in refusals):
+        kind = TableRuleFailed
     raise kind(
         f"the data of {table} broke {', '.join(words for refusal in refusals for words in refusal.words.values())}",
         where=Where(table=table),
         cause="; ".join(cause for refusal in refusals for cause in refusal.causes),
-        hint=f"{table} is as it was{of_rows}; correct the source or the rule, and run again",
+        hint=f"{hint}; correct the source or the rule, and run again",
     )
 
 
 def clear(batch: Batch) -> None:
     """Empties the rejected rows of the batch's table, if there are any, and says that its refusal is over."""
     uri = layout.rejected(batch.flow.target)
-    there = tables.delta_table(uri)
-    if there is not None and (tables.rows(there) or _is_refused(there)):
-        _replace(batch, table_reader.read(batch.session, uri, opened=there).limit(0), step=CLEAR)
+    table = tables.delta_table(uri)
+    if table is not None and (tables.rows(table) or _is_refused(table)):
+        _replace(batch, table_reader.read(batch.session, uri, opened=table).limit(0), step=CLEAR)
         _faults.point("rules.after_clearing")
 
 
-def _is_refused(there: DeltaTable) -> bool:
+def _is_refused(table: DeltaTable) -> bool:
     """Whether a refusal was the last that it says: one that blames no row leaves it empty, too."""
-    last = log.last_commit_of_ours(there)
+    last = log.last_commit_of_ours(table)
     return last is not None and (last.ours or {}).get("step") == REJECT
 
 
 def _write(batch: Batch, rows: DataFrame, facts: Mapping[str, Any]) -> None:
-    said = {"_failed_expectations": F.col(BROKEN), "_rejected_at": F.current_timestamp()}
-    own = [quoted(column) for column in rows.columns if column not in (BROKEN, *said)]
-    _replace(batch, rows.select(*own, *[column.alias(name) for name, column in said.items()]), step=REJECT, **facts)
+    added = {"_failed_expectations": F.col(BROKEN), "_rejected_at": F.current_timestamp()}
+    columns = [quoted(column) for column in rows.columns if column not in (BROKEN, *added)]
+    _replace(
+        batch, rows.select(*columns, *[column.alias(name) for name, column in added.items()]), step=REJECT, **facts
+    )
     _faults.point("rules.after_rejection")
 
 

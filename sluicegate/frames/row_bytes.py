@@ -20,7 +20,9 @@ MOST_BYTES = 64 * 1024 * 1024
 
 def brought(rows: DataFrame) -> pa.Table | None:
     """Brings rows to the driver, if they have few bytes; else None."""
-    return rows.toArrow() if size(rows) <= MOST_BYTES else None
+    if size(rows) > MOST_BYTES:
+        return None
+    return rows.toArrow()
 
 
 def size(rows: DataFrame) -> int:
@@ -33,15 +35,15 @@ def size(rows: DataFrame) -> int:
         length = F.octet_length(F.to_json(F.struct(*map(quoted, rows.columns))))
         return int(rows.agg(F.sum(length)).collect()[0][0] or 0)
     leaves: Any = rows._jdf.queryExecution().optimizedPlan().collectLeaves()
-    return sum(_of_leaf(rows, leaves.apply(at)) for at in range(leaves.size()))
+    return sum(_of_leaf(rows, leaves.apply(place)) for place in range(leaves.size()))
 
 
 def _of_leaf(rows: DataFrame, leaf: Any) -> int:
     """Bytes of what a plan reads. Statistics of a materialized frame would be those of the plan that it came from."""
-    if leaf.nodeName() != "LogicalRDD" or not (held := leaf.rdd()).getStorageLevel().isValid():
+    if leaf.nodeName() != "LogicalRDD" or not (rdd := leaf.rdd()).getStorageLevel().isValid():
         return int(leaf.stats().sizeInBytes())
     storage: Any = rows.sparkSession._jvm.org.apache.spark  # type: ignore[union-attr]
-    blocks = [storage.storage.RDDBlockId(held.id(), part) for part in range(held.getNumPartitions())]
+    blocks = [storage.storage.RDDBlockId(rdd.id(), part) for part in range(rdd.getNumPartitions())]
     stores = storage.SparkEnv.get().blockManager().master().getStorageStatus()
-    found = [store.getBlock(block) for store in stores for block in blocks]
-    return sum(int(one.get().memSize()) + int(one.get().diskSize()) for one in found if one.isDefined())
+    statuses = [store.getBlock(block) for store in stores for block in blocks]
+    return sum(int(status.get().memSize()) + int(status.get().diskSize()) for status in statuses if status.isDefined())

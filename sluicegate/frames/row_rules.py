@@ -57,15 +57,17 @@ class RowRules:
 
     def evaluated(self, frame: DataFrame) -> DataFrame:
         """Rows with ``BROKEN``. A column that a rule names and the rows do not have yet is NULL."""
-        own, columns = frame.columns, [*map(quoted, frame.columns)]
-        spelled = {name.lower(): name for name in own}
-        named = dict.fromkeys(c for rule in self.expectations.values() for c in rule.columns if c not in own)
+        present, columns = frame.columns, [*map(quoted, frame.columns)]
+        spelled = {name.lower(): name for name in present}
+        named = dict.fromkeys(c for rule in self.expectations.values() for c in rule.columns if c not in present)
         # Bronze is read with names that are told apart by their case, and a rule may spell one in another.
-        others = {c: F.col(quoted(spelled[c.lower()])) if c.lower() in spelled else F.lit(None) for c in named}
+        added = {c: F.col(quoted(spelled[c.lower()])) if c.lower() in spelled else F.lit(None) for c in named}
         with configured(frame.sparkSession, LENIENT):
             conditions = {name: rule.condition for name, rule in self.expectations.items()}
-            found = frame.withColumns(others) if others else frame
-            return connect.frozen(found.select(*columns, broken(conditions).alias(BROKEN)))
+            completed = frame
+            if added:
+                completed = frame.withColumns(added)
+            return connect.frozen(completed.select(*columns, broken(conditions).alias(BROKEN)))
 
     def tally(self, evaluated: DataFrame) -> Tally:
         """Counts evaluated rows, in one pass."""
@@ -79,7 +81,7 @@ class RowRules:
             tally: the rows, counted.
             evaluated: the rows, with ``BROKEN``.
         """
-        words = {name: said for name, failed in tally.failed.items() if (said := self._refused(name, failed, tally))}
+        words = {name: text for name, failed in tally.failed.items() if (text := self._refused(name, failed, tally))}
         if not words:
             return None
         causes = [Condition.parse(self.expectations[name].text).text for name in words]

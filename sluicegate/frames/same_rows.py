@@ -20,23 +20,23 @@ if TYPE_CHECKING:
 _KEY = "_sluicegate_key"
 
 
-def same_rows(one: DataFrame, other: DataFrame) -> bool:
+def same_rows(rows: DataFrame, other: DataFrame) -> bool:
     """Whether two frames have the same columns and the same rows, in any order."""
-    if columns_of(one.schema) != columns_of(other.schema):
+    if columns_of(rows.schema) != columns_of(other.schema):
         return False
-    weighted = _weighted(one, 1).unionByName(_weighted(other, -1))
+    weighted = _weighted(rows, 1).unionByName(_weighted(other, -1))
     return weighted.groupBy("row").agg(F.sum("sign").alias("left")).where("left <> 0").isEmpty()
 
 
-def keys_of_differing_rows(one: DataFrame, other: DataFrame, keys: Sequence[str]) -> DataFrame:
+def keys_of_differing_rows(rows: DataFrame, other: DataFrame, keys: Sequence[str]) -> DataFrame:
     """Keys of the rows that are in one of two frames more often than in the other; for ``rows_with_keys``.
 
     Args:
-        one: rows.
+        rows: rows.
         other: rows with the same columns.
         keys: key columns.
     """
-    both = _weighted(one, 1, keys).unionByName(_weighted(other, -1, keys))
+    both = _weighted(rows, 1, keys).unionByName(_weighted(other, -1, keys))
     differing = both.groupBy(_KEY, "row").agg(F.sum("sign").alias("left")).where("left <> 0")
     return differing.select(_KEY).distinct()
 
@@ -50,18 +50,21 @@ def rows_with_keys(frame: DataFrame, of: DataFrame, keys: Sequence[str], *, few:
         keys: key columns.
         few: whether the keys are few, so that they are broadcast.
     """
-    sent = F.broadcast(of) if few else of
+    if few:
+        of = F.broadcast(of)
     same = F.col(f"_rows.{_KEY}").eqNullSafe(F.col(f"_of.{_KEY}"))
     keyed = frame.withColumn(_KEY, _key(frame, keys)).alias("_rows")
-    return keyed.join(sent.alias("_of"), same, "left_semi").drop(_KEY)
+    return keyed.join(of.alias("_of"), same, "left_semi").drop(_KEY)
 
 
 def _weighted(frame: DataFrame, sign: int, keys: Sequence[str] = ()) -> DataFrame:
     """Each row as one value that Spark compares, with its weight, and with its key if there are key columns."""
-    others = [field for field in frame.schema if field.name not in keys or _differs_as_key(field.dataType)]
-    values = [exact(F.col(quoted(f.name)), f.dataType).alias(f"c{n}") for n, f in enumerate(others)]
-    key = [_key(frame, keys).alias(_KEY)] if keys else []
-    return frame.select(*key, F.struct(F.lit(0), *values).alias("row"), F.lit(sign).alias("sign"))
+    compared = [field for field in frame.schema if field.name not in keys or _differs_as_key(field.dataType)]
+    values = [exact(F.col(quoted(f.name)), f.dataType).alias(f"c{n}") for n, f in enumerate(compared)]
+    columns = [F.struct(F.lit(0), *values).alias("row"), F.lit(sign).alias("sign")]
+    if keys:
+        columns.insert(0, _key(frame, keys).alias(_KEY))
+    return frame.select(*columns)
 
 
 def _key(frame: DataFrame, keys: Sequence[str]) -> Column:

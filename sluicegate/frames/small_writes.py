@@ -39,10 +39,10 @@ def append(rows: DataFrame, uri: str, *, few: bool, **options: str) -> None:
     table = tables.delta_table(uri)
     if table is not None:
         stored_types.demand_same(rows.schema, uri, table)
-    if few and table is not None and _fits(table, rows.schema, every=False):
-        found = row_bytes.brought(rows)
-        if found is not None and file_statistics.right_of(found):
-            small_commits.append(uri, found, commit_settings.facts(rows.sparkSession), table)
+    if few and table is not None and _fits(table, rows.schema, all_columns=False):
+        arrow_rows = row_bytes.brought(rows)
+        if arrow_rows is not None and file_statistics.right_of(arrow_rows):
+            small_commits.append(uri, arrow_rows, commit_settings.facts(rows.sparkSession), table)
             return
     rows.write.format("delta").mode("append").option("mergeSchema", "true").options(**options).save(uri)
 
@@ -116,7 +116,11 @@ def brought(uri: str, changes: DataFrame, keys: Sequence[str], op: str) -> Chang
     if table is None or _bytes(table) > small_commits.MOST_BYTES:
         return None
     names = all(file_statistics.NAME.fullmatch(name) for name in changes.columns)
-    if not names or not _fits(table, changes.drop(op).schema, every=True) or not file_statistics.right_of_stored(table):
+    if (
+        not names
+        or not _fits(table, changes.drop(op).schema, all_columns=True)
+        or not file_statistics.right_of_stored(table)
+    ):
         return None
     rows = row_bytes.brought(changes)
     if rows is None or not file_statistics.right_of(rows.drop_columns([op])) or not _equal_as_keys(rows, keys):
@@ -124,22 +128,22 @@ def brought(uri: str, changes: DataFrame, keys: Sequence[str], op: str) -> Chang
     return Changes(table, rows, keys, op)
 
 
-def _fits(table: DeltaTable, schema: StructType, *, every: bool) -> bool:
+def _fits(table: DeltaTable, schema: StructType, *, all_columns: bool) -> bool:
     """Whether a table has columns of these names and types, so that no write changes its schema.
 
     Args:
         table: the table.
         schema: the columns.
-        every: whether these must be all of its columns.
+        all_columns: whether these must be all of its columns.
     """
     if not small_commits.takes(table) or not table_reader.is_plain(table):
         return False
-    held = table_reader.schema(table)
-    if held != held.toNullable():  # of a NULL where none may be, Spark's error tells
+    stored = table_reader.schema(table)
+    if stored != stored.toNullable():  # of a NULL where none may be, Spark's error tells
         return False
-    there = {field.name: field.dataType.simpleString() for field in held}
-    own = {field.name: field.dataType.simpleString() for field in schema}
-    return own.items() <= there.items() and (not every or own.keys() == there.keys())
+    stored_kinds = {field.name: field.dataType.simpleString() for field in stored}
+    kinds = {field.name: field.dataType.simpleString() for field in schema}
+    return kinds.items() <= stored_kinds.items() and (not all_columns or kinds.keys() == stored_kinds.keys())
 
 
 def _bytes(table: DeltaTable) -> int:
@@ -153,9 +157,11 @@ def _near(values: pa.ChunkedArray, column: str) -> str:
     """
     kind = values.type
     if pa.types.is_string(kind):
-        known = sorted(pc.unique(values).to_pylist())
-        spans = [(one, one) for one in known] if len(known) <= RANGES else [(known[0], known[-1])]
-        texts = [tuple("'" + one.replace("'", "''") + "'" for one in span) for span in spans]
+        distinct = sorted(pc.unique(values).to_pylist())
+        spans = [(distinct[0], distinct[-1])]
+        if len(distinct) <= RANGES:
+            spans = [(text, text) for text in distinct]
+        texts = [tuple("'" + bound.replace("'", "''") + "'" for bound in span) for span in spans]
     elif pa.types.is_signed_integer(kind):
         texts = [(str(first), str(last)) for first, last in ranges(sorted(pc.unique(values).to_pylist()))]
     elif pa.types.is_date32(kind):

@@ -38,28 +38,32 @@ def demand_same(rows: StructType, uri: str, opened: DeltaTable | None = None) ->
     Raises:
         SchemaMismatch: a column, or a part of one, is of another type.
     """
-    table = tables.delta_table(uri) if opened is None else opened
+    table = opened
+    if table is None:
+        table = tables.delta_table(uri)
     if table is None:
         return
-    there = {field.name.lower(): field.dataType for field in table_reader.schema(table)}
+    stored_kinds = {field.name.lower(): field.dataType for field in table_reader.schema(table)}
     widens = table.metadata().configuration.get(WIDENS) == "true"
     for field in rows:
-        held = there.get(field.name.lower())
-        for found in types.differences(held, field.dataType) if held is not None else ():
-            if not (widens and types.wider(found.held, found.made) == found.made):
-                raise _mismatch(uri, field.name, found)
+        stored = stored_kinds.get(field.name.lower())
+        if stored is None:
+            continue
+        for difference in types.differences(stored, field.dataType):
+            if not (widens and types.wider(difference.held, difference.made) == difference.made):
+                raise _mismatch(uri, field.name, difference)
 
 
-def _mismatch(uri: str, column: str, found: TypeDifference) -> SchemaMismatch:
+def _mismatch(uri: str, column: str, difference: TypeDifference) -> SchemaMismatch:
     pipeline, layer, table = uri.rstrip("/").split("/")[-3:]
-    name = ".".join((column, *found.path))
+    name = ".".join((column, *difference.path))
     of = next((table.removesuffix(end) for end in _SIDE_TABLES if table.endswith(end)), table)
     command = f"sluicegate run {pipeline} --full-refresh {of}"
     if layer == "bronze":
         command = f"sluicegate reset {pipeline} {of}"
-    held, made = (kind.simpleString().upper() for kind in (found.held, found.made))
+    stored, written = (kind.simpleString().upper() for kind in (difference.held, difference.made))
     return SchemaMismatch(
-        f"{table} has {name} as {held}, and rows with {made} are to be written into it",
+        f"{table} has {name} as {stored}, and rows with {written} are to be written into it",
         where=Where(table=of, file=uri),
         cause="converted to the type of the table values could become others, so nothing was written",
         hint=f"`{command}` rebuilds the table with the types of today's definition",

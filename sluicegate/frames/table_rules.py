@@ -30,7 +30,7 @@ from sluicegate.sql.identifiers import quoted
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from sluicegate.definition.table_rules import TableRule
+    from sluicegate.definition.table_rules import RowCount, TableRule
     from sluicegate.flow.batch import Batch
 
 # Column of the rejected rows with a row that a query gave, as JSON: it has other columns than the table.
@@ -59,8 +59,9 @@ def last_held(uri: str, fingerprint: str) -> Mapping[str, Any] | None:
     if not _HELD & last.ours.keys():  # of bronze, a commit of an offset alone, which nothing was held to
         return None
     since = table.version - last.version
-    others = log.commits(table.delta, since) if since else ()
-    return last.ours if all(commit.operation in _UNMOVED for commit in others) else None
+    if since and any(commit.operation not in _UNMOVED for commit in log.commits(table.delta, since)):
+        return None
+    return last.ours
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,30 @@ class WouldBe:
     rows: Callable[[], DataFrame]
     count: Callable[[], int]
     comes: DataFrame | None
+
+
+@dataclass(frozen=True)
+class _Breach:
+    """How a table would break a rule.
+
+    Attributes:
+        words: how, in words; empty if it would not.
+        rows: the rows that break it; None of a rule that blames none.
+        count: their number, or 1 of such a rule.
+    """
+
+    words: str
+    rows: DataFrame | None
+    count: int
+
+
+def _breach_of_bounds(bounds: RowCount, count: int) -> _Breach:
+    """Breach of a rule on the number of a table's rows."""
+    low = bounds.min is not None and count < bounds.min
+    high = bounds.max is not None and count > bounds.max
+    if not (low or high):
+        return _Breach("", None, 0)
+    return _Breach(f"it would have {count:,} rows", None, 1)
 
 
 @dataclass
@@ -98,29 +123,38 @@ class TableCheck:
     def _stamps(self) -> dict[str, str]:
         """Id and version of each table that rules read, as the batch has them open."""
         opened = {name: self.batch.opened[uri].delta for name, uri in self.batch.flow.references.items()}
-        return {name: f"{tables.table_id(one)}@{one.version()}" for name, one in opened.items() if one is not None}
+        return {
+            name: f"{tables.table_id(table)}@{table.version()}" for name, table in opened.items() if table is not None
+        }
 
     @cached_property
     def _commits(self) -> dict[str, str | None]:
         """Identity of the commit of each table that rules read, at this version."""
         opened = {name: self.batch.opened[uri] for name, uri in self.batch.flow.references.items()}
-        return {name: one.commit_identity(one.version) for name, one in opened.items() if one.delta is not None}
+        return {name: table.commit_identity(table.version) for name, table in opened.items() if table.delta is not None}
 
     def refusals(self, would_be: WouldBe) -> tuple[list[Refusal], dict[str, Any]]:
         """Rules that the table would break, and what the commit says of all of them."""
-        found, counts = [], {}
+        refusals, counts = [], {}
         for name, rule in self.rules.items():
-            words, rows, counts[name] = self._evaluated(name, rule, would_be)
-            if words:
-                blames = rows is not None
-                broke = (would_be.rows().limit(0) if rows is None else rows).withColumn(BROKEN, F.array(F.lit(name)))
-                refusal = Refusal({name: f"{name} ({words})"}, [str(rule)], broke, of_table=True, blames=blames)
-                found.append(refusal)
-        read = {"rules_read": self._stamps, "rules_commits": self._commits} if self._stamps else {}
-        said = {"table_rules": counts, **read}
-        return found, said if self.rules else {}
+            breach = self._evaluated(name, rule, would_be)
+            counts[name] = breach.count
+            if not breach.words:
+                continue
+            rows, blames = breach.rows, breach.rows is not None
+            if rows is None:
+                rows = would_be.rows().limit(0)
+            broke = rows.withColumn(BROKEN, F.array(F.lit(name)))
+            words = {name: f"{name} ({breach.words})"}
+            refusals.append(Refusal(words, [str(rule)], broke, of_table=True, blames=blames))
+        if not self.rules:
+            return refusals, {}
+        facts: dict[str, Any] = {"table_rules": counts}
+        if self._stamps:
+            facts |= {"rules_read": self._stamps, "rules_commits": self._commits}
+        return refusals, facts
 
-    def _evaluated(self, name: str, rule: TableRule, would_be: WouldBe) -> tuple[str, DataFrame | None, int]:
+    def _evaluated(self, name: str, rule: TableRule, would_be: WouldBe) -> _Breach:
         """As ``_broken``.
 
         Raises:
@@ -130,25 +164,27 @@ class TableCheck:
             return self._broken(name, rule, would_be)
         except PySparkException as error:
             flow = self.batch.flow
-            said = readable(error, flow.layer, flow.table, private=flow.private)
-            if not isinstance(said, QueryError):
+            readable_error = readable(error, flow.layer, flow.table, private=flow.private)
+            if not isinstance(readable_error, QueryError):
                 raise
-            refused = isinstance(error, AnalysisException)
-            raise QueryError(
+            hint = ""
+            if not isinstance(error, AnalysisException):
+                hint = "write try_cast, try_divide and their like, which give NULL"
+            not_evaluated = QueryError(
                 f"the rule {name} of {flow.table} cannot be evaluated",
                 where=Where(table=flow.table),
-                cause=said.cause,
-                hint="" if refused else "write try_cast, try_divide and their like, which give NULL",
+                cause=readable_error.cause,
+                hint=hint,
                 at=name,
-            ) from (None if flow.private else error)
+            )
+            if flow.private:
+                raise not_evaluated from None
+            raise not_evaluated from error
 
-    def _broken(self, name: str, rule: TableRule, would_be: WouldBe) -> tuple[str, DataFrame | None, int]:
-        """How the table would break a rule, in words that are empty if it would not, by which rows, and how many."""
+    def _broken(self, name: str, rule: TableRule, would_be: WouldBe) -> _Breach:
+        """How the table would break a rule."""
         if rule.rows is not None:
-            count = would_be.count()
-            low = rule.rows.min is not None and count < rule.rows.min
-            high = rule.rows.max is not None and count > rule.rows.max
-            return (f"it would have {count:,} rows" if low or high else ""), None, int(low or high)
+            return _breach_of_bounds(rule.rows, would_be.count())
         if columns := rule.unique or rule.foreign_key:
             column_types.demand_compared(would_be.rows(), columns, f"the rule {name}", self.batch.flow.table, name)
         if rule.unique is not None:
@@ -157,8 +193,10 @@ class TableCheck:
             rows = self._without_reference(rule, rule.foreign_key, would_be)
         else:
             rows = self._found(rule, would_be)
-        count = rows.count()
-        return (f"{count:,} rows" if count else ""), rows, count
+        count, words = rows.count(), ""
+        if count:
+            words = f"{count:,} rows"
+        return _Breach(words, rows, count)
 
     def _not_unique(self, names: Sequence[str], would_be: WouldBe) -> DataFrame:
         rows = self._having(would_be.rows(), names)
@@ -172,21 +210,30 @@ class TableCheck:
 
     def _without_reference(self, rule: TableRule, names: Sequence[str], would_be: WouldBe) -> DataFrame:
         table, keys = rule.referenced
-        own = table == self.batch.flow.table
-        same = self._held is not None and not own and self._is_as_read(table, self._held)
-        rows = self._having(would_be.comes if same and would_be.comes is not None else would_be.rows(), names)
-        there = self._having(would_be.rows() if own else self._reference(table), keys)
+        if table == self.batch.flow.table:
+            rows, referenced = would_be.rows(), would_be.rows()
+        else:
+            rows, referenced = self._rows_in_question(table, would_be), self._reference(table)
+        rows, referenced = self._having(rows, names), self._having(referenced, keys)
         columns = _columns(rows, names)
-        known = there.select(*[F.col(quoted(key)).alias(_key(n)) for n, key in enumerate(_columns(there, keys))])
+        reference_keys = referenced.select(
+            *[F.col(quoted(key)).alias(_key(n)) for n, key in enumerate(_columns(referenced, keys))]
+        )
         has_key = reduce(and_, [F.col(quoted(column)).isNotNull() for column in columns])
-        same_key = reduce(and_, [_equal(rows, column, known, _key(n)) for n, column in enumerate(columns)])
-        return rows.where(has_key).join(known, same_key, "left_anti")
+        same_key = reduce(and_, [_equal(rows, column, reference_keys, _key(n)) for n, column in enumerate(columns)])
+        return rows.where(has_key).join(reference_keys, same_key, "left_anti")
 
-    def _is_as_read(self, table: str, held: Mapping[str, Any]) -> bool:
+    def _rows_in_question(self, table: str, would_be: WouldBe) -> DataFrame:
+        """Rows whose keys another table may lack: where that is as it was, those that come."""
+        if would_be.comes is not None and self._held is not None and self._is_as_read(table, self._held):
+            return would_be.comes
+        return would_be.rows()
+
+    def _is_as_read(self, table: str, facts: Mapping[str, Any]) -> bool:
         """Whether a table that a rule reads is at the commit at which the stored rows were held to it."""
-        if held.get("rules_read", {}).get(table) != self._stamps[table]:
+        if facts.get("rules_read", {}).get(table) != self._stamps[table]:
             return False
-        return held.get("rules_commits", {}).get(table) in (None, self._commits[table])
+        return facts.get("rules_commits", {}).get(table) in (None, self._commits[table])
 
     def _having(self, rows: DataFrame, names: Sequence[str]) -> DataFrame:
         """Rows with these columns. One that nobody has made is NULL where it may come yet, and else a mistake.
@@ -196,24 +243,27 @@ class TableCheck:
         awaited = self.batch.flow.streams.keys() - self.batch.progress.streams.keys()
         if self.batch.flow.layer != "bronze" and not awaited:
             return rows
-        there = {column.lower() for column in rows.columns}
-        return rows.withColumns({name: F.lit(None).cast("string") for name in names if name.lower() not in there})
+        present = {column.lower() for column in rows.columns}
+        return rows.withColumns({name: F.lit(None).cast("string") for name in names if name.lower() not in present})
 
     def _found(self, rule: TableRule, would_be: WouldBe) -> DataFrame:
         """Rows that the rule's query gives, beside the table's columns, which have nothing."""
-        views, own = {}, self.batch.flow.table
+        views, own_table = {}, self.batch.flow.table
         for number, table in enumerate(rule.query.tables):
-            views[table] = f"_sluicegate_{own}_rule_{number}"
-            (would_be.rows() if table == own else self._reference(table)).createOrReplaceTempView(views[table])
+            views[table] = f"_sluicegate_{own_table}_rule_{number}"
+            rows = would_be.rows() if table == own_table else self._reference(table)
+            rows.createOrReplaceTempView(views[table])
         with configured(self.batch.session, NAMES):
-            found = connect.frozen(self.batch.session.sql(rule.query.with_views(views)))
-        row = F.struct(*map(quoted, found.columns))
-        return found.select(F.to_json(row, {"ignoreNullFields": "false"}).alias(FOUND))
+            result = connect.frozen(self.batch.session.sql(rule.query.with_views(views)))
+        row = F.struct(*map(quoted, result.columns))
+        return result.select(F.to_json(row, {"ignoreNullFields": "false"}).alias(FOUND))
 
     def _reference(self, table: str) -> DataFrame:
         uri = self.batch.flow.references[table]
         opened = self.batch.opened[uri].delta
-        return table_reader.read(self.batch.session, uri, None if opened is None else opened.version(), opened)
+        if opened is None:
+            return table_reader.read(self.batch.session, uri)
+        return table_reader.read(self.batch.session, uri, opened.version(), opened)
 
 
 def _columns(rows: DataFrame, names: Sequence[str]) -> list[str]:
@@ -222,16 +272,16 @@ def _columns(rows: DataFrame, names: Sequence[str]) -> list[str]:
     return [name if name in rows.columns else spelled.get(name.lower(), name) for name in names]
 
 
-def _equal(rows: DataFrame, column: str, known: DataFrame, key: str) -> Column:
+def _equal(rows: DataFrame, column: str, referenced: DataFrame, key: str) -> Column:
     """Condition that a value is one of another table's; a text that is no value of the other's type is none of them."""
-    own, other = F.col(quoted(column)), F.col(key)
-    kinds = rows.schema[column].dataType, known.schema[key].dataType
+    value, other = F.col(quoted(column)), F.col(key)
+    kinds = rows.schema[column].dataType, referenced.schema[key].dataType
     of_text = tuple(isinstance(kind, StringType) for kind in kinds)
     if of_text == (True, False):
-        own = own.try_cast(kinds[1])
+        value = value.try_cast(kinds[1])
     elif of_text == (False, True):
         other = other.try_cast(kinds[0])
-    return own == other
+    return value == other
 
 
 def _sharing(rows: DataFrame, columns: Sequence[str], keys: DataFrame) -> DataFrame:

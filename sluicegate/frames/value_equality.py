@@ -64,7 +64,7 @@ def sorts_as_it_is(kind: DataType) -> bool:
     return _ordered(kind) is _as_it_is
 
 
-def together(held: Column, was: DataType, made: Column, now: DataType) -> tuple[Column, Column]:
+def together(stored: Column, stored_kind: DataType, expected: Column, expected_kind: DataType) -> tuple[Column, Column]:
     """Stored and expected value as ``exact`` makes them, though their types may differ.
 
     Fields of structs belong together by their names; one that only one of them has is NULL in the other. Values of two
@@ -72,18 +72,21 @@ def together(held: Column, was: DataType, made: Column, now: DataType) -> tuple[
     to the stored type would leave them: 12.50 is not the 12 that an INT has.
 
     Args:
-        held: the stored value.
-        was: its type.
-        made: the expected value.
-        now: that one's type.
+        stored: the stored value.
+        stored_kind: its type.
+        expected: the expected value.
+        expected_kind: that one's type.
     """
-    if _alike(was, now):
-        return exact(held, was), exact(made, was)
-    ours, theirs = _both(was, now)
-    held, made = _whole(held, was, ours), _whole(made, now, theirs)
-    if has_variants(was) == has_variants(now):
-        return held, made
-    return (held, _with_none(made)) if has_variants(was) else (_with_none(held), made)
+    if _alike(stored_kind, expected_kind):
+        return exact(stored, stored_kind), exact(expected, stored_kind)
+    stored_form, expected_form = _both(stored_kind, expected_kind)
+    stored = _whole(stored, stored_kind, stored_form)
+    expected = _whole(expected, expected_kind, expected_form)
+    if has_variants(stored_kind) == has_variants(expected_kind):
+        return stored, expected
+    if has_variants(stored_kind):
+        return stored, _with_none(expected)
+    return _with_none(stored), expected
 
 
 def grouped(value: Column, kind: DataType) -> Column:
@@ -162,13 +165,17 @@ def _exact(kind: DataType) -> _Form:
 
 
 def _ordered(kind: DataType) -> _Form:
-    return _nested(kind, _ordered) if _has_structs(kind) else _exact(kind)
+    if _has_structs(kind):
+        return _nested(kind, _ordered)
+    return _exact(kind)
 
 
 def _grouped(kind: DataType) -> _Form:
     if is_plain(kind):
         return _as_it_is
-    return _nested(kind, _grouped) if isinstance(kind, (ArrayType, MapType, StructType)) else _is_there
+    if isinstance(kind, (ArrayType, MapType, StructType)):
+        return _nested(kind, _grouped)
+    return _is_there
 
 
 def _nested(kind: ArrayType | MapType | StructType, form: Callable[[DataType], _Form]) -> _Form:
@@ -199,12 +206,12 @@ def _minus(value: Column) -> Column:
 
 
 def _each(form: _Form) -> _Form:
-    return lambda values: F.transform(values, lambda one: form(one))
+    return lambda values: F.transform(values, lambda item: form(item))
 
 
 def _entries(key: _Form, value: _Form) -> _Form:
-    def entry(one: Column) -> Column:
-        return F.struct(key(one.getField("key")).alias("key"), value(one.getField("value")).alias("value"))
+    def entry(pair: Column) -> Column:
+        return F.struct(key(pair.getField("key")).alias("key"), value(pair.getField("value")).alias("value"))
 
     return lambda entries: F.sort_array(F.transform(F.map_entries(entries), entry))
 
@@ -212,11 +219,16 @@ def _entries(key: _Form, value: _Form) -> _Form:
 def _fields(forms: list[tuple[str | None, _Form]]) -> _Form:
     """Form of a struct by its fields; a field without a name is absent, and its form gets NULL."""
 
-    def made(value: Column) -> Column:
-        parts = [form(F.lit(None) if name is None else value.getField(name)) for name, form in forms]
-        return F.when(value.isNotNull(), F.struct(*[one.alias(f"f{n}") for n, one in enumerate(parts)], F.lit(0)))
+    def field_of(value: Column, name: str | None) -> Column:
+        if name is None:
+            return F.lit(None)
+        return value.getField(name)
 
-    return made
+    def struct(value: Column) -> Column:
+        fields = [form(field_of(value, name)).alias(f"f{number}") for number, (name, form) in enumerate(forms)]
+        return F.when(value.isNotNull(), F.struct(*fields, F.lit(0)))
+
+    return struct
 
 
 def _in_order(kind: StructType) -> list[StructField]:
@@ -226,28 +238,29 @@ def _in_order(kind: StructType) -> list[StructField]:
 # --- two types --------------------------------------------------------------------------------------------------------
 
 
-def _alike(was: DataType, now: DataType) -> bool:
+def _alike(kind: DataType, other: DataType) -> bool:
     """Whether types are the same, nullability apart."""
-    return was.simpleString() == now.simpleString()
+    return kind.simpleString() == other.simpleString()
 
 
-def _both(was: DataType, now: DataType) -> tuple[_Form, _Form]:
+def _both(stored: DataType, expected: DataType) -> tuple[_Form, _Form]:
     """Forms in which values of two types are compared with each other; both are of the same type."""
-    if _alike(was, now):
-        return _exact(was), _exact(was)
-    match was, now:
+    if _alike(stored, expected):
+        return _exact(stored), _exact(stored)
+    match stored, expected:
         case StructType(), StructType():
-            return _both_structs(was, now)
+            return _both_structs(stored, expected)
         case ArrayType(), ArrayType():
-            ours, theirs = _both(was.elementType, now.elementType)
-            return _each(ours), _each(theirs)
+            stored_form, expected_form = _both(stored.elementType, expected.elementType)
+            return _each(stored_form), _each(expected_form)
         case MapType(), MapType():
-            keys, values = _both(was.keyType, now.keyType), _both(was.valueType, now.valueType)
+            keys = _both(stored.keyType, expected.keyType)
+            values = _both(stored.valueType, expected.valueType)
             return _entries(keys[0], values[0]), _entries(keys[1], values[1])
     nested = (ArrayType, MapType, StructType, VariantType)
-    if isinstance(was, nested) or isinstance(now, nested):  # only NULL can be the same
+    if isinstance(stored, nested) or isinstance(expected, nested):  # only NULL can be the same
         return _if_present(1), _if_present(2)
-    wide = types.common(was, now)
+    wide = types.common(stored, expected)
     if wide is None:
         return _if_present(1), _if_present(2)
     form, kind = _exact(wide), types.as_ddl(wide)
@@ -259,26 +272,29 @@ def _if_present(number: int) -> _Form:
     return lambda value: F.when(value.isNotNull(), number)
 
 
-def _both_structs(was: StructType, now: StructType) -> tuple[_Form, _Form]:
-    ours, theirs = ({field.name.lower(): field for field in kind} for kind in (was, now))
-    held: list[tuple[str | None, _Form]] = []
-    made: list[tuple[str | None, _Form]] = []
-    for name in sorted({*ours, *theirs}):
-        here, there = ours.get(name), theirs.get(name)
-        if here and there:
-            forms = _both(here.dataType, there.dataType)
-        else:
-            form, absent = _maybe_absent((here or there or was[0]).dataType)
-            forms = (form, absent) if here else (absent, form)
-        held.append((here.name if here else None, forms[0]))
-        made.append((there.name if there else None, forms[1]))
-    return _fields(held), _fields(made)
+def _both_structs(stored: StructType, expected: StructType) -> tuple[_Form, _Form]:
+    stored_fields, expected_fields = ({field.name.lower(): field for field in kind} for kind in (stored, expected))
+    stored_forms: list[tuple[str | None, _Form]] = []
+    expected_forms: list[tuple[str | None, _Form]] = []
+    for name in sorted({*stored_fields, *expected_fields}):
+        field, other = stored_fields.get(name), expected_fields.get(name)
+        if field and other:
+            forms = _both(field.dataType, other.dataType)
+            stored_forms.append((field.name, forms[0]))
+            expected_forms.append((other.name, forms[1]))
+        elif field:
+            stored_forms.append((field.name, _exact(field.dataType)))
+            expected_forms.append((None, _absent(field.dataType)))
+        elif other:
+            stored_forms.append((None, _absent(other.dataType)))
+            expected_forms.append((other.name, _exact(other.dataType)))
+    return _fields(stored_forms), _fields(expected_forms)
 
 
-def _maybe_absent(kind: DataType) -> tuple[_Form, _Form]:
-    """Form of a field, and form of its absence."""
+def _absent(kind: DataType) -> _Form:
+    """Form of the absence of a field."""
     form = _exact(kind)
-    return form, lambda _: form(F.lit(None).cast(kind))
+    return lambda _: form(F.lit(None).cast(kind))
 
 
 # --- variants ---------------------------------------------------------------------------------------------------------
@@ -302,13 +318,13 @@ def _variants(value: Column, kind: DataType) -> Column:
         case VariantType():
             return F.array(value)
         case ArrayType() if has_variants(kind):
-            found = F.flatten(F.transform(value, lambda one: _variants(one, kind.elementType)))
+            variants = F.flatten(F.transform(value, lambda item: _variants(item, kind.elementType)))
         case MapType() if has_variants(kind):
             keys = F.sort_array(F.map_keys(value))
-            found = F.flatten(F.transform(keys, lambda key: _variants(value[key], kind.valueType)))
+            variants = F.flatten(F.transform(keys, lambda key: _variants(value[key], kind.valueType)))
         case StructType() if has_variants(kind):
-            its = [field for field in _in_order(kind) if has_variants(field.dataType)]
-            found = F.concat(*[_variants(value.getField(field.name), field.dataType) for field in its])
+            fields = [field for field in _in_order(kind) if has_variants(field.dataType)]
+            variants = F.concat(*[_variants(value.getField(field.name), field.dataType) for field in fields])
         case _:
             return nothing
-    return F.coalesce(found, nothing)
+    return F.coalesce(variants, nothing)

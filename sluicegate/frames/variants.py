@@ -40,14 +40,14 @@ def canonical(variants: Column) -> Column:
     # Executors need not have this package, nor Arrow.
     cloudpickle.register_pickle_by_value(here)  # type: ignore[no-untyped-call]
     try:
-        return F.udf(lambda found: encoded_all(found), "array<binary>", useArrow=False)(variants)
+        return F.udf(lambda variants_of_row: encoded_all(variants_of_row), "array<binary>", useArrow=False)(variants)
     finally:
         cloudpickle.unregister_pickle_by_value(here)  # type: ignore[no-untyped-call]
 
 
 def encoded_all(variants: Sequence[VariantVal | None] | None) -> list[bytes]:
     """Comparable bytes of the variants that are not NULL."""
-    return [encoded(bytes(one.value), bytes(one.metadata)) for one in variants or () if one is not None]
+    return [encoded(bytes(variant.value), bytes(variant.metadata)) for variant in variants or () if variant is not None]
 
 
 def encoded(value: bytes, metadata: bytes) -> bytes:
@@ -60,40 +60,45 @@ def encoded(value: bytes, metadata: bytes) -> bytes:
     return b"".join(_parts(value, 0, _names(metadata)))
 
 
-def _parts(value: bytes, at: int, names: Sequence[bytes]) -> Iterator[bytes]:
+def _parts(value: bytes, position: int, names: Sequence[bytes]) -> Iterator[bytes]:
     """Bytes of the value at a position: type, length and content."""
-    basic, info = value[at] & 3, value[at] >> 2
+    basic, info = value[position] & 3, value[position] >> 2
     if basic == _PRIMITIVE:
-        yield _encoded(info, *_primitive(value, at + 1, info))
+        yield _encoded(info, *_primitive(value, position + 1, info))
     elif basic == _SHORT_TEXT:
-        yield _encoded(_TEXT, value[at + 1 : at + 1 + info])
+        yield _encoded(_TEXT, value[position + 1 : position + 1 + info])
     elif basic == _OBJECT:
-        ids, starts = _places(value, at + 1, large=info >> 4 & 1, width=(info & 3) + 1, id_width=(info >> 2 & 3) + 1)
-        fields = sorted(zip((names[one] for one in ids), starts, strict=True))
+        ids, starts = _places(
+            value, position + 1, large=info >> 4 & 1, width=(info & 3) + 1, id_width=(info >> 2 & 3) + 1
+        )
+        fields = sorted(zip((names[name_id] for name_id in ids), starts, strict=True))
         yield b"{%d:" % len(fields)
         for name, start in fields:
             yield _encoded(_TEXT, name)
             yield from _parts(value, start, names)
     else:
-        _, starts = _places(value, at + 1, large=info >> 2 & 1, width=(info & 3) + 1, id_width=0)
+        _, starts = _places(value, position + 1, large=info >> 2 & 1, width=(info & 3) + 1, id_width=0)
         yield b"[%d:" % len(starts)
         for start in starts:
             yield from _parts(value, start, names)
 
 
-def _primitive(value: bytes, at: int, kind: int) -> tuple[bytes, ...]:
+def _primitive(value: bytes, position: int, kind: int) -> tuple[bytes, ...]:
     if kind in _SIZED:
-        return (value[at + 4 : at + 4 + _whole(value, at, 4)],)
+        return (value[position + 4 : position + 4 + _whole(value, position, 4)],)
     if kind not in _SIZES:
         raise ValueError(f"a VARIANT has a value of type {kind}, which is not known here")
     if kind in _WHOLE:
-        return (b"%d" % int.from_bytes(value[at : at + _SIZES[kind]], "little", signed=True),)
+        return (b"%d" % int.from_bytes(value[position : position + _SIZES[kind]], "little", signed=True),)
     if kind in _DECIMAL:
-        scale, digits = value[at], int.from_bytes(value[at + 1 : at + _SIZES[kind]], "little", signed=True)
+        scale, digits = (
+            value[position],
+            int.from_bytes(value[position + 1 : position + _SIZES[kind]], "little", signed=True),
+        )
         while scale and digits % 10 == 0:
             scale, digits = scale - 1, digits // 10
         return b"%d" % digits, b"%d" % scale
-    return (value[at : at + _SIZES[kind]],)
+    return (value[position : position + _SIZES[kind]],)
 
 
 def _encoded(kind: int, *parts: bytes) -> bytes:
@@ -101,14 +106,18 @@ def _encoded(kind: int, *parts: bytes) -> bytes:
     return b"%d(" % kind + b",".join(b"%d:%b" % (len(part), part) for part in parts) + b")"
 
 
-def _places(value: bytes, at: int, *, large: int, width: int, id_width: int) -> tuple[list[int], list[int]]:
+def _places(value: bytes, position: int, *, large: int, width: int, id_width: int) -> tuple[list[int], list[int]]:
     """Name ids of an object, and the positions of its values or of an array's."""
-    size_width = 4 if large else 1
-    size, at = _whole(value, at, size_width), at + size_width
-    ids = [_whole(value, at + number * id_width, id_width) for number in range(size)] if id_width else []
-    at += size * id_width
-    first = at + (size + 1) * width
-    return ids, [first + _whole(value, at + number * width, width) for number in range(size)]
+    size_width = 1
+    if large:
+        size_width = 4
+    size, position = _whole(value, position, size_width), position + size_width
+    ids = []
+    if id_width:
+        ids = [_whole(value, position + number * id_width, id_width) for number in range(size)]
+    position += size * id_width
+    first = position + (size + 1) * width
+    return ids, [first + _whole(value, position + number * width, width) for number in range(size)]
 
 
 def _names(metadata: bytes) -> list[bytes]:
@@ -119,5 +128,5 @@ def _names(metadata: bytes) -> list[bytes]:
     return [metadata[first + start : first + end] for start, end in pairwise(ends)]
 
 
-def _whole(data: bytes, at: int, width: int) -> int:
-    return int.from_bytes(data[at : at + width], "little")
+def _whole(data: bytes, position: int, width: int) -> int:
+    return int.from_bytes(data[position : position + width], "little")
