@@ -24,13 +24,13 @@ def remarks(named: Iterable[str], columns: Iterable[str], flow: Flow) -> Iterato
     Raises:
         QueryError: no later record can have one: the source is no table of bronze.
     """
-    known = [column for column in columns if not column.startswith("_")]
-    there = {column.lower() for column in columns}
+    data_column_names = [column for column in columns if not column.startswith("_")]
+    present = {column.lower() for column in columns}
     sources = ", ".join(map(name_of, flow.sources))
     for column in named:
-        if column.lower() in there:
+        if column.lower() in present:
             continue
-        near = nearest(column, known)
+        near = nearest(column, data_column_names)
         if not _may_come(flow):
             raise QueryError(
                 f"{sources} has no column {column}, which apply_as_deletes of {flow.table} looks at",
@@ -38,8 +38,8 @@ def remarks(named: Iterable[str], columns: Iterable[str], flow: Flow) -> Iterato
                 hint=near or "correct the name, or select the column in the query of the table that is read",
                 at="apply_changes",
             )
-        said = f"{sources} has no column {column} so far, so apply_as_deletes makes no record a delete until it comes"
-        yield f"{said}; {near}" if near else said
+        remark = f"{sources} has no column {column} so far, so apply_as_deletes makes no record a delete until it comes"
+        yield f"{remark}; {near}" if near else remark
 
 
 def demand_sequence(column: str, columns: Iterable[str], flow: Flow) -> None:
@@ -53,8 +53,8 @@ def demand_sequence(column: str, columns: Iterable[str], flow: Flow) -> None:
     Raises:
         QueryError: they do not have it.
     """
-    there = [*columns]
-    if column.lower() in {name.lower() for name in there}:
+    present = [*columns]
+    if column.lower() in {name.lower() for name in present}:
         return
     sources = ", ".join(map(name_of, flow.sources))
     later = (
@@ -64,7 +64,7 @@ def demand_sequence(column: str, columns: Iterable[str], flow: Flow) -> None:
     raise QueryError(
         f"{sources} has no column {column}, by which {flow.table} is ordered",
         where=Where(table=flow.table),
-        hint="; ".join(filter(None, [nearest(column, there), later if _may_come(flow) else ""])),
+        hint="; ".join(filter(None, [nearest(column, present), later if _may_come(flow) else ""])),
         at="sequence_by",
     )
 

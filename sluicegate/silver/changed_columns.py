@@ -7,7 +7,6 @@ anyway, without a job, and before anything is written.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sluicegate.errors import UserError, Where
@@ -27,32 +26,33 @@ class ColumnsChanged(Exception):
     """Raised before anything is written, where rows of the batch do not go with the stored ones.
 
     Attributes:
-        why: the reason, which ends up in the report and in the commit of a full refresh.
+        reason: ends up in the report and in the commit of a full refresh.
     """
 
-    def __init__(self, why: str) -> None:
-        super().__init__(why)
-        self.why = why
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 def lacking(evaluator: RowEvaluator) -> str:
     """Reason, if stored rows lack a column by which they are known or compared; empty if they have all."""
     if evaluator.batch.whole or evaluator.target is None:
         return ""
-    held = {column.lower() for column in evaluator.held_columns}
-    wanted = sorted(evaluator.bound) + ([SEQUENCE] if evaluator.sequence_by else [])
-    missing = [
-        evaluator.sequence_by if column == SEQUENCE else column for column in wanted if column.lower() not in held
-    ]
-    return f"its rows have no {missing[0]}, by which they are compared now" if missing else ""
+    stored = {column.lower() for column in evaluator.stored_columns}
+    missing = [column for column in sorted(evaluator.bound) if column.lower() not in stored]
+    if evaluator.sequence_by and SEQUENCE not in stored:
+        missing.append(evaluator.sequence_by)
+    if not missing:
+        return ""
+    return f"its rows have no {missing[0]}, by which they are compared now"
 
 
-def demand_same(evaluator: RowEvaluator, made: StructType) -> None:
-    """Checks that stored rows have the types of the rows that are made now; new columns and fields are no change.
+def demand_same(evaluator: RowEvaluator, schema: StructType) -> None:
+    """Check that stored rows have the types of the rows that are made now; new columns and fields are no change.
 
     Args:
         evaluator: the evaluator of the rows.
-        made: schema of the rows, with the columns of the engine's own.
+        schema: schema of the rows, with the columns of the engine's own.
 
     Raises:
         ColumnsChanged: a type differs.
@@ -62,25 +62,27 @@ def demand_same(evaluator: RowEvaluator, made: StructType) -> None:
         return
     tables = [evaluator.target, *(batch.opened[uri].delta for uri in batch.flow.side_tables[:1])]
     for table in tables:
-        if table is not None and (why := _difference(table_reader.schema(table), made, evaluator)):
-            raise ColumnsChanged(why)
-
-
-def _difference(held: StructType, made: StructType, evaluator: RowEvaluator) -> str:
-    there = {field.name.lower(): field.dataType for field in held}
-    compared: Sequence[str] = (*evaluator.outputs, SEQUENCE)
-    for field in made:
-        known = there.get(field.name.lower())
-        if field.name not in compared or known is None:
+        if table is None:
             continue
-        name = evaluator.sequence_by if field.name == SEQUENCE else field.name
-        for difference in types.differences(known, field.dataType):
-            return difference.sentence(str(name))
+        if difference := _difference(table_reader.schema(table), schema, evaluator):
+            raise ColumnsChanged(difference)
+
+
+def _difference(stored: StructType, schema: StructType, evaluator: RowEvaluator) -> str:
+    """Sentence on the first column whose stored type differs; empty if none does."""
+    names = {output: output for output in evaluator.outputs} | {SEQUENCE: str(evaluator.sequence_by)}
+    stored_kinds = {field.name.lower(): field.dataType for field in stored}
+    for field in schema:
+        kind = stored_kinds.get(field.name.lower())
+        if field.name not in names or kind is None:
+            continue
+        for difference in types.differences(kind, field.dataType):
+            return difference.sentence(names[field.name])
     return ""
 
 
-def demand_refresh(batch: Batch, why: str) -> None:
-    """Checks that a full refresh may be made by itself.
+def demand_refresh(batch: Batch, reason: str) -> None:
+    """Check that a full refresh may be made by itself.
 
     Raises:
         UserError: a choice of records is only to be validated, so nothing is to be written.
@@ -88,11 +90,11 @@ def demand_refresh(batch: Batch, why: str) -> None:
     """
     flow = batch.flow
     if flow.as_of_run and flow.stored is not None:
-        raise refused(flow.table, why, ", ".join(sorted(flow.as_of_run)), flow.stored.command)
+        raise refused(flow.table, reason, ", ".join(sorted(flow.as_of_run)), flow.stored.command)
     if batch.choice is not None and batch.choice.validate:
         raise UserError(
             f"{flow.table} would be rebuilt by this, so there is nothing to compare with",
             where=Where(table=flow.table),
-            cause=why,
+            cause=reason,
             hint="run it without --validate",
         )

@@ -33,26 +33,26 @@ Run = Callable[["DataFrame"], "DataFrame"]
 """Gives the result of a query over records."""
 
 
-def by_plan(made: DataFrame, view: str, columns: Collection[str]) -> set[str]:
+def by_plan(result: DataFrame, view: str, columns: Collection[str]) -> set[str]:
     """Those of the columns of a view that a query reads.
 
     Args:
-        made: the result of the query, not of a client of Spark Connect.
+        result: the result of the query, not of a client of Spark Connect.
         view: name of the view.
         columns: columns of the view that are asked for.
 
     Returns:
         All of ``columns`` if the plan does not have the view just once.
     """
-    plan = made._jdf.queryExecution().analyzed()
+    plan = result._jdf.queryExecution().analyzed()
     views = [node for node in _nodes(plan) if _is_view(node, view)]
     if len(views) != 1:
         return {*columns}
     read: set[int] = set()
     for node in _below(plan, view, _numbers(plan.outputSet())):
         read |= node
-    its = {name: number for number, name in _named(views[0].output()).items()}
-    return {column for column in columns if its.get(column) in read or column not in its}
+    numbers = {name: number for number, name in _named(views[0].output()).items()}
+    return {column for column in columns if numbers.get(column) in read or column not in numbers}
 
 
 def by_names(run: Run, records: DataFrame, query: Query, columns: Collection[str]) -> set[str]:
@@ -64,8 +64,10 @@ def by_names(run: Run, records: DataFrame, query: Query, columns: Collection[str
         query: the query.
         columns: columns that are asked for.
     """
-    said = {column for column in columns if says(query, column)}
-    return said if can_do_without(run, records, {*columns} - said) and not _has_star(query) else {*columns}
+    named = {column for column in columns if says(query, column)}
+    if _has_star(query) or not can_do_without(run, records, {*columns} - named):
+        return {*columns}
+    return named
 
 
 def says(query: Query, name: str) -> bool:
@@ -83,8 +85,10 @@ def _has_star(query: Query) -> bool:
 
 def can_do_without(run: Run, records: DataFrame, columns: Collection[str]) -> bool:
     """Whether a query can be analyzed over records that lack some columns."""
+    if columns:
+        records = records.drop(*columns)
     try:
-        connect.analyzed(run(records.drop(*columns) if columns else records))
+        connect.analyzed(run(records))
     except AnalysisException:
         return False
     return True
@@ -101,16 +105,16 @@ def _is_view(node: Any, view: str) -> bool:
     return name_of(node) == "SubqueryAlias" and str(node.alias()).lower() == view.lower()
 
 
-def _below(plan: Any, view: str, wanted: set[int]) -> Iterator[set[int]]:
+def _below(plan: Any, view: str, needed_above: set[int]) -> Iterator[set[int]]:
     """Numbers of the columns that a plan and all below it read, down to the view; only those that are wanted above."""
     if _is_view(plan, view):
-        yield wanted
+        yield needed_above
         return
-    if name_of(plan) == "Project" and not _numbers(plan.outputSet()) <= wanted:
-        items = [item for item in each(plan.projectList()) if int(item.exprId().id()) in wanted]
+    if name_of(plan) == "Project" and not _numbers(plan.outputSet()) <= needed_above:
+        items = [item for item in each(plan.projectList()) if int(item.exprId().id()) in needed_above]
         needed = {number for item in items for number in _numbers(item.references())}
     else:
-        needed = wanted | _numbers(plan.references())
+        needed = needed_above | _numbers(plan.references())
     for child in each(plan.children()):
         yield from _below(child, view, needed)
     for subquery in each(plan.subqueries()):
@@ -125,4 +129,6 @@ def _numbers(attributes: Any) -> set[int]:
 def _named(attributes: Any) -> dict[int, str]:
     """Names of some columns by their numbers; one call for all of them, as each takes a while."""
     texts = str(attributes.mkString(_APART)).split(_APART)
-    return {int(found.group(1)): text[: found.start()] for text in texts if (found := _NUMBER.search(text)) is not None}
+    return {
+        int(number.group(1)): text[: number.start()] for text in texts if (number := _NUMBER.search(text)) is not None
+    }

@@ -9,9 +9,10 @@ https://docs.databricks.com/aws/en/ldp/developer/partial-schema-inference
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
 from sluicegate.definition.fields import nearest
@@ -34,7 +35,7 @@ FLAG = working("conform_")
 
 
 def cast_to_declared(
-    frame: DataFrame, declared: Mapping[str, str] | None, known: Sequence[str] | None, evolution: str, table: str
+    frame: DataFrame, declared: Mapping[str, str] | None, stored: Sequence[str] | None, evolution: str, table: str
 ) -> tuple[DataFrame, dict[str, str]]:
     """Casts a transform's rows to the declared columns, and flags values that do not fit.
 
@@ -44,7 +45,7 @@ def cast_to_declared(
     Args:
         frame: result of the transform. Columns whose names begin with ``_`` stay as they are, at the end.
         declared: type of each declared column, as DDL, in their order; None if the definition has no schema.
-        known: columns that the table has; None for a table that is not there yet.
+        stored: columns that the table has; None for a table that is not there yet.
         evolution: ``addNewColumns``, ``none`` or ``failOnNewColumns``: what becomes of new columns.
         table: name of the table, for messages.
 
@@ -60,35 +61,43 @@ def cast_to_declared(
     from pyspark.sql import functions as F
 
     names = {name.lower(): name for name in frame.columns if not name.startswith("_")}
-    undeclared = [F.col(quoted(name)) for name in _undeclared(names, declared, known, evolution, table)]
-    fitted = [_fitted(frame, names, name, text, table) for name, text in (declared or {}).items()]
-    hidden = [F.col(quoted(name)) for name in frame.columns if name.startswith("_")]
-    flagged = {f"{FLAG}{n}": one for n, one in enumerate(one for one in fitted if one.lost is not None)}
-    flags = [F.coalesce(one.lost, F.lit(False)).alias(flag) for flag, one in flagged.items() if one.lost is not None]
-    typed = [one.value.alias(one.name) for one in fitted]
-    return frame.select(*typed, *undeclared, *hidden, *flags), {flag: one.text for flag, one in flagged.items()}
-
-
-def _undeclared(
-    names: Mapping[str, str],
-    declared: Mapping[str, str] | None,
-    known: Sequence[str] | None,
-    evolution: str,
-    table: str,
-) -> list[str]:
-    """Columns that the table gets in addition to the declared ones, as they are."""
-    settled = {name.lower() for name in (known if declared is None else declared) or ()}
-    all_new = declared is not None or known is not None
-    new = [name for lower, name in names.items() if all_new and lower not in settled]
+    new = _new_columns(names, declared, stored)
     if new and evolution == "failOnNewColumns":
         raise SchemaMismatch(
             f"the transform of {table} makes a new column, {new[0]}",
             where=Where(table=table),
             hint=f"add it to the schema of {table}, or choose another schemaEvolutionMode than {evolution}",
         )
-    left_out = new if evolution == "none" else []
-    own = {name.lower() for name in declared or ()}
-    return [name for lower, name in names.items() if lower not in own and name not in left_out]
+    undeclared = _without(names, declared or ())
+    if evolution == "none":
+        undeclared = [name for name in undeclared if name not in new]
+    fitted = [_fitted(frame, names, name, text, table) for name, text in (declared or {}).items()]
+    lossy = {
+        f"{FLAG}{number}": value for number, value in enumerate(value for value in fitted if value.lost is not None)
+    }
+    columns = [value.value.alias(value.name) for value in fitted]
+    columns += [F.col(quoted(name)) for name in undeclared]
+    columns += [F.col(quoted(name)) for name in frame.columns if name.startswith("_")]
+    columns += [_any([value.lost]).alias(flag) for flag, value in lossy.items()]
+    return frame.select(*columns), {flag: value.text for flag, value in lossy.items()}
+
+
+def _without(names: Mapping[str, str], others: Collection[str]) -> list[str]:
+    """Names, given by themselves in lower case, without others, in any case."""
+    lower_names = {name.lower() for name in others}
+    return [name for lower, name in names.items() if lower not in lower_names]
+
+
+def _new_columns(
+    names: Mapping[str, str], declared: Mapping[str, str] | None, stored: Sequence[str] | None
+) -> list[str]:
+    """Columns of a transform that are new: not declared or, where nothing is, not stored so far."""
+    expected: Collection[str] | None = declared
+    if declared is None:
+        expected = stored
+    if expected is None:
+        return []
+    return _without(names, expected)
 
 
 @dataclass(frozen=True)
@@ -106,28 +115,38 @@ def _fitted(frame: DataFrame, names: Mapping[str, str], name: str, text: str, ta
     from pyspark.sql import functions as F
     from pyspark.sql.types import CharType, DataType, VarcharType
 
-    made = names.get(name.lower())
-    if made is None:
+    column = names.get(name.lower())
+    if column is None:
         hint = nearest(name, names.values()) or f"it makes {', '.join(names.values())}"
         raise SchemaMismatch(
             f"{table} declares a column {name} that its transform does not make", where=Where(table=table), hint=hint
         )
-    kind, raw, source = DataType.fromDDL(text), F.col(quoted(made)), frame.schema[made].dataType
+    kind, raw, source = DataType.fromDDL(text), F.col(quoted(column)), frame.schema[column].dataType
     try:
         typed = _typed(raw, source, without_lengths(kind))
-        connect.analyzed(frame.select(typed.value, *([] if typed.lost is None else [typed.lost])))
+        connect.analyzed(frame.select(*[part for part in (typed.value, typed.lost) if part is not None]))
     except (AnalysisException, _Unlike) as error:
+        cause = ""
+        if isinstance(error, AnalysisException):
+            cause = message(error)
         raise SchemaMismatch(
             f"{table}.{name} is declared as {text}, and {source.simpleString()} cannot be cast to that",
             where=Where(table=table),
-            cause="" if isinstance(error, _Unlike) else message(error),
+            cause=cause,
             hint=f"make {name} of another type in the transform, or declare the type that it has",
         ) from None
-    lost = typed.lost
+    losses = [typed.lost]
     if isinstance(kind, (CharType, VarcharType)):
-        too_long = F.length(typed.value) > kind.length
-        lost = too_long if lost is None else lost | too_long
-    return _Fitted(typed.value, lost, name, f"{name} as {text}")
+        losses.append(F.length(typed.value) > kind.length)
+    return _Fitted(typed.value, _either(*losses), name, f"{name} as {text}")
+
+
+def _either(*losses: Expression | None) -> Expression | None:
+    """Whether any of some losses happens; None if none can."""
+    possible = [loss for loss in losses if loss is not None]
+    if not possible:
+        return None
+    return reduce(or_, possible)
 
 
 def as_type(raw: Expression, source: DataType, kind: DataType) -> Expression:
@@ -151,8 +170,8 @@ def _typed(raw: Expression, source: DataType, kind: DataType) -> _Fitted:
         return _struct(raw, source, kind)
     if isinstance(source, ArrayType) and isinstance(kind, ArrayType):
         inner, element = source.elementType, kind.elementType
-        lost = F.exists(raw, lambda one: _any([_typed(one, inner, element).lost]))
-        return _Fitted(F.transform(raw, lambda one: _typed(one, inner, element).value), lost)
+        lost = F.exists(raw, lambda item: _any([_typed(item, inner, element).lost]))
+        return _Fitted(F.transform(raw, lambda item: _typed(item, inner, element).value), lost)
     if isinstance(source, MapType) and isinstance(kind, MapType):
         return _map(raw, source, kind)
     if isinstance(kind, (StructType, ArrayType, MapType)) and not isinstance(source, AtomicType):
@@ -163,17 +182,17 @@ def _typed(raw: Expression, source: DataType, kind: DataType) -> _Fitted:
 def _struct(raw: Expression, source: StructType, kind: StructType) -> _Fitted:
     from pyspark.sql import functions as F
 
-    there = {field.name.lower(): field for field in source}
+    undeclared = {field.name.lower(): field for field in source}
     values, lost = [], []
     for field in kind:
-        found = there.pop(field.name.lower(), None)
-        if found is None:
+        own_field = undeclared.pop(field.name.lower(), None)
+        if own_field is None:
             values.append(F.lit(None).cast(as_ddl(field.dataType)).alias(field.name))
             continue
-        inner = _typed(raw.getField(found.name), found.dataType, field.dataType)
+        inner = _typed(raw.getField(own_field.name), own_field.dataType, field.dataType)
         values.append(inner.value.alias(field.name))
         lost.append(inner.lost)
-    lost += [raw.getField(left.name).isNotNull() for left in there.values()]
+    lost += [raw.getField(field.name).isNotNull() for field in undeclared.values()]
     return _Fitted(F.when(raw.isNotNull(), F.struct(*values)), _any(lost))
 
 
@@ -183,15 +202,17 @@ def _map(raw: Expression, source: MapType, kind: MapType) -> _Fitted:
     if source.keyType.simpleString() != kind.keyType.simpleString():
         raise _Unlike  # two keys may become one
     inner, value = source.valueType, kind.valueType
-    lost = F.exists(F.map_values(raw), lambda one: _any([_typed(one, inner, value).lost]))
-    return _Fitted(F.transform_values(raw, lambda _, one: _typed(one, inner, value).value), lost)
+    lost = F.exists(F.map_values(raw), lambda item: _any([_typed(item, inner, value).lost]))
+    return _Fitted(F.transform_values(raw, lambda _, item: _typed(item, inner, value).value), lost)
 
 
 def _any(flags: Sequence[Expression | None]) -> Expression:
     from pyspark.sql import functions as F
 
     losses = [F.coalesce(flag, F.lit(False)) for flag in flags if flag is not None]
-    return reduce(lambda a, b: a | b, losses) if losses else F.lit(False)
+    if not losses:
+        return F.lit(False)
+    return reduce(or_, losses)
 
 
 def _atomic(raw: Expression, source: DataType, kind: DataType) -> _Fitted:
@@ -209,8 +230,11 @@ def _atomic(raw: Expression, source: DataType, kind: DataType) -> _Fitted:
 
     counted = isinstance(source, NumericType) and isinstance(kind, NumericType) and not isinstance(kind, FloatType)
     dated = isinstance(source, (TimestampType, TimestampNTZType)) and isinstance(kind, DateType)
-    if isinstance(source, StringType) or counted or dated:
-        fitted = Value(Column("", source, "value", kind, "typed" if counted or dated else "cast"), raw, {})
+    if counted or dated:
+        fitted = Value(Column("", source, "value", kind, "typed"), raw, {})
+        return _Fitted(fitted.typed, fitted.lost)
+    if isinstance(source, StringType):
+        fitted = Value(Column("", source, "value", kind, "cast"), raw, {})
         return _Fitted(fitted.typed, fitted.lost)
     value = raw.try_cast(kind)
     if BooleanType in (type(source), type(kind)):  # a declared type is the definition's word for the cast

@@ -39,7 +39,12 @@ def arrival(row_id: Sequence[str]) -> tuple[str, ...]:
     Args:
         row_id: the columns by which one is known.
     """
-    return (*([PLACE] if FLOW in row_id else []), *ARRIVAL, *([ROW] if ROW in row_id else []))
+    columns = [*ARRIVAL]
+    if FLOW in row_id:
+        columns.insert(0, PLACE)
+    if ROW in row_id:
+        columns.append(ROW)
+    return tuple(columns)
 
 
 def replaced(row_id: Sequence[str]) -> tuple[str, ...]:
@@ -65,27 +70,28 @@ class Keyed:
     sequenced: bool
     row_id: tuple[str, ...] = IDENTITY
 
-    def settle(self, evaluated: DataFrame, held: DataFrame | None) -> DataFrame:
-        """Turns the disposition of good rows that lose against another record into ``duplicate``.
+    def settle(self, evaluated: DataFrame, stored: DataFrame | None) -> DataFrame:
+        """Turn the disposition of good rows that lose against another record into ``duplicate``.
 
         Args:
             evaluated: rows with ``DISPOSITION``, the columns of ``arrival`` and, when sequenced, ``_sequence``.
-            held: the stored rows, which arrived before; None when there are none.
+            stored: the stored rows, which arrived before; None when there are none.
 
         Returns:
             ``evaluated`` with the final ``DISPOSITION`` and the columns of ``replaced``.
         """
-        kinds = {f.name: f.dataType.simpleString() for f in evaluated.schema}
-        nothing = {was: F.lit(None).cast(kinds[c]) for c, was in zip(self.row_id, replaced(self.row_id), strict=True)}
+        kinds = {field.name: field.dataType.simpleString() for field in evaluated.schema}
+        replaced_columns = zip(self.row_id, replaced(self.row_id), strict=True)
+        no_row = {name: F.lit(None).cast(kinds[column]) for column, name in replaced_columns}
         if not self.keys:
-            return evaluated.withColumns(nothing)
+            return evaluated.withColumns(no_row)
         rank = F.row_number().over(Window.partitionBy(DISPOSITION, *self._columns(self.keys)).orderBy(*self._order()))
         ranked = evaluated.withColumn(_RANK, rank)
         beaten = F.col(_RANK) > 1
-        if held is None:
-            ranked = ranked.withColumns(nothing)
+        if stored is None:
+            ranked = ranked.withColumns(no_row)
         else:
-            ranked = ranked.join(self._holders(held), [*self.keys], "left")
+            ranked = ranked.join(self._holders(stored), [*self.keys], "left")
             beaten = beaten | self._holder_wins()
         settled = ranked.withColumn(
             DISPOSITION, F.when((F.col(DISPOSITION) == "good") & beaten, "duplicate").otherwise(F.col(DISPOSITION))
@@ -98,27 +104,30 @@ class Keyed:
             return [F.col(column) for column in order]
         return [F.col(SEQUENCE).desc_nulls_last(), *[F.col(column).desc() for column in order]]
 
-    def _holders(self, held: DataFrame) -> DataFrame:
-        columns = [F.col(c).alias(was) for c, was in zip(self.row_id, replaced(self.row_id), strict=True)]
+    def _holders(self, stored: DataFrame) -> DataFrame:
+        replaced_columns = zip(self.row_id, replaced(self.row_id), strict=True)
+        columns = [F.col(column).alias(name) for column, name in replaced_columns]
         if self.sequenced:
             columns.append(F.col(SEQUENCE).alias(_HELD_SEQUENCE))
         if self._placed:
             columns.append(F.col(PLACE).alias(_HELD_PLACE))
-        return held.select(*self._columns(self.keys), *columns)
+        return stored.select(*self._columns(self.keys), *columns)
 
     def _holder_wins(self) -> Column:
         """Whether the stored row wins: it arrived earlier, and of equal sequences the later arrival wins.
 
         Of several flows that one arrived earlier whose flow stands before the other's.
         """
-        held = F.col(REPLACED[0]).isNotNull()
-        if not self.sequenced:
-            return held & (F.col(_HELD_PLACE) <= F.col(PLACE)) if self._placed else held
-        wins = F.col(_HELD_SEQUENCE) > F.col(SEQUENCE)
+        has_key = F.col(REPLACED[0]).isNotNull()
+        if self.sequenced:
+            wins = F.col(_HELD_SEQUENCE) > F.col(SEQUENCE)
+            if self._placed:
+                even = F.col(_HELD_SEQUENCE) == F.col(SEQUENCE)
+                wins = wins | (even & (F.col(_HELD_PLACE) > F.col(PLACE)))
+            return has_key & wins
         if self._placed:
-            even = F.col(_HELD_SEQUENCE) == F.col(SEQUENCE)
-            wins = wins | (even & (F.col(_HELD_PLACE) > F.col(PLACE)))
-        return held & wins
+            return has_key & (F.col(_HELD_PLACE) <= F.col(PLACE))
+        return has_key
 
     @property
     def _placed(self) -> bool:

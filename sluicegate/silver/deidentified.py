@@ -27,7 +27,7 @@ from sluicegate.silver import layer as silver_layer
 from sluicegate.silver import pseudonyms
 from sluicegate.silver.evaluate import RowEvaluator
 from sluicegate.silver.rescued import Source, Watched
-from sluicegate.silver.transform import Made, Transform
+from sluicegate.silver.transform import Transform, TransformedRows
 from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ _NO_TEXT = (StructType, ArrayType, MapType, VariantType, BinaryType)
 
 
 def apply(batch: Batch, name: str, table: SilverTable, at: Lake) -> None:
-    """Takes in the changes of the silver table's rows.
+    """Take in the changes of the silver table's rows.
 
     Args:
         batch: rows of the silver table.
@@ -58,19 +58,18 @@ def apply(batch: Batch, name: str, table: SilverTable, at: Lake) -> None:
         PiiKeyMissing: a column is to have pseudonyms, and there is no usable key for them.
         QueryError: the silver table does not have a column that is to be treated, or one that has no text.
     """
-    evaluator = _Deidentifying(batch, name, SilverTable.model_construct(), table.deidentified or {})
-    if come := evaluator.masked_since():
-        batch.report.state, batch.report.why = "rebuilt", f"{come} has come, which is masked in all rows"
-        everything = batch.of_everything()
-        evaluator = _Deidentifying(everything, name, SilverTable.model_construct(), table.deidentified or {})
+    deidentifying = evaluator(batch, name, table)
+    if column := deidentifying.masked_since():
+        batch.report.state, batch.report.why = "rebuilt", f"{column} has come, which is masked in all rows"
+        deidentifying = evaluator(batch.of_everything(), name, table)
     target = batch.opened[batch.flow.target]
     definition = {"fingerprint": batch.flow.fingerprint, "key": batch.flow.key}
-    if evaluator.batch.whole and target.delta is not None:
-        evaluator.batch.replaces_table = former_versions.of_others(target, definition)
-    silver_layer.put(evaluator, at)
+    if deidentifying.batch.whole and target.delta is not None:
+        deidentifying.batch.replaces_table = former_versions.of_others(target, definition)
+    silver_layer.put(deidentifying, at)
 
 
-def evaluator(batch: Batch, name: str, table: SilverTable) -> RowEvaluator:
+def evaluator(batch: Batch, name: str, table: SilverTable) -> Deidentifying:
     """Evaluator of the rows of a silver table for its copy.
 
     Args:
@@ -78,10 +77,10 @@ def evaluator(batch: Batch, name: str, table: SilverTable) -> RowEvaluator:
         name: the de-identified table.
         table: definition of the silver table.
     """
-    return _Deidentifying(batch, name, SilverTable.model_construct(), table.deidentified or {})
+    return Deidentifying(batch, name, SilverTable.model_construct(), table.deidentified or {})
 
 
-class _Deidentifying(RowEvaluator):
+class Deidentifying(RowEvaluator):
     """Evaluator of the rows of a silver table: no expectations, no keys, the same identity."""
 
     def __init__(self, batch: Batch, name: str, table: SilverTable, treatments: dict[str, Treatment]) -> None:
@@ -95,14 +94,17 @@ class _Deidentifying(RowEvaluator):
         """
         if self.batch.whole or self.target is None:
             return ""
-        held = {column.lower() for column in self.held_columns}
-        its = (c for c in self.batch.rows.columns if self.treatments.get(c.lower()) == "mask")
-        return next((column for column in its if column.lower() not in held), "")
+        stored = {column.lower() for column in self.stored_columns}
+        for column in self.batch.rows.columns:
+            if self.treatments.get(column.lower()) == "mask" and column.lower() not in stored:
+                return column
+        return ""
 
     def transform(self, maker: SilverTable | SilverFlow, flow: str) -> Transform:
         """The treatment of the columns, in place of a query."""
-        made = super().transform(maker, flow)
-        return _Treated(**{one.name: getattr(made, one.name) for one in fields(Transform)}, treatments=self.treatments)
+        query = super().transform(maker, flow)
+        attributes = {field.name: getattr(query, field.name) for field in fields(Transform)}
+        return _Treated(**attributes, treatments=self.treatments)
 
 
 @dataclass(frozen=True)
@@ -115,18 +117,17 @@ class _Treated(Transform):
 
     treatments: Mapping[str, Treatment]
 
-    def rows(self, records: DataFrame) -> Made:
+    def rows(self, records: DataFrame) -> TransformedRows:
         """Rows with each column treated as defined; columns of the engine's own, such as rescued data, are left out."""
         records = self._with_record(records)
-        own = [c for c in data_columns(records.columns) if c not in (RECORD_STRUCT, SEQUENCE)]
-        self._demand(own)
-        treated = [
-            column
-            for name in own
-            if (column := self._treated(name, records.schema[name].dataType)) is not None
-        ]  # fmt: skip
+        names = [name for name in data_columns(records.columns) if name not in (RECORD_STRUCT, SEQUENCE)]
+        self._demand(names)
+        columns = [self._treated(name, records.schema[name].dataType) for name in names]
+        treated = [column for column in columns if column is not None]
         rows = records.select(*treated, *self.record_id, RECORD_STRUCT)
-        return Made(self, rows, Watched(Source(records, self.batch.flow.source, any_case=False), (), parsed=False), ())
+        return TransformedRows(
+            self, rows, Watched(Source(records, self.batch.flow.source, any_case=False), (), parsed=False), ()
+        )
 
     def _demand(self, columns: list[str]) -> None:
         """Raises if a treated column is missing: a misspelt name must not leave the intended one as it is.
@@ -147,9 +148,10 @@ class _Treated(Transform):
         column, treatment = F.col(quoted(name)), self.treatments.get(name.lower())
         if treatment == "drop":
             return None
+        if treatment == "mask" and isinstance(kind, StringType):
+            return F.lit(MASKED).alias(name)
         if treatment == "mask":
-            hidden = F.lit(MASKED) if isinstance(kind, StringType) else F.lit(None).cast(kind)
-            return hidden.alias(name)
+            return F.lit(None).cast(kind).alias(name)
         if treatment == "hmac":
             if isinstance(kind, _NO_TEXT):
                 raise QueryError(

@@ -6,7 +6,7 @@ its sequence alone: by a rule on a value, or by a value that does not cast, a ke
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -39,13 +39,17 @@ def with_deletes(frame: DataFrame, changes: ApplyChanges | None) -> DataFrame:
 def identity(table: SilverTable) -> set[str]:
     """Columns of a delete that are its key and its sequence, in lower case; empty without ``apply_changes``."""
     changes = table.apply_changes
-    return {SEQUENCE, *(name.lower() for name in [*changes.keys, changes.sequence_by])} if changes else set()
+    if not changes:
+        return set()
+    return {SEQUENCE, *(name.lower() for name in [*changes.keys, changes.sequence_by])}
 
 
 def deciding(table: SilverTable) -> set[str]:
     """Columns that tell the key and the sequence of a record, and whether it is a delete, in lower case."""
     changes = table.apply_changes
-    return identity(table) | {name.lower() for name in changes.delete_columns} if changes else set()
+    if not changes:
+        return set()
+    return identity(table) | {name.lower() for name in changes.delete_columns}
 
 
 def of_values(table: SilverTable, maker: SilverTable | SilverFlow, flags: Mapping[str, str]) -> Iterator[str]:
@@ -59,11 +63,13 @@ def of_values(table: SilverTable, maker: SilverTable | SilverFlow, flags: Mappin
     if table.apply_changes is None:
         return
     by_place = isinstance(maker, SilverFlow) and maker.named_as is not None  # and not by the names that it has
-    outputs = maker.query.cast_outputs if maker.query and not by_place else []
-    made = {f"{CAST_PREFIX}{number}": name for number, name in enumerate(outputs)}
+    outputs: Sequence[str | None] = ()
+    if maker.query and not by_place:
+        outputs = maker.query.cast_outputs
+    outputs_by_flag = {f"{CAST_PREFIX}{number}": name for number, name in enumerate(outputs)}
     declared = {f"{name} as {kind}": name for name, kind in (table.declared or {}).items()}
     decides = deciding(table)
     for flag, meaning in flags.items():
-        name = made.get(flag) or declared.get(meaning)
+        name = outputs_by_flag.get(flag) or declared.get(meaning)
         if name is not None and name.lower() not in decides:
             yield flag

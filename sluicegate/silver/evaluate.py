@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
-from operator import or_
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
 from sluicegate.definition.apply_changes import END_AT, START_AT
 from sluicegate.definition.silver_flow import SilverFlow
-from sluicegate.errors import QueryError, UserError, Where
+from sluicegate.errors import UserError, Where
 from sluicegate.flow import former_definition, stream_batch
 from sluicegate.flow.definition_changes import STORED
-from sluicegate.frames import column_types
 from sluicegate.frames.rejected import BROKEN
 from sluicegate.frames.row_rules import LENIENT
 from sluicegate.lake import log
@@ -24,6 +22,7 @@ from sluicegate.schema.columns import DELETES, FLOW, IDENTITY, RECORD, RECORD_ST
 from sluicegate.silver import (
     absent_columns,
     changed_columns,
+    column_checks,
     deletes,
     many_rows,
     provenance,
@@ -34,7 +33,8 @@ from sluicegate.silver.declared_columns import cast_to_declared
 from sluicegate.silver.deduplicate import PLACE, Keyed, arrival
 from sluicegate.silver.expectations import DISPOSITION, Rules, unique
 from sluicegate.silver.scd import History
-from sluicegate.silver.transform import Made, Transform
+from sluicegate.silver.transform import Transform, TransformedRows
+from sluicegate.silver.uniqueness import Uniqueness
 from sluicegate.spark import connect, table_reader
 from sluicegate.spark.session import configured
 from sluicegate.sql.engine_columns import is_working
@@ -81,25 +81,37 @@ class RowEvaluator:
     def __post_init__(self) -> None:
         self._casts: dict[str, str] = {}
         self._unfit: dict[str, bool] = {}
-        self.made: dict[str, Made] = {}
+        self.made: dict[str, TransformedRows] = {}
         self.remarks: dict[str, None] = {}
         self._of_values: set[str] = set()
         changes = self.table.changes
-        self.keys = tuple(changes.keys if changes else self.table.keys)
-        self.sequence_by = changes.sequence_by if changes else self.table.sequence_by
+        # The columns by which its rows are ordered come from its changes, where it has them.
+        ordered_by = changes or self.table
+        self.keys, self.sequence_by = tuple(ordered_by.keys), ordered_by.sequence_by
         self.unique = unique(self.table)
+        self.uniqueness = Uniqueness(self.keys, self.unique)
         self.many = self.table.many
-        of_many = self.batch.progress.of_many
-        if of_many and self.many:
+        self.record_id = self._record_id()
+        self.row_id = self.record_id
+        if self.many:
+            self.row_id = (*self.record_id, ROW)
+        self.history: History | None = None
+        if changes and not changes.latest_only:
+            self.history = History.of(changes, arrival(self.row_id))
+
+    def _record_id(self) -> tuple[str, ...]:
+        progress, record_id = self.batch.progress, [*IDENTITY]
+        if progress.of_many and self.many:
             raise UserError(
                 f"a record of {self.table.stream} gives many rows, and {self.name} reads them one by one",
                 where=Where(table=self.name),
                 hint=f"run {self.table.stream} first: by its definition it gives one row of a record",
             )
-        self.record_id = (*IDENTITY, *([FLOW] if self.batch.progress.of_flows else []), *([ROW] if of_many else []))
-        self.row_id = (*self.record_id, ROW) if self.many else self.record_id
-        order = arrival(self.row_id)
-        self.history = History.of(changes, order) if changes and not changes.latest_only else None
+        if progress.of_flows:
+            record_id.append(FLOW)
+        if progress.of_many:
+            record_id.append(ROW)
+        return tuple(record_id)
 
     @cached_property
     def target(self) -> DeltaTable | None:
@@ -107,14 +119,18 @@ class RowEvaluator:
         return lake_tables.delta_table(self.batch.flow.target)
 
     @property
-    def held_columns(self) -> list[str]:
-        """The columns that the table has now."""
-        return [field.name for field in self.target.schema().fields] if self.target is not None else []
+    def stored_columns(self) -> list[str]:
+        """The columns that the table has before the batch."""
+        if self.target is None:
+            return []
+        return [field.name for field in self.target.schema().fields]
 
     def there(self, uri: str) -> list[DataFrame]:
         """Rows of a lake table as it is now, in a list of one; empty if there is no table or it has no rows."""
         table = lake_tables.delta_table(uri)
-        return [table_reader.read(self.batch.session, uri, opened=table)] if lake_tables.rows(table) else []
+        if not lake_tables.rows(table):
+            return []
+        return [table_reader.read(self.batch.session, uri, opened=table)]
 
     @cached_property
     def of_others(self) -> bool:
@@ -131,78 +147,92 @@ class RowEvaluator:
     def leaves_others(self) -> bool:
         """Whether rows that another definition made are left by the batch."""
         choice = self.batch.choice
-        renewed = self.renewed or self.batch.whole or (choice is not None and choice.everything)
-        return self.of_others and not renewed
+        if self.renewed or self.batch.whole or (choice is not None and choice.everything):
+            return False
+        return self.of_others
 
     @property
     def made_by(self) -> dict[str, Any]:
         """Commit metadata about the definition: its fingerprint, and whether rows of another one are left."""
-        its: dict[str, Any] = {"definitions": self._definitions} if self.table.several else {}
-        its |= {STORED: self.batch.flow.stored.facts()} if self.batch.flow.stored is not None else {}
-        return {"definition": self.table.fingerprint, "mixed": self.leaves_others, **its}
+        facts: dict[str, Any] = {"definition": self.table.fingerprint, "mixed": self.leaves_others}
+        if self.table.several:
+            facts["definitions"] = self._definitions
+        if self.batch.flow.stored is not None:
+            facts[STORED] = self.batch.flow.stored.facts()
+        return facts
 
     def rows(self, records: DataFrame | Mapping[str, DataFrame]) -> DataFrame:
         """Evaluated rows of records, each with its identity, disposition and provenance; see ``transformed``."""
         frame = self.transformed(records)
         required = {column: column for column in (*self.keys, *filter(None, [self.table.event_time]))}
-        required |= {SEQUENCE: self.sequence_by} if self.sequence_by else {}
+        if self.sequence_by:
+            required[SEQUENCE] = self.sequence_by
         self.rules = Rules(
             self.table, self._casts, required, self._of_values, deletes.identity(self.table), self._unfit
         )
         self.unruled = frame = self._with_awaited(frame, [*required])
-        self._demand_comparable(frame)
+        column_checks.demand_comparable(self, frame)
         with configured(self.batch.session, LENIENT):
             frame = deletes.with_deletes(frame, self.table.apply_changes)
             frame = connect.frozen(self.rules.evaluate(frame))
-        ours = (*self.record_id, SEQUENCE, DELETES, BROKEN, DISPOSITION)
-        columns = [column for column in (*self.outputs, *ours) if column in frame.columns]
+        engine_columns = (*self.record_id, SEQUENCE, DELETES, BROKEN, DISPOSITION)
+        columns = [column for column in (*self.outputs, *engine_columns) if column in frame.columns]
         rows = self.placed(frame.select(*[quoted(column) for column in columns], *self._provenance(frame)))
         if not self.many:
             return rows
-        # Only now, as the record is with few rows here, and numbering may send all of them over the network.
-        # Of several flows by name: where a column stands depends on which of their sources are there.
-        order = sorted(self.outputs, key=str.lower) if self.table.several else self.outputs
-        rows = many_rows.numbered(rows, order, self.record_id)
-        return many_rows.whole_records(rows, self.record_id) if self.table.quarantine == "record" else rows
+        return self._numbered(rows)
 
-    def _demand_comparable(self, frame: DataFrame) -> None:
-        """Refuses keys, and columns of rules, of types that Spark does not compare."""
-        changes = "apply_changes_from_snapshot" if self.table.apply_changes_from_snapshot else "apply_changes"
-        column_types.demand_compared(frame, self.keys, "the key", self.name, changes if self.table.changes else "keys")
-        for name, columns in self.unique.items():
-            column_types.demand_compared(frame, columns, f"the rule {name}", self.name, name)
-        if self.sequence_by:
-            sequence = frame.select(F.col(SEQUENCE).alias(self.sequence_by))
-            at = changes if self.table.changes else "sequence_by"
-            column_types.demand_compared(sequence, [self.sequence_by], "sequence_by", self.name, at)
+    def _numbered(self, rows: DataFrame) -> DataFrame:
+        """Rows with their numbers in their records, which with ``quarantine: record`` are in quarantine as a whole.
+
+        Only now, as the record is with few rows here, and numbering may send all of them over the network.
+        """
+        order = self.outputs
+        if self.table.several:  # by name: where a column stands depends on which of the flows' sources are there
+            order = sorted(self.outputs, key=str.lower)
+        rows = many_rows.numbered(rows, order, self.record_id)
+        if self.table.quarantine != "record":
+            return rows
+        return many_rows.whole_records(rows, self.record_id)
 
     def _with_awaited(self, frame: DataFrame, required: Sequence[str]) -> DataFrame:
         """Rows with NULL in columns that only records to come may have, of types that are not known yet.
 
         They are what ``apply_as_deletes`` looks at, and what rules name and only flows make whose source is not there.
         """
-        named = [*(self.table.apply_changes.delete_columns if self.table.apply_changes else [])]
-        if self.table.several.keys() - self.batch.progress.streams.keys():
+        named: list[str] = []
+        if self.table.apply_changes:
+            named += self.table.apply_changes.delete_columns
+        if self._has_absent_flows(self.batch.progress.streams):
             named += [*required, *(column for _, _, rule in self.table.rules for column in rule.columns)]
         else:
             self.remarks |= dict.fromkeys(absent_columns.remarks(named, frame.columns, self.batch.flow))
-        there = {column.lower() for column in frame.columns}
-        awaited = {c: F.lit(None) for c in dict.fromkeys(named) if c.lower() not in there}
-        return frame.withColumns(awaited) if awaited else frame
+        present = {column.lower() for column in frame.columns}
+        awaited = [column for column in dict.fromkeys(named) if column.lower() not in present]
+        if not awaited:
+            return frame
+        return frame.withColumns({column: F.lit(None) for column in awaited})
 
-    def settled(self, rows: DataFrame, held: DataFrame | None) -> DataFrame:
+    def _has_absent_flows(self, streams: Mapping[str, Any]) -> bool:
+        """Whether some of the flows that fill the table have no source yet."""
+        return bool(self.table.several.keys() - streams.keys())
+
+    def settled(self, rows: DataFrame, stored: DataFrame | None) -> DataFrame:
         """Rows with their final disposition: one of each key stays, or each that begins a version.
 
         Args:
             rows: evaluated rows; for a history all of their keys.
-            held: stored rows, which arrived before, if any; not for a history, and not with expectations ``unique``:
+            stored: stored rows, which arrived before, if any; not for a history, and not with expectations ``unique``:
                 then ``rows`` are all that share a key or unique values with one of them.
         """
         if self.history is not None:
             return self.history.settle(rows, self._selected)
-        held = None if held is None else self.placed(held)
-        settled = Keyed(self.keys, self.sequence_by is not None, self.row_id).settle(rows, held)
-        return self.rules.evaluate_unique(settled, arrival(self.row_id)) if self.unique else settled
+        if stored is not None:
+            stored = self.placed(stored)
+        settled = Keyed(self.keys, self.sequence_by is not None, self.row_id).settle(rows, stored)
+        if not self.unique:
+            return settled
+        return self.rules.evaluate_unique(settled, arrival(self.row_id))
 
     @property
     def _named(self) -> list[str]:
@@ -218,13 +248,17 @@ class RowEvaluator:
 
     @property
     def _selected(self) -> list[str]:
-        return self.table.changes.selected(self.outputs) if self.table.changes else self.outputs
+        changes = self.table.changes
+        if not changes:
+            return self.outputs
+        return changes.selected(self.outputs)
 
     @property
     def columns(self) -> list[str]:
         """The columns of the table itself; its quarantine has ``outputs``."""
-        versions = self.history is not None and self.history.scd_type == 2
-        return [*self._selected, *([START_AT, END_AT] if versions else [])]
+        if self.history is not None and self.history.scd_type == 2:
+            return [*self._selected, START_AT, END_AT]
+        return [*self._selected]
 
     def transformed(self, records: DataFrame | Mapping[str, DataFrame]) -> DataFrame:
         """Result of the transform, with identity, the record itself, and a flag for each failed cast.
@@ -244,15 +278,7 @@ class RowEvaluator:
         else:
             frame, self._casts = self._made(self.table, records)
         self.outputs = [c for c in frame.columns if c not in (*self.record_id, SEQUENCE) and not is_working(c)]
-        makes = "python" if self.table.is_python else "flows" if self.table.flows else "sql"
-        column_types.demand_typed(frame, self.outputs, self.name, makes, self.table.sql_file)
-        for column in self.outputs:
-            if "`" in column:  # the first rows would be written, and the first MERGE would fail
-                raise QueryError(
-                    f"the query of {self.name} makes a column {column}: Delta cannot change a table with ` in a name",
-                    where=Where(table=self.name, file=self.table.sql_file),
-                    hint="give it another name with AS",
-                )
+        column_checks.demand_storable(self, frame)
         changed_columns.demand_same(self, frame.schema)
         return frame
 
@@ -261,13 +287,15 @@ class RowEvaluator:
         if not isinstance(records, Mapping):
             packed = records
             records = {name: stream_batch.unpacked(packed, name) for name in self.batch.progress.streams}
-        made = {}
+        by_flow = {}
         for name, frame in records.items():
             rows, casts = self._made(self.table.several[name], frame, flow=name)
-            made[name] = several_flows.OfFlow(rows, casts)
-        held = None if self.batch.whole or self.target is None else table_reader.schema(self.target)
-        frame, self._casts = several_flows.united(made, self.record_id, self.name, held, self._named)
-        awaited = bool(self.table.several.keys() - records.keys())
+            by_flow[name] = several_flows.OfFlow(rows, casts)
+        stored = None
+        if not self.batch.whole and self.target is not None:
+            stored = table_reader.schema(self.target)
+        frame, self._casts = several_flows.united(by_flow, self.record_id, self.name, stored, self._named)
+        awaited = self._has_absent_flows(records)
         return several_flows.with_declared(frame, self.table.declared or {}, self.name, awaited=awaited)
 
     def _made(
@@ -281,18 +309,22 @@ class RowEvaluator:
             flow: its name among several.
         """
         landed, records = records.columns, reserved_names.without_working(records)
-        made = self.made[flow] = self.transform(maker, flow).rows(records)
-        self._unfit |= {name: binds or self._unfit.get(name, False) for name, binds in made.rules.items()}
-        frame = made.rows
-        frame = reserved_names.without_reserved(frame, landed, self, maker, flow)
+        transformed = self.made[flow] = self.transform(maker, flow).rows(records)
+        for name, binds in transformed.rules.items():
+            self._unfit[name] = binds or self._unfit.get(name, False)
+        frame = reserved_names.without_reserved(transformed.rows, landed, self, maker, flow)
         frame, casts = self._declared(frame, maker)
-        self._of_values |= {f"{f}_of_{flow}" if flow else f for f in deletes.of_values(self.table, maker, casts)}
+        suffix = ""
+        if flow:
+            suffix = f"_of_{flow}"
+        self._of_values |= {f"{flag}{suffix}" for flag in deletes.of_values(self.table, maker, casts)}
         if not self.sequence_by:
             return frame, casts
         absent_columns.demand_sequence(self.sequence_by, [*frame.columns, *landed], self.batch.flow)
-        own = self.sequence_by.lower() in {column.lower() for column in frame.columns}
-        column = quoted(self.sequence_by)
-        return frame.withColumn(SEQUENCE, F.col(column if own else f"{RECORD_STRUCT}.{column}")), casts
+        sequence = quoted(self.sequence_by)
+        if self.sequence_by.lower() not in {column.lower() for column in frame.columns}:
+            sequence = f"{RECORD_STRUCT}.{sequence}"
+        return frame.withColumn(SEQUENCE, F.col(sequence)), casts
 
     def transform(self, maker: SilverTable | SilverFlow, flow: str) -> Transform:
         """A transform of the table.
@@ -307,17 +339,20 @@ class RowEvaluator:
 
     def _declared(self, frame: DataFrame, maker: SilverTable | SilverFlow) -> tuple[DataFrame, dict[str, str]]:
         """Casts rows to the declared columns, each with a flag for values that do not fit it."""
-        casts = {f"{CAST_PREFIX}{n}": text for n, text in enumerate(maker.query.casts if maker.query else [])}
+        casts: dict[str, str] = {}
+        if maker.query:
+            casts = {f"{CAST_PREFIX}{number}": text for number, text in enumerate(maker.query.casts)}
         evolution = self.table.schemaEvolutionMode
         declared = self.table.declared
         if declared is None and evolution == "addNewColumns":
             return frame, casts
         if declared is not None and self.table.several:  # what this flow does not make others may
-            there = {column.lower() for column in frame.columns}
-            declared = {name: kind for name, kind in declared.items() if name.lower() in there}
-        ours = (*IDENTITY, FLOW, ROW, SEQUENCE)
-        known = None if self.target is None else [n for n in self.held_columns if n not in ours]
-        frame, flags = cast_to_declared(frame, declared, known, evolution, self.name)
+            present = {column.lower() for column in frame.columns}
+            declared = {name: kind for name, kind in declared.items() if name.lower() in present}
+        stored = None
+        if self.target is not None:
+            stored = [name for name in self.stored_columns if name not in (*IDENTITY, FLOW, ROW, SEQUENCE)]
+        frame, flags = cast_to_declared(frame, declared, stored, evolution, self.name)
         return frame, casts | flags
 
     def _provenance(self, frame: DataFrame) -> list[Any]:
@@ -327,36 +362,31 @@ class RowEvaluator:
         stamps = provenance.file_of(frame, records)
         if self.many:  # there the text comes later, and once: see ``silver.quarantine``
             return [*stamps]
-        # A good row may turn out to repeat a unique value.
-        dispositions = ["quarantine", *(["good"] if self.unique else [])]
+        dispositions = ["quarantine"]
+        if self.unique:  # a good row may turn out to repeat a unique value
+            dispositions.append("good")
         text = F.when(F.col(DISPOSITION).isin(*dispositions), provenance.text_of(frame, records))
         return [*stamps, text.alias(RECORD)]
 
     @property
     def key(self) -> Column:
-        """A hash of a row's key; NULL for a table without keys."""
-        return _hash(self.keys) if self.keys else F.lit(None).cast("bigint")
+        """Hash of a row's key; NULL for a table without keys."""
+        return self.uniqueness.key
 
     @property
     def bonds(self) -> Column:
         """Uniqueness hashes, one row for each: of the key, and of the columns of each expectation ``unique``."""
-        others = [
-            F.when(~reduce(or_, [F.col(quoted(c)).isNull() for c in columns]), F.xxhash64(F.lit(name), _hash(columns)))
-            for name, columns in self.unique.items()
-        ]
-        return F.explode(F.array_compact(F.array(*([self.key] if self.keys else []), *others)))
+        return self.uniqueness.hashes
 
     @property
     def bound(self) -> set[str]:
         """Columns of the uniqueness hashes."""
-        return {*self.keys, *(column for columns in self.unique.values() for column in columns)}
+        return self.uniqueness.columns
 
     @property
     def bound_time(self) -> str | None:
         """The event time, if it is among the columns of each uniqueness hash: rows that share one then share it."""
-        time, sets = self.table.event_time, [*([self.keys] if self.keys else []), *self.unique.values()]
-        return time if time is not None and sets and all(time in columns for columns in sets) else None
-
-
-def _hash(columns: Sequence[str]) -> Column:
-    return F.xxhash64(*[F.col(quoted(column)) for column in columns])
+        time = self.table.event_time
+        if time is None or not self.uniqueness.are_all_of(time):
+            return None
+        return time

@@ -59,29 +59,48 @@ class Rules:
         unfit: Mapping[str, bool] | None = None,
     ) -> None:
         self.unfit = unfit or {}
+        self.unique = unique(table)
+        self.conditions: dict[str, str] = {}
+        self.actions: dict[str, Action] = {}
+        self._not_of_deletes: set[str] = set()
+        self._add_casts(casts, of_values)
+        self._add_required(required, identity)
+        unfit_action: Action = "quarantine"
+        if table.rescued == "fail":
+            unfit_action = "fail"
+        self.actions |= dict.fromkeys(self.unfit, unfit_action)
+        self._add_expectations(table)
+        if table.quarantine == "record":  # which is decided when all rows of a record are known
+            self.conditions[WHOLE], self.actions[WHOLE] = "", "quarantine"
+
+    def _add_casts(self, casts: Mapping[str, str], of_values: Collection[str]) -> None:
+        """Rules that values cast, one for each text of a cast, which may stand at several places of the query."""
         flags: dict[str, list[str]] = {}
-        for column, text in casts.items():  # one text may stand at several places of the query
-            flags.setdefault(f"{text} fits", []).append(quoted(column))
-        self.conditions: dict[str, str] = {name: f"NOT ({' OR '.join(its)})" for name, its in flags.items()}
-        present: dict[str, list[str]] = {}
-        for column, name in required.items():  # the sequence may be a key, too
-            present.setdefault(f"{name} is not null", []).append(column)
-        self.conditions |= {
-            name: " AND ".join(f"{quoted(column)} IS NOT NULL" for column in its) for name, its in present.items()
-        }
-        self.actions: dict[str, Action] = dict.fromkeys(self.conditions, "quarantine")
-        self.actions |= dict.fromkeys(self.unfit, "fail" if table.rescued == "fail" else "quarantine")
+        for column, text in casts.items():
+            flags.setdefault(f"{text} fits", []).append(column)
+        for name, columns in flags.items():
+            self.conditions[name] = f"NOT ({' OR '.join(map(quoted, columns))})"
+            self.actions[name] = "quarantine"
+            if {*columns} <= {*of_values}:
+                self._not_of_deletes.add(name)
+
+    def _add_required(self, required: Mapping[str, str], identity: Collection[str]) -> None:
+        """Rules that columns are not NULL, one for each name in the definition: the sequence may be a key, too."""
+        named: dict[str, list[str]] = {}
+        for column, name in required.items():
+            named.setdefault(f"{name} is not null", []).append(column)
+        for name, columns in named.items():
+            self.conditions[name] = " AND ".join(f"{quoted(column)} IS NOT NULL" for column in columns)
+            self.actions[name] = "quarantine"
+            if {column.lower() for column in columns}.isdisjoint(identity):
+                self._not_of_deletes.add(name)
+
+    def _add_expectations(self, table: SilverTable) -> None:
         for name, expectation in table.expectations.items():
             self.conditions[name] = expectation.condition
             self.actions[name] = expectation.action
-        self.unique = unique(table)
-        self._not_of_deletes = {name for name, its in flags.items() if {*its} <= {*map(quoted, of_values)}}
-        self._not_of_deletes |= {name for name, its in present.items() if not any(c.lower() in identity for c in its)}
-        for name, expectation in table.expectations.items():
             if table.apply_changes and not table.apply_changes.binds_deletes(expectation.columns):
                 self._not_of_deletes.add(name)
-        if table.quarantine == "record":  # which is decided when all rows of a record are known
-            self.conditions[WHOLE], self.actions[WHOLE] = "", "quarantine"
 
     def evaluate(self, frame: DataFrame) -> DataFrame:
         """Adds ``BROKEN`` and ``DISPOSITION``: ``good``, ``quarantine`` or ``drop``.
@@ -111,7 +130,9 @@ class Rules:
         if not deletes:
             return F.coalesce(F.col(UNFIT), broken({}))
         binding = [F.lit(name) for name, binds in self.unfit.items() if binds]
-        of_delete = F.array_intersect(UNFIT, F.array(*binding)) if binding else broken({})
+        of_delete = broken({})
+        if binding:
+            of_delete = F.array_intersect(UNFIT, F.array(*binding))
         return F.coalesce(F.when(F.col(DELETES), of_delete).otherwise(F.col(UNFIT)), broken({}))
 
     def evaluate_unique(self, rows: DataFrame, order: Sequence[str]) -> DataFrame:
@@ -126,9 +147,9 @@ class Rules:
         """
         good, breaches = F.col(DISPOSITION) == "good", []
         for name, columns in self.unique.items():
-            its = [F.col(quoted(column)) for column in columns]
-            nth = F.row_number().over(Window.partitionBy(DISPOSITION, *its).orderBy(*order))
-            missing = reduce(or_, [column.isNull() for column in its])
+            values = [F.col(quoted(column)) for column in columns]
+            nth = F.row_number().over(Window.partitionBy(DISPOSITION, *values).orderBy(*order))
+            missing = reduce(or_, [value.isNull() for value in values])
             rows = rows.withColumn(working(f"not_{name}"), F.when(good & (missing | (nth > 1)), F.lit(name)))
             breaches.append(working(f"not_{name}"))
         rows = rows.withColumn(BROKEN, F.concat(BROKEN, F.array_compact(F.array(*breaches))))
@@ -138,8 +159,10 @@ class Rules:
         )
 
     def _broke(self, action: Action):  # type: ignore[no-untyped-def]
-        names = [F.lit(name) for name, its in self.actions.items() if its == action]
-        return F.arrays_overlap(F.col(BROKEN), F.array(*names)) if names else F.lit(False)
+        names = [F.lit(name) for name, own_action in self.actions.items() if own_action == action]
+        if not names:
+            return F.lit(False)
+        return F.arrays_overlap(F.col(BROKEN), F.array(*names))
 
     def counts(self) -> dict[str, str]:
         """SQL aggregate of each expectation that counts the rows which broke it."""

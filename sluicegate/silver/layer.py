@@ -13,7 +13,7 @@ import uuid
 from contextlib import ExitStack
 from copy import copy
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 def apply(batch: Batch, name: str, table: SilverTable, at: layout.Lake) -> None:
-    """Evaluates the batch's records and writes each to the table of its disposition.
+    """Evaluate the batch's records and write each to the table of its disposition.
 
     Raises:
         ExpectationFailed: rows break an ``expect_or_fail``, or too many another rule; nothing is written but them.
@@ -56,46 +56,48 @@ def apply(batch: Batch, name: str, table: SilverTable, at: layout.Lake) -> None:
         changed_columns.demand_refresh(batch, "all of its snapshots are taken in together each time")
         batch = batch.of_everything()  # a snapshot speaks of every key, also of those that are not in it
     evaluator = RowEvaluator(batch, name, table)
-    if why := changed_columns.lacking(evaluator):
-        evaluator = _over_everything(evaluator, why)
+    if reason := changed_columns.lacking(evaluator):
+        evaluator = _over_everything(evaluator, reason)
     put(evaluator, at)
 
 
-def _over_everything(evaluator: RowEvaluator, why: str) -> RowEvaluator:
+def _over_everything(evaluator: RowEvaluator, reason: str) -> RowEvaluator:
     """The same evaluator over all records of the source, whose rows replace the table; the report gives the reason."""
-    changed_columns.demand_refresh(evaluator.batch, why)
+    changed_columns.demand_refresh(evaluator.batch, reason)
     report = evaluator.batch.report
-    report.state, report.why = "rebuilt", why
+    report.state, report.why = "rebuilt", reason
     everything = copy(evaluator)
     everything.batch = evaluator.batch.of_everything()
     return everything
 
 
-def put(evaluator: RowEvaluator, at: layout.Lake) -> None:
-    """Writes the rows of an evaluator's batch to the tables of their dispositions; see ``apply``.
+def put(evaluator: RowEvaluator, lake: layout.Lake) -> None:
+    """Write the rows of an evaluator's batch to the tables of their dispositions; see ``apply``.
 
     Where today's definition makes columns of other types than the stored ones, all rows are made again.
     """
     try:
-        _put_ruled(evaluator, at)
+        _put_ruled(evaluator, lake)
     except ColumnsChanged as change:  # before the batch has written anything
-        _put_ruled(_over_everything(evaluator, change.why), at)
+        _put_ruled(_over_everything(evaluator, change.reason), lake)
 
 
-def _put_ruled(evaluator: RowEvaluator, at: layout.Lake) -> None:
-    changes = evaluator.table.apply_changes
-    rules, deletes = evaluator.table.expectations, changes.deletes if changes else None
-    with failing_rules.naming(lambda: evaluator.unruled, rules, evaluator.batch.flow, deletes):
-        _put(evaluator, at)
+def _put_ruled(evaluator: RowEvaluator, lake: layout.Lake) -> None:
+    table, deletes = evaluator.table, None
+    if table.apply_changes:
+        deletes = table.apply_changes.deletes
+    with failing_rules.naming(lambda: evaluator.unruled, table.expectations, evaluator.batch.flow, deletes):
+        _put(evaluator, lake)
 
 
-def _put(evaluator: RowEvaluator, at: layout.Lake) -> None:
+def _put(evaluator: RowEvaluator, lake: layout.Lake) -> None:
     batch = evaluator.batch
-    if batch.reprocesses or ((evaluator.history is not None or evaluator.unique) and not batch.whole):
-        reprocess.apply(evaluator, at)
+    needs_stored_rows = evaluator.history is not None or evaluator.unique
+    if batch.reprocesses or (needs_stored_rows and not batch.whole):
+        reprocess.apply(evaluator, lake)
         return
     with ExitStack() as persisted:
-        work = _New(batch, evaluator, at, persisted)
+        work = _NewRecords(batch, evaluator, lake, persisted)
         rows = work.keep(work.settled())
         reconciliation = Reconciliation.of(evaluator, rows, batch.read, batch.read_by_flow)
         if batch.may_have_rescued:
@@ -105,12 +107,12 @@ def _put(evaluator: RowEvaluator, at: layout.Lake) -> None:
 
 
 @dataclass
-class _New:
+class _NewRecords:
     """Batch of records that have no rows yet, or of all records there are."""
 
     batch: Batch
     evaluator: RowEvaluator
-    at: layout.Lake
+    lake: layout.Lake
     persisted: ExitStack
     op: str = field(default_factory=lambda: uuid.uuid4().hex)
 
@@ -124,10 +126,13 @@ class _New:
         time in a row than the one that has been counted.
         """
         if self.few or connect.is_remote(self.batch.session):
-            there = materialize(frame, few=False, adaptive=True)
+            materialized = materialize(frame, few=False, adaptive=True)
             # Few records may give more rows than one partition, a broadcast or the driver is for.
-            self.few = self.few and (not self.evaluator.many or there.count() <= thresholds.FEW)
-            return there.coalesce(1) if self.few else there
+            if self.few and self.evaluator.many:
+                self.few = materialized.count() <= thresholds.FEW
+            if not self.few:
+                return materialized
+            return materialized.coalesce(1)
         cached = frame.persist()
         self.persisted.callback(cached.unpersist)
         return cached
@@ -135,21 +140,19 @@ class _New:
     def settled(self) -> DataFrame:
         """Evaluated rows, deduplicated by key."""
         self.evaluator.rescues = self.batch.may_have_rescued
-        rows, keys, there = (
-            self.evaluator.rows(self.batch.by_flow or self.batch.rows),
-            self.evaluator.keys,
-            tables.rows(self.evaluator.target),
-        )
-        if not keys or self.batch.whole or not there:
+        rows, keys = self.evaluator.rows(self.batch.by_flow or self.batch.rows), self.evaluator.keys
+        stored_count = tables.rows(self.evaluator.target)
+        if not keys or self.batch.whole or not stored_count:
             return self.evaluator.settled(rows, None)
-        [held] = self.evaluator.there(self.batch.flow.target)
-        if self.few or there > data_skipping.MANY_ROWS:
+        [stored] = self.evaluator.there(self.batch.flow.target)
+        if self.few or stored_count > data_skipping.MANY_ROWS:
             rows = self.keep(rows)
-        if there > data_skipping.MANY_ROWS:
-            held = data_skipping.near(held, rows, self.evaluator.table.event_time, keys)
+        if stored_count > data_skipping.MANY_ROWS:
+            stored = data_skipping.near(stored, rows, self.evaluator.table.event_time, keys)
         if self.few:
-            held = materialize(held.join(F.broadcast(rows.select(*map(quoted, keys))), [*keys], "left_semi"), few=True)
-        return self.evaluator.settled(rows, held)
+            of_batch = F.broadcast(rows.select(*map(quoted, keys)))
+            stored = materialize(stored.join(of_batch, [*keys], "left_semi"), few=True)
+        return self.evaluator.settled(rows, stored)
 
     def write(self, rows: DataFrame, reconciliation: Reconciliation) -> None:
         """Writes quarantine, set-aside and the table, in this order."""
@@ -157,42 +160,45 @@ class _New:
         _faults.point("silver.before_commit")
         self.batch.demand_not_overtaken()
         ruled = table_rules.demand(self.evaluator, self._would_be(rows, reconciliation))
-        name = self.evaluator.name
-        count = reconciliation.sums["quarantine"]
-        broken = quarantine.quarantine(self.evaluator, rows, self.batch.rows, count)
-        by = [*self.evaluator.record_id]
-        left_out = self.batch.rows.join(rows, by, "left_anti") if reconciliation.filtered else None
-        set_aside = quarantine.set_aside(self.evaluator, rows, left_out)
-        sides = (self.at.quarantine(name), broken, count), (self.at.set_aside(name), set_aside, reconciliation.aside)
-        enters = [name_of(uri) for uri, frame, rows_of in sides if self._write_side_table(uri, frame, rows_of)]
+        enters = self._write_side_tables(rows, reconciliation)
         _faults.point("silver.between_commits")
         self.batch.demand_not_overtaken()
         facts = {"enters": enters, **reconciliation.facts(), **ruled}
-        begun = former_versions.fact(begins=False) if self.batch.replaces_table else {}
-        with self.batch.commit(op=self.op, **facts, **begun):
+        with self.batch.commit(op=self.op, **facts, **self._fact_of_new_table()):
             self._write_table(rows, reconciliation)
         _faults.point("silver.after_commit")
         if self.batch.replaces_table:
             new_table.begin(self.batch, op=self.op, **facts)
 
+    def _fact_of_new_table(self) -> dict[str, Any]:
+        """What the commit says where it makes a new table in place of the former one."""
+        if not self.batch.replaces_table:
+            return {}
+        return former_versions.fact(begins=False)
+
     def _would_be(self, rows: DataFrame, reconciliation: Reconciliation) -> WouldBe:
         """What the table would be after this batch."""
         good, sums = quarantine.good(self.evaluator, rows), reconciliation.sums
-        there = [] if self.batch.whole else self.evaluator.there(self.batch.flow.target)
-        if not there:
+        if self.batch.whole:
+            return WouldBe(lambda: good, lambda: sums["good"], None)
+        stored = self.evaluator.there(self.batch.flow.target)
+        if not stored:
             return WouldBe(lambda: good, lambda: sums["good"], None)
 
-        def every() -> DataFrame:
-            held, row_id = there[0], self.evaluator.row_id
+        def all_rows() -> DataFrame:
+            table, row_id = stored[0], self.evaluator.row_id
             if sums["replaced"]:
-                gone = rows.where(f"{DISPOSITION} = 'good' AND {REPLACED[0]} IS NOT NULL").select(
-                    *[F.col(was).alias(column) for was, column in zip(replaced(row_id), row_id, strict=True)]
-                )
-                held = held.join(gone, [*row_id], "left_anti")
-            return held.unionByName(good, allowMissingColumns=True)
+                table = table.join(self._replaced_rows(rows), [*row_id], "left_anti")
+            return table.unionByName(good, allowMissingColumns=True)
 
-        before = tables.rows(self.evaluator.target)
-        return WouldBe(every, lambda: before + sums["good"] - sums["replaced"], good)
+        count = tables.rows(self.evaluator.target) + sums["good"] - sums["replaced"]
+        return WouldBe(all_rows, lambda: count, good)
+
+    def _replaced_rows(self, rows: DataFrame) -> DataFrame:
+        """Identities of the stored rows that winners of the batch replace."""
+        row_id, winners = self.evaluator.row_id, rows.where(f"{DISPOSITION} = 'good' AND {REPLACED[0]} IS NOT NULL")
+        identity = zip(replaced(row_id), row_id, strict=True)
+        return winners.select(*[F.col(former).alias(column) for former, column in identity])
 
     def _write_table(self, rows: DataFrame, reconciliation: Reconciliation) -> None:
         uri, row_id = self.batch.flow.target, self.evaluator.row_id
@@ -202,33 +208,45 @@ class _New:
         elif self.batch.whole:
             good.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(uri)
         elif reconciliation.sums["replaced"]:
-            gone = rows.where(f"{DISPOSITION} = 'good' AND {REPLACED[0]} IS NOT NULL").select(
-                *[F.col(was).alias(column) for was, column in zip(replaced(row_id), row_id, strict=True)],
-                F.lit("delete").alias(OP),
-            )
-            changes = materialize(
-                good.withColumn(OP, F.lit("insert")).unionByName(gone, allowMissingColumns=True), few=self.few
-            )
+            deletes = self._replaced_rows(rows).withColumn(OP, F.lit("delete"))
+            inserts = good.withColumn(OP, F.lit("insert"))
+            changes = materialize(inserts.unionByName(deletes, allowMissingColumns=True), few=self.few)
             merge(uri, changes, Identities(changes.select(*row_id), row_id), row_id)
         else:  # winners' keys are known not to be in the table: nothing to match
             small_writes.append(good, uri, few=self.few)
 
+    def _write_side_tables(self, rows: DataFrame, reconciliation: Reconciliation) -> list[str]:
+        """Write what comes into the side tables; returns the names of those that changed."""
+        name, left_out = self.evaluator.name, None
+        if reconciliation.filtered:
+            left_out = self.batch.rows.join(rows, [*self.evaluator.record_id], "left_anti")
+        count = reconciliation.sums["quarantine"]
+        quarantined = quarantine.quarantine(self.evaluator, rows, self.batch.rows, count)
+        set_aside = quarantine.set_aside(self.evaluator, rows, left_out)
+        side_tables = [
+            (self.lake.quarantine(name), quarantined, count),
+            (self.lake.set_aside(name), set_aside, reconciliation.aside),
+        ]
+        return [name_of(uri) for uri, frame, number in side_tables if self._write_side_table(uri, frame, number)]
+
     def _write_side_table(self, uri: str, frame: DataFrame, count: int) -> bool:
-        """Writes rows beside the table; False if there is nothing to write."""
-        there = tables.delta_table(uri)
+        """Write rows beside the table; False if there is nothing to write."""
+        table, version = tables.delta_table(uri), -1
+        if table is not None:
+            version = table.version()
         # What side tables have at a full refresh is of a former table.
-        replaces = there is not None and self.batch.whole
+        replaces = table is not None and self.batch.whole
         if not (count or replaces):
             return False
         # A server may still write for a run whose client is gone, also a table that was not there to be fenced. Delta
         # would take ours behind it, since our offset may be greater; the next run finds records that are in it twice.
-        if not self.batch.whole and self.batch.opened[uri].version != (-1 if there is None else there.version()):
+        if not self.batch.whole and self.batch.opened[uri].version != version:
             raise overtaken(name_of(uri), uri)
         # A replacement must happen although this offset may have been committed before a kill, with other rows.
         with self.batch.commit(fenced=not replaces, op=self.op, step="enter"):
             if replaces:
                 frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(uri)
-            elif there is None:
+            elif table is None:
                 self._make(uri, frame)
             else:
                 small_writes.append(frame, uri, few=self.few)

@@ -24,7 +24,7 @@ from sluicegate.silver.evaluate import RowEvaluator
 from sluicegate.silver.expectations import DISPOSITION
 from sluicegate.silver.reconcile import Reconciliation
 from sluicegate.silver.rescued import PARSED, UNFIT
-from sluicegate.silver.transform import Made
+from sluicegate.silver.transform import TransformedRows
 from sluicegate.spark import connect
 from sluicegate.spark.session import configured
 from sluicegate.sql import where_casts
@@ -32,6 +32,7 @@ from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
 
 
 def with_left_out(
@@ -64,100 +65,106 @@ def with_left_out(
 
 def _of_flows(evaluator: RowEvaluator, rows: DataFrame, records: DataFrame) -> Iterator[DataFrame]:
     """Quarantined rows of the records that each flow leaves out for a rescued value."""
-    for flow, made in evaluator.made.items():
-        choosing = _choosing(made)
+    for flow, transformed in evaluator.made.items():
+        choosing = _choosing(transformed)
         if not choosing:
             continue
-        its = stream_batch.unpacked(records, flow) if flow else records
-        its = _unfit(made, reserved_names.without_working(its)).where(F.arrays_overlap(UNFIT, _texts(choosing)))
-        its = _without_filtered(made, its)
-        its = its.join(rows.select(*evaluator.record_id), [*evaluator.record_id], "left_anti")
-        yield _quarantined(evaluator, made, rows, its)
+        candidates = records
+        if flow:
+            candidates = stream_batch.unpacked(records, flow)
+        candidates = _unfit(transformed, reserved_names.without_working(candidates))
+        candidates = _without_filtered(transformed, candidates.where(F.arrays_overlap(UNFIT, _texts(choosing))))
+        candidates = candidates.join(rows.select(*evaluator.record_id), [*evaluator.record_id], "left_anti")
+        yield _quarantined(evaluator, transformed, rows, candidates)
 
 
-def _choosing(made: Made) -> list[str]:
+def _choosing(transformed: TransformedRows) -> list[str]:
     """Rules on the columns by which a transform chooses its records, and that a record was parsed."""
-    query, watched = made.transform.maker.query, made.watched
+    query, watched = transformed.transform.maker.query, transformed.watched
     if query is not None and query.keeps_every_record:
         return []
-    if query is None or connect.is_remote(made.rows.sparkSession):
+    if query is None or connect.is_remote(transformed.rows.sparkSession):
         return watched.rules
     chosen = columns_read.by_plan(
-        made.rows.select(F.lit(1).alias("one")), made.transform.view(query.stream or ""), watched.columns
+        transformed.rows.select(F.lit(1).alias("one")), transformed.transform.view(query.stream or ""), watched.columns
     )
-    return _rules(made, chosen)
+    return _rules(transformed, chosen)
 
 
-def _rules(made: Made, columns: set[str]) -> list[str]:
-    its = [rescued.rule(column) for column in made.watched.columns if column in columns]
-    return [*([PARSED] if made.watched.parsed else []), *its]
+def _rules(transformed: TransformedRows, columns: set[str]) -> list[str]:
+    rules = [rescued.rule(column) for column in transformed.watched.columns if column in columns]
+    if transformed.watched.parsed:
+        rules.insert(0, PARSED)
+    return rules
 
 
-def _unfit(made: Made, records: DataFrame) -> DataFrame:
+def _unfit(transformed: TransformedRows, records: DataFrame) -> DataFrame:
     """Records that have rescued data or were not parsed, with the rules that they break."""
-    there = [F.col(name) for name in (RESCUED, CORRUPT) if name in records.columns]
-    return records.where(F.coalesce(*there).isNotNull()).withColumn(UNFIT, made.watched.broken())
+    columns = [F.col(name) for name in (RESCUED, CORRUPT) if name in records.columns]
+    return records.where(F.coalesce(*columns).isNotNull()).withColumn(UNFIT, transformed.watched.broken())
 
 
-def _without_filtered(made: Made, records: DataFrame) -> DataFrame:
+def _without_filtered(transformed: TransformedRows, records: DataFrame) -> DataFrame:
     """Records without those that a condition of the WHERE leaves out by other columns than such with a rescued value.
 
     A condition over a lookup, which the records alone do not have, leaves out none.
     """
-    query = made.transform.maker.query
+    query = transformed.transform.maker.query
     if query is None:
         return records
     stream = query.stream_alias or "records"
     named = records.alias(stream)
     with configured(records.sparkSession, LENIENT):
-        tests = [_meets(made, named, condition) for condition in where_casts.conditions(query.text, stream)]
+        tests = [_meets(transformed, named, condition) for condition in where_casts.conditions(query.text, stream)]
         return connect.frozen(
             reduce(lambda frame, test: frame.where(test), [test for test in tests if test is not None], named)
         )
 
 
-def _meets(made: Made, records: DataFrame, condition: str) -> Column | None:
+def _meets(transformed: TransformedRows, records: DataFrame, condition: str) -> Column | None:
     """Whether records meet a condition, or do not by a rescued value; None if it is not about the records alone."""
     met = F.coalesce(F.expr(condition), F.lit(False))
     try:
-        read = _read(made, condition, connect.analyzed(records.select(met.alias("met"))))
+        read = _read(transformed, condition, connect.analyzed(records.select(met.alias("met"))))
     except AnalysisException:
         return None
-    return met | F.arrays_overlap(UNFIT, _texts(_rules(made, read)))
+    return met | F.arrays_overlap(UNFIT, _texts(_rules(transformed, read)))
 
 
-def _read(made: Made, condition: str, met: DataFrame) -> set[str]:
+def _read(transformed: TransformedRows, condition: str, met: DataFrame) -> set[str]:
     """Columns of the records that a condition reads."""
-    query, columns = made.transform.maker.query, made.watched.columns
+    query, columns = transformed.transform.maker.query, transformed.watched.columns
     if query is None or connect.is_remote(met.sparkSession):
         return {column for column in columns if column.lower() in condition.lower()}
     return columns_read.by_plan(met, query.stream_alias or "records", columns)
 
 
-def _quarantined(evaluator: RowEvaluator, made: Made, rows: DataFrame, records: DataFrame) -> DataFrame:
+def _quarantined(
+    evaluator: RowEvaluator, transformed: TransformedRows, rows: DataFrame, records: DataFrame
+) -> DataFrame:
     """Rows of the quarantine for records, with the columns that the query hands on untouched."""
     frame = provenance.with_record(records.drop(UNFIT))
-    frame = frame.withColumn(BROKEN, made.watched.broken(f"{RECORD_STRUCT}."))
-    own = {field.name.lower(): field for field in records.schema}
-    outputs: list[Column] = []
-    for name in evaluator.outputs:
-        column = own.get((made.transform.handed_on(name) or "").lower())
-        kind = rows.schema[name].dataType
-        same = column is not None and column.dataType == kind
-        value = F.col(quoted(column.name)) if column is not None and same else F.lit(None).cast(kind)
-        outputs.append(value.alias(name))
-    text = [] if evaluator.many else [provenance.text_of(frame, [RECORD_STRUCT]).alias(RECORD)]
-    number = [F.lit(1).cast("bigint").alias(ROW)] if evaluator.many else []
-    return frame.select(
-        *outputs,
-        *evaluator.record_id,
-        *number,
-        BROKEN,
-        F.lit("quarantine").alias(DISPOSITION),
-        *provenance.file_of(frame, [RECORD_STRUCT]),
-        *text,
-    )
+    frame = frame.withColumn(BROKEN, transformed.watched.broken(f"{RECORD_STRUCT}."))
+    columns = [_handed_on(transformed, records, name, rows.schema[name].dataType) for name in evaluator.outputs]
+    columns += [F.col(column) for column in evaluator.record_id]
+    if evaluator.many:
+        columns.append(F.lit(1).cast("bigint").alias(ROW))
+    columns += [F.col(BROKEN), F.lit("quarantine").alias(DISPOSITION), *provenance.file_of(frame, [RECORD_STRUCT])]
+    if not evaluator.many:
+        columns.append(provenance.text_of(frame, [RECORD_STRUCT]).alias(RECORD))
+    return frame.select(*columns)
+
+
+def _handed_on(transformed: TransformedRows, records: DataFrame, output: str, kind: DataType) -> Column:
+    """Output of a record by the column that the query hands on untouched, as it is; NULL where it makes a new one."""
+    fields = {field.name.lower(): field for field in records.schema}
+    field = fields.get((transformed.transform.handed_on(output) or "").lower())
+    if field is None or field.dataType != kind:
+        return F.lit(None).cast(kind).alias(output)
+    return F.col(quoted(field.name)).alias(output)
 
 
 def _texts(texts: list[str]) -> Column:
-    return F.array(*map(F.lit, texts)) if texts else F.expr("cast(array() as array<string>)")
+    if not texts:
+        return F.expr("cast(array() as array<string>)")
+    return F.array(*map(F.lit, texts))

@@ -49,11 +49,14 @@ def numbered(rows: DataFrame, outputs: Sequence[str], record_id: Sequence[str]) 
     forms, order = {}, []
     for number, name in enumerate(outputs):
         kind = rows.schema[name].dataType
-        if not sorts_as_it_is(kind):
-            forms[f"{_FORM}{number}"] = ordered(F.col(quoted(name)), kind)
-        order.append(F.col(quoted(name)) if sorts_as_it_is(kind) else F.col(f"{_FORM}{number}"))
+        if sorts_as_it_is(kind):
+            order.append(F.col(quoted(name)))
+            continue
+        forms[f"{_FORM}{number}"] = ordered(F.col(quoted(name)), kind)
+        order.append(F.col(f"{_FORM}{number}"))
     nth = F.row_number().over(Window.partitionBy(*record_id).orderBy(*order, BROKEN))
-    rows = rows.withColumns(forms) if forms else rows
+    if forms:
+        rows = rows.withColumns(forms)
     return rows.withColumn(ROW, nth.cast("bigint")).drop(*forms)
 
 
@@ -101,10 +104,12 @@ def with_begun(
     """
     steps = []
     for uri, frame in changes.items():
-        leaves = F.lit(False) if uri == table else F.col(OP) == "delete"
+        leaves = F.lit(False)
+        if uri != table:
+            leaves = F.col(OP) == "delete"
         steps.append(frame.select(*record_id, leaves.alias("leaves"), F.lit(uri).alias("uri")))
-    every = reduce(lambda a, b: a.unionByName(b), steps).groupBy(*record_id)
-    counted = every.agg(F.count_distinct("uri").alias("tables"), F.max("leaves").alias("leaves"))
+    changed = reduce(lambda a, b: a.unionByName(b), steps).groupBy(*record_id)
+    counted = changed.agg(F.count_distinct("uri").alias("tables"), F.max("leaves").alias("leaves"))
     records = counted.where("tables > 1 OR leaves").select(*record_id)
     if former is not None:
         records = records.unionByName(former).distinct()

@@ -28,8 +28,8 @@ def replace(rows: DataFrame, uri: str) -> None:
         uri: the address.
     """
     rows.createOrReplaceTempView(_MADE)
-    made = f"CREATE OR REPLACE TABLE delta.{quoted(uri)} USING delta"
-    rows.sparkSession.sql(f"{made} AS SELECT * FROM {_MADE}")
+    statement = f"CREATE OR REPLACE TABLE delta.{quoted(uri)} USING delta"
+    rows.sparkSession.sql(f"{statement} AS SELECT * FROM {_MADE}")
 
 
 def begin(batch: Batch, **facts: Any) -> None:

@@ -56,10 +56,10 @@ def text_of(frame: DataFrame, records: Sequence[str]) -> Column:
         frame: rows with their records.
         records: the columns with these.
     """
-    texts = {one: as_it_came(_fields(frame, one), f"{quoted(one)}.") for one in records}
+    texts = {record: as_it_came(_fields(frame, record), f"{quoted(record)}.") for record in records}
     if [*records] == [RECORD_STRUCT]:
         return texts[RECORD_STRUCT]
-    return _first([F.when(F.col(quoted(one)).isNotNull(), text) for one, text in texts.items()])
+    return _first([F.when(F.col(quoted(record)).isNotNull(), text) for record, text in texts.items()])
 
 
 def as_it_came(columns: Iterable[str], within: str = "") -> Column:
@@ -69,26 +69,31 @@ def as_it_came(columns: Iterable[str], within: str = "") -> Column:
         columns: the record's columns.
         within: what stands before their names, if they are the fields of a struct.
     """
-    ours = {*PROVENANCE, ROW, FLOW} - {"_rescued_data", "_corrupt_record"}
-    its = [F.col(f"{within}{quoted(column)}") for column in sorted({*columns} - ours)]
-    return F.to_json(F.struct(*its), MICROSECONDS)
+    engine_columns = {*PROVENANCE, ROW, FLOW} - {"_rescued_data", "_corrupt_record"}
+    values = [F.col(f"{within}{quoted(column)}") for column in sorted({*columns} - engine_columns)]
+    return F.to_json(F.struct(*values), MICROSECONDS)
 
 
 def _file_of(frame: DataFrame, record: str) -> tuple[Column, Column]:
-    has, nothing = _fields(frame, record), F.lit(None).cast("string")
-    file = F.col(f"{quoted(record)}.source_file") if "source_file" in has else nothing
-    stamps = {name: F.col(f"{quoted(record)}.{name}") for name in STAMPS if name in has}
+    fields, null = _fields(frame, record), F.lit(None).cast("string")
+    file = null
+    if "source_file" in fields:
+        file = F.col(f"{quoted(record)}.source_file")
+    stamps = {name: F.col(f"{quoted(record)}.{name}") for name in STAMPS if name in fields}
+    if record == RECORD_STRUCT and not stamps:
+        return null, file
     if record == RECORD_STRUCT:
-        return (F.struct(*[value.alias(name) for name, value in stamps.items()]) if stamps else nothing), file
+        return F.struct(*[value.alias(name) for name, value in stamps.items()]), file
     # Of one type in all flows, and NULL in the records of others.
     values = [stamps.get(name, F.lit(None).cast(kind)).alias(name) for name, kind in STAMPS.items()]
     return F.when(F.col(quoted(record)).isNotNull(), F.struct(*values)), file
 
 
 def _fields(frame: DataFrame, record: str) -> set[str]:
-    kind = frame.schema[record].dataType
-    return set(kind.names) if hasattr(kind, "names") else set()
+    return set(getattr(frame.schema[record].dataType, "names", ()))
 
 
 def _first(columns: Sequence[Column]) -> Column:
-    return F.coalesce(*columns) if len(columns) > 1 else columns[0]
+    if len(columns) == 1:
+        return columns[0]
+    return F.coalesce(*columns)

@@ -29,7 +29,9 @@ def pseudonym(values: Column, secret: bytes) -> Column:
     from pyspark.sql import functions as F
 
     def hmac_sha256(data: bytes | None) -> str | None:
-        return None if data is None else hmac.digest(secret, bytes(data), "sha256").hex()
+        if data is None:
+            return None
+        return hmac.digest(secret, bytes(data), "sha256").hex()
 
     # As bytes: Spark's texts may hold what is no UTF-8, which Python would refuse to take for text.
     return F.udf(hmac_sha256, "string", useArrow=False)(values.cast("string").cast("binary"))

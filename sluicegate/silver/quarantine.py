@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 def good(evaluator: RowEvaluator, rows: DataFrame) -> DataFrame:
     """Rows of the silver table itself."""
-    sequence = [SEQUENCE] if evaluator.sequence_by else []
-    return rows.where(f"{DISPOSITION} = 'good'").select(
-        *[quoted(column) for column in evaluator.columns], *sequence, *evaluator.row_id
-    )
+    columns = [quoted(column) for column in evaluator.columns]
+    if evaluator.sequence_by:
+        columns.append(SEQUENCE)
+    return rows.where(f"{DISPOSITION} = 'good'").select(*columns, *evaluator.row_id)
 
 
 def quarantine(evaluator: RowEvaluator, rows: DataFrame, records: DataFrame, count: int) -> DataFrame:
@@ -40,12 +40,17 @@ def quarantine(evaluator: RowEvaluator, rows: DataFrame, records: DataFrame, cou
         count: how many rows there are to be.
     """
     broken = rows.where(f"{DISPOSITION} = 'quarantine'")
-    return (_with_texts(evaluator, broken, records, count) if evaluator.many else broken).select(
+    if evaluator.many:
+        broken = _with_texts(evaluator, broken, records, count)
+    provenance = []
+    if "source_file" not in evaluator.outputs:
+        provenance.append(F.col(SOURCE).alias("source_file"))
+    return broken.select(
         *[quoted(column) for column in evaluator.outputs],
         *evaluator.row_id,
         F.col(BROKEN).alias("_failed_expectations"),
         RECORD,
-        *([] if "source_file" in evaluator.outputs else [F.col(SOURCE).alias("source_file")]),
+        *provenance,
         F.current_timestamp().alias("_quarantined_at"),
     )
 
@@ -57,9 +62,12 @@ def _with_texts(evaluator: RowEvaluator, broken: DataFrame, records: DataFrame, 
     """
     record_id = [*evaluator.record_id]
     first = broken.groupBy(*record_id).agg(F.min(ROW).alias(ROW))
-    first = F.broadcast(first) if count <= record_ids.SENT else first  # records may be long, and all of a lake
+    if count <= record_ids.SENT:  # records may be long, and all of a lake
+        first = F.broadcast(first)
     of_flows = [column for column in map(stream_batch.of, evaluator.table.several) if column in records.columns]
-    text = text_of(records, of_flows) if of_flows else as_it_came(records.columns)
+    text = as_it_came(records.columns)
+    if of_flows:
+        text = text_of(records, of_flows)
     texts = records.join(first, record_id).select(*record_id, ROW, text.alias(RECORD))
     return broken.join(texts, [*record_id, ROW], "left")
 
@@ -72,7 +80,9 @@ def set_aside(evaluator: RowEvaluator, rows: DataFrame, left_out: DataFrame | No
         rows: the evaluated rows; where a winner replaced a stored row, with that one's identity.
         left_out: the records of which the query made no row; None if there are none.
     """
-    lost = F.lit("superseded" if evaluator.sequence_by else "duplicate")
+    lost = F.lit("duplicate")
+    if evaluator.sequence_by:
+        lost = F.lit("superseded")
     beaten = rows.where(f"{DISPOSITION} IN ('duplicate', 'drop', 'deleted')")
     reason = (
         F.when(F.col(DISPOSITION) == "drop", "dropped").when(F.col(DISPOSITION) == "deleted", "deleted").otherwise(lost)
@@ -82,11 +92,12 @@ def set_aside(evaluator: RowEvaluator, rows: DataFrame, left_out: DataFrame | No
         beaten = rows.where(f"{DISPOSITION} = 'good' AND {REPLACED[0]} IS NOT NULL")
         parts.append(_aside(evaluator, beaten, lost, identity=replaced(evaluator.row_id)))
     if left_out is not None:
-        nothing = {BROKEN: F.expr("cast(array() as array<string>)"), **{key: F.lit(None) for key in evaluator.keys}}
+        values = {BROKEN: F.expr("cast(array() as array<string>)"), **{key: F.lit(None) for key in evaluator.keys}}
+        reason = F.lit("filtered")
         if evaluator.many:
-            nothing[ROW] = F.lit(many_rows.NONE).cast("bigint")
-        why = many_rows.NO_ROWS if evaluator.many else "filtered"
-        parts.append(_aside(evaluator, left_out.select(*evaluator.record_id).withColumns(nothing), F.lit(why)))
+            values[ROW] = F.lit(many_rows.NONE).cast("bigint")
+            reason = F.lit(many_rows.NO_ROWS)
+        parts.append(_aside(evaluator, left_out.select(*evaluator.record_id).withColumns(values), reason))
     return reduce(lambda a, b: a.unionByName(b), parts)
 
 
@@ -94,7 +105,10 @@ def _aside(
     evaluator: RowEvaluator, rows: DataFrame, reason: Column, identity: tuple[str, ...] | None = None
 ) -> DataFrame:
     return rows.select(
-        *[F.col(was).alias(c) for was, c in zip(identity or evaluator.row_id, evaluator.row_id, strict=True)],
+        *[
+            F.col(column).alias(name)
+            for column, name in zip(identity or evaluator.row_id, evaluator.row_id, strict=True)
+        ],
         reason.alias("reason"),
         F.col(BROKEN).alias("rules"),
         evaluator.key.alias("_key"),

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 DISPOSITIONS = ("good", "quarantine", "drop", "duplicate", "deleted")
 
+# What a report shows of a personal value.
+_MASK = "***"
+
 
 @dataclass(frozen=True)
 class Reconciliation:
@@ -68,45 +71,36 @@ class Reconciliation:
             SluicegateError: the table has several rows of the key of a record.
             AccountingError: records are missing, or there are more than were read.
         """
-        sums = {disposition: f"count_if({DISPOSITION} = '{disposition}')" for disposition in DISPOSITIONS}
-        sums["rows"] = "count(1)"
-        by_identity = evaluator.many or not all(_exact(maker) for maker in evaluator.table.makers.values())
-        sums["records"] = f"count(DISTINCT {', '.join(evaluator.record_id)})" if by_identity else "count(1)"
-        replaces = f"count_if({DISPOSITION} = 'good' AND {REPLACED[0]} IS NOT NULL)"
-        sums["replaced"] = replaces if REPLACED[0] in rows.columns else "0L"
-        broken = evaluator.rules.counts()
-        sums["unfit"] = rescued.unexpected([*broken]) if evaluator.rules.unfit else "0L"
-        text = [RECORD] if RECORD in rows.columns else []
-        kinds = {field.name: field.dataType for field in rows.schema}
-        values = [_shown(column, kinds[column]) for column in evaluator.outputs]
-        shown = ", ".join([*values, *map(quoted, (SOURCE, BROKEN, *text))])
-        sample = f"any_value(struct({shown})) FILTER (WHERE {DISPOSITION} = 'quarantine')"
-        expressions = [*sums.values(), *broken.values(), sample]
-
-        def counted(counts: Sequence[Any], read: int) -> Reconciliation:
-            failed = dict(zip(broken, counts[len(sums) : -1], strict=True))
-            its = dict(zip(sums, counts, strict=False))
-            return cls(evaluator, read, its, failed, _sample(evaluator, counts[-1]))
-
+        aggregates = _Aggregates.of(evaluator, rows)
         if not evaluator.table.several:
-            found = counted(rows.selectExpr(*expressions).collect()[0], read)
-            found._demand_sums(rows, evaluator.table)
+            reconciliation = aggregates.counted(rows.selectExpr(*aggregates.expressions).collect()[0], read)
+            reconciliation._demand_sums(rows, evaluator.table)
         else:
-            of_flow = several_flows.flow_of(F.col(FLOW)).alias("_flow")
-            groups = rows.groupBy(of_flow).agg(*map(F.expr, expressions)).collect()
-            its = {group[0]: counted(group[1:], (by_flow or {}).get(group[0], 0)) for group in groups}
-            nothing = [0] * (len(expressions) - 1) + [None]
-            its |= {name: counted(nothing, count) for name, count in (by_flow or {}).items() if name not in its}
-            found = replace(_together(counted(nothing, read), its.values()), flows=its)
-            for name, one in its.items():
-                one._demand_sums(rows.where(of_flow == name), evaluator.table.several[name])
-        if found.sums["unfit"]:
-            found = replace(found, failed=found.failed | rescued.counts(rows, [*broken]))
-        return found
+            reconciliation = cls._of_flows(aggregates, rows, read, by_flow or {})
+        if reconciliation.sums["unfit"]:
+            unfit = rescued.counts(rows, [*aggregates.broken])
+            return replace(reconciliation, failed=reconciliation.failed | unfit)
+        return reconciliation
+
+    @classmethod
+    def _of_flows(
+        cls, aggregates: _Aggregates, rows: DataFrame, read: int, read_by_flow: Mapping[str, int]
+    ) -> Reconciliation:
+        """The counts of each flow, and their sums; also of flows whose records gave no row."""
+        of_flow = several_flows.flow_of(F.col(FLOW)).alias("_flow")
+        groups = rows.groupBy(of_flow).agg(*map(F.expr, aggregates.expressions)).collect()
+        counts: dict[str, Sequence[Any]] = {group[0]: group[1:] for group in groups}
+        counts |= {name: aggregates.no_rows for name in read_by_flow if name not in counts}
+        flows = {name: aggregates.counted(values, read_by_flow.get(name, 0)) for name, values in counts.items()}
+        for name, reconciliation in flows.items():
+            maker = aggregates.evaluator.table.several[name]
+            reconciliation._demand_sums(rows.where(of_flow == name), maker)
+        return replace(_together(aggregates.counted(aggregates.no_rows, read), flows.values()), flows=flows)
 
     def of_more(self, rows: DataFrame) -> Reconciliation:
         """The reconciliation of the same records with more rows, of such that had none."""
-        return self.of(self.evaluator, rows, self.read, {name: one.read for name, one in self.flows.items()})
+        read = {name: reconciliation.read for name, reconciliation in self.flows.items()}
+        return self.of(self.evaluator, rows, self.read, read)
 
     @property
     def filtered(self) -> int:
@@ -127,65 +121,87 @@ class Reconciliation:
         report.dropped = self._dropped
         if self.evaluator.many:
             report.rows, report.no_rows = self.sums["rows"], self.filtered
-        report.flows = {name: one._counts() for name, one in self.flows.items()}
+        report.flows = self._counts_of_flows()
         report.expectations = self.evaluator.rules.tally(self.failed, self.sums["rows"])
         report.warnings = self.warnings
         report.mixed = self.evaluator.leaves_others
-        report.samples = [self.sample] if self.sample is not None else []
+        report.samples = [*filter(None, [self.sample])]
 
     @property
     def _dropped(self) -> int:
         """What was dropped: rows of records that give many, else records, with those that the query left out."""
-        return self.sums["drop"] + (0 if self.evaluator.many else self.filtered)
+        if self.evaluator.many:
+            return self.sums["drop"]
+        return self.sums["drop"] + self.filtered
 
     def facts(self) -> dict[str, Any]:
         """Counts as commit metadata."""
-        flows = {"flows": {name: one._counts() for name, one in self.flows.items()}} if self.flows else {}
-        expectations = self.evaluator.rules.tally(self.failed, self.sums["rows"])
-        warned = {"warnings": self.warnings} if self.warnings else {}
-        return {**self._counts(), "expectations": expectations, **warned, **self.evaluator.made_by, **flows}
+        facts: dict[str, Any] = self._counts()
+        facts["expectations"] = self.evaluator.rules.tally(self.failed, self.sums["rows"])
+        if warnings := self.warnings:
+            facts["warnings"] = warnings
+        facts |= self.evaluator.made_by
+        if self.flows:
+            facts["flows"] = self._counts_of_flows()
+        return facts
+
+    def _counts_of_flows(self) -> dict[str, dict[str, int]]:
+        return {name: reconciliation._counts() for name, reconciliation in self.flows.items()}
 
     def _counts(self) -> dict[str, int]:
         sums = self.sums
-        many = {"rows": sums["rows"], "no_rows": self.filtered} if self.evaluator.many else {}
-        return {
+        counts = {
             "read": self.read, "written": sums["good"], "quarantined": sums["quarantine"],
-            "dropped": self._dropped, "duplicates": sums["duplicate"] + sums["deleted"], **many,
+            "dropped": self._dropped, "duplicates": sums["duplicate"] + sums["deleted"],
         }  # fmt: skip
+        if self.evaluator.many:
+            counts |= {"rows": sums["rows"], "no_rows": self.filtered}
+        return counts
 
     def _demand_sums(self, rows: DataFrame, maker: SilverTable | SilverFlow) -> None:
-        exact, name = _exact(maker), self.evaluator.name
-        read, made, records = self.read, self.sums["rows"], self.sums["records"]
-        if not self.evaluator.many and made > (read if exact else records):
-            example = self._of_one_record(rows)
-            if example["holders"] > 1:
-                raise self._ambiguous(example)
-            raise FanOut(
-                f"the query of {name} makes {made:,} rows of {records if not exact else read:,} records",
-                where=Where(table=name, file=maker.sql_file),
-                cause=f"record {example['_chunk']}/{example['_pos']} gave {example['count']} rows",
-                hint="a lookup that is joined must have one row for each key: give it `keys`, or use apply_changes; "
-                "if a record is to give several rows, write `rows: many`",
-            )
+        name, read, records = self.evaluator.name, self.read, self.sums["records"]
+        exact, most_rows = _exact(maker), records
+        if exact:
+            most_rows = read
+        if not self.evaluator.many and self.sums["rows"] > most_rows:
+            raise self._fan_out(rows, maker, most_rows)
         if records > read or (exact and records != read):
-            of = f" of {maker.stream}" if self.evaluator.table.several else ""
+            of_source = ""
+            if self.evaluator.table.several:
+                of_source = f" of {maker.stream}"
             raise AccountingError(
-                f"{name} read {read:,} records{of} but accounts for {records:,}",
+                f"{name} read {read:,} records{of_source} but accounts for {records:,}",
                 where=Where(table=name),
                 hint="please report this: nothing was written, so nothing is lost",
             )
 
+    def _fan_out(self, rows: DataFrame, maker: SilverTable | SilverFlow, records: int) -> SluicegateError:
+        """Error for records that gave several rows, with one of them as an example."""
+        name, example = self.evaluator.name, self._of_one_record(rows)
+        if example["holders"] > 1:
+            return self._ambiguous(example)
+        return FanOut(
+            f"the query of {name} makes {self.sums['rows']:,} rows of {records:,} records",
+            where=Where(table=name, file=maker.sql_file),
+            cause=f"record {example['_chunk']}/{example['_pos']} gave {example['count']} rows",
+            hint="a lookup that is joined must have one row for each key: give it `keys`, or use apply_changes; "
+            "if a record is to give several rows, write `rows: many`",
+        )
+
     def _of_one_record(self, rows: DataFrame) -> Row:
         """A record that gave several rows: its identity, their ``count``, and how many stored rows have its key."""
-        was = [column for column in replaced(self.evaluator.row_id) if column in rows.columns]
-        holders = F.count_distinct(*map(F.col, was)) if was else F.lit(0)
-        each = rows.groupBy(*self.evaluator.record_id).agg(F.count("*").alias("count"), holders.alias("holders"))
-        return each.where("count > 1").orderBy(F.desc("holders")).limit(1).collect()[0]
+        was, holders = [column for column in replaced(self.evaluator.row_id) if column in rows.columns], F.lit(0)
+        if was:
+            holders = F.count_distinct(*map(F.col, was))
+        by_record = rows.groupBy(*self.evaluator.record_id).agg(F.count("*").alias("count"), holders.alias("holders"))
+        return by_record.where("count > 1").orderBy(F.desc("holders")).limit(1).collect()[0]
 
     def _ambiguous(self, example: Row) -> SluicegateError:
         """Error for a table that has several rows of one key, so that none of them is the one to compare with."""
         flow, keys = self.evaluator.batch.flow, ", ".join(self.evaluator.keys)
-        command = flow.stored.command if flow.stored is not None else f"sluicegate run --full-refresh {flow.table}"
+        command = f"sluicegate run --full-refresh {flow.table}"
+        if flow.stored is not None:
+            command = flow.stored.command
         return SluicegateError(
             f"{flow.table} has {example['holders']:,} rows with the {keys} of one new record, and one at most is right",
             where=Where(table=flow.table, file=flow.target),
@@ -220,31 +236,90 @@ class Reconciliation:
         batch, evaluator = self.evaluator.batch, self.evaluator
 
         def failing() -> DataFrame:
-            own = (*evaluator.outputs, *evaluator.row_id)
-            provenance = [] if "source_file" in own else [F.col(SOURCE).alias("source_file")]
-            return rows.select(*map(quoted, own), *provenance, BROKEN)
+            columns = (*evaluator.outputs, *evaluator.row_id)
+            provenance = []
+            if "source_file" not in columns:
+                provenance.append(F.col(SOURCE).alias("source_file"))
+            return rows.select(*map(quoted, columns), *provenance, BROKEN)
 
-        found = rules.refusal(tally, failing)
-        unfit = {name: self.failed[name] for name in evaluator.rules.unfit if self.failed.get(name)}
-        of_values = rescued.refusal(unfit, failing, found) if evaluator.table.rescued == "fail" else None
-        if refusals := [*filter(None, (found, of_values))]:
+        of_rules, of_values = rules.refusal(tally, failing), None
+        if evaluator.table.rescued == "fail":
+            unfit = {name: self.failed[name] for name in evaluator.rules.unfit if self.failed.get(name)}
+            of_values = rescued.refusal(unfit, failing, of_rules)
+        if refusals := [*filter(None, (of_rules, of_values))]:
             writes = batch.choice is None or not batch.choice.validate
             rejected.refuse(batch, refusals, {"expectations": tally.facts()}, writes=writes)
 
 
+@dataclass(frozen=True)
+class _Aggregates:
+    """SQL aggregates over evaluated rows that make a reconciliation.
+
+    Attributes:
+        evaluator: the evaluator of the rows.
+        sums: those of ``Reconciliation.sums``.
+        broken: the rows that broke each expectation.
+        sample: a quarantined row.
+    """
+
+    evaluator: RowEvaluator
+    sums: Mapping[str, str]
+    broken: Mapping[str, str]
+    sample: str
+
+    @classmethod
+    def of(cls, evaluator: RowEvaluator, rows: DataFrame) -> _Aggregates:
+        sums = {disposition: f"count_if({DISPOSITION} = '{disposition}')" for disposition in DISPOSITIONS}
+        sums |= {"rows": "count(1)", "records": "count(1)", "replaced": "0L", "unfit": "0L"}
+        if evaluator.many or not all(_exact(maker) for maker in evaluator.table.makers.values()):
+            sums["records"] = f"count(DISTINCT {', '.join(evaluator.record_id)})"
+        if REPLACED[0] in rows.columns:
+            sums["replaced"] = f"count_if({DISPOSITION} = 'good' AND {REPLACED[0]} IS NOT NULL)"
+        broken = evaluator.rules.counts()
+        if evaluator.rules.unfit:
+            sums["unfit"] = rescued.unexpected([*broken])
+        kinds = {field.name: field.dataType for field in rows.schema}
+        values = [_shown(column, kinds[column]) for column in evaluator.outputs]
+        values += [quoted(column) for column in (SOURCE, BROKEN, RECORD) if column in kinds]
+        sample = f"any_value(struct({', '.join(values)})) FILTER (WHERE {DISPOSITION} = 'quarantine')"
+        return cls(evaluator, sums, broken, sample)
+
+    @property
+    def expressions(self) -> list[str]:
+        return [*self.sums.values(), *self.broken.values(), self.sample]
+
+    @property
+    def no_rows(self) -> list[Any]:
+        """Values of the expressions over no rows."""
+        return [0] * (len(self.sums) + len(self.broken)) + [None]
+
+    def counted(self, values: Sequence[Any], read: int) -> Reconciliation:
+        """Reconciliation by the values of the expressions, and the number of records read."""
+        sums = dict(zip(self.sums, values, strict=False))
+        failed = dict(zip(self.broken, values[len(sums) : -1], strict=True))
+        return Reconciliation(self.evaluator, read, sums, failed, _sample(self.evaluator, values[-1]))
+
+
 def _exact(maker: SilverTable | SilverFlow) -> bool:
     """Whether each record is certain to give one row."""
-    return maker.query.keeps_every_record if maker.query is not None else not maker.is_python
+    if maker.query is not None:
+        return maker.query.keeps_every_record
+    return not maker.is_python
 
 
-def _together(nothing: Reconciliation, parts: Iterable[Reconciliation]) -> Reconciliation:
-    """The counts of some flows added up, with the records read as they are in the first."""
-    sums, failed, sample = dict(nothing.sums), dict.fromkeys(nothing.failed, 0), None
-    for one in parts:
-        sums = {name: count + one.sums[name] for name, count in sums.items()}
-        failed = {name: count + one.failed[name] for name, count in failed.items()}
-        sample = sample or one.sample
-    return replace(nothing, sums=sums, failed=failed, sample=sample)
+def _together(empty: Reconciliation, flows: Iterable[Reconciliation]) -> Reconciliation:
+    """Add up the counts of some flows.
+
+    Args:
+        empty: a reconciliation without rows, with the records read by all of them.
+        flows: their reconciliations.
+    """
+    sums, failed, sample = dict(empty.sums), dict.fromkeys(empty.failed, 0), None
+    for flow in flows:
+        sums = {name: count + flow.sums[name] for name, count in sums.items()}
+        failed = {name: count + flow.failed[name] for name, count in failed.items()}
+        sample = sample or flow.sample
+    return replace(empty, sums=sums, failed=failed, sample=sample)
 
 
 def _shown(column: str, kind: DataType) -> str:
@@ -265,11 +340,21 @@ def _sample(evaluator: RowEvaluator, row: Row | None) -> dict[str, Any] | None:
     """
     if row is None:
         return None
-    conditions = evaluator.rules.conditions
-    spoken = " ".join(rule if " " in rule else conditions.get(rule, rule) for rule in row[BROKEN])
+    broken = " ".join(_text_of(rule, evaluator.rules.conditions) for rule in row[BROKEN])
+    values = {column: row[column] for column in evaluator.outputs if column in broken}
     personal = {column.lower() for column in evaluator.table.pii}
-    shown = {c: ("***" if c.lower() in personal else row[c]) for c in evaluator.outputs if c in spoken}
-    landed = rescued.landed_values(row[RECORD], row[BROKEN]) if RECORD in row else {}
-    others = {name: value for name, value in landed.items() if shown.get(name) is None}
-    shown |= dict.fromkeys(others, "***") if personal else others
-    return {"row": shown, "file": row[SOURCE], "rules": list(row[BROKEN])}
+    values |= {column: _MASK for column in values if column.lower() in personal}
+    if RECORD in row:
+        landed = rescued.landed_values(row[RECORD], row[BROKEN])
+        not_converted = {name: value for name, value in landed.items() if values.get(name) is None}
+        if personal:
+            not_converted = dict.fromkeys(not_converted, _MASK)
+        values |= not_converted
+    return {"row": values, "file": row[SOURCE], "rules": list(row[BROKEN])}
+
+
+def _text_of(rule: str, conditions: Mapping[str, str]) -> str:
+    """Text in which a rule names its columns: its own of one that every table has, else its condition."""
+    if " " in rule:
+        return rule
+    return conditions.get(rule, rule)

@@ -8,10 +8,11 @@ goes, the records that lost against it are evaluated as well, so that one of the
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
@@ -30,6 +31,7 @@ from sluicegate.silver.expectations import DISPOSITION
 from sluicegate.silver.left_out import with_left_out
 from sluicegate.silver.reconcile import Reconciliation
 from sluicegate.silver.selected_records import selected
+from sluicegate.silver.table_changes import TableChange, TableChanges
 from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
@@ -41,6 +43,8 @@ _TIME = "_event_time"
 # In place of a kind of change: rows that the records had.
 _STORED = "stored"
 
+_KINDS = ("insert", "update", "delete")
+
 
 def apply(evaluator: RowEvaluator, at: layout.Lake) -> None:
     """Reprocesses the batch's records, whatever rows they have.
@@ -51,23 +55,6 @@ def apply(evaluator: RowEvaluator, at: layout.Lake) -> None:
         AccountingError: records are missing from what the query gave; nothing is written.
     """
     _Reprocessing(evaluator, at).apply()
-
-
-@dataclass(frozen=True)
-class _Change:
-    """Rows to write into one of the three tables, with ``OP``, and their number by kind."""
-
-    uri: str
-    rows: DataFrame
-    counts: dict[str, int]
-
-    @property
-    def comes(self) -> int:
-        return self.counts.get("insert", 0) + self.counts.get("update", 0)
-
-    @property
-    def leaves(self) -> int:
-        return self.counts.get("delete", 0)
 
 
 @dataclass
@@ -93,15 +80,7 @@ class _Reprocessing:
             self.evaluator, rows, self.records, reconciliation, self.chosen.materialize
         )
         reconciliation.demand_rules(rows)
-        left_out = self.records.join(rows, [*self.record_id], "left_anti") if reconciliation.filtered else None
-        makes = {
-            self.table: quarantine.good(self.evaluator, rows),
-            self.quarantine: quarantine.quarantine(
-                self.evaluator, rows, self.records, reconciliation.sums["quarantine"]
-            ),
-            self.set_aside: quarantine.set_aside(self.evaluator, rows, left_out),
-        }
-        changes = self._changes(makes)
+        changes = self._changes(self._expected_rows(rows, reconciliation))
         reconciliation.fill(self.batch.report)
         self._write(changes, reconciliation)
 
@@ -257,81 +236,147 @@ class _Reprocessing:
 
     # --- what changes by it ------------------------------------------------------------------------------------------
 
-    def _changes(self, makes: dict[str, DataFrame]) -> dict[str, _Change]:
-        """Rows to write into each table, counted in one job."""
-        found, stored = {}, []
-        many, former = self.evaluator.many, None
-        for uri, new in makes.items():
-            old = [self.chosen.materialize(self.chosen.rows_in(table)) for table in self.evaluator.there(uri)]
-            stored += old
-            if many and uri == self.set_aside and old:
-                old, former = [many_rows.without_begun(old[0])], many_rows.begun(old[0], self.record_id)
-            found[uri] = self.chosen.materialize(difference(new, old[0] if old else None, self.row_id))
-        if many:
-            aside = many_rows.with_begun(found, self.table, self.set_aside, former, self.record_id)
-            found[self.set_aside] = self.chosen.materialize(aside)
-        counted = [frame.groupBy(OP).count().withColumn("uri", F.lit(uri)) for uri, frame in found.items()]
-        if self.evaluator.leaves_others:
-            counted += [
-                frame.groupBy(F.lit(_STORED).alias(OP)).count().withColumn("uri", F.lit("")) for frame in stored
-            ]
-        counts = reduce(lambda a, b: a.unionByName(b), counted).collect()
-        if self.evaluator.leaves_others:
-            all_rows = sum(tables.rows(tables.delta_table(uri)) for uri in found)
-            self.evaluator.renewed = sum(row["count"] for row in counts if row[OP] == _STORED) == all_rows
+    def _expected_rows(self, rows: DataFrame, reconciliation: Reconciliation) -> dict[str, DataFrame]:
+        """Rows that the records should have in each table, by its address."""
+        without_row = None
+        if reconciliation.filtered:
+            without_row = self.records.join(rows, [*self.record_id], "left_anti")
+        quarantined = reconciliation.sums["quarantine"]
         return {
-            uri: _Change(uri, frame, {row[OP]: row["count"] for row in counts if row["uri"] == uri})
-            for uri, frame in found.items()
+            self.table: quarantine.good(self.evaluator, rows),
+            self.quarantine: quarantine.quarantine(self.evaluator, rows, self.records, quarantined),
+            self.set_aside: quarantine.set_aside(self.evaluator, rows, without_row),
         }
 
-    def _write(self, changes: dict[str, _Change], reconciliation: Reconciliation) -> None:
-        table, others = changes[self.table], [changes[self.quarantine], changes[self.set_aside]]
-        report, now = self.batch.report, self.batch.progress
-        report.inserted, report.updated, report.deleted = (
-            table.counts.get(kind, 0) for kind in ("insert", "update", "delete")
-        )
-        if self.batch.choice is not None and self.batch.choice.validate:
+    def _changes(self, expected: dict[str, DataFrame]) -> TableChanges:
+        """Rows to write into each table, counted in one job.
+
+        Args:
+            expected: the rows that the records should have in each table, by its address.
+        """
+        stored = {uri: self._rows_of_chosen(uri) for uri in expected}
+        if self.evaluator.many:
+            differences = self._differences_of_many(expected, stored)
+        else:
+            differences = {uri: self._difference(rows, stored[uri]) for uri, rows in expected.items()}
+        counts = self._counts(differences, [rows for rows in stored.values() if rows is not None])
+        if self.evaluator.leaves_others:
+            all_rows = sum(tables.rows(tables.delta_table(uri)) for uri in expected)
+            self.evaluator.renewed = counts["", _STORED] == all_rows
+
+        def change(uri: str) -> TableChange:
+            return TableChange(uri, differences[uri], Counter({kind: counts[uri, kind] for kind in _KINDS}))
+
+        return TableChanges(change(self.table), change(self.quarantine), change(self.set_aside))
+
+    def _rows_of_chosen(self, uri: str) -> DataFrame | None:
+        """Rows of the chosen records in a table; None if it has no rows at all."""
+        for table in self.evaluator.there(uri):
+            return self.chosen.materialize(self.chosen.rows_in(table))
+        return None
+
+    def _difference(self, expected: DataFrame, stored: DataFrame | None) -> DataFrame:
+        return self.chosen.materialize(difference(expected, stored, self.row_id))
+
+    def _differences_of_many(
+        self, expected: dict[str, DataFrame], stored: dict[str, DataFrame | None]
+    ) -> dict[str, DataFrame]:
+        """Rows to write into each table, where records have many rows: with those that mark a record as begun."""
+        begun, aside = None, stored[self.set_aside]
+        if aside is not None:
+            begun = many_rows.begun(aside, self.record_id)
+            stored = stored | {self.set_aside: many_rows.without_begun(aside)}
+        differences = {uri: self._difference(rows, stored[uri]) for uri, rows in expected.items()}
+        aside = many_rows.with_begun(differences, self.table, self.set_aside, begun, self.record_id)
+        return differences | {self.set_aside: self.chosen.materialize(aside)}
+
+    def _counts(self, differences: dict[str, DataFrame], stored: Sequence[DataFrame]) -> Counter[tuple[str, str]]:
+        """Rows to write by address and kind of change, and under no address the stored ones, if anyone needs these."""
+        counted = [frame.groupBy(OP).count().withColumn("uri", F.lit(uri)) for uri, frame in differences.items()]
+        if self.evaluator.leaves_others:
+            kind = F.lit(_STORED).alias(OP)
+            counted += [frame.groupBy(kind).count().withColumn("uri", F.lit("")) for frame in stored]
+        counts: Counter[tuple[str, str]] = Counter()
+        for row in reduce(lambda a, b: a.unionByName(b), counted).collect():
+            counts[row["uri"], row[OP]] += row["count"]
+        return counts
+
+    def _write(self, changes: TableChanges, reconciliation: Reconciliation) -> None:
+        self._report(changes.table)
+        choice = self.batch.choice
+        if choice is not None and choice.validate:
             return
-        work = any(change.comes or change.leaves for change in (table, *others))
-        news = now.changed or now.retry or now.repair or self.evaluator.of_others != self.evaluator.made_by["mixed"]
-        if not work and now.since == now.until and not news:
-            report.unchanged = True
+        if not changes.any and not self._offset_moves:
+            self.batch.report.unchanged = True
             rejected.clear(self.batch)  # no commit of the table comes that would empty it
             return
         _faults.point("silver.before_commit")
         self.batch.demand_not_overtaken()
-        ruled = table_rules.demand(self.evaluator, self._would_be(table))
-        # The set-aside first, as it says of which records the rows are being exchanged, and last when rows leave.
-        for change in reversed(others) if self.evaluator.many else others:
+        ruled = table_rules.demand(self.evaluator, self._would_be(changes.table))
+        self._enter_side_tables(changes)
+        _faults.point("silver.between_commits")
+        self.batch.demand_not_overtaken()
+        self._commit_table(changes, reconciliation.facts() | ruled)
+        _faults.point("silver.after_commit")
+        self._leave_side_tables(changes)
+        _faults.point("silver.after_removal")
+
+    def _report(self, change: TableChange) -> None:
+        report = self.batch.report
+        report.inserted = change.counts["insert"]
+        report.updated = change.counts["update"]
+        report.deleted = change.counts["delete"]
+
+    @property
+    def _offset_moves(self) -> bool:
+        """Whether the table's next commit says something that its last one does not."""
+        progress = self.batch.progress
+        if progress.since != progress.until or progress.changed or progress.retry or progress.repair:
+            return True
+        return self.evaluator.of_others != self.evaluator.leaves_others
+
+    def _enter_side_tables(self, changes: TableChanges) -> None:
+        """Write what comes into the side tables, before the table's commit."""
+        order = changes.of_side_tables
+        if self.evaluator.many:  # the set-aside first, as it says of which records the rows are being exchanged
+            order = (changes.set_aside, changes.quarantine)
+        for change in order:
             if change.comes:
                 with self.batch.commit(fenced=False, op=self.op, step="enter"):
                     self._merge(change, ("insert", "update"))
-        _faults.point("silver.between_commits")
-        self.batch.demand_not_overtaken()
-        enters = [name_of(change.uri) for change in others if change.comes]
-        leaves = [name_of(change.uri) for change in others if change.leaves]
-        with self.batch.commit(op=self.op, enters=enters, leaves=leaves, **reconciliation.facts(), **ruled):
-            if table.comes or table.leaves:
-                self._merge(table, ("insert", "update", "delete"))
+
+    def _commit_table(self, changes: TableChanges, facts: dict[str, Any]) -> None:
+        """Write the table, in the commit with the offset.
+
+        Args:
+            changes: all changes; the commit names the side tables that have some.
+            facts: further metadata of the commit.
+        """
+        enters = [name_of(change.uri) for change in changes.of_side_tables if change.comes]
+        leaves = [name_of(change.uri) for change in changes.of_side_tables if change.leaves]
+        with self.batch.commit(op=self.op, enters=enters, leaves=leaves, **facts):
+            if changes.table.comes or changes.table.leaves:
+                self._merge(changes.table, _KINDS)
             else:  # the offset moves, and the commit says that the side tables' changes are of a whole batch
                 small_writes.commit_only(self.batch.session, self.table)
-        _faults.point("silver.after_commit")
-        for change in others:
+
+    def _leave_side_tables(self, changes: TableChanges) -> None:
+        """Delete what leaves the side tables, the set-aside's rows last: see ``_enter_side_tables``."""
+        for change in changes.of_side_tables:
             if change.leaves:
                 with self.batch.commit(fenced=False, op=self.op, step="leave"):
                     self._merge(change, ("delete",))
-        _faults.point("silver.after_removal")
 
-    def _would_be(self, change: _Change) -> WouldBe:
+    def _would_be(self, change: TableChange) -> WouldBe:
         """What the table would be after this batch."""
         comes = change.rows.where(F.col(OP) != "delete").drop(OP)
-        there = self.evaluator.there(self.table)
-        before = tables.rows(self.evaluator.target) + change.counts.get("insert", 0) - change.leaves
-        if not there:
-            return WouldBe(lambda: comes, lambda: before, None)
-        return WouldBe(lambda: merged(there[0], change.rows, self.row_id), lambda: before, comes)
+        rows = tables.rows(self.evaluator.target) + change.counts["insert"] - change.leaves
+        stored = self.evaluator.there(self.table)
+        if not stored:
+            return WouldBe(lambda: comes, lambda: rows, None)
+        return WouldBe(lambda: merged(stored[0], change.rows, self.row_id), lambda: rows, comes)
 
-    def _merge(self, change: _Change, kinds: Sequence[str]) -> None:
+    def _merge(self, change: TableChange, kinds: Sequence[str]) -> None:
         if tables.delta_table(change.uri) is None:
             change.rows.where(F.col(OP).isin(*kinds)).drop(OP).write.format("delta").save(change.uri)
         else:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from sluicegate.definition import SilverTable
     from sluicegate.definition.silver_flow import SilverFlow
+    from sluicegate.sql.query import Query
 
 # Names of the rules on rescued values that a record breaks, beside the rows that are made of it.
 UNFIT = working("unfit")
@@ -91,7 +92,10 @@ class Watched:
     @property
     def rules(self) -> list[str]:
         """Names of the rules."""
-        return [*([PARSED] if self.parsed else []), *map(rule, self.columns)]
+        of_columns = [rule(column) for column in self.columns]
+        if not self.parsed:
+            return of_columns
+        return [PARSED, *of_columns]
 
     def broken(self, within: str = "") -> Column:
         """Names of the rules that a record breaks; NULL where it has nothing that was rescued and has been parsed.
@@ -99,23 +103,26 @@ class Watched:
         Args:
             within: what stands before the names of its columns, if they are the fields of a struct.
         """
+        of_columns = self._broken_of_columns(within)
+        if not self.parsed:
+            return of_columns
+        unparsed = F.col(f"{within}{CORRUPT}").isNotNull()
+        of_record = F.array(F.lit(PARSED))
+        if not self.columns:
+            return F.when(unparsed, of_record)
+        return F.when(unparsed, F.concat(of_record, F.coalesce(of_columns, F.expr(_NO_NAMES)))).otherwise(of_columns)
+
+    def _broken_of_columns(self, within: str) -> Column:
+        """Names of the rules on columns that a record breaks; NULL if no value of it was rescued."""
+        if not self.columns:
+            return F.lit(None).cast("array<string>")
         schema = self.source.records.schema
         kinds, landed = {field.name: field.dataType for field in schema}, landed_names(schema)
-
         stored = {
             rule(name): misfits.Stored(kinds[name], f"{within}{quoted(name)}", landed.get(name, name))
             for name in self.columns
         }
-        of_columns = (
-            misfits.misfits(stored, F.col(f"{within}{RESCUED}"), any_case=self.source.any_case) if stored else None
-        )
-        if not self.parsed:
-            return F.lit(None).cast("array<string>") if of_columns is None else of_columns
-        unparsed = F.col(f"{within}{CORRUPT}").isNotNull()
-        of_record = F.array(F.lit(PARSED))
-        if of_columns is None:
-            return F.when(unparsed, of_record)
-        return F.when(unparsed, F.concat(of_record, F.coalesce(of_columns, F.expr(_NO_NAMES)))).otherwise(of_columns)
+        return misfits.misfits(stored, F.col(f"{within}{RESCUED}"), any_case=self.source.any_case)
 
 
 def of_all(table: SilverTable, source: Source) -> Watched:
@@ -131,7 +138,7 @@ def of_all(table: SilverTable, source: Source) -> Watched:
 
 
 def watched(
-    table: SilverTable, maker: SilverTable | SilverFlow, source: Source, run: Run, made: DataFrame, view: str
+    table: SilverTable, maker: SilverTable | SilverFlow, source: Source, run: Run, rows: DataFrame, view: str
 ) -> Watched:
     """What the records of a flow are held to.
 
@@ -140,31 +147,37 @@ def watched(
         maker: whose transform it is: the table's own, or that of one of its flows.
         source: the records.
         run: gives the result of the query over records.
-        made: that result.
+        rows: that result.
         view: name of the view by which the query reads the records.
     """
-    records, query = source.records, maker.query
-    has_text = CORRUPT in records.columns
+    query, has_text = maker.query, CORRUPT in source.records.columns
     if maker.is_python:
         return of_all(table, source)
     if table.rescued == "keep" or not source.is_bronze:
         # Without a query that could look at its text, a record that was not parsed could be taken for a delete.
         return Watched(source, (), has_text and query is None)
-    columns = source.columns
     if query is None:
-        return Watched(source, _taken(table, columns), has_text)
-    candidates = [*columns, *(name for name in (RESCUED, CORRUPT) if name in records.columns)]
+        return Watched(source, _taken(table, source.columns), has_text)
+    read = _columns_read(source, query, run, rows, view)
+    decided = {name for name in (RESCUED, CORRUPT) if name in read and _decides(query, name, run, source.records)}
+    columns = [column for column in source.columns if column in read]
+    if RESCUED in decided:
+        columns = []
+    return Watched(source, columns, has_text and CORRUPT not in decided)
+
+
+def _columns_read(source: Source, query: Query, run: Run, rows: DataFrame, view: str) -> set[str]:
+    """Columns of records that a query reads, those with rescued data and with an unparsed text among them."""
+    records = source.records
+    columns = [*source.columns, *(name for name in (RESCUED, CORRUPT) if name in records.columns)]
     if connect.is_remote(records.sparkSession):
-        read = columns_read.by_names(run, records, query, candidates)
-    else:
-        read = columns_read.by_plan(made, view, candidates)
-    decided = {
-        name
-        for name in (RESCUED, CORRUPT)
-        if name in read and columns_read.says(query, name) and not columns_read.can_do_without(run, records, [name])
-    }
-    of_columns = [] if RESCUED in decided else [column for column in columns if column in read]
-    return Watched(source, of_columns, has_text and CORRUPT not in decided)
+        return columns_read.by_names(run, records, query, columns)
+    return columns_read.by_plan(rows, view, columns)
+
+
+def _decides(query: Query, name: str, run: Run, records: DataFrame) -> bool:
+    """Whether a query itself names a column, and not only by a star."""
+    return columns_read.says(query, name) and not columns_read.can_do_without(run, records, [name])
 
 
 def _taken(table: SilverTable, columns: Sequence[str]) -> list[str]:
@@ -172,10 +185,11 @@ def _taken(table: SilverTable, columns: Sequence[str]) -> list[str]:
     changes = table.changes
     if changes is None:
         return [*columns]
-    by = [*changes.keys, changes.sequence_by]
-    by += table.apply_changes.delete_columns if table.apply_changes else []
-    named = {name.lower() for name in (*changes.selected(columns), *by)}
-    return [column for column in columns if column.lower() in named]
+    names = [*changes.selected(columns), *changes.keys, changes.sequence_by]
+    if table.apply_changes:
+        names += table.apply_changes.delete_columns
+    lower = {name.lower() for name in names}
+    return [column for column in columns if column.lower() in lower]
 
 
 def unexpected(static: Sequence[str]) -> str:
@@ -184,8 +198,14 @@ def unexpected(static: Sequence[str]) -> str:
     Args:
         static: names of all other rules.
     """
-    others = f"array({', '.join(map(literal, static))})" if static else _NO_NAMES
-    return f"count_if(size({BROKEN}) > 0 AND size(array_except({BROKEN}, {others})) > 0)"
+    return f"count_if(size({BROKEN}) > 0 AND size(array_except({BROKEN}, {_names(static)})) > 0)"
+
+
+def _names(names: Sequence[str]) -> str:
+    """SQL array of names."""
+    if not names:
+        return _NO_NAMES
+    return f"array({', '.join(map(literal, names))})"
 
 
 def counts(rows: DataFrame, static: Sequence[str]) -> dict[str, int]:
@@ -195,8 +215,7 @@ def counts(rows: DataFrame, static: Sequence[str]) -> dict[str, int]:
         rows: evaluated rows.
         static: names of all other rules.
     """
-    others = F.array(*map(F.lit, static)) if static else F.expr(_NO_NAMES)
-    names = rows.select(F.explode(F.array_except(BROKEN, others)).alias("name"))
+    names = rows.select(F.explode(F.array_except(BROKEN, F.expr(_names(static)))).alias("name"))
     return {row["name"]: row["count"] for row in names.groupBy("name").count().orderBy("name").collect()}
 
 
@@ -207,26 +226,28 @@ def landed_values(record: str | None, rules: Sequence[str]) -> dict[str, Any]:
         record: JSON text of the record.
         rules: names of the rules that the row broke.
     """
-    fields = json.loads(record) if record else {}
-    members = fields.pop(RESCUED, None)
-    fields |= json.loads(members) if members else {}
-    said = {word for one in rules if " fits" in one for word in _WORD.findall(one)}
+    if not record:
+        return {}
+    fields = json.loads(record)
+    if members := fields.pop(RESCUED, None):
+        fields |= json.loads(members)
+    words = {word for rule in rules if " fits" in rule for word in _WORD.findall(rule)}
     if PARSED in rules:
-        said.add(CORRUPT)
-    return {name: value for name, value in fields.items() if name in said}
+        words.add(CORRUPT)
+    return {name: value for name, value in fields.items() if name in words}
 
 
-def refusal(broken: dict[str, int], rows: Callable[[], DataFrame], others: Refusal | None) -> Refusal | None:
+def refusal(broken: dict[str, int], rows: Callable[[], DataFrame], refused: Refusal | None) -> Refusal | None:
     """What refuses a batch under ``rescued: fail``; None if no row broke such a rule.
 
     Args:
         broken: how many rows broke each rule on rescued values.
         rows: gives the rows, with ``BROKEN``.
-        others: what refuses the batch besides, whose rows are not to come twice.
+        refused: what refuses the batch besides, whose rows are not to come twice.
     """
     if not broken:
         return None
-    found = rows().where(F.arrays_overlap(F.col(BROKEN), F.array(*map(F.lit, broken))))
-    if others is not None:
-        found = found.where(~F.arrays_overlap(F.col(BROKEN), F.array(*map(F.lit, others.words))))
-    return Refusal({name: f"{name} ({count:,} rows)" for name, count in broken.items()}, ["rescued: fail"], found)
+    failing = rows().where(F.arrays_overlap(F.col(BROKEN), F.array(*map(F.lit, broken))))
+    if refused is not None:
+        failing = failing.where(~F.arrays_overlap(F.col(BROKEN), F.array(*map(F.lit, refused.words))))
+    return Refusal({name: f"{name} ({count:,} rows)" for name, count in broken.items()}, ["rescued: fail"], failing)

@@ -27,16 +27,18 @@ if TYPE_CHECKING:
 def without_working(records: DataFrame) -> DataFrame:
     """Records without columns of data under names that stand beside them while they are evaluated."""
     names = [column for column in records.columns if is_working(column)]
-    return records.drop(*names) if names else records
+    if not names:
+        return records
+    return records.drop(*names)
 
 
 def without_reserved(
-    made: DataFrame, records: Sequence[str], evaluator: RowEvaluator, maker: SilverTable | SilverFlow, flow: str
+    rows: DataFrame, records: Sequence[str], evaluator: RowEvaluator, maker: SilverTable | SilverFlow, flow: str
 ) -> DataFrame:
     """Result of a transform without columns of its records that a silver table cannot have under their names.
 
     Args:
-        made: the result, with the columns by which a record is known and a flag for each failed cast.
+        rows: the result, with the columns by which a record is known and a flag for each failed cast.
         records: columns of the records.
         evaluator: the evaluator, which gets a remark for each of these columns.
         maker: whose transform it is.
@@ -45,7 +47,7 @@ def without_reserved(
     Raises:
         QueryError: the transform has such a column from elsewhere, as by the star of a lookup.
     """
-    clashing = [column for column in made.columns if _is_reserved(column, evaluator)]
+    clashing = [column for column in rows.columns if _is_reserved(column, evaluator)]
     of_records = {column.lower() for column in records}
     for column in clashing:
         if column.lower() not in of_records:
@@ -54,7 +56,9 @@ def without_reserved(
                 where=Where(table=evaluator.name, file=maker.sql_file),
                 hint="leave it out of the star, as in * EXCEPT (…), and give it another name with AS",
             )
-    source = evaluator.batch.flow.streams[flow] if flow else evaluator.batch.flow.source
+    source = evaluator.batch.flow.source
+    if flow:
+        source = evaluator.batch.flow.streams[flow]
     *_, layer, name = source.rstrip("/").split("/")
     for column in [*clashing, *filter(is_working, records)]:
         if layer == "bronze" or column != SEQUENCE:  # a silver table's own sequence is none of its data
@@ -62,7 +66,9 @@ def without_reserved(
                 f"{column} of {name} is a name of the engine's own, and {evaluator.name} has no such column: "
                 f"{name} keeps its values, and a query may have them under another name, {column} AS other"
             ] = None
-    return made.drop(*clashing) if clashing else made
+    if not clashing:
+        return rows
+    return rows.drop(*clashing)
 
 
 def _is_reserved(column: str, evaluator: RowEvaluator) -> bool:

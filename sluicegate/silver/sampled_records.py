@@ -67,10 +67,16 @@ def in_sample(sample: Sample) -> Part:
 def of_batch(batch: Batch, part: Part) -> Batch:
     """A batch of some records, from one of all records."""
     if isinstance(batch, StreamsBatch):
-        its = {name: Delivery(part.choose(one.rows), batch.flow) for name, one in batch.deliveries.items()}
-        counts = {name: one.rows.count() for name, one in its.items()}
+        deliveries = {
+            name: Delivery(part.choose(delivery.rows), batch.flow) for name, delivery in batch.deliveries.items()
+        }
+        counts = {name: delivery.rows.count() for name, delivery in deliveries.items()}
         return replace(
-            batch, delivery=next(iter(its.values())), deliveries=its, counts=counts, read=sum(counts.values())
+            batch,
+            delivery=next(iter(deliveries.values())),
+            deliveries=deliveries,
+            counts=counts,
+            read=sum(counts.values()),
         )
     rows = part.choose(batch.rows)
     return replace(batch, delivery=Delivery(rows, batch.flow), read=rows.count())

@@ -111,15 +111,20 @@ class History:
         """
         values = self._values(evaluated, outputs)
         frame = self._prepared(evaluated, values)
-        latest = self.scd_type == 1 and not self.snapshots
-        settled = self._latest(frame) if latest else self._versions(frame, values)
+        settled = self._settled(frame, values)
         good = F.col(DISPOSITION) == "good"
-        made = {name: F.when(good, F.col(_VALUES)[name]).otherwise(_named(name)) for name in values}
-        ends = {START_AT: SEQUENCE, END_AT: _END} if self.scd_type == 2 else {}
-        return settled.select(
-            *[made[name].alias(name) if name in made else _named(name) for name in evaluated.columns],
-            *[F.when(good, F.col(column)).alias(name) for name, column in ends.items()],
-        )
+        values_by_name = {
+            name: F.when(good, F.col(_VALUES)[name]).otherwise(_named(name)).alias(name) for name in values
+        }
+        columns = [values_by_name.get(name, _named(name)) for name in evaluated.columns]
+        if self.scd_type == 2:
+            columns += [F.when(good, F.col(SEQUENCE)).alias(START_AT), F.when(good, F.col(_END)).alias(END_AT)]
+        return settled.select(*columns)
+
+    def _settled(self, frame: DataFrame, values: list[str]) -> DataFrame:
+        if self.scd_type == 1 and not self.snapshots:
+            return self._latest(frame)
+        return self._versions(frame, values)
 
     # --- the records of a key in their order -------------------------------------------------------------------------
 
@@ -131,9 +136,9 @@ class History:
                     f"the records have a column {name}, which a table of type 2 makes itself",
                     hint="leave it out by except_column_list",
                 )
-        known = _lower(outputs)
+        present = _lower(outputs)
         for name in (*self.keys, *(self.track or ()), *self.track_except):
-            if name.lower() not in known:
+            if name.lower() not in present:
                 raise ChangesError(
                     f"the records have no column {name}, which apply_changes names",
                     hint=f"the columns of the table are {', '.join(outputs)}",
@@ -142,7 +147,9 @@ class History:
 
     def _prepared(self, evaluated: DataFrame, values: list[str]) -> DataFrame:
         good = F.col(DISPOSITION) == "good"
-        deletes = F.coalesce(F.col(DELETES), F.lit(False)) if DELETES in evaluated.columns else F.lit(False)
+        deletes = F.lit(False)
+        if DELETES in evaluated.columns:
+            deletes = F.coalesce(F.col(DELETES), F.lit(False))
         frame = evaluated.withColumns(
             {
                 # Records that take no part are each alone, so that many without a key do not meet in one partition.
@@ -154,19 +161,22 @@ class History:
             frame = self._with_next_snapshot(frame)
         # This comes before the values are put together, so that they are not shuffled twice over.
         frame = frame.withColumn(_NEXT, F.lead(SEQUENCE).over(self._window()))
-        own = {name: F.when(~F.col(_DELETE), _named(name)) for name in values}
+        versions_of_values = {name: F.when(~F.col(_DELETE), _named(name)) for name in values}
         if self.ignore_null_updates:
             frame = frame.withColumn(_EPOCH, F.sum(F.col(_DELETE).cast("int")).over(_so_far(self._window())))
             since_delete = _so_far(self._window(_EPOCH))
-            own = {name: _last_known(own[name], evaluated.schema[name].dataType, since_delete) for name in values}
-        return frame.withColumn(_VALUES, _struct(own))
+            versions_of_values = {
+                name: _last_known(versions_of_values[name], evaluated.schema[name].dataType, since_delete)
+                for name in values
+            }
+        return frame.withColumn(_VALUES, _struct(versions_of_values))
 
     @staticmethod
     def _with_next_snapshot(frame: DataFrame) -> DataFrame:
         """Adds the sequence of the snapshot after each record's, at which it is gone if it is not there."""
         all_of_them = frame.where(f"{DISPOSITION} = 'good'").select(SEQUENCE).distinct()
         in_order = all_of_them.agg(F.sort_array(F.collect_list(SEQUENCE)).alias("all"))
-        pairs = F.transform("all", lambda at, i: F.struct(at.alias(_AT), F.get("all", i + 1).alias(_GONE_AT)))
+        pairs = F.transform("all", lambda time, i: F.struct(time.alias(_AT), F.get("all", i + 1).alias(_GONE_AT)))
         each = in_order.select(F.inline(pairs))
         return frame.join(F.broadcast(each), F.col(SEQUENCE) == F.col(_AT), "left")
 

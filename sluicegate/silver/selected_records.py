@@ -21,27 +21,27 @@ if TYPE_CHECKING:
     from sluicegate.silver.evaluate import RowEvaluator
 
 
-def selected(choice: Choice, evaluator: RowEvaluator, at: Lake) -> DataFrame:
+def selected(choice: Choice, evaluator: RowEvaluator, lake: Lake) -> DataFrame:
     """Identities of the records that an interval or a replay selects.
 
     Raises:
         TypeError: the choice is neither.
     """
     if isinstance(choice, Interval):
-        return _of_interval(choice, evaluator, at)
+        return _of_interval(choice, evaluator, lake)
     if isinstance(choice, Replay):
-        return _of_replay(choice, evaluator, at)
+        return _of_replay(choice, evaluator, lake)
     raise TypeError(f"only an interval or a replay selects records, not a {type(choice).__name__}")
 
 
-def _of_interval(interval: Interval, evaluator: RowEvaluator, at: Lake) -> DataFrame:
+def _of_interval(interval: Interval, evaluator: RowEvaluator, lake: Lake) -> DataFrame:
     """Ids of records whose event time is in the interval, by the current definition or as stored."""
     frames = [evaluator.transformed(evaluator.batch.records())]
-    for uri in (evaluator.batch.flow.target, at.quarantine(evaluator.name)):
+    for uri in (evaluator.batch.flow.target, lake.quarantine(evaluator.name)):
         frames += evaluator.there(uri)
     inside = _inside(interval, str(evaluator.table.event_time))
-    there = [f for f in frames if evaluator.table.event_time in f.columns]
-    return reduce(lambda a, b: a.unionByName(b), [f.where(inside).select(*evaluator.record_id) for f in there])
+    dated = [f for f in frames if evaluator.table.event_time in f.columns]
+    return reduce(lambda a, b: a.unionByName(b), [f.where(inside).select(*evaluator.record_id) for f in dated])
 
 
 def _inside(interval: Interval, event_time: str) -> Column:
@@ -49,33 +49,35 @@ def _inside(interval: Interval, event_time: str) -> Column:
     return (F.col(quoted(event_time)) >= first) & (F.col(quoted(event_time)) < last)
 
 
-def _of_replay(replay: Replay, evaluator: RowEvaluator, at: Lake) -> DataFrame:
+def _of_replay(replay: Replay, evaluator: RowEvaluator, lake: Lake) -> DataFrame:
     """Ids of quarantined records that are not discarded, and of dropped ones where requested; or of all."""
     if replay.everything:
         return evaluator.batch.records().select(*evaluator.record_id)
-    quarantined = evaluator.there(at.quarantine(evaluator.name))
-    made = evaluator.there(at.discarded(evaluator.name))
-    waiting = [_waiting(f, discards) for f in quarantined for discards in made] if made else quarantined
-    frames = [_broke(replay, evaluator, f, RULES) for f in waiting]
+    waiting = evaluator.there(lake.quarantine(evaluator.name))
+    for discards in evaluator.there(lake.discarded(evaluator.name)):
+        waiting = [_waiting(quarantined, discards) for quarantined in waiting]
+    frames = [_broke(replay, evaluator, quarantined, RULES) for quarantined in waiting]
     if replay.dropped:
-        aside = evaluator.there(at.set_aside(evaluator.name))
-        frames += [_broke(replay, evaluator, f.where("reason = 'dropped'"), "rules") for f in aside]
-    nothing = evaluator.batch.records().select(*evaluator.record_id).limit(0)
-    return reduce(lambda a, b: a.unionByName(b), frames, nothing)
+        for aside in evaluator.there(lake.set_aside(evaluator.name)):
+            frames.append(_broke(replay, evaluator, aside.where("reason = 'dropped'"), "rules"))
+    no_records = evaluator.batch.records().select(*evaluator.record_id).limit(0)
+    return reduce(lambda a, b: a.unionByName(b), frames, no_records)
 
 
 def _waiting(quarantined: DataFrame, discards: DataFrame) -> DataFrame:
     """Rows of a quarantine for which no discard counts, by what ``lake.discards`` says of that."""
-    made = discards.select(*[F.col(name).alias(working(f"discarded{name}")) for name in (*KEYS, "rules")])
-    own = {name: F.col(quoted(name)) if name in quarantined.columns else F.lit(None) for name in KEYS}
-    same = reduce(and_, [column.eqNullSafe(F.col(working(f"discarded{name}"))) for name, column in own.items()])
+    renamed = discards.select(*[F.col(name).alias(working(f"discarded{name}")) for name in (*KEYS, "rules")])
+    identity = {name: F.lit(None) for name in KEYS}
+    identity |= {name: F.col(quoted(name)) for name in KEYS if name in quarantined.columns}
+    same = reduce(and_, [column.eqNullSafe(F.col(working(f"discarded{name}"))) for name, column in identity.items()])
     no_others = F.size(F.array_except(F.col(RULES), F.col(working("discardedrules")))) == 0
-    return quarantined.join(made, same & no_others, "left_anti")
+    return quarantined.join(renamed, same & no_others, "left_anti")
 
 
 def _broke(replay: Replay, evaluator: RowEvaluator, frame: DataFrame, column: str) -> DataFrame:
-    wanted = F.arrays_overlap(column, F.array(*map(F.lit, replay.rules))) if replay.rules else F.lit(True)
-    return frame.where(wanted).select(*evaluator.record_id)
+    if replay.rules:
+        frame = frame.where(F.arrays_overlap(column, F.array(*map(F.lit, replay.rules))))
+    return frame.select(*evaluator.record_id)
 
 
 def _micros(moment: datetime) -> int:

@@ -6,8 +6,8 @@ https://docs.databricks.com/aws/en/ldp/flows
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -54,46 +54,65 @@ def place(column: Column, flows: Sequence[str]) -> Column:
     """
     if not flows:
         return column
-    numbers = F.create_map(*[F.lit(one) for n, name in enumerate(flows) for one in (name, f"{n:04d}")])
+    entries = [F.lit(text) for number, name in enumerate(flows) for text in (name, f"{number:04d}")]
+    numbers = F.create_map(*entries)
     inner = F.substring(column, F.length(flow_of(column)) + 1, F.length(column))
     return F.concat(F.coalesce(numbers[flow_of(column)], F.lit("none")), inner)
 
 
 def united(
-    made: Mapping[str, OfFlow], record_id: Sequence[str], table: str, held: StructType | None, named: Sequence[str] = ()
+    flows: Mapping[str, OfFlow],
+    record_id: Sequence[str],
+    table: str,
+    stored: StructType | None,
+    named: Sequence[str] = (),
 ) -> tuple[DataFrame, dict[str, str]]:
     """Rows of all flows, and the text of each cast by its flag.
 
     Args:
-        made: what each flow makes, by its name.
+        flows: what each flow makes, by its name.
         record_id: columns by which a record is known.
         table: the table, for messages.
-        held: the columns that the table has; None if it is made anew.
+        stored: the columns that the table has; None if it is made anew.
         named: columns that the definition names. What the table has spells a column, else the definition, else the
             first flow: which one that is depends on which of their sources are there.
 
     Raises:
         SchemaMismatch: no type holds the values that the flows have for a column.
     """
-    parts = {name: _named(name, one, record_id) for name, one in made.items()}
-    casts = {f"{flag}_of_{name}": text for name, one in made.items() for flag, text in one.casts.items()}
-    kinds = _kinds(parts, {*record_id, *casts, *map(stream_batch.of, made)}, table, held)
-    spelled = {name.lower(): name for name in (*named, *(held.names if held is not None else ()))}
+    parts = {name: _named(name, flow, record_id) for name, flow in flows.items()}
+    casts = {f"{flag}_of_{name}": text for name, flow in flows.items() for flag, text in flow.casts.items()}
+    kinds = _kinds(parts, {*record_id, *casts, *map(stream_batch.of, flows)}, table, stored)
+    spelled = {name.lower(): name for name in named}
+    if stored is not None:
+        spelled |= {name.lower(): name for name in stored.names}
     kinds = {spelled.get(name.lower(), name): kind for name, kind in kinds.items()}
+    fitted = [
+        frame.select(*_values(frame, kinds), *record_id, stream_batch.of(name), *_flags(frame, casts))
+        for name, frame in parts.items()
+    ]
+    return reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), fitted), casts
 
-    def fitted(name: str, frame: DataFrame) -> DataFrame:
-        there = {column.lower(): frame.schema[column] for column in frame.columns}
-        values = []
-        for column, kind in kinds.items():
-            if (
-                own := there.get(column.lower())
-            ) is not None:  # what is missing becomes NULL where they are put together
-                values.append(_as(F.col(quoted(own.name)), own.dataType, kind).alias(column))
-        flags = [(F.col(f) if f in frame.columns else F.lit(False)).alias(f) for f in casts]
-        return frame.select(*values, *record_id, stream_batch.of(name), *flags)
 
-    every = [fitted(name, frame) for name, frame in parts.items()]
-    return reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), every), casts
+def _values(frame: DataFrame, kinds: Mapping[str, DataType]) -> list[Column]:
+    """Columns of a flow in their types; those that it lacks become NULL where the flows are put together."""
+    fields, values = {field.name.lower(): field for field in frame.schema}, []
+    for column, kind in kinds.items():
+        field = fields.get(column.lower())
+        if field is not None:
+            values.append(_as(F.col(quoted(field.name)), field.dataType, kind).alias(column))
+    return values
+
+
+def _flags(frame: DataFrame, names: Iterable[str]) -> list[Column]:
+    """Flags of the casts of all flows, false for those of others."""
+    flags = []
+    for name in names:
+        flag = F.lit(False)
+        if name in frame.columns:
+            flag = F.col(name)
+        flags.append(flag.alias(name))
+    return flags
 
 
 def with_declared(frame: DataFrame, declared: Mapping[str, str], table: str, *, awaited: bool) -> DataFrame:
@@ -108,63 +127,88 @@ def with_declared(frame: DataFrame, declared: Mapping[str, str], table: str, *, 
     Raises:
         SchemaMismatch: no flow makes a declared column.
     """
-    there = {column.lower(): column for column in frame.columns}
+    columns = {column.lower(): column for column in frame.columns}
     values = []
     for name, kind in declared.items():
-        own = there.pop(name.lower(), None)
-        if own is None and not awaited:
+        column = columns.pop(name.lower(), None)
+        if column is None and not awaited:
             raise SchemaMismatch(
                 f"{table} declares a column {name} that none of its flows makes",
                 where=Where(table=table),
                 hint=nearest(name, frame.columns) or "make it in the query of one of them",
             )
-        values.append((F.lit(None).cast(kind) if own is None else F.col(quoted(own))).alias(name))
-    return frame.select(*values, *[F.col(quoted(column)) for column in there.values()])
+        value = F.lit(None).cast(kind)
+        if column is not None:
+            value = F.col(quoted(column))
+        values.append(value.alias(name))
+    return frame.select(*values, *[F.col(quoted(column)) for column in columns.values()])
 
 
-def _named(name: str, one: OfFlow, record_id: Sequence[str]) -> DataFrame:
+def _named(name: str, flow: OfFlow, record_id: Sequence[str]) -> DataFrame:
     """Rows of a flow with its record and its flags under names that no other flow has."""
-    hidden = {*record_id, RECORD_STRUCT, SEQUENCE, *one.casts}
-    values = [F.col(quoted(column)) for column in one.rows.columns if column not in hidden]
-    flags = [F.col(flag).alias(f"{flag}_of_{name}") for flag in one.casts]
-    sequence = [SEQUENCE] if SEQUENCE in one.rows.columns else []
-    return one.rows.select(*values, *sequence, *record_id, F.col(RECORD_STRUCT).alias(stream_batch.of(name)), *flags)
+    hidden = {*record_id, RECORD_STRUCT, SEQUENCE, *flow.casts}
+    values = [F.col(quoted(column)) for column in flow.rows.columns if column not in hidden]
+    if SEQUENCE in flow.rows.columns:
+        values.append(F.col(SEQUENCE))
+    flags = [F.col(flag).alias(f"{flag}_of_{name}") for flag in flow.casts]
+    return flow.rows.select(*values, *record_id, F.col(RECORD_STRUCT).alias(stream_batch.of(name)), *flags)
+
+
+@dataclass(frozen=True)
+class _ColumnOfFlows:
+    """A column of the rows of several flows: its name and the flow that has it first, and a type for all of them."""
+
+    name: str
+    flow: str
+    kind: DataType
 
 
 def _kinds(
-    parts: Mapping[str, DataFrame], hidden: set[str], table: str, held: StructType | None
+    parts: Mapping[str, DataFrame], hidden: set[str], table: str, stored: StructType | None
 ) -> dict[str, DataType]:
     """Type of each column of the rows of all flows, in the order in which they first stand."""
-    found: dict[str, tuple[str, str, DataType]] = {}
+    columns: dict[str, _ColumnOfFlows] = {}
     for flow, frame in parts.items():
         for field in frame.schema:
             if field.name in hidden:
                 continue
-            name, first, known = found.get(field.name.lower(), (field.name, flow, field.dataType))
-            kind = types.common(known, field.dataType)
+            lower = field.name.lower()
+            first = columns.get(lower, _ColumnOfFlows(field.name, flow, field.dataType))
+            kind = types.common(first.kind, field.dataType)
             if kind is None:
-                of = "the sequence" if name == SEQUENCE else name
-                raise SchemaMismatch(
-                    f"{of} of {table} is {known.simpleString().upper()} by the flow {first}, and "
-                    f"{field.dataType.simpleString().upper()} by the flow {flow}",
-                    where=Where(table=table),
-                    cause="no type is certain to hold both without a loss",
-                    hint=f"CAST it to one type in the queries of these flows, or declare {of} in `schema`",
-                )
-            found[field.name.lower()] = (name, first, kind)
-    there = {field.name.lower(): field.dataType for field in held or ()}
-    return {name: _held(there.get(lower), kind) for lower, (name, _, kind) in found.items()}
+                raise _without_common_type(first, _ColumnOfFlows(field.name, flow, field.dataType), table)
+            columns[lower] = replace(first, kind=kind)
+    stored_kinds = {field.name.lower(): field.dataType for field in stored or ()}
+    return {column.name: _widened(stored_kinds.get(lower), column.kind) for lower, column in columns.items()}
 
 
-def _held(held: DataType | None, kind: DataType) -> DataType:
+def _without_common_type(first: _ColumnOfFlows, second: _ColumnOfFlows, table: str) -> SchemaMismatch:
+    name = first.name
+    if name == SEQUENCE:
+        name = "the sequence"
+    return SchemaMismatch(
+        f"{name} of {table} is {first.kind.simpleString().upper()} by the flow {first.flow}, and "
+        f"{second.kind.simpleString().upper()} by the flow {second.flow}",
+        where=Where(table=table),
+        cause="no type is certain to hold both without a loss",
+        hint=f"CAST it to one type in the queries of these flows, or declare {name} in `schema`",
+    )
+
+
+def _widened(stored: DataType | None, kind: DataType) -> DataType:
     """Type of a column that the table has, with the fields that are new, if that holds all values of the flows."""
-    wide = None if held is None else types.common(held, kind)
-    return wide if held is not None and wide is not None and types.agree(held, wide) else kind
+    if stored is None:
+        return kind
+    wide = types.common(stored, kind)
+    if wide is None or not types.agree(stored, wide):
+        return kind
+    return wide
 
 
-def _as(value: Column, kind: DataType, wanted: DataType) -> Column:
+def _as(value: Column, kind: DataType, target: DataType) -> Column:
     """A value in a type that holds all values of its own."""
-    if kind.simpleString() == wanted.simpleString():
+    if kind.simpleString() == target.simpleString():
         return value
-    plain = isinstance(kind, (AtomicType, NullType))
-    return value.cast(types.as_ddl(wanted)) if plain else as_type(value, kind, wanted)
+    if isinstance(kind, (AtomicType, NullType)):
+        return value.cast(types.as_ddl(target))
+    return as_type(value, kind, target)

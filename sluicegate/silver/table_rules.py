@@ -18,9 +18,9 @@ def demand(evaluator: RowEvaluator, would_be: WouldBe) -> dict[str, Any]:
         TableRuleFailed: it would break one; ``{table}_rejected`` has the rows that do, and nothing else is written.
     """
     batch, rules = evaluator.batch, evaluator.table.expect_table
-    refusals, said = TableCheck(batch, rules).refusals(would_be)
-    batch.report.table_rules = said.get("table_rules", {})
+    refusals, facts = TableCheck(batch, rules).refusals(would_be)
+    batch.report.table_rules = facts.get("table_rules", {})
     if refusals:
-        rejected.refuse(batch, refusals, said)
+        rejected.refuse(batch, refusals, facts)
     rejected.clear(batch)
-    return said
+    return facts

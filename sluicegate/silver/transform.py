@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Made:
+class TransformedRows:
     """What a transform makes of records.
 
     Attributes:
@@ -75,51 +75,61 @@ class Transform:
     sequence_by: str | None
     rescues: bool
 
-    def rows(self, records: DataFrame) -> Made:
+    def rows(self, records: DataFrame) -> TransformedRows:
         """Rows of records. Where there are rules on rescued values, ``UNFIT`` has those that a row's record breaks."""
-        uri = self.batch.flow.streams[self.flow] if self.flow else self.batch.flow.source
+        uri = self.batch.flow.source
+        if self.flow:
+            uri = self.batch.flow.streams[self.flow]
         source = Source(records, uri, uri in self.batch.flow.any_case)
         if not self.rescues:
-            return Made(self, self._made(records), Watched(source, (), parsed=False), ())
+            return TransformedRows(self, self._made(records), Watched(source, (), parsed=False), ())
         if self.table.many and self.maker.is_python:  # whose function runs once only
             return self._of_many(rescued.of_all(self.table, source), records)
         frame = self._made(records)
         watched = rescued.watched(self.table, self.maker, source, self._made, frame, self.view(self.maker.stream))
         if not watched.rules:
-            return Made(self, frame, watched, ())
+            return TransformedRows(self, frame, watched, ())
         if self.table.many:  # where the whole record does not stand beside its rows
             return self._of_many(watched, records)
         binding = self._binding(frame, watched)
-        return Made(self, frame.withColumn(UNFIT, watched.broken(f"{RECORD_STRUCT}.")), watched, binding)
+        return TransformedRows(self, frame.withColumn(UNFIT, watched.broken(f"{RECORD_STRUCT}.")), watched, binding)
 
     def _binding(self, frame: DataFrame, watched: Watched) -> Collection[str]:
         """Names of the rules that a delete is held to, too: what tells its key, its sequence, or that it is a delete.
 
         These are all where it is not known what a column is made of, as by a function.
         """
-        decides, query = deletes.deciding(self.table), self.maker.query
-        if not decides or self.maker.is_python:
+        columns = self._columns_of_deletes(frame, watched)
+        if columns is None:
             return watched.rules
-        if query is None:
-            columns = {column for column in watched.columns if column.lower() in decides}
-        elif not connect.is_remote(self.batch.session):
-            named = [quoted(column) for column in frame.columns if column.lower() in decides]
-            columns = columns_read.by_plan(frame.select(*named), self.view(self.maker.stream), watched.columns)
-        elif isinstance(self.maker, SilverFlow) or None in (untouched := [*map(query.streamed, decides)]):
-            return watched.rules
-        else:
-            of_records = {str(column).lower() for column in untouched}
-            columns = {column for column in watched.columns if column.lower() in of_records}
-        if (self.sequence_by or "").lower() not in {column.lower() for column in frame.columns}:
-            columns |= {column for column in watched.columns if column.lower() == (self.sequence_by or "").lower()}
+        sequence = (self.sequence_by or "").lower()
+        if sequence not in {column.lower() for column in frame.columns}:  # it is the record's own
+            columns |= _in_any_case(watched.columns, {sequence})
         return {rescued.PARSED, *map(rescued.rule, columns)}
 
-    def _of_many(self, watched: Watched, records: DataFrame) -> Made:
+    def _columns_of_deletes(self, frame: DataFrame, watched: Watched) -> set[str] | None:
+        """Columns of records that decide about deletes; None where it is not known what a column is made of."""
+        outputs, query = deletes.deciding(self.table), self.maker.query
+        if not outputs or self.maker.is_python:
+            return None
+        if query is None:
+            return _in_any_case(watched.columns, outputs)
+        if not connect.is_remote(self.batch.session):
+            selected = [quoted(column) for column in frame.columns if column.lower() in outputs]
+            return columns_read.by_plan(frame.select(*selected), self.view(self.maker.stream), watched.columns)
+        if isinstance(self.maker, SilverFlow):
+            return None
+        untouched = [query.streamed(output) for output in outputs]
+        if None in untouched:
+            return None
+        return _in_any_case(watched.columns, {str(column).lower() for column in untouched})
+
+    def _of_many(self, watched: Watched, records: DataFrame) -> TransformedRows:
         """Rows of records that may give many."""
         if not watched.rules:
-            return Made(self, self._made(records), watched, ())
+            return TransformedRows(self, self._made(records), watched, ())
         frame = self._made(records, watched.broken().alias(UNFIT))
-        return Made(self, frame.withColumn(UNFIT, F.col(f"{RECORD_STRUCT}.{UNFIT}")), watched, watched.rules)
+        return TransformedRows(self, frame.withColumn(UNFIT, F.col(f"{RECORD_STRUCT}.{UNFIT}")), watched, watched.rules)
 
     def _made(self, records: DataFrame, *more: Column) -> DataFrame:
         """Rows of records, each with its record, and in that further values."""
@@ -131,13 +141,22 @@ class Transform:
         """Result of the user's function over records."""
         tables = {name: self.batch.pinned(name) for name in self.table.lookups}
         function, private = python_function.loaded(transform), self.batch.flow.private
-        # What only tells flows apart the function need not keep.
-        there = self.batch.opened[self.batch.flow.streams[self.flow]].delta if self.flow else None
-        own = None if there is None else {field.name for field in there.schema().fields}
-        ours = [c for c in self.record_id if own is not None and c not in own]
-        identity = [c for c in self.record_id if c not in ours]
-        made = python_function.run(function, records.drop(*ours), tables, self.name, identity=identity, private=private)
-        return made.join(self._with_record(records, *more).select(*self.record_id, RECORD_STRUCT), identity)
+        added = self._added_identity()
+        identity = [column for column in self.record_id if column not in added]
+        rows = python_function.run(
+            function, records.drop(*added), tables, self.name, identity=identity, private=private
+        )
+        return rows.join(self._with_record(records, *more).select(*self.record_id, RECORD_STRUCT), identity)
+
+    def _added_identity(self) -> list[str]:
+        """Columns of the identity that the source lacks: they only tell flows apart, and a function may drop them."""
+        if not self.flow:
+            return []
+        source = self.batch.opened[self.batch.flow.streams[self.flow]].delta
+        if source is None:
+            return []
+        stored = {field.name for field in source.schema().fields}
+        return [column for column in self.record_id if column not in stored]
 
     def _with_record(self, records: DataFrame, *more: Column) -> DataFrame:
         """Records, each with itself as a struct, and in that further values.
@@ -145,8 +164,10 @@ class Transform:
         With the rows of a record that gives many the whole record would stand in each of them, and Spark holds all that
         it makes of one: of those it is only what is read of it.
         """
-        read = {*IDENTITY, *provenance.STAMPS, (self.sequence_by or "").lower()}
-        return provenance.with_record(records, read if self.table.many else None, *more)
+        read: set[str] | None = None
+        if self.table.many:
+            read = {*IDENTITY, *provenance.STAMPS, (self.sequence_by or "").lower()}
+        return provenance.with_record(records, read, *more)
 
     def _queried(self, records: DataFrame) -> DataFrame:
         query = self.maker.query
@@ -156,23 +177,36 @@ class Transform:
         views = {}
         for table in query.tables:
             views[table] = self.view(table)
-            (records if table == query.stream else self.batch.pinned(table)).createOrReplaceTempView(views[table])
-        first = self.maker.named_as if isinstance(self.maker, SilverFlow) else None
+            rows = records
+            if table != query.stream:
+                rows = self.batch.pinned(table)
+            rows.createOrReplaceTempView(views[table])
+        named_as = None
+        if isinstance(self.maker, SilverFlow):
+            named_as = self.maker.named_as
         text = query.with_identity(
-            views, (*self.record_id, RECORD_STRUCT), many=self.table.many, by_place=first is not None
+            views, (*self.record_id, RECORD_STRUCT), many=self.table.many, by_place=named_as is not None
         )
         frame = self.batch.session.sql(text)
-        if first is not None and first.outputs is not None:  # as many as its own, none of which is a star
-            frame = frame.toDF(*first.outputs, *frame.columns[len(first.outputs) :])
+        if named_as is not None and named_as.outputs is not None:  # as many as its own, none of which is a star
+            frame = frame.toDF(*named_as.outputs, *frame.columns[len(named_as.outputs) :])
         return connect.frozen(frame)
 
     def handed_on(self, output: str) -> str | None:
         """Column of a record that an output is, untouched; None where it is made, or may be of a lookup."""
         if self.maker.is_python or (isinstance(self.maker, SilverFlow) and self.maker.named_as is not None):
             return None
-        return output if self.maker.query is None else self.maker.query.streamed(output)
+        if self.maker.query is None:
+            return output
+        return self.maker.query.streamed(output)
 
     def view(self, table: str) -> str:
         """Name of the view by which the query reads a table."""
-        label = f"{self.name}_{self.flow}" if self.flow else self.name
-        return f"_sluicegate_{label}_{table}"
+        if not self.flow:
+            return f"_sluicegate_{self.name}_{table}"
+        return f"_sluicegate_{self.name}_{self.flow}_{table}"
+
+
+def _in_any_case(columns: Collection[str], lower: Collection[str]) -> set[str]:
+    """Those of some columns whose names, in lower case, are among others."""
+    return {column for column in columns if column.lower() in lower}

@@ -1,0 +1,65 @@
+"""Columns that Delta could not store or Spark could not compare: refused before anything is written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from sluicegate.errors import QueryError, Where
+from sluicegate.frames import column_types
+from sluicegate.schema.columns import SEQUENCE
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from sluicegate.definition import SilverTable
+    from sluicegate.silver.evaluate import RowEvaluator
+
+
+def demand_storable(evaluator: RowEvaluator, frame: DataFrame) -> None:
+    """Refuse outputs without a type, and those with a backtick: the first MERGE would fail at their names.
+
+    Args:
+        evaluator: the evaluator, whose ``outputs`` are filled in.
+        frame: the rows that the transform makes.
+    """
+    name, file = evaluator.name, evaluator.table.sql_file
+    column_types.demand_typed(frame, evaluator.outputs, name, _field_of_transform(evaluator.table), file)
+    for column in evaluator.outputs:
+        if "`" in column:
+            raise QueryError(
+                f"the query of {name} makes a column {column}: Delta cannot change a table with ` in a name",
+                where=Where(table=name, file=file),
+                hint="give it another name with AS",
+            )
+
+
+def _field_of_transform(table: SilverTable) -> str:
+    """Field of the definition that makes the rows."""
+    if table.is_python:
+        return "python"
+    if table.flows:
+        return "flows"
+    return "sql"
+
+
+def demand_comparable(evaluator: RowEvaluator, frame: DataFrame) -> None:
+    """Refuse keys, and columns of rules, of types that Spark does not compare.
+
+    Args:
+        evaluator: the evaluator.
+        frame: the rows, with ``SEQUENCE`` if the table has one.
+    """
+    table, name, sequence_by = evaluator.table, evaluator.name, evaluator.sequence_by
+    key_field, sequence_field = "keys", "sequence_by"
+    if table.apply_changes_from_snapshot:
+        key_field = sequence_field = "apply_changes_from_snapshot"
+    elif table.changes:
+        key_field = sequence_field = "apply_changes"
+    column_types.demand_compared(frame, evaluator.keys, "the key", name, key_field)
+    for rule, columns in evaluator.unique.items():
+        column_types.demand_compared(frame, columns, f"the rule {rule}", name, rule)
+    if sequence_by:
+        sequence = frame.select(F.col(SEQUENCE).alias(sequence_by))
+        column_types.demand_compared(sequence, [sequence_by], "sequence_by", name, sequence_field)

@@ -1,0 +1,69 @@
+"""Uniqueness hashes of silver rows: of their key, and of the columns that an expectation calls unique."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from sluicegate.sql.identifiers import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+
+@dataclass(frozen=True)
+class Uniqueness:
+    """Columns by which records bind one another: of those that share a hash, one wins.
+
+    Attributes:
+        keys: the table's keys.
+        unique: columns of each expectation ``unique``, by its name.
+    """
+
+    keys: Sequence[str]
+    unique: Mapping[str, Sequence[str]]
+
+    @property
+    def columns(self) -> set[str]:
+        """All columns that a hash is made of."""
+        return {column for columns in self._column_sets for column in columns}
+
+    @property
+    def _column_sets(self) -> list[Sequence[str]]:
+        of_rules = [*self.unique.values()]
+        if not self.keys:
+            return of_rules
+        return [self.keys, *of_rules]
+
+    def are_all_of(self, column: str) -> bool:
+        """Whether each hash is also of this column, so that rows which share one share its value."""
+        return bool(self._column_sets) and all(column in columns for columns in self._column_sets)
+
+    @property
+    def key(self) -> Column:
+        """Hash of a row's key; NULL for a table without keys."""
+        if not self.keys:
+            return F.lit(None).cast("bigint")
+        return _hash(self.keys)
+
+    @property
+    def hashes(self) -> Column:
+        """Uniqueness hashes, one row for each; a NULL in a unique column gives none."""
+        of_rules = [self._of_rule(name, columns) for name, columns in self.unique.items()]
+        if self.keys:
+            of_rules.insert(0, self.key)
+        return F.explode(F.array_compact(F.array(*of_rules)))
+
+    @staticmethod
+    def _of_rule(name: str, columns: Sequence[str]) -> Column:
+        missing = reduce(or_, [F.col(quoted(column)).isNull() for column in columns])
+        return F.when(~missing, F.xxhash64(F.lit(name), _hash(columns)))
+
+
+def _hash(columns: Sequence[str]) -> Column:
+    return F.xxhash64(*[F.col(quoted(column)) for column in columns])
