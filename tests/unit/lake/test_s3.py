@@ -255,7 +255,7 @@ def test_a_person_may_write_s3() -> None:
     ("fate", "kind", "message"),
     [
         (403, StoreRefused, "the object store refuses access"),
-        (404, StoreRefused, "there is no such bucket"),
+        (404, StoreRefused, "bucket does not exist"),
         (500, StoreUnreachable, "does not answer, or fails"),
         ("closed", StoreUnreachable, "does not answer, or fails"),
     ],
