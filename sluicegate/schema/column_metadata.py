@@ -25,6 +25,8 @@ def with_metadata(frame: DataFrame, of: Callable[[StructField], Mapping[str, Any
     from pyspark.sql import functions as F
 
     def column(name: str, metadata: Mapping[str, Any] | None) -> Column:
-        return F.col(quoted(name)) if metadata is None else F.col(quoted(name)).alias(name, metadata=dict(metadata))
+        if metadata is None:
+            return F.col(quoted(name))
+        return F.col(quoted(name)).alias(name, metadata=dict(metadata))
 
     return frame.select(*map(column, frame.columns, metadata_of_columns))

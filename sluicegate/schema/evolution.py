@@ -152,7 +152,9 @@ class Schema:
         taken.add(name.lower())
         if field.name in self.definition.partitionColumns:
             return self._in_path(field, name)
-        return self._converted(field, name) if self.definition.format in SELF_DESCRIBING else self._typed(field, name)
+        if self.definition.format in SELF_DESCRIBING:
+            return self._converted(field, name)
+        return self._typed(field, name)
 
     def _in_path(self, field: StructField, name: str) -> Column:
         """Column of a value in the paths of files, whose numbers may begin with zeros in every format."""
@@ -165,7 +167,9 @@ class Schema:
     def _shown(self, field: StructField) -> DataType:
         """Inferred type of a field: that of its values, or text without inferColumnTypes."""
         typed = self.definition.inferColumnTypes or self.definition.format in SELF_DESCRIBING
-        return field.dataType if typed else as_text(field.dataType)
+        if typed:
+            return field.dataType
+        return as_text(field.dataType)
 
     def _name(self, field: str, exact: set[str]) -> str | None:
         """Column of a field; None if its values are rescued."""
@@ -179,7 +183,9 @@ class Schema:
             name = self.settled[lower] = field
         # As in Auto Loader, a name in another case is another column, and a table cannot have both.
         other_case = name != field and (self.definition.readerCaseSensitive or name in exact)
-        return None if other_case else name
+        if other_case:
+            return None
+        return name
 
     def _normalized(self, field: str) -> str | None:
         """Normalized column of a field; None if its values are rescued."""
@@ -219,7 +225,9 @@ class Schema:
         return of_kafka or (is_reserved(field) and field not in self.settled)
 
     def _spelled(self, field: str) -> str:
-        return field if self.definition.readerCaseSensitive else field.lower()
+        if self.definition.readerCaseSensitive:
+            return field
+        return field.lower()
 
     def has(self, field: str) -> bool:
         """Whether a field has a column already."""

@@ -76,7 +76,9 @@ def _recorded(lake: layout.Lake, name: str, table: DeltaTable) -> list[dict[str,
 
 def _changes(table: DeltaTable, last: dict[str, Any] | None) -> list[dict[str, Any]]:
     """Versions after the last recorded one that changed the columns; none is read where they are still those."""
-    latest = json.loads(last["columns"]) if last else None
+    latest = None
+    if last:
+        latest = json.loads(last["columns"])
     if latest == columns_of(table):
         return []
     later: list[tuple[lake_log.Commit, dict[str, str], dict[str, str]]] = []

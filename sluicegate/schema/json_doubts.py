@@ -110,7 +110,9 @@ class Doubts:
         """Whether fields, or parts of them, that are not known as such come to have columns that are not text."""
         names: set[str] = set()
         for field in fields:
-            kind = field.dataType if self.infers else as_text(field.dataType)
+            kind = field.dataType
+            if not self.infers:
+                kind = as_text(field.dataType)
             if not is_text(kind) and field.name not in self.texts | _OURS:
                 names.update([field.name], inner_names(kind))
         return not names <= self.typed

@@ -67,7 +67,9 @@ class Landed:
         """Type in which a value whose JSON is the text is sure to be the landed value; None if there is none."""
         from pyspark.sql.types import AtomicType
 
-        return None if isinstance(self.target, AtomicType) else _written_type(self.target)
+        if isinstance(self.target, AtomicType):
+            return None
+        return _written_type(self.target)
 
 
 def shape(target: DataType, shown: DataType) -> DataType:
@@ -174,18 +176,26 @@ def _written_type(target: DataType) -> DataType | None:
         case StructType():
             kinds = {field.name: _written_type(field.dataType) for field in target}
             fields = [StructField(name, kind) for name, kind in kinds.items() if kind is not None]
-            return StructType(fields) if len(fields) == len(target) else None
+            if len(fields) != len(target):
+                return None
+            return StructType(fields)
         case ArrayType():
             kind = _written_type(target.elementType)
-            return None if kind is None else ArrayType(kind)
+            if kind is None:
+                return None
+            return ArrayType(kind)
         case MapType():
             kind = _written_type(target.valueType)
-            return None if kind is None or target.keyType != StringType() else MapType(StringType(), kind)
+            if kind is None or target.keyType != StringType():
+                return None
+            return MapType(StringType(), kind)
         case IntegralType() | DecimalType() | DoubleType() | BooleanType():
             return target
         case DateType() | TimestampType() | TimestampNTZType():
             return StringType()
-    return target if target == StringType() else None
+    if target != StringType():
+        return None
+    return target
 
 
 def _as_struct(fitted: Fitted) -> Expression:
@@ -229,7 +239,9 @@ class _Leaves:
         """Fit a text to a type, parsed to a shape."""
         from pyspark.sql.types import StringType
 
-        return self.leaf(text, target) if isinstance(shape, StringType) else of_fit(self.fit(text, target, shape))
+        if isinstance(shape, StringType):
+            return self.leaf(text, target)
+        return of_fit(self.fit(text, target, shape))
 
     def fit(self, text: Expression, target: DataType, shape: DataType) -> Expression:
         """Fit a text as ``fitted`` does, in one expression: STRUCT<value, lost BOOLEAN>."""

@@ -35,7 +35,9 @@ def with_landed(frame: DataFrame, landed: Mapping[str, str]) -> DataFrame:
         field = landed.get(column.name)
         if field is None:
             return None
-        comment = {} if field == column.name else {"comment": field}
+        comment = {}
+        if field != column.name:
+            comment = {"comment": field}
         return {**comment, **column.metadata, LANDED: field}
 
     return with_metadata(frame, metadata)

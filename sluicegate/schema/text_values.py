@@ -154,7 +154,9 @@ def _by_pattern(raw: Expression, target: DataType, pattern: str, zone: str | Non
     if isinstance(target, TimestampType) and zone is not None and not has_zone:
         value = F.to_utc_timestamp(value, zone)
     below = _below_microseconds(pattern)
-    return value if below is None else F.when(~raw.rlike(below), value)
+    if below is None:
+        return value
+    return F.when(~raw.rlike(below), value)
 
 
 def _below_microseconds(pattern: str) -> str | None:
@@ -171,7 +173,9 @@ def _below_microseconds(pattern: str) -> str | None:
 
 def _literally(character: str) -> str:
     """Regular expression of Java for a character that is no letter."""
-    return f"[{character}]" if character not in "[]^\\" else f"\\{character}"
+    if character not in "[]^\\":
+        return f"[{character}]"
+    return f"\\{character}"
 
 
 def _has_nanoseconds(raw: Expression) -> Expression:

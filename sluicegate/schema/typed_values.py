@@ -213,13 +213,17 @@ def _exists(parts: Expression, fit: Callable[[Expression], Fitted]) -> Expressio
 
     # The function is called at once, and just once: a type of many levels would be gone through again at each.
     condition = F.coalesce(F.exists(parts, is_lost), F.lit(False))
-    return None if losses[-1] is None else condition
+    if losses[-1] is None:
+        return None
+    return condition
 
 
 def _some(lost: Expression | None) -> Expression:
     from pyspark.sql import functions as F
 
-    return F.lit(False) if lost is None else lost
+    if lost is None:
+        return F.lit(False)
+    return lost
 
 
 def any_of(losses: list[Expression | None]) -> Expression | None:
@@ -261,7 +265,9 @@ def printable(value: Expression, kind: DataType) -> Expression:
     items = F.transform_values(value, lambda _, map_value: printable(map_value, kind.valueType))
     if isinstance(kind.keyType, BinaryType):
         return F.transform_keys(items, lambda key, _: F.base64(key))
-    return F.transform_keys(items, lambda key, _: key.cast("string")) if _is_odd_key(kind.keyType) else items
+    if _is_odd_key(kind.keyType):
+        return F.transform_keys(items, lambda key, _: key.cast("string"))
+    return items
 
 
 def has_odd_keys(kind: DataType) -> bool:

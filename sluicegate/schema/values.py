@@ -53,7 +53,9 @@ class Value:
     @property
     def lost(self) -> Expression | None:
         """Condition that the column loses a part of the value; None if it never does."""
-        return self._fitted.lost if self.column.name is not None else self.raw.isNotNull()
+        if self.column.name is not None:
+            return self._fitted.lost
+        return self.raw.isNotNull()
 
     @property
     def json(self) -> json_values.Landed:
