@@ -66,7 +66,7 @@ def _of_parquet(file: IO[bytes]) -> dict[str, Any]:
     schema = about.schema
     if not about.num_columns:
         return {"unreadable": f"it has no column, and {about.num_rows:,} records"}
-    columns = [schema.column(at) for at in range(about.num_columns)]
+    columns = [schema.column(place) for place in range(about.num_columns)]
     if unknown := [column.path for column in columns if _logical_type(column) == UNHEARD_OF]:
         return {"unreadable": NEWER.format(unknown[0])}
     # By the types as they are stored: INT96 and INT64 (TIMESTAMP(NANOS)) are one to Arrow. The first two lines are the
@@ -90,7 +90,9 @@ def _is_encrypted(file: IO[bytes]) -> bool:
 def _logical_type(column: Any) -> str:
     """Logical type of a column; pyarrow calls some that it knows UNKNOWN, INTERVAL and that of NULLs among them."""
     named = str(column.logical_type.type)
-    return str(json.loads(column.logical_type.to_json())["Type"]).upper() if named == "UNKNOWN" else named
+    if named == "UNKNOWN":
+        return str(json.loads(column.logical_type.to_json())["Type"]).upper()
+    return named
 
 
 def _is_refused(column: Any) -> bool:
@@ -153,7 +155,9 @@ class _HeaderLines:
             if not self.texts and not line.strip():
                 continue
             self.fault = self.fault or _fault(line, number)
-            text = line if self._several else line.rstrip("\r\n")
+            text = line
+            if not self._several:
+                text = line.rstrip("\r\n")
             self.texts.append(text)
             yield text
             if not self._several:

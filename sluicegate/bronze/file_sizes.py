@@ -95,7 +95,7 @@ def too_large(
     if table.format not in (*PACKABLE, "binaryFile"):
         return {}
     bounds = Bounds.of(table)
-    found: dict[str, str] = {}
+    too_large_files: dict[str, str] = {}
     unsure: list[str] = []
     for path in paths:
         size = sizes[path] if path in sizes else _size(path)
@@ -103,9 +103,9 @@ def too_large(
         if fits is None:
             unsure.append(path)
         elif not fits:
-            found[path] = bounds.violation(size) or ""
+            too_large_files[path] = bounds.violation(size) or ""
     measured = executors.each(session, measure, unsure, *bounds, few=0)
-    return found | {path: why for path, why in measured.items() if why}
+    return too_large_files | {path: reason for path, reason in measured.items() if reason}
 
 
 def _size(path: str) -> int:
@@ -118,27 +118,29 @@ def _size(path: str) -> int:
         return 0  # gone, perhaps: the reader reports it
 
 
-def measure(path: str, *given: Any) -> str | None:
+def measure(path: str, *limits: Any) -> str | None:
     """Reason why a file is too large, read block by block up to the first limit that it passes; None if it is not.
 
-    A file that cannot be unpacked is left to the reader: its error names what is broken. ``given`` are the ``Bounds``.
+    A file that cannot be unpacked is left to the reader: its error names what is broken. ``limits`` are the ``Bounds``.
     """
-    bounds = Bounds(*given)
+    bounds = Bounds(*limits)
     size = line = 0
     try:
         with _opened(path) as file:
             for block in blocks_of(file, path):
                 size += len(block)
                 longest, line = _longest(block, line, bounds.separator)
-                if why := bounds.violation(size, longest):
-                    return why
+                if reason := bounds.violation(size, longest):
+                    return reason
     except (OSError, EOFError, ValueError, zlib.error, ImportError):
         return None
     return None
 
 
 def _opened(path: str) -> Any:
-    return open(local_path(path), "rb") if is_local(path) else filesystems.reader(path)
+    if is_local(path):
+        return open(local_path(path), "rb")
+    return filesystems.reader(path)
 
 
 def _longest(block: bytes, begun: int, separator: str) -> tuple[int, int]:

@@ -52,12 +52,12 @@ _THROWN = re.compile(r"(?:[\w$]+\.)+([\w$]*(?:Exception|Error))(?:: ([^\n]*))?")
 def connection(source: KafkaSource) -> dict[str, str]:
     """Options of Kafka's clients by Kafka's names, with the secrets of the environment."""
     options = {"bootstrap.servers": source.bootstrap_servers, **PATIENCE, **source.security}
-    given = {name: os.environ.get(variable, "") for name, variable in SECRETS.items()}
+    secrets = {name: os.environ.get(variable, "") for name, variable in SECRETS.items()}
     user, password = os.environ.get("SLUICEGATE_KAFKA_USERNAME"), os.environ.get("SLUICEGATE_KAFKA_PASSWORD")
-    if user and not given["sasl.jaas.config"] and (module := MODULES.get(source.security.get("sasl.mechanism", ""))):
+    if user and not secrets["sasl.jaas.config"] and (module := MODULES.get(source.security.get("sasl.mechanism", ""))):
         login = f"username={_quoted(user)} password={_quoted(password or '')}"
-        given["sasl.jaas.config"] = f"{module} required {login};"
-    return options | {name: value for name, value in given.items() if value}
+        secrets["sasl.jaas.config"] = f"{module} required {login};"
+    return options | {name: value for name, value in secrets.items() if value}
 
 
 def _quoted(text: str) -> str:
@@ -112,16 +112,18 @@ def _offsets(jvm: Any, name: str, source: KafkaSource) -> TopicOffsets:
         properties.setProperty(option, value)
     admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(properties)
     try:
-        wanted = _topics(jvm, admin, name, source)
+        topics = _topics(jvm, admin, name, source)
         ids: dict[str, str] = {}
         partitions: dict[Partition, Any] = {}
-        described = admin.describeTopics(_listed(jvm, wanted)).allTopicNames().get() if wanted else {}
-        for topic in wanted:
+        described = {}
+        if topics:
+            described = admin.describeTopics(_listed(jvm, topics)).allTopicNames().get()
+        for topic in topics:
             about = described[topic]
-            if (its := str(about.topicId().toString())) != NO_ID:
-                ids[topic] = its
-            for one in about.partitions():
-                number = one.partition()
+            if (topic_id := str(about.topicId().toString())) != NO_ID:
+                ids[topic] = topic_id
+            for partition in about.partitions():
+                number = partition.partition()
                 partitions[Partition(topic, number)] = jvm.org.apache.kafka.common.TopicPartition(topic, number)
         spec = jvm.org.apache.kafka.clients.admin.OffsetSpec
         begins = _of_spec(jvm, admin, partitions, spec.earliest(), source.isolation)
@@ -142,11 +144,11 @@ def _topics(jvm: Any, admin: Any, name: str, source: KafkaSource) -> list[str]:
     """
     if source.named is None:
         pattern = re.compile(source.topic_pattern or "")
-        there = admin.listTopics().names().get()
-        return sorted(str(topic) for topic in there if pattern.fullmatch(str(topic)))
+        topic_names = admin.listTopics().names().get()
+        return sorted(str(topic) for topic in topic_names if pattern.fullmatch(str(topic)))
     # Not by their descriptions, which would be an error for all if one were missing.
-    there = {str(topic) for topic in admin.listTopics().names().get()}
-    if missing := [topic for topic in source.named if topic not in there]:
+    topic_names = {str(topic) for topic in admin.listTopics().names().get()}
+    if missing := [topic for topic in source.named if topic not in topic_names]:
         raise LandingMissing(
             f"there is no topic {missing[0]} at {source.bootstrap_servers}, or these credentials may not see it",
             where=Where(table=name, file=source.address),
@@ -161,31 +163,31 @@ def _of_spec(
     if not partitions:
         return {}
     request = jvm.java.util.HashMap()
-    for one in partitions.values():
-        request.put(one, spec)
+    for topic_partition in partitions.values():
+        request.put(topic_partition, spec)
     level = getattr(jvm.org.apache.kafka.common.IsolationLevel, isolation.upper())
     options = jvm.org.apache.kafka.clients.admin.ListOffsetsOptions(level)
-    found = admin.listOffsets(request, options).all().get()
-    return {partition: int(found.get(one).offset()) for partition, one in partitions.items()}
+    answers = admin.listOffsets(request, options).all().get()
+    return {partition: int(answers.get(topic_partition).offset()) for partition, topic_partition in partitions.items()}
 
 
 def _listed(jvm: Any, items: list[str]) -> Any:
-    found = jvm.java.util.ArrayList()
+    java_list = jvm.java.util.ArrayList()
     for item in items:
-        found.add(item)
-    return found
+        java_list.add(item)
+    return java_list
 
 
 def readable(error: Exception, name: str, source: KafkaSource) -> SluicegateError:
     """Error of ours for one of Kafka's clients; what it quotes of an exception is never an option's value."""
-    thrown = [(kind, said or "") for kind, said in _THROWN.findall(str(error))]
+    thrown = [(kind, text or "") for kind, text in _THROWN.findall(str(error))]
     kinds = [kind for kind, _ in thrown]
     where = Where(table=name, file=source.address)
-    if found := [one for one in thrown if one[0].endswith(REFUSED)]:
+    if blamed := [exception for exception in thrown if exception[0].endswith(REFUSED)]:
         return BrokerRefused(
             f"the brokers at {source.bootstrap_servers} refuse access",
             where=where,
-            cause=": ".join(filter(None, found[-1])),
+            cause=": ".join(filter(None, blamed[-1])),
             hint="look at kafka.security in the definition, at the variables SLUICEGATE_KAFKA_…, and at what this"
             " user may do: describe and read the topics",
         )
@@ -195,12 +197,12 @@ def readable(error: Exception, name: str, source: KafkaSource) -> SluicegateErro
             where=where,
             hint="run again: the next run says which one is gone",
         )
-    found = [one for one in thrown if one[0].endswith(UNREACHABLE) or UNRESOLVED in one[1]]
-    if found:
+    blamed = [exception for exception in thrown if exception[0].endswith(UNREACHABLE) or UNRESOLVED in exception[1]]
+    if blamed:
         return BrokerUnreachable(
             f"the brokers at {source.bootstrap_servers} do not answer",
             where=where,
-            cause=": ".join(filter(None, found[-1])),
+            cause=": ".join(filter(None, blamed[-1])),
             hint="look at bootstrap_servers, at security.protocol and the network; a new run goes on where the last"
             " commit ended",
         )

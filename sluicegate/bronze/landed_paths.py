@@ -63,13 +63,17 @@ def load(reader: DataFrameReader, form: str, paths: Sequence[str]) -> DataFrame:
     """Files of one group of ``apart`` as a reader has them, by their literal names."""
     if not any(map(has_colon, paths)):
         return reader.format(form).load([escape_glob(path) for path in paths])
-    checksums = WITHOUT_CHECKSUMS if any(map(is_local, paths)) else {}
+    checksums = {}
+    if any(map(is_local, paths)):
+        checksums = WITHOUT_CHECKSUMS
     return reader.options(**LITERAL, **checksums).format(form).load(list(paths))
 
 
 def has_colon(path: str) -> bool:
     """Whether a name in a path has a colon."""
-    return ":" in path.partition("://")[2] if "://" in path else ":" in path
+    if "://" in path:
+        return ":" in path.partition("://")[2]
+    return ":" in path
 
 
 def spark_uri(path: str) -> str:
@@ -82,7 +86,9 @@ def spark_uri(path: str) -> str:
         path: the file's path, as in the ledger.
     """
     encoded = _ENCODED.sub(lambda characters: quote(characters[0], safe=""), path)
-    return f"file:{encoded}" if path.startswith("/") else encoded
+    if path.startswith("/"):
+        return f"file:{encoded}"
+    return encoded
 
 
 def is_odd(path: str) -> bool:

@@ -161,7 +161,9 @@ def _known(node: Node) -> str:
         case "INT32" | "INT64" as physical, "INTEGER" if (says["bits"] == 64) == (physical == "INT64"):
             return _INTEGERS[says["bits"], says["signed"]]
         case "INT64", "TIMESTAMP" if says["unit"] in ("MILLIS", "MICROS"):
-            return "timestamp" if says["utc"] else "timestamp_ntz"
+            if says["utc"]:
+                return "timestamp"
+            return "timestamp_ntz"
     return _ANNOTATED.get((node.physical, node.logical), "")
 
 
@@ -191,7 +193,9 @@ def _unknown(node: Node) -> Stored | None:
 def _time(node: Node) -> DataType:
     from pyspark.sql.types import TimestampNTZType, TimestampType
 
-    return TimestampType() if node.details["utc"] else TimestampNTZType()
+    if node.details["utc"]:
+        return TimestampType()
+    return TimestampNTZType()
 
 
 def _decimal(node: Node) -> Stored:

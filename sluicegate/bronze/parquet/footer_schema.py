@@ -179,17 +179,27 @@ def _value(data: IO[bytes], kind: int) -> Any:
         case 8:
             return _bytes(data, _varint(data))
         case 9 | 10:
-            head = _byte(data)
-            size = head >> 4
-            count = _varint(data) if size == 15 else size
-            return [_value(data, head & 15) for _ in range(count)]
+            return _list(data)
         case 11:
-            count = _varint(data)
-            kinds = _byte(data) if count else 0
-            return [(_value(data, kinds >> 4), _value(data, kinds & 15)) for _ in range(count)]
+            return _map(data)
         case 12:
             return _struct(data)
     raise LookupError(kind)
+
+
+def _list(data: IO[bytes]) -> list[Any]:
+    head = _byte(data)
+    size = head >> 4
+    if size == 15:  # it stands behind
+        size = _varint(data)
+    return [_value(data, head & 15) for _ in range(size)]
+
+
+def _map(data: IO[bytes]) -> list[tuple[Any, Any]]:
+    size, kinds = _varint(data), 0
+    if size:
+        kinds = _byte(data)
+    return [(_value(data, kinds >> 4), _value(data, kinds & 15)) for _ in range(size)]
 
 
 def _zigzag(data: IO[bytes]) -> int:

@@ -30,7 +30,9 @@ def unforeseen(paths: list[str]) -> Group | None:
         group = of(paths)
     except (OSError, ValueError):
         return None
-    return group if group.unreadable or group.stored else None
+    if not (group.unreadable or group.stored):
+        return None
+    return group
 
 
 def _group(nodes: tuple[Node, ...], paths: list[str]) -> Group:

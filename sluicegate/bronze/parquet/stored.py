@@ -163,12 +163,16 @@ class Elements(Stored):
     def value(self, stored: Expression) -> Expression:
         from pyspark.sql import functions as F
 
-        return stored if self.plain else F.transform(stored, self.element.value)
+        if self.plain:
+            return stored
+        return F.transform(stored, self.element.value)
 
     def text(self, stored: Expression) -> Expression:
         from pyspark.sql import functions as F
 
-        return stored if self.plain else F.transform(stored, self.element.text)
+        if self.plain:
+            return stored
+        return F.transform(stored, self.element.text)
 
     def lost(self, stored: Expression) -> Expression | None:
         from pyspark.sql import functions as F
@@ -250,7 +254,9 @@ def _condition(stored: Stored) -> Callable[[Expression], Expression] | None:
 
 def _any(conditions: list[Expression | None]) -> Expression | None:
     present = [condition for condition in conditions if condition is not None]
-    return reduce(lambda a, b: a | b, present) if present else None
+    if not present:
+        return None
+    return reduce(lambda a, b: a | b, present)
 
 
 @dataclass(frozen=True)

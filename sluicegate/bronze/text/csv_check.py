@@ -43,7 +43,9 @@ def header_and_check(
         header: whether the header is to be read.
         check: whether the file is to be checked.
     """
-    about = file_headers.header(path, options, separator) if header else {}
+    about = {}
+    if header:
+        about = file_headers.header(path, options, separator)
     if not check or "error" in about:
         return about
     found = trouble(path, options)
@@ -97,14 +99,18 @@ def usual_count(lines: Sequence[str], grammar: Grammar) -> int:
         parts: Sequence[str] = [lines[at]]
         if not grammar.closes(lines[at]):
             found = extent(lines, at, grammar)
-            parts = lines[at : found.end] if found.closed else []
+            parts = []
+            if found.closed:
+                parts = lines[at : found.end]
         if parts and not grammar.is_no_record(parts[0]):
             count = grammar.count("".join(parts))
             # Each of its lines is one if they may be records that a quote has swallowed.
             alike = all(part.count(grammar.separator) + 1 == count for part in parts)
             counts[count] += len(parts) if alike else 1
         at += max(1, len(parts))
-    return counts.most_common(1)[0][0] if counts else 1
+    if not counts:
+        return 1
+    return counts.most_common(1)[0][0]
 
 
 def _begins(lines: Sequence[str], grammar: Grammar) -> bool:
@@ -119,14 +125,18 @@ def python_encoding(name: str) -> str:
         LookupError: Python does not know it.
     """
     known = codecs.lookup(name).name
-    return "utf-8-sig" if known == "utf-8" else known
+    if known == "utf-8":
+        return "utf-8-sig"
+    return known
 
 
 def _needs_lines(path: str, grammar: Grammar, encoding: str, *, several: bool) -> bool:
     """Whether a file has any byte because of which its lines have to be looked at."""
     if codecs.lookup(encoding).name not in _PLAIN or not grammar.quote.isascii():
         return True
-    signs = [grammar.quote.encode()] if grammar.quote else []
+    signs = []
+    if grammar.quote:
+        signs = [grammar.quote.encode()]
     if several:
         signs.append(b"\r")
     with filesystems.reader(path, "rb", "infer") as file:
@@ -197,11 +207,15 @@ class _Check:
         """Whether a record ends in another way; Spark goes by the first end of a line, even within quotes."""
         of_all = (parts[-1],) if self.ends else (parts[0], parts[-1])
         self.ends |= {line[len(line.rstrip("\r\n")) :] for line in of_all} - {""}
-        return "it ends in another way than the lines before it" if len(self.ends) > 1 else None
+        if len(self.ends) > 1:
+            return "it ends in another way than the lines before it"
+        return None
 
     def _blank(self, line: str) -> str | None:
         blank = not self.columns and line.strip("\r\n") and not line.strip()
-        return "it is blank, and stands before the first record" if blank else None
+        if blank:
+            return "it is blank, and stands before the first record"
+        return None
 
     def _beyond_line(self, parts: list[str], lines: Iterator[str]) -> str | None:
         """What is wrong with a record whose quotes are not closed in its first line; appends its others."""
@@ -224,4 +238,6 @@ class _Check:
         if self.columns and count != self.columns:
             return "a quoted text of several lines ends in it, with another number of values than other records have"
         alike = all(part.count(self.grammar.separator) + 1 == count for part in parts)
-        return "each line of a quoted text that ends in it has the values of a record" if alike else None
+        if alike:
+            return "each line of a quoted text that ends in it has the values of a record"
+        return None

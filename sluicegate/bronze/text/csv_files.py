@@ -84,7 +84,9 @@ class CsvFiles:
     def _header_by_spark(self, path: str) -> list[str]:
         reader = self.session.read.options(**{**self.options, "header": "false", "inferSchema": "false"})
         rows = landed_paths.load(reader, "csv", [path]).limit(1).collect()
-        return [name or "" for name in rows[0]] if rows else []
+        if not rows:
+            return []
+        return [name or "" for name in rows[0]]
 
     @property
     def _checks(self) -> bool:
@@ -102,7 +104,9 @@ class CsvFiles:
         if not opened or not (header or self._checks):
             return {}
         much = sum(self.sizes.get(path, 0) for path in opened) > MUCH
-        few = 0 if much and self._checks else executors.FEW
+        few = executors.FEW
+        if much and self._checks:
+            few = 0
         how = (self.lower, self._grammar.separator, header, self._checks)
         return executors.each(self.session, csv_check.header_and_check, opened, *how, few=few)
 

@@ -78,7 +78,9 @@ class Grammar:
             body = rf"[^{quote}{escape}]*+(?:{escape}[\s\S][^{quote}{escape}]*+)*"
         blanks = "".join(blank for blank in " \t" if blank not in self.separator)
         blanks = f"[{blanks}]*+" if blanks else ""
-        before = blanks if self.leading else ""
+        before = ""
+        if self.leading:
+            before = blanks
         text = rf"[^{separator}\r\n]*+" if len(self.separator) == 1 else rf"(?:(?!{separator})[^\r\n])*"
         cell = f"(?:{before}{quote}{body}{quote}{blanks}|(?!{before}{quote}){text})"
         last = rf"(?:{separator}{cell})*[\r\n]*"
@@ -115,21 +117,21 @@ class Grammar:
         """Number of values in a record whose quotes are closed."""
         if not self.has_quote(record):
             return record.count(self.separator) + 1
-        count, at = 1, 0
-        while (value := self.cell.match(record, at)) and record.startswith(self.separator, value.end()):
-            count, at = count + 1, value.end() + len(self.separator)
+        count, place = 1, 0
+        while (value := self.cell.match(record, place)) and record.startswith(self.separator, value.end()):
+            count, place = count + 1, value.end() + len(self.separator)
         return count
 
     def has_stray_quote(self, line: str) -> bool:
         """Whether a value of a line has a quote and is not quoted, as in the second half of a record."""
-        at = 0
-        while self.has_quote(line) and (value := self.cell.match(line, at)):
+        place = 0
+        while self.has_quote(line) and (value := self.cell.match(line, place)):
             text = value.group().lstrip() if self.leading else value.group()
             if self.quote in text and not text.startswith(self.quote):
                 return True
             if not line.startswith(self.separator, value.end()):
                 return False
-            at = value.end() + len(self.separator)
+            place = value.end() + len(self.separator)
         return False
 
     def is_no_record(self, line: str) -> bool:
@@ -164,15 +166,15 @@ def records(content: bytes, grammar: Grammar, columns: int, header: bool, encodi
     """
     text = content.decode(encoding, "surrogateescape")
     lines = list(io.StringIO(text, newline=""))
-    found = Records(lines, columns, grammar).split(header=header)
-    return [(NO_TEXT.sub("\ufffd", record), sound and not NO_TEXT.search(record)) for record, sound in found]
+    texts = Records(lines, columns, grammar).split(header=header)
+    return [(NO_TEXT.sub("\ufffd", record), sound and not NO_TEXT.search(record)) for record, sound in texts]
 
 
-def extent(lines: Sequence[str], at: int, grammar: Grammar) -> Extent:
-    """Extent of the record that begins in line ``at``, in which not all quotes are closed."""
-    if not grammar.opening.fullmatch(lines[at]):
-        return Extent(at + 1, closed=False)
-    for number in range(at + 1, len(lines)):
+def extent(lines: Sequence[str], first: int, grammar: Grammar) -> Extent:
+    """Extent of the record that begins in line ``first``, in which not all quotes are closed."""
+    if not grammar.opening.fullmatch(lines[first]):
+        return Extent(first + 1, closed=False)
+    for number in range(first + 1, len(lines)):
         if not grammar.stays_open(lines[number]):
             return Extent(number + 1, closed=grammar.closing.fullmatch(lines[number]) is not None)
     return Extent(len(lines), closed=False, whole=True)
@@ -206,46 +208,50 @@ class Records:
         Args:
             header: whether the first record is the header, which is left out.
         """
-        at, after_tail = self._behind_header() if header else 0, False
-        while at < len(self.lines):
-            line = self.lines[at]
+        number, after_tail = self._behind_header() if header else 0, False
+        while number < len(self.lines):
+            line = self.lines[number]
             if self.grammar.is_no_record(line):
-                at += 1
+                number += 1
                 continue
             if self.grammar.closes(line):
                 # After a quote that could not be closed, what looks like its end is no record.
                 after_tail = after_tail and self._is_tail(line)
                 yield _ended(line), not after_tail
-                at += 1
+                number += 1
                 continue
-            found = extent(self.lines, at, self.grammar)
-            parts = self.lines[at : found.end]
-            if found.closed and self._is_believed(parts):
+            quoted_record = extent(self.lines, number, self.grammar)
+            parts = self.lines[number : quoted_record.end]
+            if quoted_record.closed and self._is_believed(parts):
                 yield _ended("".join(parts)), True
-                at, after_tail = found.end, False
+                number, after_tail = quoted_record.end, False
                 continue
-            swallowed = parts[1:] if found.whole else parts[1:-1]
+            swallowed = parts[1:] if quoted_record.whole else parts[1:-1]
             if self._are_records(swallowed):
                 yield _ended(line), False
                 yield from ((_ended(part), True) for part in swallowed if not self.grammar.is_no_record(part))
-                if found.closed:
+                if quoted_record.closed:
                     yield _ended(parts[-1]), False
-                at, after_tail = self._behind_records(found), False
+                number, after_tail = self._behind_records(quoted_record), False
                 continue
             yield _ended("".join(parts)), False
-            at, after_tail = found.end, not found.closed
+            number, after_tail = quoted_record.end, not quoted_record.closed
 
     def _behind_header(self) -> int:
         """Number of the line behind the first record."""
-        for at, line in enumerate(self.lines):
+        for number, line in enumerate(self.lines):
             if not self.grammar.is_no_record(line):
-                return at + 1 if self.grammar.closes(line) else extent(self.lines, at, self.grammar).end
+                if self.grammar.closes(line):
+                    return number + 1
+                return extent(self.lines, number, self.grammar).end
         return len(self.lines)
 
     @staticmethod
     def _behind_records(swallowed: Extent) -> int:
         """Number of the line to go on with: one in which a quote could not be closed is cut itself."""
-        return swallowed.end if swallowed.closed or swallowed.whole else swallowed.end - 1
+        if swallowed.closed or swallowed.whole:
+            return swallowed.end
+        return swallowed.end - 1
 
     def _is_tail(self, line: str) -> bool:
         return self.grammar.count(line) != self.columns or self.grammar.has_stray_quote(line)
@@ -274,8 +280,8 @@ class Records:
 
     def _agrees(self, line: str) -> bool:
         values = _ended(line).split(self.grammar.separator)
-        known = [values[place].strip(f" {self.grammar.quote}") for place in self.figures]
-        return any(known) and all(not value or FIGURE.fullmatch(value) for value in known)
+        figures = [values[place].strip(f" {self.grammar.quote}") for place in self.figures]
+        return any(figures) and all(not value or FIGURE.fullmatch(value) for value in figures)
 
 
 def _of_figures(values: Iterable[str]) -> bool:
@@ -288,4 +294,6 @@ def _ended(text: str) -> str:
     """A text without the end of its last line."""
     if text.endswith("\r\n"):
         return text[:-2]
-    return text[:-1] if text.endswith(("\n", "\r")) else text
+    if text.endswith(("\n", "\r")):
+        return text[:-1]
+    return text

@@ -95,8 +95,8 @@ class DecodedFiles:
             return list(paths)
         self._decode(name, table, [path for path in examined if path not in self.results], sizes)
         for path in examined:
-            if why := self.results[path].get("error"):
-                raise _unreadable(name, table, path, why)
+            if reason := self.results[path].get("error"):
+                raise _unreadable(name, table, path, reason)
         return [self.results.get(path, {}).get("copy") or path for path in paths]
 
     def _examined(self, table: BronzeTable, paths: Sequence[str]) -> Sequence[str]:
@@ -105,11 +105,15 @@ class DecodedFiles:
             return []
         if self.is_sure_of(table):
             return paths
-        return [path for path in paths if is_odd(path)] if _is_searched_for_fields(table) else []
+        if not _is_searched_for_fields(table):
+            return []
+        return [path for path in paths if is_odd(path)]
 
     def _decode(self, name: str, table: BronzeTable, paths: Sequence[str], sizes: Mapping[str, int]) -> None:
         """Look through files, make copies of those that need one, and tell of bytes that are no text."""
-        few = executors.FEW if sum(sizes.get(path, 0) for path in paths) <= SMALL else 0
+        few = 0
+        if sum(sizes.get(path, 0) for path in paths) <= SMALL:
+            few = executors.FEW
         self.results |= executors.each(self.session, text_decoder.decode, paths, *_decoding(self, table), few=few)
         for path in paths:
             if first := self.results[path].get("first"):
@@ -137,12 +141,14 @@ class DecodedFiles:
 
     def has_sentinels(self, paths: Sequence[str]) -> bool:
         """Whether one of some copies has sentinels in it."""
-        tainted = {one["copy"] for one in self.results.values() if one.get("sentinels")}
+        tainted = {result["copy"] for result in self.results.values() if result.get("sentinels")}
         return not tainted.isdisjoint(paths)
 
     def landed(self, path: str) -> str:
         """The file that a copy is of."""
-        return next((landed for landed, one in self.results.items() if path in (one.get("copy"), one.get("bad"))), path)
+        return next(
+            (landed for landed, result in self.results.items() if path in (result.get("copy"), result.get("bad"))), path
+        )
 
     def named(self, raw: DataFrame, about: Column, paths: Sequence[str]) -> tuple[DataFrame, Column]:
         """Records and the metadata of the files that these were landed as."""
@@ -150,9 +156,9 @@ class DecodedFiles:
 
         read = set(paths)
         copied = {
-            _last_part(place): (spark_uri(landed), one["time"])
-            for landed, one in self.results.items()
-            for place in (one.get("copy"), one.get("bad"))
+            _last_part(place): (spark_uri(landed), result["time"])
+            for landed, result in self.results.items()
+            for place in (result.get("copy"), result.get("bad"))
             if place is not None and place in read
         }
         if not copied:
@@ -179,18 +185,18 @@ class DecodedFiles:
             row = next((value for name, value in options.items() if name.lower() == "rowtag"), "ROW")
             text = F.to_xml(record, {"rowTag": row})
         corrupt = F.coalesce(CORRUPT_AS, text)
-        every = F.concat_ws("", F.col(CORRUPT_AS), as_json)
-        tainted = F.contains(every, F.lit(self.sentinel))
+        all_texts = F.concat_ws("", F.col(CORRUPT_AS), as_json)
+        tainted = F.contains(all_texts, F.lit(self.sentinel))
         shown = F.regexp_replace(corrupt, f"{self.sentinel}([0-9a-f]{{2}})z", r"\\x$1")
         values = {name: F.when(~tainted, F.col(quoted(name))) for name in columns}
         return raw.withColumns({**values, CORRUPT_AS: F.when(tainted, shown).otherwise(F.col(CORRUPT_AS))})
 
 
-def _unreadable(name: str, table: BronzeTable, path: str, why: str) -> SourceError:
+def _unreadable(name: str, table: BronzeTable, path: str, reason: str) -> SourceError:
     return SourceError(
         f"a {table.format} file cannot be read: {path}",
         where=Where(table=name, file=path),
-        cause=why,
+        cause=reason,
         hint="check the option encoding, or land a whole file under this name again, then run again",
     )
 
@@ -203,8 +209,10 @@ def _last_part(place: str) -> str:
 def encoding_of(table: BronzeTable) -> str:
     """Java's name of the encoding of a table's files."""
     options = {name.lower(): value for name, value in table.options.items()}
-    found = encodings.find(options.get("encoding", options.get("charset", "UTF-8")))
-    return found.name if found is not None else "UTF-8"
+    codec = encodings.find(options.get("encoding", options.get("charset", "UTF-8")))
+    if codec is None:
+        return "UTF-8"
+    return codec.name
 
 
 def without_encoding(options: Mapping[str, str]) -> dict[str, str]:
@@ -224,13 +232,15 @@ def demanded(schema: StructType) -> dict[str, Column]:
     from pyspark.sql import functions as F
     from pyspark.sql.types import StringType, VariantType
 
-    found: dict[str, Column] = {}
+    texts: dict[str, Column] = {}
     for field_ in schema:
         value = F.col(quoted(field_.name))
         if isinstance(field_.dataType, (StringType, VariantType)):
-            text = F.to_json(value) if isinstance(field_.dataType, VariantType) else value
-            found[field_.name] = demanding(value, F.contains(text, F.lit(REPLACED)))
-    return found
+            text = value
+            if isinstance(field_.dataType, VariantType):
+                text = F.to_json(value)
+            texts[field_.name] = demanding(value, F.contains(text, F.lit(REPLACED)))
+    return texts
 
 
 @contextmanager
@@ -248,17 +258,17 @@ def opened(session: SparkSession, target: str, *, thorough: bool = False) -> Ite
     try:
         yield decoded
     finally:
-        if any(one.get("copy") for one in decoded.results.values()):
+        if any(result.get("copy") for result in decoded.results.values()):
             _clear(home, _last_part(decoded.folder))
 
 
-def _clear(home: str, own: str) -> None:
+def _clear(home: str, own_folder: str) -> None:
     """Removes the copies of a run, and what runs that were killed have left."""
     fs, root = filesystems.opened(layout.address(home))
     oldest = (datetime.now(UTC) - LEFT_OVER).strftime(STARTED)
     with suppress(OSError):
         for name in [_last_part(str(path)) for path in fs.ls(root, detail=False)]:
-            if name == own or name < oldest:
+            if name == own_folder or name < oldest:
                 fs.rm(f"{root}/{name}", recursive=True)
         if not fs.ls(root, detail=False):
             fs.rmdir(root)

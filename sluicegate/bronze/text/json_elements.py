@@ -22,17 +22,19 @@ def elements(text: str) -> list[tuple[str, bool]]:
     """
     blank, decoder = re.compile(r"[\s\ufeff]*"), json.JSONDecoder()
 
-    def skip(at: int) -> int:
-        found = blank.match(text, at)
-        return found.end() if found else at
+    def skip(place: int) -> int:
+        parts = blank.match(text, place)
+        if parts:
+            return parts.end()
+        return place
 
-    at = start = skip(0)
-    found: list[tuple[str, bool]] = []
+    place = start = skip(0)
+    parts: list[tuple[str, bool]] = []
     if text[start : start + 1] == "[":
-        at = skip(start + 1)
-        while text[at : at + 1] != "]":
+        place = skip(start + 1)
+        while text[place : place + 1] != "]":
             try:
-                _, end = decoder.raw_decode(text, at)
+                _, end = decoder.raw_decode(text, place)
             except (ValueError, RecursionError):  # the latter of one that is nested very deep
                 break
             after = skip(end)
@@ -40,8 +42,12 @@ def elements(text: str) -> list[tuple[str, bool]]:
             # At the end of the text a number may have lost digits; what ends with its own delimiter is complete.
             if closed not in (",", "]") and not (closed == "" and text[end - 1] in '}]"'):
                 break
-            found.append((text[at:end], True))
-            at = skip(after + 1) if closed == "," else after
+            parts.append((text[place:end], True))
+            place = after
+            if closed == ",":
+                place = skip(after + 1)
             if closed == "":
                 break
-    return found if text[at:].strip() == "]" and found else [*found, (text[at:], False)]
+    if text[place:].strip() == "]" and parts:
+        return parts
+    return [*parts, (text[place:], False)]

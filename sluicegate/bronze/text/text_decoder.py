@@ -121,7 +121,9 @@ def decoder(encoding: str, head: bytes, errors: str = "strict") -> Decoder:
     found = encodings.find(encoding) or encodings.UTF_8
     if found.characters:
         return Table(found.characters, errors)
-    codec = byte_order(found.codec, head) if found.codec in BYTE_ORDERS else found.codec
+    codec = found.codec
+    if found.codec in BYTE_ORDERS:
+        codec = byte_order(found.codec, head)
     return codecs.getincrementaldecoder(codec)(errors)
 
 
@@ -153,7 +155,9 @@ def decode(path: str, *given: Any) -> dict[str, Any]:
     how = Decoding(*given)
     try:
         about = filesystems.file(path)
-        micros = 0 if about is None else round(about[1].timestamp() * 1_000_000) // 1000 * 1000
+        micros = 0
+        if about is not None:
+            micros = round(about[1].timestamp() * 1_000_000) // 1000 * 1000
         encoding = _encoding(path, how)
         copy = _Copy(path, how, encoding)
         renamed = how.renames and is_odd(path)
@@ -177,10 +181,16 @@ def _encoding(path: str, how: Decoding) -> str:
         if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             return "UTF-16"
         declared = DECLARED.match(head.removeprefix(codecs.BOM_UTF8))
-        named = encodings.find(declared[1].decode()) if declared else None
-        return named.name if named is not None and named.is_readable else how.encoding
+        named = None
+        if declared:
+            named = encodings.find(declared[1].decode())
+        if not (named is not None and named.is_readable):
+            return how.encoding
+        return named.name
     if how.form == "json" and how.encoding == "UTF-8" and b"\0" in head[:4]:
-        return "UTF-32" if re.match(rb"\0\0..|\xff\xfe\0\0|.\0\0\0", head, re.DOTALL) else "UTF-16"
+        if re.match(rb"\0\0..|\xff\xfe\0\0|.\0\0\0", head, re.DOTALL):
+            return "UTF-32"
+        return "UTF-16"
     return how.encoding
 
 
@@ -281,7 +291,9 @@ class _Copy:
     def _end_of_lines(self, text: str) -> int:
         if separator := self.how.separator:
             last = text.rfind(separator)
-            return last + len(separator) if last >= 0 else 0
+            if not (last >= 0):
+                return 0
+            return last + len(separator)
         # A \r at the end may be the first half of a \r\n.
         return max(text.rfind("\n"), text.rfind("\r", 0, len(text) - 1)) + 1
 
@@ -314,14 +326,18 @@ class _Copy:
             return True
         if self.how.form != "json":
             return False
-        values = [text] if self.how.whole else text.split("\n")
+        values = [text]
+        if not self.how.whole:
+            values = text.split("\n")
         return _has_lone_surrogate(text) or any(map(_is_too_deep, values))
 
     def _whole(self, text: str) -> tuple[str, list[str]]:
         """A file of one record, or of an array of them."""
         if not self._is_odd(text):
             return text, []
-        parts = elements(text) if self.how.form == "json" else []
+        parts = []
+        if self.how.form == "json":
+            parts = elements(text)
         if not parts or not parts[0][1]:
             return "", [self._bad(text)]
         good: list[str] = []
@@ -335,7 +351,9 @@ class _Copy:
             return "", bad
         # What is left of a damaged array is not closed, so that it is read as damaged.
         rest, is_element = parts[-1]
-        end = "]" if is_element or not rest or rest not in good else ""
+        end = ""
+        if is_element or not rest or rest not in good:
+            end = "]"
         return f"[{','.join(good)}{end}", bad
 
     def _with_sentinels(self, text: str) -> str:
@@ -365,9 +383,9 @@ class _Copy:
 
 def _split(text: str, separator: str) -> Iterator[tuple[str, str]]:
     """Lines of a text, each with what ends it."""
-    at = 0
-    for found in re.finditer(re.escape(separator) if separator else LINE_END, text):
-        yield text[at : found.start()], found[0]
-        at = found.end()
-    if text[at:]:
-        yield text[at:], ""
+    place = 0
+    for end_of_line in re.finditer(re.escape(separator) if separator else LINE_END, text):
+        yield text[place : end_of_line.start()], end_of_line[0]
+        place = end_of_line.end()
+    if text[place:]:
+        yield text[place:], ""

@@ -42,5 +42,7 @@ def uninterpreted(path: str, row_tag: str) -> str | None:
     if len(elements.names) < 2 and not elements.filled:
         return None
     names = [f"<{name}>" for name in list(elements.names)[:SHOWN]]
-    more = " and others" if len(elements.names) > SHOWN else ""
+    more = ""
+    if len(elements.names) > SHOWN:
+        more = " and others"
     return f"it has no element <{row_tag}> (option rowTag), so none of it was read: it has {', '.join(names)}{more}"
