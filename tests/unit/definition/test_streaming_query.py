@@ -10,6 +10,7 @@ from sluicegate.definition import Pipeline, load
 from sluicegate.definition.streaming_query import Unkeyed, keys
 from sluicegate.errors import DefinitionError, Mistake
 from sluicegate.flow import flows, stream_checkpoint
+from sluicegate.flow.policies import QueryPolicy
 from sluicegate.monitor import plan
 from sluicegate.settings import Settings
 from sluicegate.sql.query import Query
@@ -107,7 +108,8 @@ def test_the_plan_says_which_mode_and_a_definition_with_another_is_another(tmp_p
         flow = flows.flows(pipeline, plan.layout.Lake(settings.lake, "p"), "gold")["of_t"]
         seen.add(flow.fingerprint)
         way = pipeline.gold["of_t"].refresh_strategy()
-        assert flow.added is (way.kind == "stream") is ("mode" in fields)
+        assert isinstance(flow.policy, QueryPolicy)
+        assert flow.policy.added is (way.kind == "stream") is ("mode" in fields)
         assert ("mode" not in fields) or f"mode {pipeline.gold['of_t'].mode}" in way.why
     assert len(seen) == 4
 

@@ -67,9 +67,9 @@ def test_the_source_of_delta_live_tables_becomes_what_stands_beside_it(tmp_path:
     settings = Settings.of(str(tmp_path / "lake"), str(tmp_path / "landing"), tmp_path / "pipelines")
     (tmp_path / "source.sql").write_text(block("sql", 1))
     made = create(tmp_path / "source.sql", "heart_rate", settings)
-    assert made.made.missing == {}
+    assert made.draft.missing == {}
     ours = definition.load("heart_rate", Settings.of(str(tmp_path), "/landing", ROOT / "pipelines"))
-    theirs = made.made
+    theirs = made.draft
     shown = {"recordings_bronze", "recordings_enriched", "daily_patient_avg"}
     assert {*theirs.silver, *theirs.gold, "recordings_bronze"} == shown
     bronze = theirs.bronze["recordings_bronze"]
