@@ -48,13 +48,13 @@ class Cleaned:
 
     Attributes:
         removed: number of files moved or deleted.
-        kept_files: files that could not be removed, with the reason.
+        failed_removals: files that could not be removed, with the reason.
         unsynced: why nothing was removed, as the lake could not be brought to disk; empty if it was.
         unread: number of files that stay until another table has read them, by what has to be so.
     """
 
     removed: int = 0
-    kept_files: dict[str, str] = field(default_factory=dict)
+    failed_removals: dict[str, str] = field(default_factory=dict)
     unsynced: str = ""
     unread: dict[str, int] = field(default_factory=dict)
 
@@ -73,7 +73,7 @@ class Cleaned:
             for condition, count in self.unread.items()
         ]
         return lines + [
-            f"         {path} could not be removed: {reason}" for path, reason in list(self.kept_files.items())[:5]
+            f"         {path} could not be removed: {reason}" for path, reason in list(self.failed_removals.items())[:5]
         ]
 
 
@@ -119,7 +119,7 @@ def clean(
         moved = [row for removal in removals if (row := _carry_out(removal, report))]
         cleaned = None
         if start + BATCH >= len(waiting):
-            before = _before(due_files, {*report.kept_files, *unread})
+            before = _before(due_files, {*report.failed_removals, *unread})
             cleaned = (folder, min(before, _before_the_young(name, table, lake, current_time)))
         if not archive.note(lake, name, moved, cleaned):
             return report
@@ -249,7 +249,7 @@ def _planned(
         try:
             removal = _removal(table, folder, file, taken)
         except Exception as error:  # each store has errors of its own, and the rows are safe
-            cleaned.kept_files[file["path"]] = str(error)
+            cleaned.failed_removals[file["path"]] = str(error)
             continue
         if removal is not None:
             taken.add(removal["place"])
@@ -283,7 +283,7 @@ def _carry_out(removal: dict[str, Any], cleaned: Cleaned) -> dict[str, Any] | No
     except file_moves.Changed:
         return None
     except Exception as error:  # each store has errors of its own, and the rows are safe
-        cleaned.kept_files[path] = str(error)
+        cleaned.failed_removals[path] = str(error)
         return None
     _faults.point("clean.after_removal")
     cleaned.removed += file_now is not None

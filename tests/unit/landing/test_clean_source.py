@@ -415,7 +415,7 @@ def test_files_that_cannot_go_yet_are_looked_at_until_they_can(tmp_path: Path, m
 
     monkeypatch.setattr(file_moves, "_copy", refuses)
     done = landed.clean()
-    assert (done.removed, [*done.kept_files.values()]) == (2, ["not this one"])
+    assert (done.removed, [*done.failed_removals.values()]) == (2, ["not this one"])
     assert (landed.mark(), landed.due()) == (1, ["b.json"])
     monkeypatch.undo()
     assert (landed.clean().removed, landed.mark(), landed.due()) == (1, 2, [])

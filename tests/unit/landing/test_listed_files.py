@@ -34,7 +34,7 @@ def written(folder: Path, name: str, text: str | bytes) -> str:
         ("list.csv", 'path\ndbfs:/mnt/x/a.json\n"dbfs:/mnt/x/b, c.json"\n'),
         ("list.CSV", '\ufeffPATH,size\r\ndbfs:/mnt/x/a.json,1\r\n"dbfs:/mnt/x/b, c.json",2\r\n'),
         ("no_header.csv", 'dbfs:/mnt/x/a.json\n"dbfs:/mnt/x/b, c.json"\n'),
-        ("list.csv.gz", gzip.compress(b'path\ndbfs:/mnt/x/a.json\n"dbfs:/mnt/x/b, c.json"\n')),
+        ("list.csv.gz", gzip.compress(b'path\ndbfs:/mnt/x/a.json\n"dbfs:/mnt/x/b, c.json"\n', mtime=0)),
         ("list.json", json.dumps([{"file_path": path, "state": "processed"} for path in PATHS])),
         ("lines.json", "\n".join(json.dumps({"path": path}) for path in PATHS)),
         ("list.ndjson", "\n".join(json.dumps({"the only one": path}) for path in PATHS)),
