@@ -54,29 +54,41 @@ def read(by: Reader, copy: CopyOptions, paths: Sequence[str], *, strict: bool = 
     from pyspark.errors import AnalysisException
     from pyspark.sql import functions as F
 
-    known, schema = _known(copy), by.schema
-    reader = _free(by, known)
-    raw = reader.read(paths) if paths else reader.nothing()
-    unread = {name: F.lit(None).cast(kind) for name, kind in known.items() if name not in raw.columns}
-    raw = raw.withColumns(unread) if unread else raw
-    select = copy.query
-    own = [name for name in raw.columns if name not in PROVENANCE]
-    absent = [field for output in select.outputs for field in output.fields if field not in own]
+    schema, select = by.schema, copy.query
+    raw = _with_fields_of_copy(by, copy, paths)
+    fields = [name for name in raw.columns if name not in PROVENANCE]
+    absent = [field for output in select.outputs for field in output.fields if field not in fields]
     if absent and strict:
-        raise _unknown(schema, absent[0], own)
+        raise _unknown(schema, absent[0], fields)
     try:
-        names = select.names(copy.columns, own)
+        names = select.names(copy.columns, fields)
     except QuerySyntax as error:
-        raise _other_columns(schema, copy, own, error) from None
-    nothing = {field: F.lit(None).cast("string") for field in dict.fromkeys(absent)}
-    raw = raw.withColumns(nothing) if nothing else raw
+        raise _other_columns(schema, copy, fields, error) from None
+    if absent:
+        raw = raw.withColumns({field: F.lit(None).cast("string") for field in dict.fromkeys(absent)})
+    raw = raw.withColumn("_metadata", F.expr(_ABOUT)).alias(select.alias)
     try:
-        made = connect.analyzed(_selected(raw.withColumn("_metadata", F.expr(_ABOUT)).alias(select.alias), select, own))
+        selected = connect.analyzed(_selected(raw, select, fields))
     except AnalysisException as error:
         cause = str(error).split(";\n")[0].split("\n==")[0].strip()
         message = f"Spark refuses the SELECT of the copy into {schema.table}"
         raise QueryError(message, where=Where(table=schema.table), cause=cause) from None
-    return _fitted(made, _of_fields(copy, own, names, schema.landed), schema)
+    return _fitted(selected, _of_fields(copy, fields, names, schema.landed), schema)
+
+
+def _with_fields_of_copy(by: Reader, copy: CopyOptions, paths: Sequence[str]) -> DataFrame:
+    """Records of some files, with NULL in fields that only other files of their copy have."""
+    from pyspark.sql import functions as F
+
+    known_fields = _fields_of_copy(copy)
+    reader = _free(by, known_fields)
+    raw = reader.nothing()
+    if paths:
+        raw = reader.read(paths)
+    of_other_files = {name: F.lit(None).cast(kind) for name, kind in known_fields.items() if name not in raw.columns}
+    if not of_other_files:
+        return raw
+    return raw.withColumns(of_other_files)
 
 
 def fields(by: Reader, paths: Sequence[str]) -> str:
@@ -87,32 +99,39 @@ def fields(by: Reader, paths: Sequence[str]) -> str:
     """
     from pyspark.sql.types import StructType
 
-    found = _free(by, {}).read(paths).schema
-    return StructType([field for field in found if field.name not in PROVENANCE]).json()
+    schema = _free(by, {}).read(paths).schema
+    return StructType([field for field in schema if field.name not in PROVENANCE]).json()
 
 
-def _known(copy: CopyOptions) -> dict[str, DataType]:
+def _fields_of_copy(copy: CopyOptions) -> dict[str, DataType]:
+    """Fields of all files of a copy, with their types."""
     from pyspark.sql.types import StructType
 
-    known = StructType.fromJson(json.loads(copy.fields)) if copy.fields else ()
-    return {field.name: field.dataType for field in known}
+    if not copy.fields:
+        return {}
+    return {field.name: field.dataType for field in StructType.fromJson(json.loads(copy.fields))}
 
 
-def _free(by: Reader, known: Mapping[str, DataType]) -> Reader:
+def _free(by: Reader, known_fields: Mapping[str, DataType]) -> Reader:
     """Reader of all fields of files, whatever columns the table has."""
     free = {"schema_": None, "schemaHints": None, "schemaEvolutionMode": "addNewColumns", "columnNames": "landed"}
     definition = by.schema.definition.model_copy(update=free)
-    return replace(by, schema=Schema(by.schema.table, definition, known, first=True))
+    return replace(by, schema=Schema(by.schema.table, definition, known_fields, first=True))
 
 
-def _selected(frame: DataFrame, select: Select, own: Sequence[str]) -> DataFrame:
+def _selected(frame: DataFrame, select: Select, fields: Sequence[str]) -> DataFrame:
     """Values of the expressions, as ``o0``, ``o1`` and so on; ``_failed`` is JSON of the fields that did not cast."""
     from pyspark.sql import functions as F
 
-    expressions = [e for o in select.outputs for e in ([F.col(quoted(n)) for n in own] if o.star else [F.expr(o.text)])]
-    made = [expression.alias(f"o{number}", metadata={}) for number, expression in enumerate(expressions)]
+    expressions = []
+    for output in select.outputs:
+        if output.star:
+            expressions += [F.col(quoted(field)) for field in fields]
+        else:
+            expressions.append(F.expr(output.text))
+    values = [expression.alias(f"o{number}", metadata={}) for number, expression in enumerate(expressions)]
     technical = [F.col(name) for name in (RESCUED, CORRUPT, *_OWN)]
-    return frame.select(*made, _failed(select.outputs).alias("_failed"), *technical)
+    return frame.select(*values, _failed(select.outputs).alias("_failed"), *technical)
 
 
 def _failed(outputs: Sequence[Output]) -> Expression:
@@ -123,28 +142,38 @@ def _failed(outputs: Sequence[Output]) -> Expression:
     for output in outputs:
         for field in output.fields:
             flags.setdefault(field, []).extend(F.expr(failure) for failure in output.failures)
-    any_of = {field: reduce(lambda a, b: a | b, found) for field, found in flags.items() if found}
+    any_of = {field: reduce(lambda a, b: a | b, failures) for field, failures in flags.items() if failures}
     if not any_of:
         return F.lit(None).cast("string")
     values = [F.when(flag, F.col(quoted(field))).alias(field) for field, flag in any_of.items()]
     return F.when(reduce(lambda a, b: a | b, any_of.values()), F.to_json(F.struct(*values), MICROSECONDS))
 
 
-def _of_fields(copy: CopyOptions, own: Sequence[str], names: Sequence[str], landed: Mapping[str, str]) -> list[str]:
+def _of_fields(copy: CopyOptions, fields: Sequence[str], names: Sequence[str], landed: Mapping[str, str]) -> list[str]:
     """Names of what is selected as fields have them: what is called as a column is of the field that has the column.
 
     Args:
         copy: the copy.
-        own: fields of the files.
+        fields: fields of the files.
         names: a name for each column that is selected.
         landed: landed names of normalized columns.
     """
-    named = [bool(copy.columns) or not o.star for o in copy.query.outputs for _ in (own if o.star else [o])]
-    fields = {column.lower(): field for column, field in landed.items()}
-    return [fields.get(n.lower(), n) if of_column else n for n, of_column in zip(names, named, strict=True)]
+    named_as_column = []
+    for output in copy.query.outputs:
+        if output.star:
+            named_as_column += [bool(copy.columns)] * len(fields)
+        else:
+            named_as_column.append(True)
+    field_of = {column.lower(): field for column, field in landed.items()}
+    of_fields = []
+    for name, is_column in zip(names, named_as_column, strict=True):
+        if is_column:
+            name = field_of.get(name.lower(), name)
+        of_fields.append(name)
+    return of_fields
 
 
-def _fitted(made: DataFrame, names: Sequence[str], schema: Schema) -> DataFrame:
+def _fitted(selected: DataFrame, names: Sequence[str], schema: Schema) -> DataFrame:
     """Selected columns cast to the table's, and all that does not fit these as rescued data."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructField
@@ -152,13 +181,13 @@ def _fitted(made: DataFrame, names: Sequence[str], schema: Schema) -> DataFrame:
     # They have types of their own, as the columns of a Parquet file have.
     typed = schema.definition.model_copy(update={"format": "parquet"})
     target = Schema(schema.table, typed, schema.known, schema.first, schema.landed)
-    kinds = [made.schema[f"o{number}"].dataType for number in range(len(names))]
+    kinds = [selected.schema[f"o{number}"].dataType for number in range(len(names))]
     columns = target.columns([StructField(name, kind) for name, kind in zip(names, kinds, strict=True)])
     values = [Value(column, F.col(f"o{number}"), {}) for number, column in enumerate(columns)]
     made_of = [column.name or column.field for column in columns]
     have = {name.lower() for name in (*made_of, *schema.known)}
     absent = {name: kind for name, kind in target.named.items() if name.lower() not in have}
-    return made.select(
+    return selected.select(
         *[value.typed.alias(value.column.name) for value in values if value.column.name],
         *[F.lit(None).cast(kind).alias(name) for name, kind in absent.items()],
         _rescued(values).alias(RESCUED), CORRUPT, *_OWN,
@@ -190,18 +219,21 @@ def _inner(text: Expression) -> Expression:
     return F.nullif(F.substring(text, F.lit(2), F.length(text) - 2), F.lit(""))
 
 
-def _unknown(schema: Schema, field: str, own: Sequence[str]) -> SchemaMismatch:
+def _unknown(schema: Schema, field: str, fields: Sequence[str]) -> SchemaMismatch:
     return SchemaMismatch(
         f"the SELECT of the copy looks at {field}, and no file has such a field",
         where=Where(table=schema.table),
-        hint=nearest(field, own) or f"their fields are {', '.join(own) or 'none'}",
+        hint=nearest(field, fields) or f"their fields are {', '.join(fields) or 'none'}",
     )
 
 
-def _other_columns(schema: Schema, copy: CopyOptions, own: Sequence[str], error: QuerySyntax) -> SchemaMismatch:
+def _other_columns(schema: Schema, copy: CopyOptions, fields: Sequence[str], error: QuerySyntax) -> SchemaMismatch:
+    hint = "name the columns that you want instead of *"
+    if copy.columns:
+        hint = "name as many columns as there are"
     return SchemaMismatch(
         f"the columns of the copy into {schema.table} cannot be made: {error.message}",
         where=Where(table=schema.table),
-        cause=f"the fields of the files are {', '.join(own) or 'none'}",
-        hint="name as many columns as there are" if copy.columns else "name the columns that you want instead of *",
+        cause=f"the fields of the files are {', '.join(fields) or 'none'}",
+        hint=hint,
     )

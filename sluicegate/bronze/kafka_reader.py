@@ -13,19 +13,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from sluicegate.bronze.file_groups import Group
-from sluicegate.bronze.reader import COMPANY, Reader
-from sluicegate.bronze.text.json_reader import (
-    ABOUT,
-    ARRAY,
-    CORRUPT_AS,
-    FILLED,
-    FLAT,
-    NAMED,
-    SHOWN,
-    UNSURE,
-    JsonFiles,
-    named_back,
-)
+from sluicegate.bronze.raw_reader import COMPANY
+from sluicegate.bronze.reader import Reader
+from sluicegate.bronze.text.json_reader import ABOUT, CORRUPT_AS, JsonFiles, named_back
+from sluicegate.bronze.text.json_sql import ARRAY, FILLED, FLAT, NAMED, SHOWN, UNSURE
 from sluicegate.definition.kafka import COLUMNS
 from sluicegate.landing.kafka_ledger import Partition, Range
 from sluicegate.schema import json_doubts
@@ -56,8 +47,8 @@ class JsonValues(JsonFiles):
 
     def fields(self, values: DataFrame) -> list[StructField]:
         """Fields that occur anywhere in some values."""
-        found = self._fields(values.where(self._object).selectExpr(f"{self.doubts.shown(SHOWN)} AS value"))
-        return json_doubts.on_record(found, self.doubts.of_signs(found, {field.name for field in found}))
+        inferred = self._fields(values.where(self._object).selectExpr(f"{self.doubts.shown(SHOWN)} AS value"))
+        return json_doubts.on_record(inferred, self.doubts.of_signs(inferred, {field.name for field in inferred}))
 
     def rows(self, values: DataFrame, schema: Sequence[StructField]) -> DataFrame:
         """One row for each value, read with a schema that ends with the field of the corrupt record."""
@@ -70,8 +61,8 @@ class JsonValues(JsonFiles):
         rows = named.withColumn("j", parsed)
         # Nothing of a corrupt record goes into columns.
         sound = F.expr(f"j IS NOT NULL AND j.{CORRUPT_AS} IS NULL")
-        own = [one for one in schema if one.name != CORRUPT_AS]
-        fields = [F.when(sound, self._exact(one)).alias(one.name) for one in own]
+        data_fields = [data_field for data_field in schema if data_field.name != CORRUPT_AS]
+        fields = [F.when(sound, self._exact(data_field)).alias(data_field.name) for data_field in data_fields]
         return rows.select(*fields, _corrupt(F.when(~sound, F.col("value"))).alias(CORRUPT_AS), ABOUT)
 
     def _exact(self, own: StructField) -> Expression:
@@ -131,7 +122,9 @@ class KafkaReader(Reader):
         """Empty frame with the known columns."""
         from pyspark.sql import functions as F
 
-        kinds = {**COLUMNS, "_key": "BINARY"} if self._has_binary_keys else COLUMNS
+        kinds = COLUMNS
+        if self._has_binary_keys:
+            kinds = {**COLUMNS, "_key": "BINARY"}
         return super().nothing().withColumns({name: F.lit(None).cast(kind) for name, kind in kinds.items()})
 
     @property
@@ -140,7 +133,9 @@ class KafkaReader(Reader):
 
     @cached_property
     def _values(self) -> JsonValues:
-        return JsonValues(self.session, self.schema.table, self._given, {}, doubts=json_doubts.Doubts.of(self.schema))
+        return JsonValues(
+            self.session, self.schema.table, self._reader_options, {}, doubts=json_doubts.Doubts.of(self.schema)
+        )
 
     def _groups(self, paths: Sequence[str]) -> Iterator[Group]:
         from pyspark.sql.types import BinaryType, StringType, StructField
@@ -164,7 +159,9 @@ class KafkaReader(Reader):
             return self._values.variant_rows(texts, names[0]), names
         if self._table.format == "json":
             read = [StructField(column.field, column.read) for column in columns]
-            company = [] if read else [StructField(COMPANY, StringType())]
+            company = []
+            if not read:
+                company = [StructField(COMPANY, StringType())]
             return self._values.rows(texts, [*read, *company, StructField(CORRUPT_AS, StringType())]), names
         if self._table.format == "text":
             return texts.select("value", _corrupt(F.lit(None).cast("string")).alias(CORRUPT_AS), ABOUT), names

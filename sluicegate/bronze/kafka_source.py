@@ -68,7 +68,9 @@ def apply(batch: Batch, name: str, table: BronzeTable, at: layout.Lake, there: T
         if len(pending) > 1:
             offsets = sum(entry["size"] for entry in entries if entry["action"] not in UNREAD)
             pace = offsets / max(time.monotonic() - started, 1e-3)
-            left = f"left are {len(pending) - count}" if count < len(pending) else "none is left"
+            left = "none is left"
+            if count < len(pending):
+                left = f"left are {len(pending) - count}"
             say(f"  bronze {name:<28} chunk {number}: {offsets:,} offsets, {pace:,.0f} a second; {left}")
     if not pending or pending[-1][0] < batch.progress.until:
         # The ledger's last commits entered nothing (it was compacted, say): only the offset moves.
@@ -103,10 +105,13 @@ class KafkaChunk(Chunk):
     @property
     def amount(self) -> dict[str, Any]:
         """Offsets of each partition, of which the second is the first that is not in it."""
-        found: dict[str, dict[str, list[int]]] = {}
-        for one in (Range.of(entry["path"]) for entry in self.entries if entry["action"] not in UNREAD):
-            found.setdefault(one.partition.topic, {})[str(one.partition.number)] = [one.start, one.end]
-        return {"offsets": found}
+        by_topic: dict[str, dict[str, list[int]]] = {}
+        for offset_range in (Range.of(entry["path"]) for entry in self.entries if entry["action"] not in UNREAD):
+            by_topic.setdefault(offset_range.partition.topic, {})[str(offset_range.partition.number)] = [
+                offset_range.start,
+                offset_range.end,
+            ]
+        return {"offsets": by_topic}
 
     def _frame(self, paths: Sequence[str], damaged: dict[str, str], records: dict[str, int] | None = None) -> DataFrame:
         schema = self.schema()
@@ -120,12 +125,12 @@ class KafkaChunk(Chunk):
 
     def _begins(self) -> dict[str, int]:
         """Number of the first record of each range: the same each time, as are the offsets."""
-        found, count = {}, 0
+        begins, count = {}, 0
         for entry in sorted(self.entries, key=lambda entry: Range.of(entry["path"]).partition):
             if entry["action"] not in UNREAD:
-                found[entry["path"]] = count
+                begins[entry["path"]] = count
                 count += Range.of(entry["path"]).size
-        return found
+        return begins
 
     def _parts(self, paths: Sequence[str], damaged: dict[str, str]) -> dict[str, Range]:
         """What is still there of each range; what is not is in ``damaged``.
@@ -133,24 +138,28 @@ class KafkaChunk(Chunk):
         Raises:
             RecordsLost: some is gone, and the definition does not say to go on.
         """
-        found = {}
+        parts = {}
         for path in paths:
-            one = Range.of(path)
-            begin = self.there.begins.get(one.partition, one.end)
-            if begin > one.start:
-                gone = Range(one.partition, one.start, min(begin, one.end))
+            offset_range = Range.of(path)
+            begin = self.there.begins.get(offset_range.partition, offset_range.end)
+            if begin > offset_range.start:
+                missing = Range(offset_range.partition, offset_range.start, min(begin, offset_range.end))
                 if self.table.of_topics.data_loss == "fail":
-                    raise gone_records(self.name, gone)
-                damaged[path] = f"the offsets from {gone.start} on and before {gone.end} were gone when they were due"
-            found[path] = Range(one.partition, min(max(begin, one.start), one.end), one.end)
-        return found
+                    raise gone_records(self.name, missing)
+                damaged[path] = (
+                    f"the offsets from {missing.start} on and before {missing.end} were gone when they were due"
+                )
+            parts[path] = Range(
+                offset_range.partition, min(max(begin, offset_range.start), offset_range.end), offset_range.end
+            )
+        return parts
 
     def _failed(self, paths: list[str], error: Exception) -> dict[str, Failure]:
         """Raises what happened: a range that cannot be read is not passed over."""
         if not isinstance(error, SluicegateError):
-            said = str(error)
-            if any(sign in said for sign in GONE):
+            text = str(error)
+            if any(sign in text for sign in GONE):
                 raise gone_while_read(self.name, self.table.of_topics.address) from None
-            if any(sign in said for sign in OF_CLIENTS):
+            if any(sign in text for sign in OF_CLIENTS):
                 raise kafka_brokers.readable(error, self.name, self.table.of_topics) from None
         raise error

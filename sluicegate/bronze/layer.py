@@ -6,23 +6,23 @@ It is read again when it lands again under its name.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import functions as F
 
 from sluicegate import _faults
-from sluicegate.bronze import copy_reader, record_rules, reread_rows
-from sluicegate.bronze.ledger_batches import Entry, Left, chunks, newest_redone, read_of
+from sluicegate.bronze import record_rules, reread_rows
+from sluicegate.bronze.ledger_batches import Amount, Entry, Pace, chunks, newest_redone, read_of
 from sluicegate.bronze.reader import Reader
+from sluicegate.bronze.records import records as records_of_files
+from sluicegate.bronze.records import stored_schema
 from sluicegate.bronze.text import csv_files, decoded_files, xml_content
 from sluicegate.bronze.text.decoded_files import DecodedFiles
 from sluicegate.bronze.unreadable_files import Failure, unreadable
-from sluicegate.console import files, say, time_left
-from sluicegate.definition.kafka import COLUMNS
+from sluicegate.console import files, say
 from sluicegate.errors import ExpectationFailed, UserError
 from sluicegate.flow.batch import Batch
 from sluicegate.frames import row_bytes, small_writes
@@ -30,7 +30,6 @@ from sluicegate.lake import layout, log, tables
 from sluicegate.landing import file_status, folders, former_dialect
 from sluicegate.landing.copy_options import CopyOptions, of_chunks
 from sluicegate.landing.ledger import DROP, REPLACE, RESET
-from sluicegate.schema.columns import data_columns
 from sluicegate.schema.evolution import Schema
 from sluicegate.schema.landed import landed_names, with_landed
 from sluicegate.schema.typed_values import fitted
@@ -40,8 +39,7 @@ from sluicegate.sql.identifiers import quoted
 from sluicegate.sql.types import agree
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import DataType
+    from pyspark.sql import DataFrame, DataFrameWriter
 
     from sluicegate.definition import BronzeTable
 
@@ -70,7 +68,7 @@ WITNESSES = 3
 
 
 def apply(batch: Batch, name: str, table: BronzeTable, at: layout.Lake) -> None:
-    """Reads the new ledger batches, oldest first, each into one commit.
+    """Read the new ledger batches, oldest first, each into one commit.
 
     Args:
         batch: rows of the ledger.
@@ -83,33 +81,23 @@ def apply(batch: Batch, name: str, table: BronzeTable, at: layout.Lake) -> None:
         ExpectationFailed: records of a ledger batch break a rule that fails the run; it and those after it wait.
     """
     newest = newest_redone(batch)
-    pending = list(chunks(batch))
+    pending = _without_files_reread_later(list(chunks(batch)))
     copies = of_chunks(batch.opened[batch.flow.source].delta, [number for number, _ in pending])
     places = reread_rows.Places(at, name, folders.home(at, name, table.path, batch.opened).folder)
-    reread_by = {entry["path"]: number for number, entries in pending for entry in entries if entry["action"] in REREAD}
-    # What a reset is about to read or drop need not be read before: most often it is what cannot be read.
-    pending = [(n, [entry for entry in entries if reread_by.get(entry["path"], n) <= n]) for n, entries in pending]
-    remark = former_dialect.remark(at.pipeline, name, table, batch.opened[batch.flow.target]) if pending else ""
-    batch.report.warnings += [remark] if remark else []
-    left = whole = Left.of(entry for _, entries in pending for entry in entries)
-    began = time.monotonic()
-    for at_chunk, (number, entries) in enumerate(pending, 1):
-        started = time.monotonic()
+    if pending and (remark := former_dialect.remark(at.pipeline, name, table, batch.opened[batch.flow.target])):
+        batch.report.warnings.append(remark)
+    pace = Pace(name, [entries for _, entries in pending])
+    for place, (number, entries) in enumerate(pending, 1):
         copy = copies.get(number, AS_DEFINED)
-        newer = [one["path"] for _, others in pending[at_chunk : at_chunk + WITNESSES] for one in read_of(others)[:1]]
+        newer = [read_of(later)[:1] for _, later in pending[place : place + WITNESSES]]
+        witnesses = [entry["path"] for first in newer for entry in first]
         with decoded_files.opened(batch.session, batch.flow.target) as decoded:
             definition, rewrites = copy.table(name, table), number <= newest
-            Chunk(batch, name, definition, number, entries, rewrites, places, copy, newer, decoded).commit()
-        taken = Left.of(entries)
-        left = Left(left.files - taken.files, left.bytes - taken.bytes)
-        batch.report.files += taken.files
-        batch.report.bytes += taken.bytes
-        if len(pending) > 1:
-            rows = next(iter(log.commits(tables.table_at(batch.flow.target), 1))).rows_written or 0
-            pace = f"{rows:,} rows, {rows / max(time.monotonic() - started, 1e-3):,.0f} a second"
-            rest = f"left are {left}" if left.files else "none is left"
-            rest += time_left(time.monotonic() - began, whole.bytes - left.bytes, left.bytes)
-            say(f"  bronze {name:<28} chunk {number}: {taken}, {pace}; {rest}")
+            Chunk(batch, name, definition, number, entries, rewrites, places, copy, witnesses, decoded).commit()
+        amount = Amount.of(entries)
+        batch.report.files += amount.files
+        batch.report.bytes += amount.bytes
+        pace.taken_in(number, amount, lambda: _rows_of_last_commit(batch.flow.target))
 
     if not pending or pending[-1][0] < batch.progress.until:
         # The ledger's last commits entered no files (it was compacted, say): only the offset moves.
@@ -117,43 +105,30 @@ def apply(batch: Batch, name: str, table: BronzeTable, at: layout.Lake) -> None:
             small_writes.commit_only(batch.session, batch.flow.target)
 
 
-def _frame(
-    session: SparkSession,
-    schema: Schema,
-    paths: Sequence[str],
-    copy: CopyOptions,
-    *,
-    strict: bool = False,
-    damaged: dict[str, str] | None = None,
-    sizes: Mapping[str, int] | None = None,
-    records: dict[str, int] | None = None,
-    decoded: DecodedFiles | None = None,
-) -> DataFrame:
-    """Records of some files.
+def _without_files_reread_later(batches: Sequence[tuple[int, list[Entry]]]) -> list[tuple[int, list[Entry]]]:
+    """Ledger batches without the files that a later one reads again or drops: most often they cannot be read."""
+    reread_by = {entry["path"]: number for number, entries in batches for entry in entries if entry["action"] in REREAD}
 
-    ``damaged`` gets files of which a part or nothing is read, and why; ``records`` the counts for the manifest.
+    def due(entries: list[Entry], number: int) -> list[Entry]:
+        return [entry for entry in entries if reread_by.get(entry["path"], number) <= number]
+
+    return [(number, due(entries, number)) for number, entries in batches]
+
+
+def _rows_of_last_commit(uri: str) -> int:
+    return next(iter(log.commits(tables.table_at(uri), 1))).rows_written or 0
+
+
+class _Write(NamedTuple):
+    """How a ledger batch is written.
+
+    Attributes:
+        writer: writes its records in place of others; None to append them.
+        rows: gives the rows that the table has then; None where it is only appended to.
     """
-    about = {} if damaged is None else damaged, sizes or {}, {} if records is None else records
-    reader = Reader(session, schema, *about, decoded)
-    if copy.selects and paths:
-        frame = copy_reader.read(reader, copy, paths, strict=strict)
-    else:
-        frame = reader.read(paths) if paths else reader.nothing()
-    return with_landed(frame, schema.landed)
 
-
-def _schema(name: str, table: BronzeTable, target: str) -> Callable[[], Schema]:
-    """Factory of the schema as stored: a new one for each attempt, since reading adds new columns to it."""
-    there = tables.delta_table(target)
-    known: dict[str, DataType] = {}
-    landed: dict[str, str] = {}
-    if there is not None:
-        schema = table_reader.schema(there)
-        of_source = COLUMNS if table.kafka is not None else ()
-        known = {f.name: f.dataType for f in schema if f.name in data_columns(schema.names) and f.name not in of_source}
-        landed = landed_names(schema)
-    first = tables.rows(there) == 0
-    return lambda: Schema(name, table, known, first, dict(landed))
+    writer: DataFrameWriter | None
+    rows: Callable[[], DataFrame] | None
 
 
 @dataclass
@@ -181,8 +156,9 @@ class Chunk:
     def commit(self) -> None:
         """Commits the records of all files that can be read, and the names of those that cannot."""
         self.rereads = any(entry["action"] in REREAD for entry in self.entries)
-        known = _schema(self.name, self.table, self.batch.flow.target)
-        self.schema = partial(Schema, self.name, self.table, {}, True) if self.rereads else known
+        self.schema = stored_schema(self.name, self.table, self.batch.flow.target)
+        if self.rereads:
+            self.schema = partial(Schema, self.name, self.table, {}, True)
         read = read_of(self.entries)
         lost = self.places.find(read)
         paths = [entry["path"] for entry in read if entry["path"] not in lost]
@@ -220,13 +196,19 @@ class Chunk:
         except UserError as mistake:
             if not self.copy.facts:
                 raise
-            why = f"{mistake.message} ({mistake.cause})" if mistake.cause else mistake.message
-            return dict.fromkeys(paths, (why, False))
+            reason = mistake.message
+            if mistake.cause:
+                reason = f"{mistake.message} ({mistake.cause})"
+            return dict.fromkeys(paths, (reason, False))
 
     def _tried(self) -> set[str]:
         """Files that are read because an earlier ledger batch could not read them."""
-        retries = file_status.failed(self.places.at, self.name, self.table.fingerprint)
-        return {e["path"] for e in self.entries if e["action"] == REPLACE and retries.get(e["path"])}
+        retries = file_status.failed(self.places.lake, self.name, self.table.fingerprint)
+        return {path for path in self._paths_of(REPLACE) if retries.get(path)}
+
+    def _paths_of(self, *actions: str) -> list[str]:
+        """Files that are entered with some actions."""
+        return [entry["path"] for entry in self.entries if entry["action"] in actions]
 
     def _read(self, paths: Sequence[str]) -> DataFrame:
         return self._frame(paths, {})
@@ -234,9 +216,11 @@ class Chunk:
     def _frame(self, paths: Sequence[str], damaged: dict[str, str], records: dict[str, int] | None = None) -> DataFrame:
         places = [self.places.of(path) for path in paths]
         sizes = {self.places.of(entry["path"]): entry["size"] for entry in self.entries}
-        schema = self.schema()
-        frame = _frame(self.batch.session, schema, places, self.copy, damaged=damaged, sizes=sizes, records=records,
-                       decoded=self.decoded)  # fmt: skip
+        schema, counts = self.schema(), records
+        if counts is None:
+            counts = {}
+        reader = Reader(self.batch.session, schema, damaged, sizes, counts, self.decoded)
+        frame = records_of_files(reader, self.copy, places)
         self.collisions, self.padded = schema.collisions, schema.padded
         return self.places.named(frame, paths).withColumn("_chunk", F.lit(self.number).cast("bigint"))
 
@@ -251,17 +235,21 @@ class Chunk:
         only = not self.rereads and self.manifest.keys() == self.read
         if not self.manifest or (only and next(log.commits(table, 1)).rows_written == sum(self.manifest.values())):
             return {}
-        counted = file_status.rows_of(table, self.number)
-        said = {path: (records, counted.get(path, 0)) for path, records in self.manifest.items()}
-        why = "it says that it has {:,} records, and {:,} were read: it is tried again by the next run"
-        return {path: (why.format(*both), True) for path, both in said.items() if both[0] != both[1]}
+        counted, differing = file_status.rows_of(table, self.number), {}
+        for path, records in self.manifest.items():
+            rows = counted.get(path, 0)
+            if rows != records:
+                reason = f"it says that it has {records:,} records, and {rows:,} were read"
+                differing[path] = (f"{reason}: it is tried again by the next run", True)
+        return differing
 
     def _uninterpreted(self, rows: Mapping[str, int]) -> dict[str, Failure]:
         """XML files of which no record was made, though they have content."""
         empty = [self.places.of(path) for path in sorted(self.read - rows.keys() - self.failed.keys())]
         row_tag = next((value for name, value in self.table.options.items() if name.lower() == "rowtag"), "ROW")
         reasons = executors.each(self.batch.session, xml_content.uninterpreted, empty, row_tag)
-        return {path: (why, False) for path in sorted(self.read) if (why := reasons.get(self.places.of(path)))}
+        by_path = {path: reasons.get(self.places.of(path)) for path in sorted(self.read)}
+        return {path: (reason, False) for path, reason in by_path.items() if reason}
 
     def _write(self, paths: list[str], failed: dict[str, Failure], *, fenced: bool = True) -> None:
         damaged: dict[str, str] = {}
@@ -277,34 +265,42 @@ class Chunk:
     def _commit(self, checked: record_rules.Checked, failed: dict[str, Failure], *, fenced: bool, few: bool) -> None:
         """Commits records, in the place of those that their files gave before."""
         frame = checked.records
-        superseded = {e["path"] for e in self.entries if e["action"] in (REPLACE, *REREAD)} & {
-            *self.read,
-            *self._dropped,
-        }
-        former = self._former(superseded)
-        widened = self._widened(frame) if self.table.widens and not self.rereads else []
-        writer, whole = None, None
-        if self.rereads or widened:
-            whole = self._with_retained(frame, former) if self.rereads else self._whole(frame, former, widened)
-            writer = self.batch.described(whole).write.option("overwriteSchema", "true")
-        elif condition := self._replaced(former):
-            whole = self._retained(former).unionByName(frame, allowMissingColumns=True)
-            writer = self.batch.described(frame).write.option("replaceWhere", condition).option("mergeSchema", "true")
-        checked.demand_table(None if whole is None else lambda: whole)
+        write = self._planned_write(frame)
+        checked.demand_table(write.rows)
         table_features.enable_local_times(frame, self.batch.flow.target)
-        facts = {"chunk": self.number, "files": len(self.entries), **self.amount, "failed": failed,
-                 **({"collisions": self.collisions} if self.collisions else {}),
-                 "manifest": self.manifest, "definition": self.table.fingerprint,
-                 "seen": self.batch.target_version(), **former_dialect.facts(self.table), **checked.facts}  # fmt: skip
+        facts = {"chunk": self.number, "files": len(self.entries), **self.amount, "failed": failed}
+        if self.collisions:
+            facts["collisions"] = self.collisions
+        facts |= {"manifest": self.manifest, "definition": self.table.fingerprint,
+                  "seen": self.batch.target_version(), **former_dialect.facts(self.table), **checked.facts}  # fmt: skip
         self.batch.report.warnings += csv_files.padded_names(self.padded)
         for field, column in self.collisions.items():
             say(f"  bronze {self.name:<28} the field {field} is rescued: {column} has the values of another field")
         _faults.point("bronze.before_commit")
         with self.batch.commit(offset=self.number, fenced=fenced, **facts):
-            if writer is None:
+            if write.writer is None:
                 small_writes.append(self.batch.described(frame), self.batch.flow.target, few=few, **OPTIONS)
             else:
-                writer.format("delta").mode("overwrite").options(**OPTIONS).save(self.batch.flow.target)
+                write.writer.format("delta").mode("overwrite").options(**OPTIONS).save(self.batch.flow.target)
+
+    def _planned_write(self, frame: DataFrame) -> _Write:
+        """How records come into the table: appended, in the place of former ones, or with all that it has."""
+        former, widened = self._former({*self._paths_of(REPLACE, *REREAD)} & {*self.read, *self._paths_of(DROP)}), []
+        if self.table.widens and not self.rereads:
+            widened = self._widened(frame)
+        if self.rereads:
+            return self._rewrite(self._with_retained(frame, former))
+        if widened:
+            return self._rewrite(self._whole(frame, former, widened))
+        condition = self._replaced(former)
+        if not condition:
+            return _Write(None, None)
+        rows = self._retained(former).unionByName(frame, allowMissingColumns=True)
+        writer = self.batch.described(frame).write.option("replaceWhere", condition).option("mergeSchema", "true")
+        return _Write(writer, lambda: rows)
+
+    def _rewrite(self, rows: DataFrame) -> _Write:
+        return _Write(self.batch.described(rows).write.option("overwriteSchema", "true"), lambda: rows)
 
     @property
     def amount(self) -> dict[str, Any]:
@@ -322,15 +318,11 @@ class Chunk:
         columns = len(self.schema().known) + len(self.schema().wanted)
         return text and size <= SMALL_BYTES and size * columns * 5 // 2 <= row_bytes.MOST_BYTES
 
-    @property
-    def _dropped(self) -> list[str]:
-        return [entry["path"] for entry in self.entries if entry["action"] == DROP]
-
     def _widened(self, frame: DataFrame) -> list[str]:
         """Columns that have a wider type from this ledger batch on."""
-        known = self.schema().known
+        stored = self.schema().known
         kinds = {field.name: field.dataType for field in frame.schema}
-        return [name for name, kind in known.items() if not agree(kinds.get(name, kind), kind)]
+        return [name for name, kind in stored.items() if not agree(kinds.get(name, kind), kind)]
 
     def _whole(self, frame: DataFrame, former: reread_rows.Former | None, widened: list[str]) -> DataFrame:
         """All records of the table, with these, in the wider types.
@@ -339,11 +331,11 @@ class Chunk:
         read it: delta-rs, and so ``sluicegate sql`` and much else, does not.
         """
         say(f"  bronze {self.name:<28} {', '.join(widened)} wider: the table is rewritten")
-        there = self._retained(former)
-        kinds = {name: (there.schema[name].dataType, frame.schema[name].dataType) for name in widened}
-        cast = there.withColumns({n: fitted(F.col(quoted(n)), *both).value for n, both in kinds.items()})
+        stored = self._retained(former)
+        kinds = {name: (stored.schema[name].dataType, frame.schema[name].dataType) for name in widened}
+        cast = stored.withColumns({name: fitted(F.col(quoted(name)), *both).value for name, both in kinds.items()})
         whole = cast.unionByName(frame, allowMissingColumns=True)
-        return with_landed(whole, landed_names(there.schema) | landed_names(frame.schema))
+        return with_landed(whole, landed_names(stored.schema) | landed_names(frame.schema))
 
     def _former(self, paths: set[str]) -> reread_rows.Former | None:
         """The rows that some files gave when they were read before."""
@@ -354,10 +346,15 @@ class Chunk:
 
     def _replaced(self, former: reread_rows.Former | None) -> str:
         """Predicate of the rows that this ledger batch replaces; empty if there are none."""
-        table = tables.delta_table(self.batch.flow.target)
-        gone = former.condition(table) if former and table else ""
-        own = [f"_chunk = {self.number}"] if gone or self.rewrites else []
-        return " OR ".join([*own, *([f"({gone})"] if gone else [])])
+        table, of_files = tables.delta_table(self.batch.flow.target), ""
+        if former and table:
+            of_files = former.condition(table)
+        of_batch = f"_chunk = {self.number}"
+        if of_files:
+            return f"{of_batch} OR ({of_files})"
+        if self.rewrites:
+            return of_batch
+        return ""
 
     def _with_retained(self, frame: DataFrame, former: reread_rows.Former | None) -> DataFrame:
         """New rows, and the stored ones that they do not replace, fitted into the new columns."""
@@ -371,6 +368,8 @@ class Chunk:
         return with_landed(both, landed_names(rows.schema) | landed_names(frame.schema))
 
     def _retained(self, former: reread_rows.Former | None) -> DataFrame:
-        there = table_reader.read(self.batch.session, self.batch.flow.target)
-        there = there.where(f"NOT (_chunk <=> {self.number})")
-        return former.staying(there) if former else there
+        stored = table_reader.read(self.batch.session, self.batch.flow.target)
+        of_other_batches = stored.where(f"NOT (_chunk <=> {self.number})")
+        if not former:
+            return of_other_batches
+        return former.staying(of_other_batches)

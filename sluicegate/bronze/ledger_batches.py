@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import functions as F
 
-from sluicegate.console import files, human_bytes
+from sluicegate.console import files, human_bytes, say, time_left
 from sluicegate.lake import offsets, tables
 from sluicegate.landing.ledger import UNREAD
 
@@ -22,20 +23,54 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Entry = dict[str, Any]
 
 
-class Left(NamedTuple):
-    """Number and bytes of the files that are to be read."""
+class Amount(NamedTuple):
+    """Number and bytes of files that are read."""
 
     files: int
     bytes: int
 
     @classmethod
-    def of(cls, entries: Iterable[Entry]) -> Left:
-        """Those of the files of some ledger entries."""
+    def of(cls, entries: Iterable[Entry]) -> Amount:
+        """Amount of the files of some ledger entries."""
         sizes = [entry["size"] for entry in read_of(entries)]
         return cls(len(sizes), sum(sizes))
 
     def __str__(self) -> str:
         return f"{files(self.files)}, {human_bytes(self.bytes)}"
+
+
+class Pace:
+    """How fast ledger batches are taken in one after another, in lines that a run prints.
+
+    Args:
+        name: the bronze table.
+        batches: entries of all ledger batches to take in.
+    """
+
+    def __init__(self, name: str, batches: Sequence[list[Entry]]) -> None:
+        self.name, self.prints = name, len(batches) > 1
+        self.total = self.left = Amount.of(entry for entries in batches for entry in entries)
+        self.begin = self.previous = time.monotonic()
+
+    def taken_in(self, number: int, files_read: Amount, rows: Callable[[], int]) -> None:
+        """Print what the ledger batch that was just taken in took, and what is left.
+
+        Args:
+            number: number of the ledger batch.
+            files_read: its files.
+            rows: gives the rows that it has made.
+        """
+        self.left = Amount(self.left.files - files_read.files, self.left.bytes - files_read.bytes)
+        moment = time.monotonic()
+        seconds, self.previous = max(moment - self.previous, 1e-3), moment
+        if not self.prints:
+            return
+        count, remainder = rows(), "none is left"
+        if self.left.files:
+            remainder = f"left are {self.left}"
+        remainder += time_left(moment - self.begin, self.total.bytes - self.left.bytes, self.left.bytes)
+        pace = f"{count:,} rows, {count / seconds:,.0f} a second"
+        say(f"  bronze {self.name:<28} chunk {number}: {files_read}, {pace}; {remainder}")
 
 
 def read_of(entries: Iterable[Entry]) -> list[Entry]:
@@ -60,6 +95,12 @@ def chunks(batch: Batch) -> Iterator[tuple[int, list[Entry]]]:
 
 def newest_redone(batch: Batch) -> int:
     """Newest ledger batch with rows that is to be read all the same: a run went on in the middle of a RESTORE."""
-    target = tables.delta_table(batch.flow.target) if batch.progress.restores else None
-    newest = offsets.newest_chunk(target, batch.progress.since) if target is not None else None
-    return -1 if newest is None else newest
+    if not batch.progress.restores:
+        return -1
+    target = tables.delta_table(batch.flow.target)
+    if target is None:
+        return -1
+    newest = offsets.newest_chunk(target, batch.progress.since)
+    if newest is None:
+        return -1
+    return newest

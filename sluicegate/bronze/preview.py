@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.bronze import copy_reader
-from sluicegate.bronze.layer import AS_DEFINED, READING, _frame, _schema
+from sluicegate.bronze.layer import AS_DEFINED, READING
 from sluicegate.bronze.reader import Reader
+from sluicegate.bronze.records import records, stored_schema
 from sluicegate.bronze.text import decoded_files
 from sluicegate.bronze.unreadable_files import Failure, unreadable
 from sluicegate.console import say
@@ -40,21 +41,21 @@ def preview(
         records as ``sample``.
     """
     session = new_session(session)  # the caller's keeps its settings, also where two threads look at files
-    schema = _schema(name, table, target)
+    schema = stored_schema(name, table, target)
     with configured(session, READING), decoded_files.opened(session, target, thorough=True) as decoded:
         damaged: dict[str, str] = {}
+
+        def reader(damaged: dict[str, str]) -> Reader:
+            return Reader(session, schema(), damaged, decoded=decoded)
+
         try:
-            counted = _counted(
-                _frame(session, schema(), paths, copy, strict=True, damaged=damaged, decoded=decoded), shown
-            )
+            counted = _counted(records(reader(damaged), copy, paths, strict=True), shown)
             failed: dict[str, Failure] = {}
         except Exception as error:
-            failed = unreadable(
-                lambda some: _frame(session, schema(), some, copy, decoded=decoded), paths, error, private=private
-            )
-            good = [path for path in paths if path not in failed]
-            counted = _counted(_frame(session, schema(), good, copy, damaged=damaged, decoded=decoded), shown)
-    return {**counted, "failed": {path: why for path, (why, _) in failed.items()} | damaged}
+            failed = unreadable(lambda part: records(reader({}), copy, part), paths, error, private=private)
+            readable = [path for path in paths if path not in failed]
+            counted = _counted(records(reader(damaged), copy, readable), shown)
+    return {**counted, "failed": {path: reason for path, (reason, _) in failed.items()} | damaged}
 
 
 def checked_copy(
@@ -68,11 +69,11 @@ def checked_copy(
         QueryError: Spark refuses its SELECT.
     """
     session = new_session(session)  # the caller's keeps its settings, also where two threads look at files
-    schema = _schema(name, table, target)
+    schema = stored_schema(name, table, target)
     with configured(session, READING), decoded_files.opened(session, target, thorough=True) as decoded:
         try:
             if not copy.selects:
-                _frame(session, schema(), paths, copy, decoded=decoded)
+                records(Reader(session, schema(), decoded=decoded), copy, paths)
                 return copy
             copy = replace(copy, fields=copy_reader.fields(Reader(session, schema(), decoded=decoded), paths))
             copy_reader.read(Reader(session, schema()), copy, [], strict=True)

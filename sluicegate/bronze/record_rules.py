@@ -96,13 +96,16 @@ def checked(batch: Batch, table: BronzeTable, records: DataFrame, *, few: bool) 
     if not table.has_rules:
         yield Checked(records, {}, batch, table)
         return
-    cached = few or connect.is_remote(batch.session)
-    held = materialize(records, few=few) if cached else records.persist()
+    rules = RowRules(table.expectations)
+    if few or connect.is_remote(batch.session):
+        materialized = materialize(records, few=few)
+        yield Checked(materialized, _demand(batch, rules, materialized), batch, table)
+        return
+    persisted = records.persist()
     try:
-        yield Checked(held, _demand(batch, RowRules(table.expectations), held), batch, table)
+        yield Checked(persisted, _demand(batch, rules, persisted), batch, table)
     finally:
-        if not cached:
-            held.unpersist()
+        persisted.unpersist()
 
 
 def _demand(batch: Batch, rules: RowRules, records: DataFrame) -> dict[str, Any]:
@@ -113,7 +116,9 @@ def _demand(batch: Batch, rules: RowRules, records: DataFrame) -> dict[str, Any]
     with failing_rules.naming(lambda: records, rules.expectations, batch.flow):
         tally = rules.tally(evaluated)
     facts, warnings = tally.facts(), rules.warnings(tally)
-    said = {"expectations": facts, **({"warnings": warnings} if warnings else {})}
+    facts_of_commit: dict[str, Any] = {"expectations": facts}
+    if warnings:
+        facts_of_commit["warnings"] = warnings
     if refusal := rules.refusal(tally, lambda: evaluated):
-        rejected.refuse(batch, [refusal], said)
-    return said
+        rejected.refuse(batch, [refusal], facts_of_commit)
+    return facts_of_commit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -35,55 +35,65 @@ class Places:
     """Locations of the files that ``cleanSource`` took away, for when they are to be read again.
 
     Attributes:
-        at: the lake.
+        lake: the lake.
         name: the bronze table.
         folder: its landing folder, as the ledger's paths begin.
+        places: where each file is that was taken away, by its path in the ledger; filled in by ``find``.
     """
 
-    at: layout.Lake
+    lake: layout.Lake
     name: str
     folder: str = ""
-    found: dict[str, str] = field(default_factory=dict)
+    places: dict[str, str] = field(default_factory=dict)
 
     def find(self, entries: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, bool]]:
-        """Locates the files of some ledger entries.
+        """Locate the files of some ledger entries.
 
         Returns:
             files that were taken away and are nowhere any more, or are links by now that lead out of landing, with the
             reason and whether to try again.
         """
-        self.found, lost = {}, {}
-        start = f"{self.folder.rstrip('/')}/" if self.folder and layout.is_local(self.folder) else ""
-        for entry in (entries := list(entries)):
-            if start and entry["path"].startswith(start) and local_files.leads_out(entry["path"], self.folder):
+        self.places, lost, inside = {}, {}, []
+        for entry in entries:
+            if self._leads_out(entry["path"]):
                 lost[entry["path"]] = (local_files.OUTSIDE, False)
-        left = [entry for entry in entries if entry["path"] not in lost]
-        archived = archive.of(self.at, self.name, [archive.facts_of(entry) for entry in left])
-        moved = [(entry, archived.get(archive.facts_of(entry))) for entry in left]
-        away = [(entry, row) for entry, row in moved if row is not None]
-        for (entry, row), (back, there) in zip(away, each(_locate, away), strict=True):
-            if back:
-                continue
-            if there:
-                self.found[entry["path"]] = row["place"]
             else:
-                lost[entry["path"]] = (_lost(row), True)
+                inside.append(entry)
+        archived = archive.of(self.lake, self.name, [archive.facts_of(entry) for entry in inside])
+        candidates = [(entry, archived.get(archive.facts_of(entry))) for entry in inside]
+        away = [(entry, row) for entry, row in candidates if row is not None]
+        for (entry, row), location in zip(away, each(_locate, away), strict=True):
+            match location:
+                case "archive":
+                    self.places[entry["path"]] = row["place"]
+                case "nowhere":
+                    lost[entry["path"]] = (_lost(row), True)
         return lost
+
+    def _leads_out(self, path: str) -> bool:
+        """Whether a file is a link by now that leads out of landing."""
+        if not self.folder or not layout.is_local(self.folder):
+            return False
+        return path.startswith(f"{self.folder.rstrip('/')}/") and local_files.leads_out(path, self.folder)
 
     def landed_at(self, paths: Iterable[str]) -> dict[str, archive.Facts]:
         """Those of some files that ``cleanSource`` moved to where they are, as they had landed."""
         below = f"{self.folder.rstrip('/')}/"
-        others = [path for path in paths if not path.startswith(below)]
-        ledger = tables.delta_table(self.at.ledger(self.name)) if others else None
-        return {} if ledger is None else archive.landed_at(self.at, self.name, ledger, others)
+        outside = [path for path in paths if not path.startswith(below)]
+        if not outside:
+            return {}
+        ledger = tables.delta_table(self.lake.ledger(self.name))
+        if ledger is None:
+            return {}
+        return archive.landed_at(self.lake, self.name, ledger, outside)
 
     def of(self, path: str) -> str:
         """Where to read the file with this path in the ledger."""
-        return self.found.get(path, path)
+        return self.places.get(path, path)
 
     def named(self, frame: DataFrame, paths: Sequence[str]) -> DataFrame:
         """Records read from there, under the names that their files had when they landed, in rescued data too."""
-        names = {self.found[path]: path for path in paths if path in self.found}
+        names = {self.places[path]: path for path in paths if path in self.places}
         if not names:
             return frame
         # A table of them and not an expression, which Spark would compile: they may be very many.
@@ -93,18 +103,18 @@ class Places:
             path=map(landed_paths.spark_uri, names.values()),
         )
         source = F.coalesce(former["path"], F.col("source_file"))
-        own = {"source_file": source}
+        columns = {name: frame[quoted(name)] for name in frame.columns} | {"source_file": source}
         if RESCUED in frame.columns:
-            own[RESCUED] = _of_file(F.col(RESCUED), F.col("source_file"), source)
-        columns = [own[name].alias(name) if name in own else frame[quoted(name)] for name in frame.columns]
-        return frame.join(former, F.expr(CANONICAL) == former["place"], "left").select(*columns)
+            columns[RESCUED] = _of_file(F.col(RESCUED), F.col("source_file"), source)
+        renamed = [columns[name].alias(name) for name in frame.columns]
+        return frame.join(former, F.expr(CANONICAL) == former["place"], "left").select(*renamed)
 
 
 def _of_file(rescued: Column, file: Column, former: Column) -> Column:
     """Rescued data of a file with another name of it, which ends its JSON; a URI has no character that JSON escapes."""
-    member, other = (F.concat(F.lit('"_file_path":"'), name, F.lit('"}')) for name in (file, former))
-    others = F.substr(rescued, F.lit(1), F.length(rescued) - F.length(member))
-    return F.when(rescued.endswith(member), F.concat(others, other)).otherwise(rescued)
+    member, former_member = (F.concat(F.lit('"_file_path":"'), name, F.lit('"}')) for name in (file, former))
+    values = F.substr(rescued, F.lit(1), F.length(rescued) - F.length(member))
+    return F.when(rescued.endswith(member), F.concat(values, former_member)).otherwise(rescued)
 
 
 @dataclass(frozen=True)
@@ -139,14 +149,16 @@ class Former:
         """
         if ledger is None or not paths:
             return None
-        known = {*paths, *moved_files.aliases(ledger, paths).values()}  # as they were before landing was moved
-        several = arrivals.replaced(ledger, known, chunk, files)
-        ranges = {path: [several.get(path, (0, chunk - 1))] for path in known}
+        aliases = {*paths, *moved_files.aliases(ledger, paths).values()}  # as they were before landing was moved
+        several = arrivals.replaced(ledger, aliases, chunk, files)
+        ranges = {path: [several.get(path, (0, chunk - 1))] for path in aliases}
         for path, batches in _landed_before(ledger, archived, chunk):
             ranges.setdefault(path, []).append(batches)
         entered = pc.field("path").isin(pa.array(sorted(ranges), pa.string())) & (pc.field("chunk") < chunk)
         chunks = sorted(tables.dataset(ledger).to_table(["chunk"], filter=entered)["chunk"].unique().to_pylist())
-        return cls(ranges, chunks) if chunks else None
+        if not chunks:
+            return None
+        return cls(ranges, chunks)
 
     @property
     def paths(self) -> frozenset[str]:
@@ -168,17 +180,20 @@ class Former:
         By the names that are in the table, since Delta leaves out files of the table by them.
         """
         parts = tables.dataset(table).scanner(["source_file"], filter=pc.field("_chunk").isin(self.chunks)).to_batches()
-        every = {name for part in parts for name in part["source_file"].unique().to_pylist() if name is not None}
-        names = {name: layout.canonical(name) for name in sorted(every) if layout.canonical(name) in self.ranges}
-        some = [
-            f"(source_file = {literal(name)} AND _chunk BETWEEN {first} AND {last})"
-            for name, path in names.items()
-            for first, last in self.ranges[path]
-            if not self._all_of(path)
-        ]
-        if alone := [literal(name) for name, path in names.items() if self._all_of(path)]:
-            some.append(f"source_file IN ({', '.join(alone)})")
-        return f"_chunk BETWEEN {self.chunks[0]} AND {self.chunks[-1]} AND ({' OR '.join(some)})" if some else ""
+        sources = {name for part in parts for name in part["source_file"].unique().to_pylist() if name is not None}
+        names = {name: layout.canonical(name) for name in sorted(sources) if layout.canonical(name) in self.ranges}
+        conditions, whole = [], []
+        for name, path in names.items():
+            if self._all_of(path):
+                whole.append(literal(name))
+                continue
+            for first, last in self.ranges[path]:
+                conditions.append(f"(source_file = {literal(name)} AND _chunk BETWEEN {first} AND {last})")
+        if whole:
+            conditions.append(f"source_file IN ({', '.join(whole)})")
+        if not conditions:
+            return ""
+        return f"_chunk BETWEEN {self.chunks[0]} AND {self.chunks[-1]} AND ({' OR '.join(conditions)})"
 
     def _all_of(self, path: str) -> bool:
         return any(first <= self.chunks[0] and last >= self.chunks[-1] for first, last in self.ranges[path])
@@ -193,12 +208,12 @@ def _landed_before(
     """
     copied = {
         place
-        for place, known in arrivals.of_paths(ledger, list(archived), chunk + 1).items()
-        if known[0].entries[0]["action"] == landing_ledger.READ
+        for place, of_place in arrivals.of_paths(ledger, list(archived), chunk + 1).items()
+        if of_place[0].entries[0]["action"] == landing_ledger.READ
     }
-    wanted = {place: facts for place, facts in archived.items() if place not in copied}
-    landed = arrivals.of_paths(ledger, {path for path, _, _ in wanted.values()}, chunk)
-    for path, size, modification_time in wanted.values():
+    moved = [facts for place, facts in archived.items() if place not in copied]
+    landed = arrivals.of_paths(ledger, {path for path, _, _ in moved}, chunk)
+    for path, size, modification_time in moved:
         for arrival in landed.get(path, []):
             if any((e["size"], e["modification_time"]) == (size, modification_time) for e in arrival.entries):
                 yield path, (arrival.batches[0], min(arrival.batches[1], chunk - 1))
@@ -210,22 +225,29 @@ def _broadcast(session: SparkSession, **columns: Iterable[Any]) -> DataFrame:
     return F.broadcast(session.createDataFrame(pa.table({name: list(values) for name, values in columns.items()})))
 
 
-def _locate(away: tuple[Mapping[str, Any], Mapping[str, Any]]) -> tuple[bool, bool]:
-    """Whether a file that was taken away is back in landing as it was, and if not, whether it is where it went."""
+def _locate(away: tuple[Mapping[str, Any], Mapping[str, Any]]) -> Literal["landing", "archive", "nowhere"]:
+    """Where a file is that was taken away: back in landing as it was, where it went, or nowhere."""
     entry, row = away
-    back = filesystems.file(entry["path"]) == (entry["size"], entry["modification_time"])
-    return back, not back and bool(row["place"] and filesystems.file(row["place"]))
+    if filesystems.file(entry["path"]) == (entry["size"], entry["modification_time"]):
+        return "landing"
+    if row["place"] and filesystems.file(row["place"]):
+        return "archive"
+    return "nowhere"
 
 
 def _lost(row: Mapping[str, Any]) -> str:
     when = row["archived"].strftime("%Y-%m-%d %H:%M")
     if row["mode"] == "MOVE":
         return f"it was moved to {row['place']} on {when}, and is not there"
-    return f"it was deleted by cleanSource on {when}" if row["mode"] == "DELETE" else f"it was gone on {when}"
+    if row["mode"] == "DELETE":
+        return f"it was deleted by cleanSource on {when}"
+    return f"it was gone on {when}"
 
 
 def _canonical(place: str) -> str:
-    return layout.local_path(place) if layout.is_local(place) else place
+    if layout.is_local(place):
+        return layout.local_path(place)
+    return place
 
 
 def union(new: DataFrame, retained: DataFrame, options: Mapping[str, str]) -> DataFrame:
@@ -253,19 +275,21 @@ def union(new: DataFrame, retained: DataFrame, options: Mapping[str, str]) -> Da
         if part.lost is not None:
             misfit = F.when(part.lost, typed_values.printable(column, old.dataType))
             misfits.append(misfit.alias(landed.get(old.name, old.name)))
-    ours = [F.col(name) for name in PROVENANCE if name in retained.columns and name != RESCUED]
-    rescued = _rescued(misfits) if misfits else F.col(RESCUED)
-    both = new.unionByName(retained.select(*columns, rescued.alias(RESCUED), *ours), allowMissingColumns=True)
+    provenance = [F.col(name) for name in PROVENANCE if name in retained.columns and name != RESCUED]
+    rescued = F.col(RESCUED)
+    if misfits:
+        rescued = _rescued(misfits)
+    both = new.unionByName(retained.select(*columns, rescued.alias(RESCUED), *provenance), allowMissingColumns=True)
     last = [column for column in PROVENANCE if column in both.columns]
     return both.select(*[quoted(column) for column in both.columns if column not in last], *last)
 
 
 def _rescued(misfits: Sequence[Column]) -> Column:
     """Rescued data of a retained row with the misfits added; NULL members are left out of JSON by Spark."""
-    held = F.col(RESCUED)
+    stored = F.col(RESCUED)
     more = F.to_json(F.struct(*misfits), MICROSECONDS)
     with_file = F.to_json(F.struct(*misfits, F.col("source_file").alias("_file_path")), MICROSECONDS)
     added = F.concat(
         F.expr(f"substring({RESCUED}, 1, length({RESCUED}) - 1)"), F.lit(","), F.substring(more, 2, 1 << 30)
     )
-    return F.when(more == "{}", held).otherwise(F.when(held.isNull(), with_file).otherwise(added))
+    return F.when(more == "{}", stored).otherwise(F.when(stored.isNull(), with_file).otherwise(added))

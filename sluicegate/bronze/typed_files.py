@@ -56,7 +56,9 @@ class TypedFiles:
         try:
             return Group([*self.load(paths[:1]).schema], paths)
         except (AnalysisException, ArithmeticException) as error:
-            group = groups.unforeseen(paths) if self.form == "parquet" else None
+            group = None
+            if self.form == "parquet":
+                group = groups.unforeseen(paths)
             if group is None:
                 # An error of the file: the others of its ledger batch are read.
                 where = Where(table=self.table, file=paths[0])
@@ -76,13 +78,13 @@ class TypedFiles:
         }
 
 
-def demand_whole(facts: dict[str, Any], table: str, what: str) -> dict[str, Any]:
+def demand_whole(facts: dict[str, Any], table: str, fault: str) -> dict[str, Any]:
     """Metadata of files, checked.
 
     Args:
         facts: metadata by paths.
         table: the table's name, for messages.
-        what: what is the matter with a file that has an error.
+        fault: what is the matter with a file that has an error.
 
     Raises:
         SourceError: one of them is broken.
@@ -90,7 +92,7 @@ def demand_whole(facts: dict[str, Any], table: str, what: str) -> dict[str, Any]
     for path, result in facts.items():
         if "error" in result:
             raise SourceError(
-                f"{what}: {path}",
+                f"{fault}: {path}",
                 where=Where(table=table, file=path),
                 cause=result["error"],
                 hint="land a whole file under this name again, then run again",

@@ -53,13 +53,15 @@ def unreadable(
     """
     passing: set[str] = set()
     wrong = isinstance(error, (SchemaMismatch, QueryError))
-    failed = {} if wrong else _bad_among(read, paths, passing, private=private)
+    failed = {}
+    if not wrong:
+        failed = _bad_among(read, paths, passing, private=private)
     if not failed:
         raise error
     if len(passing) == len(paths) or (len(failed) == len(paths) > 1 and not file_trouble(error)):
         if tried().isdisjoint(failed) and not (passing and any(_can_be_read(read, other) for other in others)):
             raise error
-        return {path: (why, True) for path, (why, _) in failed.items()}
+        return {path: (reason, True) for path, (reason, _) in failed.items()}
     return failed
 
 
@@ -94,7 +96,7 @@ def _bad_among(
             transient = passes(trouble) or _unreachable(paths[0])
             return {paths[0]: (root_cause(trouble, private=private), transient)}
         half = len(paths) // 2
-        halves = [_bad_among(read, some, passing, private=private) for some in (paths[:half], paths[half:])]
+        halves = [_bad_among(read, part, passing, private=private) for part in (paths[:half], paths[half:])]
         return halves[0] | halves[1]
     return {}
 

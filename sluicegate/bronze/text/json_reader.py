@@ -16,6 +16,25 @@ from sluicegate.bronze import landed_paths
 from sluicegate.bronze.file_groups import Group
 from sluicegate.bronze.landed_paths import is_odd
 from sluicegate.bronze.text.json_elements import damage, elements
+from sluicegate.bronze.text.json_sql import (
+    ARRAY,
+    BEGINS,
+    END,
+    FILLED,
+    FLAT,
+    HEAD,
+    JOINED,
+    NAMED,
+    NOT_EMPTY,
+    NOT_UTF_8,
+    NULS,
+    ODD,
+    ONE,
+    SHOWN,
+    SPECIAL,
+    UNNAMED_IN,
+    UNSURE,
+)
 from sluicegate.bronze.text.text_decoder import UNSURE_OF_BYTES
 from sluicegate.console import say
 from sluicegate.lake.layout import canonical
@@ -34,63 +53,17 @@ if TYPE_CHECKING:
 # Columns with a corrupt record's text and with a line's file; each process has other names, which no field can have.
 CORRUPT_AS, ABOUT = (working(f"{name}_{uuid.uuid4().hex}") for name in ("corrupt_record", "metadata"))
 
-# In the text for schema inference: the one field of a line that is not one record.
-ODD = "_sluicegate_odd"
-
-# A line whose first } is its last character, as in an object without another inside: nothing follows it. This costs a
-# fraction of the other check, and is all that most lines need.
-FLAT = "startswith(value, '{') AND octet_length(substring_index(value, '}', 1)) = octet_length(value) - 1"
-
-# Whether a text is more than JSON whitespace (Spark's trim knows spaces alone), and whether it is an array.
-FILLED = r"value RLIKE '[^ \\t\\r\\n]'"
-ARRAY = r"value RLIKE '^[ \\t\\r\\n]*\\['"
-
-# Marker that no text has.
-END = uuid.uuid4().hex
-
-# A text is one JSON value if, as a field's value in an object of ours, it is followed by our own next field, by Spark's
-# own tokens. It is not where the text ends the object, or goes on with a field or anything else.
-ONE = f"""json_object_keys(concat('{{"v":', value, '\\n,"{END}":0}}')) <=> array('v', '{END}')"""
-
-# A field without a name: in JSON, "" before a colon can be nothing else, but for the end of the name of {"a\"": 1}.
-NAMELESS = r"""(?<=[{,/\\s])""\\s*:"""
-
-# The text with a name for each field that has none.
-NAMED = f"""if(contains(value, '""'), regexp_replace(value, '{NAMELESS}', '"{UNNAMED}":'), value)"""
-
-# The text for schema inference: Spark leaves out an object without fields, but not a field that is null.
-NOT_EMPTY = r"regexp_replace(value, '\\{\\s*\\}', 'null')"
-SHOWN = f"if({FLAT}, value, {NOT_EMPTY})"
-
-# Signs that a text has fields without a name, and that it has these or objects without fields.
-UNNAMED_IN = f"value RLIKE '{NAMELESS}'"
-SPECIAL = f"({UNNAMED_IN} OR value RLIKE '\\\\{{\\\\s*\\\\}}')"
-
-# Signs of an encoding that no option names; NUL is no part of JSON text (RFC 4627, section 3).
-NULS = "contains(value, CAST(X'00' AS STRING))"
-BEGINS = {
-    "UTF-32": "^(0000FEFF|000000..|FFFE0000)",
-    "UTF-16BE": "^(FEFF|00..)",
-    "UTF-16LE": "^(FFFE|..00)",
-}
-
-# A text with bytes that are no UTF-8, or with an escaped half of a surrogate pair: once \\ is left out, no escape of a
-# half is left beside the pairs. Spark would replace them in silence. Few texts have an escape at all.
-PAIR = literal(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
-HALF = literal(r"\\u[dD][89a-fA-F]")
-UNPAIRED = f"regexp_replace(replace(value, {literal(chr(92) * 2)}, ' '), {PAIR}, '') RLIKE {HALF}"
-UNSURE = f"(NOT is_valid_utf8(value) OR (contains(value, {literal(chr(92) + 'u')}) AND {UNPAIRED}))"
-
-# Sign of objects one after another in a line, and what is said of such lines.
-JOINED = r"\\}[ \\t]*\\{"
+# What is said of a file with lines of several values.
 HOW_JOINED = (
     "it has lines of several JSON values, each of which is one corrupt record: have a line end written after each "
     "record (of Kinesis Firehose: AppendDelimiterToRecord, or the new line delimiter), then land it again"
 )
 
-# First bytes of a text that Spark's reader takes for UTF-16 or UTF-32, and its own functions for UTF-8.
-HEAD = "hex(substr(CAST(value AS BINARY), 1, 4))"
-NOT_UTF_8 = f"{HEAD} RLIKE '^(00(?!00)..|(?!00)..00|FEFF|FFFE|0000FEFF|000000(?!00)..)'"
+# What is said of a multi-line file that is more than one value.
+HOW_ONE_VALUE = (
+    "it has more after its first JSON value, but with multiLine a file is one value: leave the option away if "
+    "each line is a record; records without a line end between them, as Kinesis Firehose writes them, need one"
+)
 
 
 @dataclass(frozen=True)
@@ -122,10 +95,10 @@ class JsonFiles:
         flat = texts.selectExpr("value", f"{FLAT} AS flat")
         many = f"NOT flat AND {FILLED} AND ({ARRAY} OR {self._left_out})"
         shown = f"if({many}, '{{\"{ODD}\":0}}', {self.doubts.shown(f'if(flat, value, {NOT_EMPTY})')})"
-        found = self._fields(flat.selectExpr(f"{shown} AS value"))
-        names = {field.name for field in found}
+        inferred = self._fields(flat.selectExpr(f"{shown} AS value"))
+        names = {field.name for field in inferred}
         if ODD not in names and UNNAMED not in names:
-            yield Group(json_doubts.on_record(found, self.doubts.of_signs(found, names)), list(paths))
+            yield Group(json_doubts.on_record(inferred, self.doubts.of_signs(inferred, names)), list(paths))
             return
         # Of all together: a column's type is that of all its values in the ledger batch, however its files are grouped.
         fields = json_doubts.on_record(
@@ -133,9 +106,9 @@ class JsonFiles:
         )
         special = texts.where(f"({self._not_flat}) OR {UNNAMED_IN}")
         joined = f"max(value RLIKE '{JOINED}' AND NOT {self._one}) AS joined"
-        found_in = special.select("value", "_metadata.file_path").groupBy("file_path").agg(F.expr(joined)).collect()
-        odd = {canonical(row["file_path"]) for row in found_in}
-        for row in found_in:
+        irregular = special.select("value", "_metadata.file_path").groupBy("file_path").agg(F.expr(joined)).collect()
+        odd = {canonical(row["file_path"]) for row in irregular}
+        for row in irregular:
             if row["joined"]:
                 say(f"  bronze {self.table:<28} {canonical(row['file_path'])}: {HOW_JOINED}")
         plain = [path for path in paths if path not in odd]
@@ -154,44 +127,48 @@ class JsonFiles:
         each of their lines is a record, and Spark would read the first and silently skip the others.
         """
         kinds, doubts = self._kinds(paths)
-        why = (
-            "it has more after its first JSON value, but with multiLine a file is one value: leave the option away if "
-            "each line is a record; records without a line end between them, as Kinesis Firehose writes them, need one"
-        )
-        self.damaged.update({path: why for path, kind in kinds.items() if kind == "goes on"})
-        parts = self._parts([path for path, kind in kinds.items() if kind == "array"])
+        by_kind: dict[str, list[str]] = {}
+        for path in paths:
+            by_kind.setdefault(kinds.get(path, "plain"), []).append(path)
+        self.damaged.update(dict.fromkeys(by_kind.get("goes on", ()), HOW_ONE_VALUE))
+        parts = self._parts(by_kind.get("array", []))
         self.damaged.update(parts)
-        of = {kind: [path for path in paths if kinds.get(path, "plain") == kind] for kind in ("text", "special")}
-        # Spark would take some file names for patterns a second time, and find nothing.
-        odd = {path for path in paths if path not in kinds and is_odd(path)} | set(of["special"])
-        whole = [path for path in paths if path in odd or path not in kinds]
-        if whole:
-            # Of all together, as above.
-            fields = self._fields_of_files(whole, odd)
-            yield Group(json_doubts.on_record(fields, self.doubts.of_signs(fields, doubts)), whole)
-        if of["text"]:
-            texts = self._texts(of["text"], whole=True).selectExpr(f"{SHOWN} AS value")
-            yield Group(json_doubts.on_record(self._fields(texts), json_doubts.ALL), of["text"], "lines", whole=True)
+        yield from self._whole_files(by_kind.get("plain", []), by_kind.get("special", []), paths, doubts)
+        if texts := by_kind.get("text"):
+            fields = self._fields(self._texts(texts, whole=True).selectExpr(f"{SHOWN} AS value"))
+            yield Group(json_doubts.on_record(fields, json_doubts.ALL), texts, "lines", whole=True)
         if parts:
             fields = self._fields(self._elements(list(parts)).where("sound"))
             yield Group(json_doubts.on_record(fields, json_doubts.ALL), list(parts), "elements")
         if corrupt := [path for path in paths if kinds.get(path) in ("array", "no JSON") and path not in parts]:
             yield Group([], corrupt, "lines", whole=True)
 
+    def _whole_files(
+        self, plain: Sequence[str], special: Sequence[str], paths: Sequence[str], doubts: Set[str]
+    ) -> Iterator[Group]:
+        """Group of the files that Spark's own reader reads, in their order, with the fields of all together."""
+        # Spark would take some file names for patterns a second time, and find nothing.
+        odd = {*special, *filter(is_odd, plain)}
+        members = {*plain, *special}
+        whole = [path for path in paths if path in members]
+        if whole:
+            fields = self._fields_of_files(whole, odd)
+            yield Group(json_doubts.on_record(fields, self.doubts.of_signs(fields, doubts)), whole)
+
     def _kinds(self, paths: Sequence[str]) -> tuple[dict[str, str], set[str]]:
         """Kind of each multi-line file that is not one plain value, or empty; and doubts about values. One job."""
         first = "get_json_object(value, '$') IS NOT NULL"
-        rest = f"CASE WHEN {first} THEN 'goes on' WHEN {ARRAY} THEN 'array' ELSE 'no JSON' END"
+        not_one = f"CASE WHEN {first} THEN 'goes on' WHEN {ARRAY} THEN 'array' ELSE 'no JSON' END"
         # Of UTF-16 that nobody has named, Spark's reader would take the digits of numbers from other places.
         texted = f"{UNNAMED_IN} OR nuls"
-        kind = f"CASE WHEN NOT {self._one} THEN {rest} WHEN {texted} THEN 'text' WHEN {SPECIAL} THEN 'special' END"
+        kind = f"CASE WHEN NOT {self._one} THEN {not_one} WHEN {texted} THEN 'text' WHEN {SPECIAL} THEN 'special' END"
         texts = self._texts(paths, whole=True).where(FILLED)
         signs = {name: f"({sign})" for name, sign in self.doubts.signs.items()}
         conditions = [f"{sign} AS {name}" for name, sign in signs.items()]
         each = texts.selectExpr("_metadata.file_path AS path", f"{kind} AS kind", *conditions)
-        found = each.where(" OR ".join(["kind IS NOT NULL", *signs])).collect()
-        kinds = {canonical(row["path"]): row["kind"] for row in found if row["kind"] is not None}
-        return kinds, {name for name in signs if any(row[name] for row in found)}
+        files = each.where(" OR ".join(["kind IS NOT NULL", *signs])).collect()
+        kinds = {canonical(row["path"]): row["kind"] for row in files if row["kind"] is not None}
+        return kinds, {name for name in signs if any(row[name] for row in files)}
 
     def _parts(self, paths: Sequence[str]) -> dict[str, str]:
         """Damaged arrays that begin with whole elements, with the damage of each."""
@@ -199,8 +176,8 @@ class JsonFiles:
             return {}
         texts = self._texts(paths, whole=True)
         damage_of = _on_executors(damage, "string")
-        found = texts.select(texts["_metadata.file_path"].alias("path"), damage_of("value").alias("why"))
-        return {canonical(row["path"]): row["why"] for row in found.where("why IS NOT NULL").collect()}
+        damages = texts.select(texts["_metadata.file_path"].alias("path"), damage_of("value").alias("why"))
+        return {canonical(row["path"]): row["why"] for row in damages.where("why IS NOT NULL").collect()}
 
     def texts(self, group: Group) -> DataFrame:
         """The texts of a group's records: ``value``, ``sound`` (whether it is one JSON value), and their file."""
@@ -217,20 +194,26 @@ class JsonFiles:
         """
         from pyspark.sql import functions as F
 
-        of_parts = {
-            "texts": [field for field in schema if is_text(field.dataType) and field.name != CORRUPT_AS],
-            "variants": [field for field in schema if has_variant(field.dataType)],
-            "typed": [field for field in schema if not (is_text(field.dataType) or has_variant(field.dataType))],
-        }
-        parts = [part for part, fields in of_parts.items() if fields]
+        corrupt, part_of = (
+            schema[CORRUPT_AS],
+            {field.name: _part(field) for field in schema if field.name != CORRUPT_AS},
+        )
+        parts = [part for part in ("texts", "variants", "typed") if part in part_of.values()]
         # from_json would make doubles of the numbers before it makes texts of them.
         named = self.texts(group).withColumn("typed", F.expr(NAMED))
         texts = named.withColumn("texts", json_values.tagged(F.col("typed"))).withColumn("variants", F.col("value"))
-        arrays = [self._records(part, [*of_parts[part], schema[CORRUPT_AS]]).alias(part) for part in parts]
-        both = texts.select(F.when(F.col("sound"), F.arrays_zip(*arrays)).alias("all"), "value", ABOUT)
-        each = both.where("all IS NULL OR size(all) > 0").select(F.explode_outer("all").alias("j"), "value", ABOUT)
-        part_of = {field.name: part for part in parts for field in of_parts[part]}
-        fields = [named_back(F.col(f"j.{part_of[f.name]}").getField(f.name), f) for f in schema if f.name in part_of]
+        arrays = [
+            self._records(part, [*(field for field in schema if part_of.get(field.name) == part), corrupt]).alias(part)
+            for part in parts
+        ]
+        records = texts.select(F.when(F.col("sound"), F.arrays_zip(*arrays)).alias("all"), "value", ABOUT)
+        records = records.where("all IS NULL OR size(all) > 0")
+        each = records.select(F.explode_outer("all").alias("j"), "value", ABOUT)
+        fields = [
+            named_back(F.col(f"j.{part_of[field.name]}").getField(field.name), field)
+            for field in schema
+            if field.name in part_of
+        ]
         damaged = " OR ".join(f"j.{part} IS NULL OR j.{part}.{CORRUPT_AS} IS NOT NULL" for part in parts)
         # The text as it is in the file, not as it was given to the parser.
         return each.select(*fields, F.expr(f"if({damaged}, value, NULL)").alias(CORRUPT_AS), ABOUT)
@@ -246,8 +229,8 @@ class JsonFiles:
         from pyspark.sql.types import ArrayType, StructType
 
         options = {**self.options, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_AS}
-        one = F.array(F.from_json(text, StructType([*fields]), options))
-        return F.when(F.expr(ARRAY), F.from_json(text, ArrayType(StructType([*fields])), options)).otherwise(one)
+        single = F.array(F.from_json(text, StructType([*fields]), options))
+        return F.when(F.expr(ARRAY), F.from_json(text, ArrayType(StructType([*fields])), options)).otherwise(single)
 
     def variants(self, group: Group, name: str) -> DataFrame:
         """Each line, or each file, as one VARIANT in the column ``name``."""
@@ -259,8 +242,8 @@ class JsonFiles:
     # --- checks -------------------------------------------------------------------------------------------------------
 
     @property
-    def _how(self) -> dict[str, str]:
-        return {"columnNameOfCorruptRecord": CORRUPT_AS}
+    def _inference_options(self) -> dict[str, str]:
+        return {**self.options, "columnNameOfCorruptRecord": CORRUPT_AS}
 
     @property
     def _one(self) -> str:
@@ -268,9 +251,9 @@ class JsonFiles:
 
         Nearly all pass without options, and then the check with them, which copies all values, is skipped.
         """
-        how = self._lenient()
+        options = self._lenient()
         array = f"""concat('[', regexp_replace(value, ',\\\\s*$', ''), '\\n,"{END}"]')"""
-        parsed = f"from_json({array}, 'array<string>'{how})"
+        parsed = f"from_json({array}, 'array<string>'{options})"
         return f"(({ONE}) OR get({parsed}, 1) <=> '{END}')"
 
     @property
@@ -280,17 +263,20 @@ class JsonFiles:
         A line that it takes for corrupt it keeps whole, and the others of its file keep the digits of their numbers,
         which are lost where texts are read one by one. In UTF-16 it would make empty texts of the numbers.
         """
-        how = self._lenient({"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_AS})
-        taken = f"from_json(value, 'x STRING, {CORRUPT_AS} STRING'{how}).{CORRUPT_AS} IS NULL"
+        options = self._lenient({"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_AS})
+        taken = f"from_json(value, 'x STRING, {CORRUPT_AS} STRING'{options}).{CORRUPT_AS} IS NULL"
         return f"(NOT {self._one} AND ({NOT_UTF_8} OR {taken}))"
 
-    def _lenient(self, others: Mapping[str, str] | None = None) -> str:
-        """Reader options that decide what passes for JSON, and others, as an argument of a SQL function."""
-        passing = {
+    def _lenient(self, added: Mapping[str, str] | None = None) -> str:
+        """Reader options that decide what passes for JSON, and added ones, as an argument of a SQL function."""
+        options = {
             name: value for name, value in self.options.items() if name.lower().startswith(("allow", "maxstring"))
         }
-        how = ", ".join(f"{literal(name)}, {literal(value)}" for name, value in {**passing, **(others or {})}.items())
-        return f", map({how})" if how else ""
+        options |= added or {}
+        if not options:
+            return ""
+        entries = ", ".join(f"{literal(name)}, {literal(value)}" for name, value in options.items())
+        return f", map({entries})"
 
     @property
     def _not_flat(self) -> str:
@@ -299,7 +285,9 @@ class JsonFiles:
     def _texts(self, paths: Sequence[str], *, whole: bool) -> DataFrame:
         reader = self.session.read.options(**{**self.options, "wholetext": str(whole).lower()})
         texts = landed_paths.load(reader, "text", paths)
-        demanded = "value" if self.sure else f"if({UNSURE}, raise_error({literal(UNSURE_OF_BYTES)}), value)"
+        demanded = "value"
+        if not self.sure:
+            demanded = f"if({UNSURE}, raise_error({literal(UNSURE_OF_BYTES)}), value)"
         if not whole:  # concatenated files have a byte order mark inside, which Spark's reader skips
             return texts.selectExpr(
                 f"if(startswith({demanded}, '\ufeff'), substr(value, 2), value) AS value", "_metadata"
@@ -321,7 +309,7 @@ class JsonFiles:
         from pyspark.errors import AnalysisException
 
         if not odd:
-            reader = self.session.read.options(**{**self.options, **self._how})
+            reader = self.session.read.options(**self._inference_options)
             try:
                 return self._without_ours(landed_paths.load(reader, "json", paths).schema)
             except AnalysisException as error:
@@ -333,18 +321,20 @@ class JsonFiles:
         """The fields that occur anywhere in some texts."""
         named = texts.selectExpr(f"{NAMED} AS value")
         with active(self.session):  # else fields of two files whose names differ in case would be one
-            inferred = self.session.read.options(**{**self.options, **self._how}).json(named).schema
+            inferred = self.session.read.options(**self._inference_options).json(named).schema
         return self._without_ours(inferred)
 
     @staticmethod
-    def _without_ours(found: StructType) -> list[StructField]:
+    def _without_ours(inferred: StructType) -> list[StructField]:
         """The fields as they are in the files; a column needs a name, so one without keeps that which we gave it."""
         from pyspark.sql.types import StructField, StructType
 
-        fields = [StructField(field.name, unnamed(field.dataType)) for field in found if field.name != CORRUPT_AS]
+        fields = [StructField(field.name, unnamed(field.dataType)) for field in inferred if field.name != CORRUPT_AS]
         # A key that is twice in a record is two fields for Spark, which then reads none of the ledger batch.
         whole = once(StructType(fields))
-        return list(whole) if isinstance(whole, StructType) else fields
+        if not isinstance(whole, StructType):
+            return fields
+        return list(whole)
 
     def _elements(self, paths: Sequence[str]) -> DataFrame:
         from pyspark.sql import functions as F
@@ -353,6 +343,15 @@ class JsonFiles:
         texts = self._texts(paths, whole=True).select("value", F.col("_metadata").alias(ABOUT))
         each = texts.select(F.explode(split("value")).alias("element"), ABOUT)
         return each.select("element.value", "element.sound", ABOUT).where(f"sound OR {FILLED}")
+
+
+def _part(field: StructField) -> str:
+    """Column with the text in which a field is parsed."""
+    if is_text(field.dataType):
+        return "texts"
+    if has_variant(field.dataType):
+        return "variants"
+    return "typed"
 
 
 def _on_executors(function: Callable[[str], Any], kind: str) -> Callable[[str], Expression]:

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicegate.bronze.text.json_reader import FLAT, JsonFiles
+from sluicegate.bronze.text.json_reader import JsonFiles
+from sluicegate.bronze.text.json_sql import FLAT
 from tests.conftest import Workspace
 from tests.support.properties import in_spark
 

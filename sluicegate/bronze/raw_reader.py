@@ -1,0 +1,191 @@
+"""Landed files as Spark reads them: each value as a raw one of its field, each record that is corrupt with its text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
+
+from sluicegate.bronze import avro_header, landed_paths
+from sluicegate.bronze.file_groups import Group
+from sluicegate.bronze.text import decoded_files
+from sluicegate.bronze.text.csv_files import CsvFiles
+from sluicegate.bronze.text.decoded_files import DecodedFiles, demanding
+from sluicegate.bronze.text.json_reader import CORRUPT_AS, JsonFiles
+from sluicegate.bronze.typed_files import TypedFiles
+from sluicegate.schema import json_doubts
+from sluicegate.schema.evolution import Column, Schema
+from sluicegate.schema.values import exact_digits
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructField, StructType
+
+    from sluicegate.definition import BronzeTable
+
+# A field that no record has.
+COMPANY = "_sluicegate_no_such_field"
+
+# Whether Spark's JSON reader keeps the digits of numbers that become texts; it has no such option for one read.
+EXACT = "spark.sql.json.enableExactStringParsing"
+
+
+@dataclass(frozen=True)
+class RawReader:
+    """Reader of the files of one bronze table, by the options of its definition.
+
+    Attributes:
+        session: the Spark session.
+        schema: what is known of the table's columns.
+        damaged: files of which a part or nothing was read, and why; filled in by reading.
+        sizes: bytes of files, as listed.
+        records: number of records by the files' own metadata; filled in by reading.
+        decoded: copies of files that Spark would not read right; None for what is no file.
+    """
+
+    session: SparkSession
+    schema: Schema
+    damaged: dict[str, str] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    records: dict[str, int] = field(default_factory=dict)
+    decoded: DecodedFiles | None = None
+
+    @property
+    def _table(self) -> BronzeTable:
+        return self.schema.definition
+
+    @property
+    def _options(self) -> dict[str, str]:
+        """The reader's options by their names in small letters, as Spark takes them."""
+        return {name.lower(): value for name, value in self._as_utf_8.items()}
+
+    @property
+    def _as_utf_8(self) -> dict[str, str]:
+        """The reader's options without the encoding: Spark reads files in another one from copies."""
+        return decoded_files.without_encoding(self._table.reader_options)
+
+    @property
+    def _sure(self) -> bool:
+        """Whether what Spark reads is known to be UTF-8, so that U+FFFD is a character of the files."""
+        return self.decoded is None or self.decoded.is_sure_of(self._table)
+
+    @property
+    def _reader_options(self) -> dict[str, str]:
+        """Options of Spark's reader, with a JSON string limit of a whole record: Spark's own is 20 MB."""
+        options = dict(self._as_utf_8)
+        if self._table.format == "json":
+            options["maxStringLen"] = str(self._table.maxRecordBytes)
+        return options
+
+    def _true(self, option: str) -> bool:
+        return self._options.get(option.lower(), "false").lower() == "true"
+
+    @property
+    def _multi_line(self) -> bool:
+        return self._true("multiLine")
+
+    @cached_property
+    def _typed(self) -> TypedFiles:
+        form = self._table.format
+        load = partial(self._load, form)
+        return TypedFiles(self.session, self.schema.table, form, load, self.damaged, self.records)
+
+    @cached_property
+    def _json(self) -> JsonFiles:
+        doubts = json_doubts.Doubts.of(self.schema)
+        return JsonFiles(self.session, self.schema.table, self._reader_options, self.damaged, self._sure, doubts)
+
+    @cached_property
+    def _csv(self) -> CsvFiles:
+        return CsvFiles(self.session, self._table, self._reader_options, self.sizes, self.damaged)
+
+    def _load(
+        self, form: str, paths: Sequence[str], *, schema: StructType | None = None,
+        extra: Mapping[str, str] | None = None,
+    ) -> DataFrame:  # fmt: skip
+        reader = self.session.read.options(**{**self._reader_options, **(extra or {})})
+        if schema is not None:
+            reader = reader.schema(schema)
+        if form == "avro":
+            form = avro_header.PROVIDER
+        return landed_paths.load(reader, form, paths)
+
+    def _raw(self, group: Group, columns: list[Column]) -> tuple[DataFrame, list[str]]:
+        """Frame of the files as Spark reads them, and the names of the fields in it."""
+        from pyspark.sql.types import StructField
+
+        names = [column.field for column in columns]
+        if self._table.format == "csv" and group.mode != "variant":
+            # A header has been read: Spark takes the fields by their places, and is given names that cannot collide.
+            names = [f"c{number}" for number in range(len(columns))]
+        kinds = [group.stored.get(column.field, column).read for column in columns]
+        fields = [StructField(name, kind) for name, kind in zip(names, kinds, strict=True)]
+        return self._raw_frame(group, columns, fields), names
+
+    def _raw_frame(self, group: Group, columns: list[Column], fields: list[StructField]) -> DataFrame:
+        from pyspark.sql.types import StructType
+
+        form = self._table.format
+        if group.mode == "undecoded":
+            return self._undecoded(group)
+        if form == "text":
+            return self._text_lines(group)
+        if form == "binaryFile":
+            return self._load(form, group.paths)
+        if form not in ("json", "csv", "xml"):
+            return self._load(form, group.paths, schema=StructType(fields))
+        return self._parsed(group, columns, fields)
+
+    def _undecoded(self, group: Group) -> DataFrame:
+        """Records with bytes that are no text, as texts that are corrupt."""
+        from pyspark.sql import functions as F
+
+        texts = landed_paths.load(self.session.read, "text", group.paths)
+        return texts.withColumn(CORRUPT_AS, F.unhex("value").cast("string"))
+
+    def _text_lines(self, group: Group) -> DataFrame:
+        from pyspark.sql import functions as F
+
+        raw = self._load("text", group.paths)
+        if self._sure:
+            return raw
+        return raw.withColumn("value", demanding(F.col("value"), ~F.is_valid_utf8("value")))
+
+    def _parsed(self, group: Group, columns: list[Column], fields: list[StructField]) -> DataFrame:
+        """Records of JSON, CSV or XML, with the text of each that could not be parsed."""
+        from pyspark.sql import functions as F
+        from pyspark.sql.types import StringType, StructField, StructType
+
+        digits = exact_digits(columns) or json_doubts.about_digits(group.fields)
+        if self._table.format == "json" and (digits or not self._multi_line):
+            self.session.conf.set(EXACT, "true")
+        corrupt = StructField(CORRUPT_AS, StringType())
+        if columns:
+            return self._parsed_as(group, len(columns), StructType([*fields, corrupt]))
+        # Spark refuses to read the corrupt text alone, as it must where no record has a field: it gets company.
+        company = StructField(COMPANY, StringType())
+        raw = self._parsed_as(group, 0, StructType([company, corrupt]))
+        return raw.withColumn(CORRUPT_AS, F.coalesce(CORRUPT_AS, COMPANY))
+
+    def _parsed_as(self, group: Group, columns: int, schema: StructType) -> DataFrame:
+        """Records read with a schema that ends with the text of a corrupt one, in the group's mode."""
+        form = self._table.format
+        if form == "json" and group.mode == "variant":
+            return self._json.variants(group, schema.names[0])
+        if group.mode in ("lines", "elements"):
+            return self._json.parsed(group, schema)
+        if group.mode == "records":
+            return self._with_bytes(self._csv.parsed(group.paths, columns, schema), group)
+        options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_AS}
+        if group.mode == "variant":
+            options["singleVariantColumn"] = schema.names[0]
+        return self._with_bytes(self._load(form, group.paths, schema=schema, extra=options), group)
+
+    def _with_bytes(self, raw: DataFrame, group: Group) -> DataFrame:
+        """Records as Spark has read them, where bytes that are no text are neither replaced in silence nor values."""
+        if self.decoded is not None and self.decoded.has_sentinels(group.paths):
+            return self.decoded.without_sentinels(raw, self._table.format, self._reader_options)
+        if self._sure or self._table.format != "csv":
+            return raw
+        return raw.withColumns(decoded_files.demanded(raw.schema))
