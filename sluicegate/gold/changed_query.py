@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -12,6 +11,7 @@ from pyspark.sql import functions as F
 from sluicegate.flow import thresholds
 from sluicegate.gold.affected.changed_rows import ChangedRows
 from sluicegate.gold.affected.operators import TouchesAll
+from sluicegate.gold.partial_aggregates import groups_of
 from sluicegate.gold.proved_query import ProvedQuery
 from sluicegate.gold.row_deltas import Changes
 from sluicegate.sql.identifiers import quoted
@@ -56,6 +56,11 @@ class ChangedQuery(ProvedQuery):
         """Row deltas since the last batch."""
         return Changes(self.batch, self.grouped.joins, self.batch.progress.since, self.batch.progress.changed)
 
+    @property
+    def touched_groups(self) -> DataFrame:
+        """Groups of the row deltas, each once."""
+        return self._row_deltas.over(partial(groups_of, self.grouped)).distinct()
+
     @cached_property
     def _changed_rows(self) -> ChangedRows:
         """Rows that came or went of the tables that the query reads."""
@@ -87,8 +92,13 @@ class ChangedQuery(ProvedQuery):
     def _touched(self) -> TouchedKeys:
         """Keys that this batch touches."""
         last = self.batch.opened[self.batch.flow.target].last_commit_of_ours
-        if last is None or (last.ours or {}).get("columns") != self._columns:
+        if last is None or (last.ours or {}).get("columns") != self.columns_fingerprint:
             return TouchedKeys("a table that it reads has other columns, or may have")
+        return self.touched_keys
+
+    @cached_property
+    def touched_keys(self) -> TouchedKeys:
+        """Keys that the batch touches, if the tables have the columns that they had before it."""
         if reason := self._keys_of_the_plan.blocked(self._changed_rows.by_table):
             return TouchedKeys(reason)
         try:
@@ -96,20 +106,6 @@ class ChangedQuery(ProvedQuery):
         except TouchesAll as error:
             return TouchedKeys(str(error.args[0]))
         if keys is None:  # the tables were written anew, with the rows that they had
-            names = zip(self.keys, self._touched_columns, strict=True)
+            names = zip(self.keys, self.touched_columns, strict=True)
             keys = self.everything.select(*[F.col(quoted(key)).alias(name) for key, name in names]).limit(0)
         return TouchedKeys(rows=keys, count=keys.count())
-
-    @cached_property
-    def _columns(self) -> str:
-        """Fingerprint of the columns of the tables that the query reads, and of its own."""
-        schemas = {**{name: frame.schema for name, frame in self._read.items()}, "": self.everything.schema}
-        types = [f"{name} {field.name} {field.dataType.json()}" for name, fields in schemas.items() for field in fields]
-        return hashlib.sha256("\0".join(types).encode()).hexdigest()
-
-    @property
-    def _touched_columns(self) -> list[str]:
-        """Columns of touched groups, or keys, in the order of ``keys``."""
-        if self.refresh_strategy.kind == "keys":
-            return self._keys_of_the_plan.touched_names
-        return [f"_group_{number}" for number in sorted(self.grouped.keys)]

@@ -8,7 +8,7 @@ in one commit, and only rows that differ are written (but see gold/replacement.p
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -22,7 +22,7 @@ from sluicegate.frames.record_ids import materialize
 from sluicegate.gold import clustering, group_state, replacement
 from sluicegate.gold.changed_query import ChangedQuery
 from sluicegate.gold.group_state import GroupState
-from sluicegate.gold.partial_aggregates import Partials, group_columns, groups_of, rows_of, same_groups
+from sluicegate.gold.partial_aggregates import Partials, same_groups
 from sluicegate.gold.rules import GoldRules
 from sluicegate.gold.table_changes import TableChanges
 from sluicegate.lake import layout
@@ -125,34 +125,17 @@ class Refresh(ChangedQuery):
         """Runs the query over everything; aggregate state stays as it is, and is not used again before a restart."""
         self._of_everything(self._of_all if self._from_state else self._exactly(self._rows))
 
-    @property
-    def _from_state(self) -> bool:
-        """Whether rows are made from aggregate state although none is stored, to be the same as with it."""
-        return self.refresh_strategy.kind == "partial" and self._partials.rounded
-
     def by_groups(self) -> None:
         """Runs the query over all rows of the affected groups."""
-        grouped = self.grouped
-        groups = materialize(self._row_deltas.over(partial(groups_of, grouped)).distinct(), few=self._few)
+        groups = materialize(self.touched_groups, few=self._few)
         self._change(self._rows_of_groups(self._broadcast(groups)), groups)
-
-    def _rows_of_groups(self, groups: DataFrame) -> DataFrame:
-        """Rows that the query gives for some groups."""
-        grouped = self.grouped
-        if self._from_state:
-            partials = self._partials
-            return self._outputs(partials, partials.fresh(partials.of_groups(self._rows, groups)))
-        if grouped.joins:  # Spark looks for these groups below the aggregation where it can
-            return same_groups(self._exactly(self._rows, groups), groups, group_columns(grouped), self.keys)
-        return self._exactly(rows_of(grouped, self._rows, groups))
 
     def by_keys(self) -> None:
         """Replaces the rows of the touched keys by what the query gives for these keys."""
         touched = self._touched.rows
         if touched is None:
             raise LookupError("it is not known which keys are touched")
-        rows = same_groups(self.everything, self._broadcast(touched), self._touched_columns, self.keys)
-        self._change(rows, touched)
+        self._change(self._plain_rows_of(self._broadcast(touched)), touched)
 
     def by_partials(self) -> None:
         """Applies row deltas to the aggregate state, and makes the affected groups' rows from it."""
@@ -250,7 +233,7 @@ class Refresh(ChangedQuery):
         if strategy.of_the_run:
             info["of_the_run"] = strategy.of_the_run
         if strategy.kind == "keys":
-            info["columns"] = self._columns
+            info["columns"] = self.columns_fingerprint
         if strategy.kind == "whole" and strategy.cheaper:
             info["instead"] = strategy.cheaper
         return {**info, **self.choice.in_commit()}
@@ -304,7 +287,7 @@ class Refresh(ChangedQuery):
         evaluated = self.rules.evaluated(rows, few=self._few)
         expected = self.rules.staying(evaluated)
         candidates = target.where(near("")) if near else target
-        former = same_groups(candidates, self._broadcast(touched), self._touched_columns, self.keys)
+        former = same_groups(candidates, self._broadcast(touched), self.touched_columns, self.keys)
         changes = self._changes_of_touched(expected, former)
         self.rules.demand(evaluated, former, lambda: changes.merged(target), changes.comes)
         self._write(changes, near, self._changed_count, groups=touched.count(), all=False)
@@ -324,7 +307,7 @@ class Refresh(ChangedQuery):
         rows = lake_tables.rows(lake_tables.delta_table(self.batch.flow.target))
         if not self._few or rows <= group_state.IN_A_FILE:
             return None
-        for group, key in zip(self._touched_columns, self.keys, strict=True):
+        for group, key in zip(self.touched_columns, self.keys, strict=True):
             if target.schema[key].dataType == touched.schema[group].dataType:
                 near = data_skipping.same_values(touched, group)
                 if near is not None:

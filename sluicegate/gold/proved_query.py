@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from sluicegate.gold import partial_aggregates, query_analysis, rules
 from sluicegate.gold.affected.keys import Keys
 from sluicegate.gold.affected.operators import TouchesAll
 from sluicegate.gold.batch_query import BatchQuery
-from sluicegate.gold.partial_aggregates import NotPartial, Partials
+from sluicegate.gold.partial_aggregates import NotPartial, Partials, group_columns, rows_of, same_groups
 from sluicegate.gold.row_deltas import join
 from sluicegate.spark import connect
 from sluicegate.sql.refresh.group_by import outputs_sql
@@ -146,6 +147,20 @@ class ProvedQuery(BatchQuery):
             return [*self.refresh_strategy.keys]
         return [self.grouped.keys[number] for number in sorted(self.grouped.keys)]
 
+    @property
+    def touched_columns(self) -> list[str]:
+        """Columns of touched groups, or keys, in the order of ``keys``."""
+        if self.refresh_strategy.kind == "keys":
+            return self._keys_of_the_plan.touched_names
+        return [f"_group_{number}" for number in sorted(self.grouped.keys)]
+
+    @cached_property
+    def columns_fingerprint(self) -> str:
+        """Fingerprint of the columns of the tables that the query reads, and of its own."""
+        schemas = {**{name: frame.schema for name, frame in self._read.items()}, "": self.everything.schema}
+        types = [f"{name} {field.name} {field.dataType.json()}" for name, fields in schemas.items() for field in fields]
+        return hashlib.sha256("\0".join(types).encode()).hexdigest()
+
     def _demand_same(self, grouped: Grouped) -> None:
         """Checks that rows made from aggregate state have the column types of the user's query."""
         try:
@@ -169,6 +184,27 @@ class ProvedQuery(BatchQuery):
     def _of_all(self) -> DataFrame:
         """The table's rows, from the aggregate state of all rows."""
         return self._outputs(self._partials, self._all(self._partials))
+
+    @property
+    def _from_state(self) -> bool:
+        """Whether rows are made from aggregate state although none is stored, to be the same as with it."""
+        return self.refresh_strategy.kind == "partial" and self._partials.rounded
+
+    def _rows_of_groups(self, groups: DataFrame) -> DataFrame:
+        """Rows of some groups, with sums that do not depend on the order in which Spark adds."""
+        grouped = self.grouped
+        if self._from_state:
+            partials = self._partials
+            return self._outputs(partials, partials.fresh(partials.of_groups(self._rows, groups)))
+        if grouped.joins:  # Spark looks for these groups below the aggregation where it can
+            return same_groups(self._exactly(self._rows, groups), groups, group_columns(grouped), self.keys)
+        return self._exactly(rows_of(grouped, self._rows, groups))
+
+    def _plain_rows_of(self, touched: DataFrame) -> DataFrame:
+        """The user's own query, for some groups or keys alone."""
+        if self.refresh_strategy.kind == "keys" or self.grouped.joins:
+            return same_groups(self.everything, touched, self.touched_columns, self.keys)
+        return self._query(rows_of(self.grouped, self._rows, touched))
 
     def _all(self, partials: Partials) -> DataFrame:
         """Aggregate state of all rows."""

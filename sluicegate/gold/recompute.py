@@ -4,27 +4,63 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as F
+
 from sluicegate.flow.batch import Batch
+from sluicegate.frames import record_ids
+from sluicegate.gold.partial_aggregates import same_groups
 from sluicegate.gold.proved_query import ProvedQuery
 from sluicegate.gold.rules import staying
-from sluicegate.lake import layout
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from sluicegate.definition import GoldTable
+    from sluicegate.gold.keys_since import KeysToCompare
 
 
-def plainly(batch: Batch, name: str, table: GoldTable, lake: layout.Lake) -> DataFrame:
-    """Rows of the user's own query, or function, over the batch's versions, but for those that a rule drops."""
-    return staying(table, ProvedQuery(batch, name, table).everything)
+class Recomputation:
+    """Rows that a table should have: all, or those of some groups or keys.
+
+    Args:
+        batch: batch of all rows of the versions that it was made of.
+        name: the table.
+        table: its definition.
+        keys: the groups or keys; None for all rows.
+    """
+
+    def __init__(self, batch: Batch, name: str, table: GoldTable, keys: KeysToCompare | None = None) -> None:
+        self._query, self._table = ProvedQuery(batch, name, table), table
+        self._keys = _broadcast(keys) if keys is not None else None
+
+    def plainly(self) -> DataFrame:
+        """Rows of the user's own query, or function, but for those that a rule drops."""
+        if self._keys is None:
+            return staying(self._table, self._query.everything)
+        return staying(self._table, self._query._plain_rows_of(self._keys))
+
+    def rounded_once(self) -> tuple[DataFrame, set[str] | None] | None:
+        """Same rows with sums rounded once, and the columns made of them (None: unknown); None if none is rounded."""
+        query = self._query
+        if query.refresh_strategy.kind == "partial":
+            if not query._from_state:
+                return None
+            rows = query._of_all if self._keys is None else query._rows_of_groups(self._keys)
+            return staying(self._table, rows), query._partials.rounded_outputs
+        if query._rounded is None:
+            return None
+        rows = query._exactly(query._rows) if self._keys is None else query._rows_of_groups(self._keys)
+        return staying(self._table, rows), None
+
+    def stored(self, rows: DataFrame) -> DataFrame:
+        """Those of the table's rows that are compared."""
+        if self._keys is None:
+            return rows
+        return same_groups(rows, self._keys, self._query.touched_columns, self._query.keys)
 
 
-def rounded_once(
-    batch: Batch, name: str, table: GoldTable, lake: layout.Lake
-) -> tuple[DataFrame, set[str] | None] | None:
-    """Same rows with sums rounded once, and the columns made of them (None: unknown); None if none is rounded."""
-    gold = ProvedQuery(batch, name, table)
-    if gold.refresh_strategy.kind == "partial":
-        return (staying(table, gold._of_all), gold._partials.rounded_outputs) if gold._partials.rounded else None
-    return (staying(table, gold._exactly(gold._rows)), None) if gold._rounded is not None else None
+def _broadcast(keys: KeysToCompare) -> DataFrame:
+    """The keys, sent to all tasks if they are not too many for that."""
+    if keys.count > record_ids.SENT:
+        return keys.rows
+    return F.broadcast(keys.rows)

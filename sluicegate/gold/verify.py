@@ -21,11 +21,13 @@ from sluicegate.flow.delivery import Delivery
 from sluicegate.flow.finding import Finding
 from sluicegate.flow.model import Progress, name_of
 from sluicegate.flow.progress import progress
-from sluicegate.flow.proofs import TARGET, Proofs, states_of
+from sluicegate.flow.proofs import Proofs
 from sluicegate.flow.report import TableReport
 from sluicegate.frames.compare import Compared, compare, sampled
 from sluicegate.frames.equal_rows import excuse
 from sluicegate.frames.unsteady import nodes
+from sluicegate.gold.keys_since import KeysSince, KeysToCompare
+from sluicegate.gold.recompute import Recomputation
 from sluicegate.lake import layout, offsets, tables
 from sluicegate.spark.spark_errors import readable
 from sluicegate.sql.identifiers import quoted
@@ -137,22 +139,46 @@ class _Proof:
             yield from self._since_last(target, history.ours.ours)
 
     def _since_last(self, target: DeltaTable, facts: dict[str, Any]) -> Iterator[Finding]:
-        """Findings for a table, which is compared unless it is what the last verification has proved."""
-        definition = [self.flow.fingerprint, self.flow.rules, self.flow.key, facts.get("inputs"), facts["until"]]
-        states = states_of({TARGET: target}) if self.proofs.used else None
-        proof = self.proofs.last("gold", self.flow.table, definition)
-        if proof is not None and proof.states == states:
-            self.proofs.keep("gold", self.flow.table, definition, states, proof)
-            sentence = f"its rows, {proof}: neither they nor the versions that they were made of have changed"
-            yield Finding("unseen", self.flow.table, sentence, reason="proved-before")
+        """Findings for a table, of which what the last verification has proved and nothing has touched is left out."""
+        batch = self._batch(facts)
+        since = KeysSince(self.proofs, batch, self.table, target)
+        if since.nothing:
+            yield self._untouched(since)
             return
-        differences = list(self._compared(target, facts))
-        if states is not None and not differences:
-            self.proofs.keep("gold", self.flow.table, definition, states, None)
-        yield from differences or [self._proved(target)]
+        keys = since.touched()
+        if keys is None:
+            yield from self._findings_of(target, batch, since, None)
+            return
+        if not keys.count:
+            yield self._untouched(since)
+            return
+        sentence = f"its rows but those of {keys}, {since.proof}: nothing that they are made of has changed"
+        yield Finding("unseen", self.flow.table, sentence, reason="proved-before")
+        yield from self._findings_of(target, batch, since, keys)
 
-    def _proved(self, target: DeltaTable) -> Finding:
-        rows = "each row is" if self.percent >= 100 else f"each row of a sample of {self.percent:g} % is"
+    def _untouched(self, since: KeysSince) -> Finding:
+        """Finding for a table of which no row has to be compared."""
+        since.keep(since.proof)
+        sentence = f"its rows, {since.proof}: neither they nor what their query reads of the tables has changed"
+        return Finding("unseen", self.flow.table, sentence, reason="proved-before")
+
+    def _findings_of(
+        self, target: DeltaTable, batch: Batch, since: KeysSince, keys: KeysToCompare | None
+    ) -> Iterator[Finding]:
+        """Findings for the rows of some groups or keys, or for all rows; if they are as they should be, it is kept."""
+        differences = list(self._compared(target, batch, keys))
+        if differences:
+            yield from differences
+            return
+        since.keep(since.proof if keys is not None else None)
+        yield self._proved(target, keys)
+
+    def _proved(self, target: DeltaTable, keys: KeysToCompare | None) -> Finding:
+        rows = "each row is"
+        if keys is not None:
+            rows = f"each row of {keys}, which later changes are about, is"
+        elif self.percent < 100:
+            rows = f"each row of a sample of {self.percent:g} % is"
         sentence = f"{rows} what its query gives over the versions that it was made of, run again by Spark"
         return Finding("proved", self.flow.table, sentence, version=target.version())
 
@@ -171,18 +197,16 @@ class _Proof:
         replaced = sorted(name for name in {*recorded, *today} if recorded.get(name) != today.get(name))
         return f"{', '.join(replaced)} is not the table that it was filled from" if replaced else ""
 
-    def _compared(self, target: DeltaTable, facts: dict[str, Any]) -> Iterator[Finding]:
+    def _compared(self, target: DeltaTable, batch: Batch, keys: KeysToCompare | None) -> Iterator[Finding]:
         """Findings about the rows that differ from those of the query; none if there are none."""
-        from sluicegate.gold import recompute
-
-        batch = self._batch(facts)
-        due = recompute.plainly(batch, self.flow.table, self.table, self.lake)
+        recomputation = Recomputation(batch, self.flow.table, self.table, keys)
+        due = recomputation.plainly()
         stored = self.spark.read.format("delta").option("versionAsOf", target.version()).load(self.flow.target)
         if odd := {c.lower() for c in due.columns} ^ {c.lower() for c in stored.columns}:
             sentence = f"its columns are not those of its query: {', '.join(sorted(odd))}"
             yield self._found("wrong", sentence, self._full_refresh)
             return
-        exact = recompute.rounded_once(batch, self.flow.table, self.table, self.lake)
+        stored, exact = recomputation.stored(stored), recomputation.rounded_once()
         if exact is not None and (exact[1] is not None or _is_steady(exact[0])):
             compared = self._difference(stored, exact[0], 0)
             yield from (
@@ -274,9 +298,9 @@ class _Proof:
         self._read = tables.rows(tables.delta_table(self.flow.source, recorded.until))
         for name, version in versions.items():
             self._read += tables.rows(tables.delta_table(self.flow.inputs[name], version))
-        rows = self.spark.read.format("delta").option("versionAsOf", recorded.until).load(self.flow.source)
-        all_rows, report = Delivery(rows, self.flow), TableReport(self.flow.table, "gold")
-        return Batch(all_rows, self._read, True, False, recorded, self.flow, report, {})
+        # Its query reads the tables themselves, at these versions.
+        nothing, report = Delivery(self.spark.range(0), self.flow), TableReport(self.flow.table, "gold")
+        return Batch(nothing, self._read, True, False, recorded, self.flow, report, {})
 
     @property
     def _run(self) -> str:

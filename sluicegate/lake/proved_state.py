@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from sluicegate.lake import commit_identity, layout, offsets, tables
 from sluicegate.storage import filesystems, listings
+from sluicegate.storage.concurrent import each
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -82,6 +84,22 @@ class ProvedState:
             return None
         return sorted(later.files.keys() - self.files.keys())
 
+    def replaced_files(self, uri: str, later: ProvedState) -> list[str] | None:
+        """Data files that the table had and has no more in a later state; None if one of them is not what it was.
+
+        Rows are told apart by them only if they still are what was proved: who copies a file copies a changed value.
+
+        Raises:
+            OSError: the store cannot be reached.
+        """
+        paths = sorted(self.files.keys() - later.files.keys())
+        folder = uri.rstrip("/")
+        places = [f"{folder}/{unquote(path)}" for path in paths]
+        files = map(_facts, places) if layout.is_local(uri) else each(_facts, places)
+        if any(facts != self.files[path] for path, facts in zip(paths, files, strict=True)):
+            return None
+        return paths
+
     def as_dict(self) -> dict[str, Any]:
         """For a file."""
         return {**self.__dict__, "files": {path: list(facts) for path, facts in self.files.items()}}
@@ -90,6 +108,15 @@ class ProvedState:
     def from_dict(cls, facts: Mapping[str, Any]) -> ProvedState:
         """State as ``as_dict`` has written it."""
         return cls(**{**facts, "files": {path: (size, time) for path, (size, time) in facts["files"].items()}})
+
+
+def _facts(place: str) -> Facts | None:
+    """Size and time of one file; None if it is not there."""
+    file = filesystems.file(place)
+    if file is None:
+        return None
+    size, moment = file
+    return size, (moment - filesystems.EPOCH) // timedelta(microseconds=1)
 
 
 def _listed(table: DeltaTable) -> dict[str, Facts]:

@@ -1,23 +1,30 @@
 """Records of a silver table that came or changed since the last verification.
 
-They are in the change feeds of its tables, and in data files that were not there. What was proved holds for all other
-records if nothing else decides about their rows: the definition, the lookups and the histories of all tables are the
-same, and no data file was changed in place.
+They are in the change feeds of its tables, and in data files that were not there; and they are those that changed rows
+of a lookup touch. With keys, all records that have or had a key of one of these are compared with them, as what becomes
+of a record depends on no others. What was proved holds for the rest if nothing else decides about their rows: the
+definition and the histories of all tables are the same, and no data file was changed in place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from pyspark.sql import functions as F
+
 from sluicegate.flow.model import name_of
 from sluicegate.flow.proofs import TARGET, Proof, Proofs, states_of
+from sluicegate.flow.versions_read import VersionRead, versions_read
+from sluicegate.frames import changed_rows
 from sluicegate.frames.data_skipping import of_chunks
-from sluicegate.lake import offsets, tables
+from sluicegate.frames.record_ids import Identities, materialize
+from sluicegate.lake import layout, tables
 from sluicegate.schema.columns import IDENTITY
-from sluicegate.silver.sampled_records import Part, are_independent
+from sluicegate.silver.bound_records import BoundRecords, touched_by
+from sluicegate.silver.sampled_records import Part, are_bound_by_keys
 from sluicegate.spark import table_reader
 from sluicegate.sql.identifiers import quoted
 
@@ -31,6 +38,9 @@ LAYER = "silver"
 
 SCHEMA = "_chunk BIGINT, _pos BIGINT"
 
+Changed = Mapping[str, "list[DataFrame]"]
+"""Rows of a table and its side tables that came, changed or went, by the names of the tables."""
+
 
 class RecordsSince:
     """What came or changed of one table since it was proved.
@@ -38,22 +48,29 @@ class RecordsSince:
     Args:
         proofs: the proofs of the pipeline.
         evaluator: the evaluator of all records of the versions that the table has taken in.
+        lake: the lake.
         side_tables: addresses of the side tables that are compared with it.
     """
 
-    def __init__(self, proofs: Proofs, evaluator: RowEvaluator, side_tables: list[str]) -> None:
-        self._proofs, self._evaluator, self._flow = proofs, evaluator, evaluator.batch.flow
+    def __init__(self, proofs: Proofs, evaluator: RowEvaluator, lake: layout.Lake, side_tables: Sequence[str]) -> None:
+        self._proofs, self._evaluator, self._flow, self._lake = proofs, evaluator, evaluator.batch.flow, lake
         self._uris = {TARGET: self._flow.target, **{name_of(uri): uri for uri in side_tables}}
         self._tables = self._opened() if proofs.used else {}
-        self._states = (states_of(self._tables) if proofs.used else None) or {}
-        self._more: dict[str, Any] = {"sources": self._sources(), "inputs": dict(evaluator.batch.progress.stamps)}
+        self._states = (states_of(self._tables) or {}) if proofs.used else {}
+        self._places = {"sources": self._sources(), "inputs": self._inputs()}
+        opened, places = evaluator.batch.opened, self._places if proofs.used else {}
+        self._read = {kind: versions_read(opened, addresses) for kind, addresses in places.items()}
+        self._recorded = {
+            kind: {name: version.as_dict() for name, version in versions.items()}
+            for kind, versions in self._read.items()
+        }
         proof = proofs.last(LAYER, self._flow.table, self._definition)
         self.proof = proof if proof is not None and self._holds(proof) else None
 
     @property
     def nothing(self) -> bool:
         """Whether nothing came or changed."""
-        return self.proof is not None and self.proof.states == self._states and self.proof.more == self._more
+        return self.proof is not None and self.proof.states == self._states and self.proof.more == self._recorded
 
     def part(self, keep: Callable[[DataFrame], DataFrame]) -> tuple[Part, int] | None:
         """What came or changed, with the number of its identities; None if all records have to be compared.
@@ -61,21 +78,27 @@ class RecordsSince:
         Args:
             keep: keeps a frame that is read more than once.
         """
-        if self.proof is None or not are_independent(self._evaluator):
+        if self.proof is None or not are_bound_by_keys(self._evaluator):
             return None
         try:
-            ids = keep(reduce(lambda a, b: a.unionByName(b), self._changed(self.proof)).distinct())
+            rows = {name: [*map(keep, self._rows(self.proof, name))] for name in self._states}
+            ids = self._changed(self.proof, rows)
+            if self._evaluator.bound:
+                ids = self._bound(ids, rows)
+            ids = keep(ids)
             count, chunks = ids.count(), sorted(row["_chunk"] for row in ids.select("_chunk").distinct().collect())
         except Exception:  # a version in between, or its change feed, is gone
             self.proof = None
             return None
 
         def choose(rows: DataFrame) -> DataFrame:
-            near = rows.where(of_chunks(chunks))
-            return near.join(ids, [*IDENTITY], "left_semi").select(*map(quoted, rows.columns))
+            in_chunks = rows.where(of_chunks(chunks))
+            return in_chunks.join(ids, [*IDENTITY], "left_semi").select(*map(quoted, rows.columns))
 
-        since = f"the records that came or changed since version {self.proof.states[TARGET].version}"
-        return Part(choose, since, str(self.proof), "proved-before"), count
+        which = f"the records that came or changed since version {self.proof.states[TARGET].version}"
+        if self._evaluator.bound:
+            which += ", with those that share a key with them"
+        return Part(choose, which, str(self.proof), "proved-before"), count
 
     def keep(self, former: Proof | None) -> None:
         """Records that the table has been proved, unless it was changed meanwhile.
@@ -83,10 +106,12 @@ class RecordsSince:
         Args:
             former: the proof of what was not compared; None if all was.
         """
-        names = {name: table.version() for name, table in self._opened().items()} if self._proofs.used else {}
-        known = {name: state.version for name, state in self._states.items()}
-        if names and known == names and all(one[2] is not None for one in self._more["sources"].values()):
-            self._proofs.keep(LAYER, self._flow.table, self._definition, self._states, former, self._more)
+        if not self._states:
+            return
+        compared = {name: state.version for name, state in self._states.items()}
+        current = {name: table.version() for name, table in self._opened().items()}
+        if current == compared and all(source.identity is not None for source in self._read["sources"].values()):
+            self._proofs.keep(LAYER, self._flow.table, self._definition, self._states, former, self._recorded)
 
     @property
     def _definition(self) -> Any:
@@ -97,59 +122,128 @@ class RecordsSince:
         opened = {name: tables.delta_table(uri) for name, uri in self._uris.items()}
         return {name: table for name, table in opened.items() if table is not None}
 
-    def _read(self) -> Mapping[str, tuple[str, int]]:
+    def _sources(self) -> Mapping[str, tuple[str, int]]:
         """Tables that the flows follow, with the version that was taken in, by the names of the flows."""
-        now = self._evaluator.batch.progress
+        progress = self._evaluator.batch.progress
         if not self._flow.streams:
-            return {"": (self._flow.source, now.until)}
-        return {name: (self._flow.streams[name], one.until) for name, one in now.streams.items()}
+            return {"": (self._flow.source, progress.until)}
+        return {name: (self._flow.streams[name], stream.until) for name, stream in progress.streams.items()}
 
-    def _sources(self) -> dict[str, list[Any]]:
-        """Of each table that is followed: its id, the version that was taken in, which commit that is, and restores."""
-        if not self._proofs.used:
-            return {}
-        found = {}
-        for name, (uri, version) in self._read().items():
-            table = self._evaluator.batch.opened[uri]
-            if table.delta is not None:
-                restores = offsets.lineage(table.delta).facts()
-                found[name] = [tables.table_id(table.delta), version, table.commit_identity(version), restores]
-        return found
+    def _inputs(self) -> Mapping[str, tuple[str, int]]:
+        """Lookups, with the version that was read, by their names."""
+        versions = self._evaluator.batch.progress.versions
+        return {name: (self._flow.inputs[name], version) for name, version in versions.items()}
+
+    # --- whether what was proved holds -------------------------------------------------------------------------------
 
     def _holds(self, proof: Proof) -> bool:
         """Whether what was proved still holds for all records that did not change."""
-        same_inputs = proof.more["inputs"] == self._more["inputs"] and not self._flow.references
-        if not same_inputs or proof.states.keys() - self._states.keys():
+        if self._flow.references or proof.states.keys() - self._states.keys():
             return False
-        return self._are_sources_of(proof) and all(
+        if not (self._went_on(proof, "sources") and self._went_on(proof, "inputs")):
+            return False
+        if any(name not in self._flow.policy.followed - self._flow.as_of_run for name in self._changed_inputs(proof)):
+            return False  # which records it decides about is not known
+        return all(
             state.is_history_of(self._tables[name]) and state.new_files(self._states[name]) is not None
             for name, state in proof.states.items()
         )
 
-    def _are_sources_of(self, proof: Proof) -> bool:
-        """Whether the sources are those of a proof, and went on from what they were."""
-        before, now = proof.more["sources"], self._more["sources"]
-        if before.keys() != now.keys():
+    def _went_on(self, proof: Proof, kind: str) -> bool:
+        """Whether tables that are read are those of a proof, and went on from what they were."""
+        former_versions, versions, opened = _versions(proof, kind), self._read[kind], self._evaluator.batch.opened
+        if former_versions.keys() != versions.keys():
             return False
-        for name, (table_id, version, identity, restores) in before.items():
-            opened = self._evaluator.batch.opened[self._read()[name][0]]
-            same = (table_id, restores) == (now[name][0], now[name][3]) and version <= now[name][1]
-            if not same or opened.commit_identity(version) != identity:
-                return False
-        return True
+        return all(
+            former_versions[name].led_to(version, opened[self._places[kind][name][0]])
+            for name, version in versions.items()
+        )
 
-    def _changed(self, proof: Proof) -> Iterator[DataFrame]:
-        """Identities of the records that came or changed, of each table that may have rows of them."""
-        session = self._evaluator.batch.session
-        sources, now = proof.more["sources"], self._more["sources"]
-        spans = [(self._read()[name][0], one[1], now[name][1]) for name, one in sources.items()]
-        spans += [(self._uris[name], was.version, self._states[name].version) for name, was in proof.states.items()]
-        yield session.createDataFrame([], SCHEMA)
-        for uri, since, until in spans:
-            if since < until:
-                yield table_reader.changes(session, uri, since + 1, until).select(*IDENTITY)
-        for name, state in self._states.items():
-            was = proof.states.get(name)
-            if new := list(state.files) if was is None else was.new_files(state):
-                folder = self._uris[name].rstrip("/")
-                yield session.read.schema(SCHEMA).parquet(*(f"{folder}/{unquote(path)}" for path in new))
+    def _changed_inputs(self, proof: Proof) -> dict[str, int]:
+        """Lookups that have another version than in a proof, with that one."""
+        versions = self._read["inputs"]
+        return {
+            name: former.version
+            for name, former in _versions(proof, "inputs").items()
+            if former.version != versions[name].version
+        }
+
+    # --- what changed ------------------------------------------------------------------------------------------------
+
+    def _rows(self, proof: Proof, name: str) -> Iterator[DataFrame]:
+        """Rows of the table or of a side table that came, changed or went: by its change feed, and by its files."""
+        session, uri, state = self._evaluator.batch.session, self._uris[name], self._states[name]
+        former = proof.states.get(name)
+        if former is None:
+            yield table_reader.read(session, uri, state.version)
+            return
+        if former.version < state.version:
+            yield table_reader.changes(session, uri, former.version + 1, state.version)
+        rows = changed_rows.since(session, self._tables[name], uri, former, state)
+        if rows is not None:
+            yield rows
+        elif new_files := former.new_files(state):
+            schema = table_reader.schema(self._tables[name])
+            yield session.read.schema(schema).parquet(*[f"{uri.rstrip('/')}/{unquote(path)}" for path in new_files])
+
+    def _changed(self, proof: Proof, rows: Changed) -> DataFrame:
+        """Identities of the records that came or changed, or that changed rows of a lookup touch.
+
+        Args:
+            proof: what was proved.
+            rows: rows of the table and its side tables that came, changed or went, by their names.
+        """
+        session, parts = self._evaluator.batch.session, [frame for frames in rows.values() for frame in frames]
+        for name, former in _versions(proof, "sources").items():
+            uri, until = self._places["sources"][name]
+            if former.version < until:
+                parts.append(table_reader.changes(session, uri, former.version + 1, until))
+        parts += [touched_by(self._evaluator, name, since) for name, since in self._changed_inputs(proof).items()]
+        nothing = session.createDataFrame([], SCHEMA)
+        return _united([nothing, *(frame.select(*IDENTITY) for frame in parts)]).distinct()
+
+    # --- what it decides about ---------------------------------------------------------------------------------------
+
+    def _bound(self, changed: DataFrame, rows: Changed) -> DataFrame:
+        """Identities of records, and of all that have or had a key of one of them.
+
+        Args:
+            changed: the identities.
+            rows: rows of the table and its side tables that came, changed or went, by their names.
+        """
+        batch = self._evaluator.batch
+        changed = materialize(_united([changed, *self._of_lost_keys(rows)]).distinct(), few=False)
+        identities = Identities(changed)
+        frames = [batch.records(), *(frame for uri in self._uris.values() for frame in self._evaluator.there(uri))]
+        ids = _united([identities.rows_in(frame).select(*self._evaluator.record_id) for frame in frames]).distinct()
+        bound = BoundRecords(self._evaluator, self._lake, materialize(ids, few=False))
+        keys = [bound.keys_of(frame) for name in self._holders for frame in rows.get(name, [])]
+        bound.add_others(_united(keys).distinct() if keys else None)
+        return _united([changed, bound.chosen.frame.select(*IDENTITY)]).distinct()
+
+    @property
+    def _holders(self) -> list[str]:
+        """Tables whose rows hold keys, by their names: quarantined ones do where a rule calls columns unique."""
+        if not self._evaluator.unique:
+            return [TARGET]
+        return [TARGET, name_of(self._lake.quarantine(self._flow.table))]
+
+    def _of_lost_keys(self, rows: Changed) -> Iterator[DataFrame]:
+        """Records that share a key with one that was set aside and is so no more, as a delete of its key was."""
+        name = name_of(self._lake.set_aside(self._flow.table))
+        if not (rows.get(name) and self._evaluator.table.changes):
+            return
+        keys = F.broadcast(_united([frame.select("_key") for frame in rows[name]]).where("_key IS NOT NULL").distinct())
+        of_key = self._evaluator.key.alias("_key")
+        stored = [frame.select(*IDENTITY, of_key) for frame in self._evaluator.there(self._flow.target)]
+        stored += [frame.select(*IDENTITY, "_key") for frame in self._evaluator.there(self._uris[name])]
+        yield from (frame.join(keys, "_key", "left_semi").drop("_key") for frame in stored)
+
+
+def _versions(proof: Proof, kind: str) -> dict[str, VersionRead]:
+    """Versions of tables that what was proved was made of, by their names."""
+    return {name: VersionRead(**facts) for name, facts in proof.more[kind].items()}
+
+
+def _united(frames: Sequence[DataFrame]) -> DataFrame:
+    return reduce(lambda a, b: a.unionByName(b), frames)

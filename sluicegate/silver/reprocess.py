@@ -17,28 +17,23 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from sluicegate import _faults
-from sluicegate.flow import stream_batch
 from sluicegate.flow.model import name_of
-from sluicegate.frames import data_skipping, lookup_changes, rejected, small_writes
+from sluicegate.frames import rejected, small_writes
 from sluicegate.frames.merge import OP, difference, merge, merged
-from sluicegate.frames.record_ids import Identities, materialize
+from sluicegate.frames.record_ids import materialize
 from sluicegate.frames.table_rules import WouldBe
 from sluicegate.lake import layout, tables
-from sluicegate.schema.columns import ENGINE_COLUMNS, FLOW
+from sluicegate.schema.columns import FLOW
 from sluicegate.silver import many_rows, quarantine, several_flows, table_rules
+from sluicegate.silver.bound_records import BoundRecords, touched_by
 from sluicegate.silver.evaluate import RowEvaluator
-from sluicegate.silver.expectations import DISPOSITION
 from sluicegate.silver.left_out import with_left_out
 from sluicegate.silver.reconcile import Reconciliation
 from sluicegate.silver.selected_records import selected
 from sluicegate.silver.table_changes import TableChange, TableChanges
-from sluicegate.sql.identifiers import quoted
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-# Event time beside a uniqueness hash.
-_TIME = "_event_time"
+    from pyspark.sql import DataFrame
 
 # In place of a kind of change: rows that the records had.
 _STORED = "stored"
@@ -70,11 +65,11 @@ class _Reprocessing:
         self.record_id, self.row_id = self.evaluator.record_id, self.evaluator.row_id
 
     def apply(self) -> None:
-        self.chosen = self._identities(materialize(self._chosen(), few=False))
-        self.chosen, self.records, self.rows = self._evaluated(self.chosen)
+        bound = BoundRecords(self.evaluator, self.at, materialize(self._chosen(), few=False))
         if self.evaluator.bound:
-            self._add_others()
-        rows = self.chosen.materialize(self.evaluator.settled(self.rows, None))
+            bound.add_others()
+        self.chosen, self.records = bound.chosen, bound.records
+        rows = self.chosen.materialize(self.evaluator.settled(bound.rows, None))
         reconciliation = Reconciliation.of(self.evaluator, rows, *self._counted())
         rows, reconciliation = with_left_out(
             self.evaluator, rows, self.records, reconciliation, self.chosen.materialize
@@ -90,7 +85,7 @@ class _Reprocessing:
         """Identities of all records to reprocess; some may come twice."""
         batch, now = self.batch, self.batch.progress
         parts = [batch.rows.select(*self.record_id)]
-        parts += [self._touched(name) for name in now.changed]
+        parts += [touched_by(self.evaluator, name, since) for name, since in now.changed.items()]
         parts += self._of_flows(now.replaced) if now.replaced else []
         if now.retry:
             retried = [rule for rule, its in self.evaluator.table.expectations.items() if its.retry]
@@ -100,18 +95,6 @@ class _Reprocessing:
             parts.append(self._left_behind())
         if batch.choice is not None:
             parts.append(selected(batch.choice, self.evaluator, self.at))
-        return reduce(lambda a, b: a.unionByName(b), parts)
-
-    def _touched(self, lookup: str) -> DataFrame:
-        """Records that changed rows of a lookup touch, in each flow that reads it."""
-        batch, table, parts = self.batch, self.evaluator.table, [self._nothing()]
-        for flow, maker in table.makers.items():
-            join_keys = maker.query.join_keys.get(lookup) if maker.query else None
-            if not join_keys or (flow and flow not in batch.progress.streams):
-                continue
-            records = stream_batch.unpacked(batch.records(), flow) if flow else batch.records()
-            changes = batch.changes_of(lookup)
-            parts.append(lookup_changes.touched(records, changes, join_keys, ENGINE_COLUMNS, self.record_id))
         return reduce(lambda a, b: a.unionByName(b), parts)
 
     def _of_flows(self, flows: Sequence[str]) -> list[DataFrame]:
@@ -142,22 +125,11 @@ class _Reprocessing:
     def _set_aside(self) -> list[DataFrame]:
         return self.evaluator.there(self.set_aside)
 
-    def _identities(self, frame: DataFrame, rows: int = 0) -> Identities:
-        return Identities(frame, self.record_id, rows)
-
     def _nothing(self) -> DataFrame:
         """No identities at all."""
         return self.batch.records().select(*self.record_id).limit(0)
 
     # --- what they make now ------------------------------------------------------------------------------------------
-
-    def _evaluated(self, identities: Identities) -> tuple[Identities, DataFrame, DataFrame]:
-        """The identities, the records of them that are still there, and their evaluated rows."""
-        records = identities.materialize(identities.rows_in(self.batch.records()))
-        rows = materialize(self.evaluator.rows(records), few=False, adaptive=True)
-        if self.evaluator.many:
-            identities = identities.having(rows.count())
-        return identities, records, identities.together(rows)
 
     def _counted(self) -> tuple[int, dict[str, int]]:
         """Number of the records, and that of each flow where there are several."""
@@ -166,73 +138,6 @@ class _Reprocessing:
         of_flow = several_flows.flow_of(F.col(FLOW)).alias("_flow")
         its = {row[0]: row[1] for row in self.records.groupBy(of_flow).count().collect()}
         return sum(its.values()), its
-
-    def _add_others(self) -> None:
-        """Also re-evaluate every record that shares a current or former key with the batch (transitive closure).
-
-        Columns that an expectation calls unique bind records as a key does. A stored row may have lost its key, which
-        others may take then; evaluated again they may have other keys than before, and these are followed as well.
-        """
-        keys = seen = self._good_keys(self.rows)
-        while True:
-            found = self.chosen.materialize(self._with_keys(keys))
-            others = self._identities(self.chosen.together(found.where("_chosen IS NULL").select(*self.record_id)))
-            had = found.where("_chosen AND _holds").select("_key", *[_TIME for _ in self._time])
-            if others.count:
-                others, records, rows = self._evaluated(others)
-                all_of_them = self.chosen.frame.unionByName(others.frame)
-                self.chosen = self._identities(all_of_them, self.chosen.rows + others.rows)
-                self.records = self.chosen.together(self.records.unionByName(records))
-                self.rows = self.chosen.together(self.rows.unionByName(rows))
-                had = had.unionByName(self._good_keys(rows))
-            keys = self.chosen.together(had).distinct().join(seen, "_key", "left_anti")
-            # Of those that came by one row the others may have had keys, too.
-            if keys.isEmpty() and not (self.evaluator.many and others.count):
-                return
-            seen = self.chosen.together(seen.unionByName(keys))
-
-    def _good_keys(self, rows: DataFrame) -> DataFrame:
-        """Uniqueness hashes of the good rows, with the event time where it is among the columns of each of them."""
-        return rows.where(f"{DISPOSITION} = 'good'").select(self.evaluator.bonds.alias("_key"), *self._time).distinct()
-
-    @property
-    def _time(self) -> list[Column]:
-        time = self.evaluator.bound_time
-        return [F.col(quoted(time)).alias(_TIME)] if time is not None else []
-
-    def _with_keys(self, keys: DataFrame) -> DataFrame:
-        """Records that have or had one of these keys (stored rows and those that lost), and all chosen ones."""
-        has, had = self.evaluator.bonds.alias("_key"), F.col("_key")
-        rows = [*[self._near(t, keys) for t in self.evaluator.there(self.table)], *self._doubles()]
-        frames = [t.select(*self.record_id, has, F.lit(True).alias("_holds"), *self._time) for t in rows]
-        unknown = [F.lit(None).cast(keys.schema[_TIME].dataType).alias(_TIME)] if self._time else []
-        lost = [F.lit(False).alias("_holds"), *unknown]
-        frames += [t.select(*self.record_id, had, *lost) for t in self.evaluator.there(self.set_aside)]
-        chosen = self.chosen.together(self.chosen.frame).distinct().withColumn("_chosen", F.lit(True))
-        none = self._nothing().select(*self.record_id, F.lit(None).cast("bigint").alias("_key"), *lost)
-        every = reduce(lambda a, b: a.unionByName(b), frames, none)
-        flagged = every.join(self.chosen.sent(chosen), [*self.record_id], "left")
-        shares = self.chosen.sent(keys.select("_key").distinct().withColumn("_shares", F.lit(True)))
-        return flagged.join(shares, "_key", "left").where("_chosen OR _shares").drop("_shares")
-
-    def _near(self, table: DataFrame, keys: DataFrame) -> DataFrame:
-        """Rows of the table among which are all that share one of these keys, and those of all chosen records.
-
-        Rows of one key have one event time, if that is among the columns of each key: of a large table only the files
-        with these hours are read.
-        """
-        time = self.evaluator.bound_time
-        if time is None or time not in table.columns or tables.rows(self.evaluator.target) <= data_skipping.MANY_ROWS:
-            return table
-        if table.schema[time].dataType != keys.schema[_TIME].dataType:
-            return table
-        hours = data_skipping.same_hours(keys, _TIME, time)
-        return table if hours is None else table.where(hours | data_skipping.of_chunks(self.chosen.chunks))
-
-    def _doubles(self) -> list[DataFrame]:
-        """Quarantined rows that broke an expectation ``unique``: they hold their keys, and win them."""
-        broken = F.arrays_overlap("_failed_expectations", F.array(*map(F.lit, self.evaluator.unique)))
-        return [t.where(broken) for t in self.evaluator.there(self.quarantine)] if self.evaluator.unique else []
 
     # --- what changes by it ------------------------------------------------------------------------------------------
 

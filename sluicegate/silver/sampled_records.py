@@ -50,7 +50,16 @@ def are_independent(evaluator: RowEvaluator) -> bool:
     a table has keys, a history or a rule of uniqueness, records decide about each other.
     """
     of_others = evaluator.keys or evaluator.unique or evaluator.history
-    return not (of_others or any(maker.is_python for maker in evaluator.table.makers.values()))
+    return not of_others and are_bound_by_keys(evaluator)
+
+
+def are_bound_by_keys(evaluator: RowEvaluator) -> bool:
+    """Whether what becomes of a record depends on no others than those that share a key with it, and on lookups.
+
+    A key that a snapshot lacks is one that goes: there any record may decide. So may it where a Python function does.
+    """
+    by_python = any(maker.is_python for maker in evaluator.table.makers.values())
+    return not by_python and evaluator.table.apply_changes_from_snapshot is None
 
 
 def in_sample(sample: Sample) -> Part:

@@ -116,7 +116,7 @@ class _Proof:
             yield self._found("unproved", f"it is not final: {now.why or 'a run was stopped while it wrote it'}")
             return
         every = self._evaluator(self._batch(now, made))
-        since = RecordsSince(self.proofs, every, [*self._side_tables])
+        since = RecordsSince(self.proofs, every, self.at, self._side_tables)
         count = 0
         if not since.nothing:
             self.part, count = since.part(self._keep) or (self._sampled(every), 1)

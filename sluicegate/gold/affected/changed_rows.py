@@ -11,11 +11,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluicegate.flow import thresholds
+from sluicegate.frames.changed_rows import net
 from sluicegate.frames.record_ids import materialize
-from sluicegate.frames.value_equality import exact, has_variants
 from sluicegate.gold.affected.keys import Keys, tried
-from sluicegate.schema.columns import CHANGE_COLUMNS, ENGINE_COLUMNS
-from sluicegate.sql.identifiers import quoted
+from sluicegate.schema.columns import ENGINE_COLUMNS
 
 if TYPE_CHECKING:
     from sluicegate.flow.batch import Batch
@@ -59,7 +58,7 @@ class ChangedRows:
         source, progress = next(iter(self.current)), self.batch.progress
         feeds = {source: self.batch.rows.where(f"_commit_version > {progress.since}")}
         feeds |= {name: self.batch.changes_of(name) for name in progress.changed}
-        return {name: materialize(net(feed), few=False) for name, feed in feeds.items()}
+        return {name: materialize(net(feed, ENGINE_COLUMNS), few=False) for name, feed in feeds.items()}
 
     @cached_property
     def _counts(self) -> Mapping[str, int]:
@@ -67,20 +66,3 @@ class ChangedRows:
             rows.agg(F.lit(name).alias("name"), F.count("*").alias("rows")) for name, rows in self._feeds.items()
         ]
         return {name: rows for name, rows in reduce(DataFrame.unionAll, counted).collect()}
-
-
-def net(changes: DataFrame) -> DataFrame:
-    """Rows of a change feed that came more often than they went, or less often; each once.
-
-    A table that was written anew with the same rows has none.
-    """
-    data_fields = [field for field in changes.schema if field.name not in {*CHANGE_COLUMNS, *ENGINE_COLUMNS}]
-    columns = [quoted(field.name) for field in data_fields]
-    if any(has_variants(field.dataType) for field in data_fields):
-        return changes.select(*columns)
-    sign = F.when(F.col("_change_type").isin("insert", "update_postimage"), 1).otherwise(-1)
-    identity = F.struct(*[exact(F.col(name), field.dataType).alias(f"c{n}") for n, (name, field) in
-                     enumerate(zip(columns, data_fields, strict=True))])  # fmt: skip
-    rows = changes.select(identity.alias("is"), F.struct(*columns).alias("row"), sign.alias("sign"))
-    sums = rows.groupBy("is").agg(F.first("row").alias("row"), F.sum("sign").alias("sign")).where("sign <> 0")
-    return sums.select("row.*")

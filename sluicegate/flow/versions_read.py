@@ -1,0 +1,61 @@
+"""What a table that was proved was made of: each table that it reads, the version, and which commit that was.
+
+A version alone does not name a commit (see ``flow.histories``). So changes of a table that came after what was proved
+are known only if it still has the commit of that version, and was not restored since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sluicegate.lake import tables
+from sluicegate.lake.table import Table, Tables
+
+
+@dataclass(frozen=True)
+class VersionRead:
+    """Version of a table that another one was made of.
+
+    Attributes:
+        table_id: id of the table; one that was made again has another.
+        version: the version.
+        identity: identity of its commit; None if it cannot be told.
+        restores: each RESTORE of the table up to now.
+    """
+
+    table_id: str
+    version: int
+    identity: str | None
+    restores: list[list[int | None]]
+
+    @classmethod
+    def of(cls, table: Table, version: int) -> VersionRead | None:
+        """A version of a table; None if there is no table."""
+        if table.delta is None or table.restores is None:
+            return None
+        return cls(tables.table_id(table.delta), version, table.commit_identity(version), table.restores.facts())
+
+    def led_to(self, later: VersionRead, table: Table) -> bool:
+        """Whether a table went on from this version to a later one, so that its change feed has what happened."""
+        if self == later:
+            return True
+        if (self.table_id, self.restores) != (later.table_id, later.restores) or self.version > later.version:
+            return False
+        return self.identity is not None and table.commit_identity(self.version) == self.identity
+
+    def as_dict(self) -> dict[str, Any]:
+        """For a file."""
+        return asdict(self)
+
+
+def versions_read(opened: Tables, places: Mapping[str, tuple[str, int]]) -> dict[str, VersionRead]:
+    """Versions that were read of some tables that are there, by their names.
+
+    Args:
+        opened: the handles of the tables.
+        places: address and version of each, by name.
+    """
+    versions = {name: VersionRead.of(opened[uri], version) for name, (uri, version) in places.items()}
+    return {name: version for name, version in versions.items() if version is not None}

@@ -1,0 +1,77 @@
+"""Rows by which two states of a table differ: by its change feed, or by the data files that only one of them has."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from pyspark.sql import functions as F
+
+from sluicegate.frames.value_equality import exact, has_variants
+from sluicegate.schema.columns import CHANGE_COLUMNS
+from sluicegate.spark import table_reader
+from sluicegate.sql.identifiers import quoted
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+    from pyspark.sql import DataFrame, SparkSession
+
+    from sluicegate.lake.proved_state import ProvedState
+
+
+def since(
+    session: SparkSession, table: DeltaTable, uri: str, earlier: ProvedState, later: ProvedState
+) -> DataFrame | None:
+    """Rows that a table has and had not, or had and has no more, by its files; whatever its log says of them.
+
+    Rows that a commit has copied into other files are not among them.
+
+    Args:
+        session: the session.
+        table: the table as of the later state.
+        uri: its address.
+        earlier: the earlier state.
+        later: the later state.
+
+    Returns:
+        None if its rows are not in data files alone, if a file was changed in place, or if one that the table had
+        before is gone: a copied row cannot be told from a changed one then.
+    """
+    new_files, replaced_files = earlier.new_files(later), earlier.replaced_files(uri, later)
+    if new_files is None or replaced_files is None or not table_reader.is_plain(table):
+        return None
+    schema = table_reader.schema(table)
+
+    def rows_in(paths: Sequence[str]) -> DataFrame:
+        if not paths:
+            return session.createDataFrame([], schema)
+        return session.read.schema(schema).parquet(*[f"{uri.rstrip('/')}/{unquote(path)}" for path in paths])
+
+    rows = rows_in(new_files)
+    if not replaced_files:
+        return rows
+    inserted = rows.withColumn("_change_type", F.lit("insert"))
+    deleted = rows_in(replaced_files).withColumn("_change_type", F.lit("delete"))
+    return net(inserted.unionByName(deleted))
+
+
+def net(changes: DataFrame, without: Collection[str] = ()) -> DataFrame:
+    """Rows of a change feed that came more often than they went, or less often; each once.
+
+    A table that was written anew with the same rows has none.
+
+    Args:
+        changes: the changes, with Delta's columns.
+        without: columns by which rows are not told apart, and which the result does not have.
+    """
+    data_fields = [field for field in changes.schema if field.name not in {*CHANGE_COLUMNS, *without}]
+    columns = [quoted(field.name) for field in data_fields]
+    if any(has_variants(field.dataType) for field in data_fields):
+        return changes.select(*columns)
+    sign = F.when(F.col("_change_type").isin("insert", "update_postimage"), 1).otherwise(-1)
+    identity = F.struct(*[exact(F.col(name), field.dataType).alias(f"c{n}") for n, (name, field) in
+                     enumerate(zip(columns, data_fields, strict=True))])  # fmt: skip
+    rows = changes.select(identity.alias("is"), F.struct(*columns).alias("row"), sign.alias("sign"))
+    sums = rows.groupBy("is").agg(F.first("row").alias("row"), F.sum("sign").alias("sign")).where("sign <> 0")
+    return sums.select("row.*")

@@ -1,0 +1,179 @@
+"""Groups, or keys, of a gold table that were touched since the last verification.
+
+They are those of rows that came or went of the tables that its query reads, and of the table's own rows that came, went
+or were changed. What was proved holds for all other rows: what the query gives for a key depends on the rows of that
+key alone (see ``gold/affected``), and no data file of the table was changed in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from sluicegate.flow.delivery import Delivery
+from sluicegate.flow.proofs import TARGET, Proof, Proofs, states_of
+from sluicegate.flow.versions_read import VersionRead, versions_read
+from sluicegate.frames import changed_rows
+from sluicegate.frames.record_ids import materialize
+from sluicegate.gold.changed_query import ChangedQuery
+from sluicegate.gold.proved_query import ProvedQuery
+from sluicegate.lake import tables
+from sluicegate.spark import table_reader
+from sluicegate.sql.identifiers import quoted
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+    from pyspark.sql import DataFrame
+
+    from sluicegate.definition import GoldTable
+    from sluicegate.flow.batch import Batch
+
+LAYER = "gold"
+
+SOURCE = ""
+"""Name of the table that the query follows, among the tables that it reads."""
+
+
+@dataclass(frozen=True)
+class KeysToCompare:
+    """Groups, or keys, whose rows are compared.
+
+    Attributes:
+        rows: their values, materialized, each once.
+        count: their number.
+        names: columns of the table that have them.
+    """
+
+    rows: DataFrame
+    count: int
+    names: list[str]
+
+    def __str__(self) -> str:
+        values = "1 value" if self.count == 1 else f"{self.count:,} values"
+        return f"{values} of {', '.join(self.names)}"
+
+
+class KeysSince:
+    """What was touched of one table since it was proved.
+
+    Args:
+        proofs: the proofs of the pipeline.
+        batch: batch of all rows of the versions that the table was made of.
+        table: its definition.
+        target: the table.
+    """
+
+    def __init__(self, proofs: Proofs, batch: Batch, table: GoldTable, target: DeltaTable) -> None:
+        self._proofs, self._batch, self._flow, self._table = proofs, batch, batch.flow, table
+        self._target, self._query = target, ProvedQuery(batch, batch.flow.table, table)
+        self._sources = self._tables_read()
+        self._states = (states_of({TARGET: target}) or {}) if proofs.used else {}
+        self._versions = versions_read(batch.opened, self._sources) if proofs.used else {}
+        self._recorded = {name: version.as_dict() for name, version in self._versions.items()}
+        self._definition = [self._flow.fingerprint, self._flow.rules, self._flow.key]
+        proof = proofs.last(LAYER, self._flow.table, self._definition)
+        self.proof = proof if proof is not None and self._holds(proof) else None
+
+    @property
+    def nothing(self) -> bool:
+        """Whether neither the table nor what it was made of has changed."""
+        proof = self.proof
+        return proof is not None and proof.states == self._states and proof.more["read"] == self._recorded
+
+    def touched(self) -> KeysToCompare | None:
+        """What was touched; None if all rows have to be compared, as most are touched or it is not known which."""
+        if self.proof is None or self._table.transform is not None or self.proof.more["columns"] != self._columns:
+            return None
+        try:
+            keys = self._touched(self.proof)
+        except Exception:  # a version in between, or its change feed, is gone; or Spark does not take the plan
+            return None
+        if keys is None or 2 * keys.count > tables.rows(self._target):
+            return None
+        return keys
+
+    def keep(self, former: Proof | None) -> None:
+        """Records that the table has been proved.
+
+        Args:
+            former: the proof of what was not compared; None if all was.
+        """
+        source = self._versions.get(SOURCE)
+        if not self._states or source is None or source.identity is None:
+            return
+        columns = former.more["columns"] if former is not None else self._columns
+        more = {"read": self._recorded, "columns": columns}
+        self._proofs.keep(LAYER, self._flow.table, self._definition, self._states, former, more)
+
+    @property
+    def _columns(self) -> str:
+        """Fingerprint of the columns that are read and made; empty for a function, which would be called for it."""
+        if self._table.transform is not None:
+            return ""
+        return self._query.columns_fingerprint
+
+    def _tables_read(self) -> Mapping[str, tuple[str, int]]:
+        """Tables that the query reads, each with its address and version, by their names."""
+        progress = self._batch.progress
+        inputs = {name: (self._flow.inputs[name], version) for name, version in progress.versions.items()}
+        return {SOURCE: (self._flow.source, progress.until), **inputs}
+
+    def _holds(self, proof: Proof) -> bool:
+        """Whether what was proved still holds for all rows that were not touched."""
+        state, former_versions = proof.states[TARGET], _versions(proof)
+        if not self._states or not state.is_history_of(self._target):
+            return False
+        if state.new_files(self._states[TARGET]) is None or former_versions.keys() != self._versions.keys():
+            return False
+        opened = self._batch.opened
+        return all(
+            former_versions[name].led_to(version, opened[self._sources[name][0]])
+            for name, version in self._versions.items()
+        )
+
+    def _touched(self, proof: Proof) -> KeysToCompare | None:
+        """Keys of changed rows of the tables that the query reads, and of the table's own."""
+        state, session = proof.states[TARGET], self._batch.session
+        own_rows = changed_rows.since(session, self._target, self._flow.target, state, self._states[TARGET])
+        of_inputs = self._of_inputs(_versions(proof))
+        if own_rows is None or of_inputs is None or not self._query.keys:
+            return None
+        columns = zip(self._query.keys, of_inputs.columns, strict=True)
+        own_keys = own_rows.select(*[F.col(quoted(key)).alias(name) for key, name in columns])
+        if [field.dataType for field in own_keys.schema] != [field.dataType for field in of_inputs.schema]:
+            return None  # rows are found by keys of their types
+        keys = materialize(of_inputs.unionByName(own_keys).distinct(), few=False)
+        return KeysToCompare(keys, keys.count(), self._query.keys)
+
+    def _of_inputs(self, former_versions: Mapping[str, VersionRead]) -> DataFrame | None:
+        """Keys that changes of the tables touch that the query reads; None if they may touch all, or any."""
+        batch = self._batch_since(former_versions)
+        if not batch.progress.changed.keys() <= self._flow.policy.followed:
+            return None
+        query = ChangedQuery(batch, self._flow.table, self._table)
+        if query.refresh_strategy.kind == "keys":
+            return query.touched_keys.rows
+        if query.refresh_strategy.kind == "whole" or not query.grouped.located:
+            return None
+        return query.touched_groups
+
+    def _batch_since(self, former_versions: Mapping[str, VersionRead]) -> Batch:
+        """Batch of what came and went since some versions."""
+        progress, since = self._batch.progress, former_versions[SOURCE].version
+        changed = {
+            name: former.version
+            for name, former in former_versions.items()
+            if name != SOURCE and former.version != progress.versions[name]
+        }
+        first = min(since + 1, progress.until)  # Delta has no change feed of no versions; the rows are told by theirs
+        rows = table_reader.changes(self._batch.session, self._flow.source, first, progress.until)
+        progress = replace(progress, kind="incremental", since=since, changed=changed)
+        return replace(self._batch, delivery=Delivery(rows, self._flow), whole=False, progress=progress)
+
+
+def _versions(proof: Proof) -> dict[str, VersionRead]:
+    """Versions of tables that what was proved was made of, by their names."""
+    return {name: VersionRead(**facts) for name, facts in proof.more["read"].items()}

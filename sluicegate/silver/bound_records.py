@@ -1,0 +1,162 @@
+"""Records that share a key, so that each decides what becomes of the others: some of them, and all that they bind.
+
+With keys a record is a row or a duplicate by what other records there are. So records of a table are evaluated
+together with all that have, or had, one of their keys. Columns that an expectation calls unique bind as a key does.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from sluicegate.flow import stream_batch
+from sluicegate.frames import data_skipping, lookup_changes
+from sluicegate.frames.record_ids import Identities, materialize
+from sluicegate.lake import layout, tables
+from sluicegate.schema.columns import ENGINE_COLUMNS
+from sluicegate.silver.evaluate import RowEvaluator
+from sluicegate.silver.expectations import DISPOSITION
+from sluicegate.sql.identifiers import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+# Event time beside a uniqueness hash.
+_TIME = "_event_time"
+
+
+class BoundRecords:
+    """Some records of a table's sources, their rows, and after ``add_others`` those of all records that they bind.
+
+    Args:
+        evaluator: evaluator of the batch.
+        lake: the lake.
+        identities: identities of the records, already computed; some may come twice.
+
+    Attributes:
+        chosen: the records.
+        records: those of them that are still there.
+        rows: their evaluated rows, before records decide about each other.
+    """
+
+    def __init__(self, evaluator: RowEvaluator, lake: layout.Lake, identities: DataFrame) -> None:
+        self._evaluator, self._batch = evaluator, evaluator.batch
+        self._record_id, self._table = evaluator.record_id, self._batch.flow.target
+        self._quarantine, self._set_aside = lake.quarantine(evaluator.name), lake.set_aside(evaluator.name)
+        self.chosen, self.records, self.rows = self._evaluated(self._identities(identities))
+
+    def add_others(self, former_keys: DataFrame | None = None) -> None:
+        """Adds every record that shares a current or former key with these (transitive closure).
+
+        A stored row may have lost its key, which others may take then; evaluated again they may have other keys than
+        before, and these are followed as well.
+
+        Args:
+            former_keys: keys that records of these had, in the columns of ``keys_of``, besides those in the tables.
+        """
+        keys = self._good_keys(self.rows)
+        if former_keys is not None:
+            keys = keys.unionByName(former_keys).distinct()
+        followed_keys = keys
+        while True:
+            holders = self.chosen.materialize(self._with_keys(keys))
+            others = self._identities(self.chosen.together(holders.where("_chosen IS NULL").select(*self._record_id)))
+            more_keys = holders.where("_chosen AND _holds").select("_key", *[_TIME for _ in self._time])
+            if others.count:
+                others, records, rows = self._evaluated(others)
+                all_of_them = self.chosen.frame.unionByName(others.frame)
+                self.chosen = self._identities(all_of_them, self.chosen.rows + others.rows)
+                self.records = self.chosen.together(self.records.unionByName(records))
+                self.rows = self.chosen.together(self.rows.unionByName(rows))
+                more_keys = more_keys.unionByName(self._good_keys(rows))
+            keys = self.chosen.together(more_keys).distinct().join(followed_keys, "_key", "left_anti")
+            # Of those that came by one row the others may have had keys, too.
+            if keys.isEmpty() and not (self._evaluator.many and others.count):
+                return
+            followed_keys = self.chosen.together(followed_keys.unionByName(keys))
+
+    def keys_of(self, rows: DataFrame) -> DataFrame:
+        """Uniqueness hashes of rows, with the event time where it is among the columns of each of them."""
+        return rows.select(self._evaluator.bonds.alias("_key"), *self._time).distinct()
+
+    def _identities(self, frame: DataFrame, rows: int = 0) -> Identities:
+        return Identities(frame, self._record_id, rows)
+
+    def _evaluated(self, identities: Identities) -> tuple[Identities, DataFrame, DataFrame]:
+        """The identities, the records of them that are still there, and their evaluated rows."""
+        records = identities.materialize(identities.rows_in(self._batch.records()))
+        rows = materialize(self._evaluator.rows(records), few=False, adaptive=True)
+        if self._evaluator.many:
+            identities = identities.having(rows.count())
+        return identities, records, identities.together(rows)
+
+    def _good_keys(self, rows: DataFrame) -> DataFrame:
+        return self.keys_of(rows.where(f"{DISPOSITION} = 'good'"))
+
+    @property
+    def _time(self) -> list[Column]:
+        time = self._evaluator.bound_time
+        if time is None:
+            return []
+        return [F.col(quoted(time)).alias(_TIME)]
+
+    def _with_keys(self, keys: DataFrame) -> DataFrame:
+        """Records that have or had one of these keys (stored rows and those that lost), and all chosen ones."""
+        has, had = self._evaluator.bonds.alias("_key"), F.col("_key")
+        rows = [*[self._near(t, keys) for t in self._evaluator.there(self._table)], *self._doubles()]
+        frames = [t.select(*self._record_id, has, F.lit(True).alias("_holds"), *self._time) for t in rows]
+        unknown = [F.lit(None).cast(keys.schema[_TIME].dataType).alias(_TIME)] if self._time else []
+        lost = [F.lit(False).alias("_holds"), *unknown]
+        frames += [t.select(*self._record_id, had, *lost) for t in self._evaluator.there(self._set_aside)]
+        chosen = self.chosen.together(self.chosen.frame).distinct().withColumn("_chosen", F.lit(True))
+        nothing = self._batch.records().select(*self._record_id).limit(0)
+        none = nothing.select(*self._record_id, F.lit(None).cast("bigint").alias("_key"), *lost)
+        every = reduce(lambda a, b: a.unionByName(b), frames, none)
+        flagged = every.join(self.chosen.sent(chosen), [*self._record_id], "left")
+        shares = self.chosen.sent(keys.select("_key").distinct().withColumn("_shares", F.lit(True)))
+        return flagged.join(shares, "_key", "left").where("_chosen OR _shares").drop("_shares")
+
+    def _near(self, table: DataFrame, keys: DataFrame) -> DataFrame:
+        """Rows of the table among which are all that share one of these keys, and those of all chosen records.
+
+        Rows of one key have one event time, if that is among the columns of each key: of a large table only the files
+        with these hours are read.
+        """
+        time = self._evaluator.bound_time
+        if time is None or time not in table.columns or tables.rows(self._evaluator.target) <= data_skipping.MANY_ROWS:
+            return table
+        if table.schema[time].dataType != keys.schema[_TIME].dataType:
+            return table
+        hours = data_skipping.same_hours(keys, _TIME, time)
+        if hours is None:
+            return table
+        return table.where(hours | data_skipping.of_chunks(self.chosen.chunks))
+
+    def _doubles(self) -> list[DataFrame]:
+        """Quarantined rows that broke an expectation ``unique``: they hold their keys, and win them."""
+        if not self._evaluator.unique:
+            return []
+        broken = F.arrays_overlap("_failed_expectations", F.array(*map(F.lit, self._evaluator.unique)))
+        return [rows.where(broken) for rows in self._evaluator.there(self._quarantine)]
+
+
+def touched_by(evaluator: RowEvaluator, lookup: str, since: int) -> DataFrame:
+    """Identities of the records that changed rows of a lookup touch, in each flow that reads it; some may come twice.
+
+    Args:
+        evaluator: evaluator of the batch.
+        lookup: name of the lookup.
+        since: after which version of it.
+    """
+    batch, record_id = evaluator.batch, evaluator.record_id
+    parts = [batch.records().select(*record_id).limit(0)]
+    for flow, maker in evaluator.table.makers.items():
+        join_keys = maker.query.join_keys.get(lookup) if maker.query else None
+        if not join_keys or (flow and flow not in batch.progress.streams):
+            continue
+        records = stream_batch.unpacked(batch.records(), flow) if flow else batch.records()
+        changes = batch.changes_of(lookup, since)
+        parts.append(lookup_changes.touched(records, changes, join_keys, ENGINE_COLUMNS, record_id))
+    return reduce(lambda a, b: a.unionByName(b), parts)
