@@ -31,7 +31,7 @@ from bench.statsd import Statsd
 from sluicegate.console import say
 from sluicegate.definition import load
 from sluicegate.errors import SluicegateError
-from sluicegate.run import pipeline as pipeline_run
+from sluicegate.launch import pipeline as pipeline_run
 from sluicegate.settings import HOME, Settings
 from sluicegate.tools.demo.local_airflow import LocalAirflow
 

@@ -25,8 +25,8 @@ from scripts.standalone import cluster
 from sluicegate.definition import load
 from sluicegate.jobs.layer import Job
 from sluicegate.lake import layout, tables
+from sluicegate.launch import submit
 from sluicegate.monitor import plan
-from sluicegate.run import submit
 from sluicegate.settings import Settings
 from sluicegate.spark import session
 

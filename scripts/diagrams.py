@@ -81,7 +81,7 @@ STEPS = (
     Step("", "A file lands in the landing folder."),
     Step("monitor.plan.pending", "Sees what waits, by ledgers and offsets. Without work no JVM is started."),
     Step(
-        "run.submit.submit_all",
+        "launch.submit.submit_all",
         "Starts one Spark, where the layers run one after another. jobs.layer.Job runs the tables of each.",
     ),
     Step("landing.discovery.discover", "Lists the landing folder, and leaves out what the ledger has."),
@@ -93,7 +93,7 @@ STEPS = (
     Step(
         "flow.progress.progress", "For each table of each layer: reads the offset, and what the source has had since."
     ),
-    Step("flow.loop.run", "Streams these changes as one batch, whose rows flow.delivery.Delivery proves."),
+    Step("flow.loop.run", "Streams these changes as one batch, whose rows flow.streaming.delivery.Delivery proves."),
     Step(
         "bronze.layer.apply",
         "Reads the files of each ledger batch into one commit. One that cannot be read fails alone.",
@@ -118,7 +118,7 @@ STEPS = (
         "Sends the report of each layer on the job's channel.",
         ("SLUICEGATE_REPORT {…}",),
     ),
-    Step("run.pipeline.run", "Collects the reports, and fails if a table is behind (monitor.backlog.overdue)."),
+    Step("launch.pipeline.run", "Collects the reports, and fails if a table is behind (monitor.backlog.overdue)."),
     Step(
         "api.run",
         "Gives them to the command line or a notebook. In Airflow the operator reads the channel itself.",

@@ -34,7 +34,9 @@ from scripts.reference_text import summary as _summary
 from scripts.reference_text import table as _table
 from sluicegate.cli import app
 from sluicegate.definition import fields as definition_fields
-from sluicegate.definition import header, pipeline, table
+from sluicegate.definition.pipeline import header
+from sluicegate.definition.pipeline import model as pipeline
+from sluicegate.definition.tables import table
 from sluicegate.flow import report
 from sluicegate.jobs import catalog, maintain, verify
 from sluicegate.jobs import continuous as of_runs

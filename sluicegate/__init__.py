@@ -12,9 +12,7 @@ What a program of yours may use is here by name, and imported only when it is as
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -38,7 +36,7 @@ if TYPE_CHECKING:
         status,
         verify,
     )
-    from sluicegate.definition.pipeline import Pipeline
+    from sluicegate.definition.pipeline.model import Pipeline
     from sluicegate.errors import (
         AccountingError,
         AlertsFailed,
@@ -145,7 +143,7 @@ __all__ = [
     "verify",
 ]
 
-_HOMES = {"Interval": "flow.selection", "Pipeline": "definition.pipeline", "Settings": "settings"}
+_HOMES = {"Interval": "flow.selection", "Pipeline": "definition.pipeline.model", "Settings": "settings"}
 
 
 def __getattr__(name: str) -> Any:
@@ -163,18 +161,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
-
-
-class _Face(ModuleType):
-    """This module, whose functions keep their names.
-
-    ``run`` and ``sql`` are packages, too. Python sets a package on its parent once it is imported, and ``sg.run(...)``
-    would then call a module. ``from sluicegate.run import ...`` looks among the imported modules, and not here.
-    """
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if not (isinstance(value, ModuleType) and name in __all__):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Face

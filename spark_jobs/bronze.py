@@ -7,9 +7,10 @@ What is new
     that the bronze table has taken in stands in the bronze table's own log, with the rows: no checkpoint can be lost.
 The stream
     ``readStream`` over the ledger from that version on, ``trigger(availableNow=True)``: ``changes`` in
-    ``sluicegate/flow/source_stream.py``, started by ``run_available`` in ``sluicegate/flow/foreach_batch.py``. Its
-    ``foreachBatch`` reads the files that the batch names (``apply`` in ``sluicegate/bronze/layer.py``). A Delta table
-    of another program has no ledger: its own new rows are the stream.
+    ``sluicegate/flow/streaming/source_stream.py``, started by ``run_available`` in
+    ``sluicegate/flow/streaming/foreach_batch.py``. Its ``foreachBatch`` reads the files that the batch names
+    (``apply`` in ``sluicegate/bronze/layer.py``). A Delta table of another program has no ledger: its own new rows are
+    the stream.
 Commits
     every record, rescued and corrupt ones too, with the ledger's version, in one Delta commit for each ledger batch;
     then the status of each file.

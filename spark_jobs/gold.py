@@ -7,11 +7,11 @@ What is new
     no checkpoint can be lost. (A table with a ``mode`` is a classic streaming aggregation, and has a checkpoint.)
 The stream
     ``readStream`` over the source's change data feed from that version on, or over all of its rows on a first load,
-    ``trigger(availableNow=True)``: ``changes`` and ``all_rows`` in ``sluicegate/flow/source_stream.py``, started by
-    ``run_available`` in ``sluicegate/flow/foreach_batch.py``; a query only where docs/design/streams.md says so,
-    *Where a query reads*. Its ``foreachBatch`` computes the groups that the changed rows affect (``apply`` in
-    ``sluicegate/gold/layer.py``), so that the table equals a full recomputation; on a first load the whole query, over
-    the source as of the version at which the batch ends.
+    ``trigger(availableNow=True)``: ``changes`` and ``all_rows`` in ``sluicegate/flow/streaming/source_stream.py``,
+    started by ``run_available`` in ``sluicegate/flow/streaming/foreach_batch.py``; a query only where
+    docs/design/streams.md says so, *Where a query reads*. Its ``foreachBatch`` computes the groups that the changed
+    rows affect (``apply`` in ``sluicegate/gold/layer.py``), so that the table equals a full recomputation; on a first
+    load the whole query, over the source as of the version at which the batch ends.
 Commits
     the rows that differ, and the source's version.
 Prints

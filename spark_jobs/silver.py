@@ -7,10 +7,10 @@ What is new
     no checkpoint can be lost.
 The stream
     ``readStream`` over the source's change data feed from that version on, or over all of its rows on a first load,
-    ``trigger(availableNow=True)``: ``changes`` and ``all_rows`` in ``sluicegate/flow/source_stream.py``, started by
-    ``run_available`` in ``sluicegate/flow/foreach_batch.py``; a query only where docs/design/streams.md says so,
-    *Where a query reads*. Its ``foreachBatch`` evaluates the query and the expectations (``apply`` in
-    ``sluicegate/silver/layer.py``), with every lookup at one version.
+    ``trigger(availableNow=True)``: ``changes`` and ``all_rows`` in ``sluicegate/flow/streaming/source_stream.py``,
+    started by ``run_available`` in ``sluicegate/flow/streaming/foreach_batch.py``; a query only where
+    docs/design/streams.md says so, *Where a query reads*. Its ``foreachBatch`` evaluates the query and the
+    expectations (``apply`` in ``sluicegate/silver/layer.py``), with every lookup at one version.
 Commits
     refused records to its quarantine, then rows to the table with the source's version; that none is missing is
     checked before.

@@ -20,7 +20,7 @@ from bench.worker import Worker
 from sluicegate.definition import LAYERS, load
 from sluicegate.jobs.run import Run
 from sluicegate.lake import layout
-from sluicegate.run.request import Request
+from sluicegate.launch.request import Request
 from sluicegate.settings import Settings
 from sluicegate.spark import jars, java, session, submit
 

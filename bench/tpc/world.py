@@ -23,7 +23,7 @@ from sluicegate.settings import Settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from sluicegate.definition.gold import GoldTable
+    from sluicegate.definition.tables.gold import GoldTable
     from sluicegate.flow.report import TableReport
 
 DEFINITIONS = Path(__file__).resolve().parent / "pipelines"

@@ -12,9 +12,9 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import DAG, BaseOperator
 
 from sluicegate.airflow.loaded import plugin_is_loaded
-from sluicegate.definition import loader
-from sluicegate.definition.airflow import AirflowSettings
 from sluicegate.definition.fields import nearest
+from sluicegate.definition.pipeline.airflow import AirflowSettings
+from sluicegate.definition.reading import loader
 from sluicegate.errors import DefinitionError, Mistake, UserError
 from sluicegate.settings import Settings
 

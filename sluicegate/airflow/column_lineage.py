@@ -10,7 +10,7 @@ from openlineage.client.facet_v2 import column_lineage_dataset as facets
 
 from sluicegate.monitor.lineage import QUARANTINE, TableLineage, lineage
 from sluicegate.schema.columns import ENGINE_COLUMNS, PROVENANCE
-from sluicegate.sql.lineage.model import EVERY, IDENTITY, Origins, Source, Use
+from sluicegate.spark_sql.lineage.model import EVERY, IDENTITY, Origins, Source, Use
 
 if TYPE_CHECKING:
     from openlineage.client.facet_v2 import DatasetFacet

@@ -16,8 +16,8 @@ from sluicegate.airflow.arguments import Arguments
 from sluicegate.airflow.dag_of_mistakes import dags_of_mistakes
 from sluicegate.airflow.new_dag import shown
 from sluicegate.airflow.pipeline_dags import PipelineDags
-from sluicegate.definition import loader
 from sluicegate.definition.dag_ids import dag_ids
+from sluicegate.definition.reading import loader
 from sluicegate.errors import DefinitionError, Mistake, PipelineMissing, UserError
 from sluicegate.settings import Settings
 

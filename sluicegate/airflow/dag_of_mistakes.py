@@ -22,9 +22,10 @@ from sluicegate.airflow.assets import watched
 from sluicegate.airflow.new_dag import new_dag
 from sluicegate.airflow.notifiers import readable_callbacks
 from sluicegate.airflow.run_request import raisable
-from sluicegate.definition import LAYERS, loader, yaml
+from sluicegate.definition import LAYERS, yaml
 from sluicegate.definition.dag_ids import dag_id
 from sluicegate.definition.fields import cron
+from sluicegate.definition.reading import loader
 from sluicegate.errors import UserError
 from sluicegate.settings import TARGET, Settings
 from sluicegate.spark import metastore

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk.bases.notifier import BaseNotifier
 
 from sluicegate.airflow.task_alerts import TaskAlert
-from sluicegate.definition import loader
-from sluicegate.definition.notify import Notify
+from sluicegate.definition.pipeline.notify import Notify
+from sluicegate.definition.reading import loader
 from sluicegate.errors import DefinitionError, Mistake
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Param
 
-from sluicegate.run.discard import LONGEST_NOTE
+from sluicegate.launch.discard import LONGEST_NOTE
 
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline

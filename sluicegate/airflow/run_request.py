@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from sluicegate.definition import Pipeline
     from sluicegate.flow.selection import Replay
-    from sluicegate.run.discard import Discard
-    from sluicegate.run.request import Request
+    from sluicegate.launch.discard import Discard
+    from sluicegate.launch.request import Request
 
 # Fields of the form that only a discard has.
 _OF_DISCARDS = ("note", "discard", "quarantine")
@@ -41,7 +41,7 @@ def request_of(pipeline: Pipeline, context: Context) -> Request:
     Raises:
         UserError: the request makes no sense, or would change nothing.
     """
-    from sluicegate.run.request import Request  # not above: parsing a DAG file needs neither pyarrow nor deltalake
+    from sluicegate.launch.request import Request  # not above: parsing a DAG file needs neither pyarrow nor deltalake
 
     run, form = context["dag_run"], dict(context["params"])
     mode, since, until = form.get("mode") or AUTO, form.get("from"), form.get("to")
@@ -89,7 +89,7 @@ def _discard(form: Mapping[str, Any], mode: str, end: str | None) -> Discard:
     Raises:
         UserError: it does not name one table, or has what a discard does not take.
     """
-    from sluicegate.run.discard import Discard, one_line  # not above: as Request
+    from sluicegate.launch.discard import Discard, one_line  # not above: as Request
 
     undo = mode == UNDO_DISCARD
     fields = {name: str(form.get(name) or "") for name in _OF_DISCARDS}

@@ -61,7 +61,8 @@ def load(name: str, settings: Settings | None = None) -> Pipeline:
 def _demand_not_renamed(name: str, settings: Settings, *, finished: bool) -> None:
     """Check that it is no rename by which a definition cannot be read; a finished one counts with ``finished``."""
     from sluicegate.definition.fields import name_fault
-    from sluicegate.lake import layout, renamed
+    from sluicegate.lake import layout
+    from sluicegate.lake.exclusion import renamed
 
     if name_fault(name) or not layout.is_local(settings.lake):
         return
@@ -154,8 +155,8 @@ def run(
         SluicegateError: a layer failed, with the type of its error; those after it were not run, and ``reports`` has
             the reports of those before it.
     """
-    from sluicegate.run import pipeline as run_pipeline
-    from sluicegate.run.request import Request
+    from sluicegate.launch import pipeline as run_pipeline
+    from sluicegate.launch.request import Request
 
     since, until = (interval.since.isoformat(), interval.until.isoformat()) if interval else (None, None)
     if full_refresh is not None:
@@ -235,8 +236,8 @@ def verify(
     from sluicegate.flow.sample import Sample
     from sluicegate.gold import verify as gold_verify
     from sluicegate.lake.layout import Lake
+    from sluicegate.launch import submit, verification
     from sluicegate.monitor import verify_damage
-    from sluicegate.run import submit, verification
 
     if not 0 < percent <= 100:
         raise UserError(f"invalid sample of {percent:g} percent", hint="above 0 and at most 100")

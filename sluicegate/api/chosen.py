@@ -20,9 +20,9 @@ from sluicegate.storage.store_errors import translated
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
     from sluicegate.flow.report import RunReport
-    from sluicegate.landing.reread import Preview
-    from sluicegate.landing.skip import Preview as SkipPreview
-    from sluicegate.run.discard import Chosen
+    from sluicegate.landing.chosen.reread import Preview
+    from sluicegate.landing.chosen.skip import Preview as SkipPreview
+    from sluicegate.launch.discard import Chosen
 
 
 @dataclass(frozen=True)
@@ -94,11 +94,11 @@ def copy_into(
         UserError: the files cannot be read in this manner; nothing was entered into the ledger.
         SluicegateError: the job failed, with the type of its error.
     """
-    from sluicegate.definition.pipeline import bronze_table
+    from sluicegate.definition.pipeline.model import bronze_table
     from sluicegate.lake.layout import Lake
-    from sluicegate.landing.copy import Copy
-    from sluicegate.landing.copy_options import CopyOptions
-    from sluicegate.run import submit
+    from sluicegate.landing.chosen.copy import Copy
+    from sluicegate.landing.chosen.copy_options import CopyOptions
+    from sluicegate.launch import submit
 
     folder = str(source) if "://" in str(source) else str(Path(source).absolute())
     copy_options = CopyOptions(select, tuple(columns), format, dict(options or {}), merge_schema, dialect=dialect)
@@ -143,10 +143,10 @@ def reload(
         UserError: neither files nor a pattern, the table has not read any file yet, or a file is still settling.
         SluicegateError: the job failed, with the type of its error.
     """
-    from sluicegate.definition.pipeline import bronze_table
+    from sluicegate.definition.pipeline.model import bronze_table
     from sluicegate.lake.layout import Lake
-    from sluicegate.landing import reread
-    from sluicegate.run import submit
+    from sluicegate.landing.chosen import reread
+    from sluicegate.launch import submit
 
     bronze = bronze_table(pipeline, table)
     chosen = reread.chosen(files, pattern, pipeline, table, archived=archived)
@@ -188,10 +188,10 @@ def reset(
         UserError: the table has not read any file yet, or a file is still settling.
         SluicegateError: the job failed, with the type of its error.
     """
-    from sluicegate.definition.pipeline import bronze_table
+    from sluicegate.definition.pipeline.model import bronze_table
     from sluicegate.lake.layout import Lake
-    from sluicegate.landing import reread
-    from sluicegate.run import submit
+    from sluicegate.landing.chosen import reread
+    from sluicegate.launch import submit
 
     lake = Lake(pipeline.settings.lake, pipeline.name)
     preview = reread.preview(table, bronze_table(pipeline, table), lake)
@@ -232,7 +232,7 @@ def replay(
         SluicegateError: a job failed, with the type of its error.
     """
     from sluicegate.flow.selection import Replay
-    from sluicegate.run import submit
+    from sluicegate.launch import submit
 
     chosen = Replay(table, tuple(rules), dropped, everything, validate)
     chosen.demand(pipeline)
@@ -273,7 +273,7 @@ def discard(
         TargetConflict: the tables belong to another target.
         SluicegateError: others discard records of the table at the same time, again and again.
     """
-    from sluicegate.run.discard import Discard, find, one_line, user
+    from sluicegate.launch.discard import Discard, find, one_line, user
 
     chosen = find(pipeline, Discard(table, tuple(rules), one_line(note), undo, only))
     if (confirm is not None and not confirm(chosen)) or not (chosen.records or chosen.discards):
@@ -318,8 +318,8 @@ def skip(
         TargetConflict: the tables belong to another target.
         LakeLocked: a run of the pipeline held the lock all the time.
     """
-    from sluicegate.landing import listed_files
-    from sluicegate.landing import skip as skipping
+    from sluicegate.landing.chosen import listed_files
+    from sluicegate.landing.chosen import skip as skipping
 
     request = skipping.Skip(table, str(listed), column, listed_files.prefixes(from_prefix, to_prefix))
     if confirm is not None and not confirm(skipping.preview(pipeline, request)):

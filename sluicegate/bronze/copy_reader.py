@@ -19,16 +19,16 @@ from sluicegate.schema.columns import CORRUPT, PROVENANCE, RESCUED
 from sluicegate.schema.evolution import Schema
 from sluicegate.schema.values import MICROSECONDS, Value
 from sluicegate.spark import connect
-from sluicegate.sql.identifiers import quoted
-from sluicegate.sql.tokens import QuerySyntax
+from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.tokens import QuerySyntax
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType
 
-    from sluicegate.landing.copy_options import CopyOptions
-    from sluicegate.landing.copy_select import Output, Select
+    from sluicegate.landing.chosen.copy_options import CopyOptions
+    from sluicegate.landing.chosen.copy_select import Output, Select
 
 _ABOUT = (
     "named_struct('file_path', source_file, 'file_name', element_at(split(source_file, '/'), -1), "

@@ -67,8 +67,8 @@ def _frame(batch: Batch, name: str, table: BronzeTable) -> DataFrame:
     from pyspark.sql import functions as F
 
     from sluicegate.schema.values import Value, rescued
-    from sluicegate.sql.identifiers import quoted
-    from sluicegate.sql.type_parts import is_void
+    from sluicegate.spark_sql.identifiers import quoted
+    from sluicegate.spark_sql.type_parts import is_void
 
     columns = _schema(batch, name, table).columns([field for field in batch.rows.schema if not is_void(field.dataType)])
     values = [Value(column, F.col(quoted(column.field)), {}) for column in columns]

@@ -10,7 +10,7 @@ from typing import IO, Any
 
 from sluicegate.bronze import avro_header
 from sluicegate.bronze.text import undecodable
-from sluicegate.sql.types import MOST_DIGITS
+from sluicegate.spark_sql.types import MOST_DIGITS
 from sluicegate.storage import filesystems
 
 # Errors of opening or reading a file that is gone or broken.

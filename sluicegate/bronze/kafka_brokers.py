@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.definition.kafka import SECRETS
+from sluicegate.definition.tables.kafka import SECRETS
 from sluicegate.errors import BrokerRefused, BrokerUnreachable, LandingMissing, SluicegateError, UserError, Where
 from sluicegate.landing.kafka_ledger import Partition, TopicOffsets
 from sluicegate.spark import connect
@@ -21,7 +21,7 @@ from sluicegate.spark import connect
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from sluicegate.definition.kafka import KafkaSource
+    from sluicegate.definition.tables.kafka import KafkaSource
 
 # Milliseconds: an answer to one request, and to a question with its retries.
 PATIENCE = {"request.timeout.ms": "15000", "default.api.timeout.ms": "30000"}

@@ -17,7 +17,7 @@ from sluicegate.bronze.raw_reader import COMPANY
 from sluicegate.bronze.reader import Reader
 from sluicegate.bronze.text.json_reader import ABOUT, CORRUPT_AS, JsonFiles, named_back
 from sluicegate.bronze.text.json_sql import ARRAY, FILLED, FLAT, NAMED, SHOWN, UNSURE
-from sluicegate.definition.kafka import COLUMNS
+from sluicegate.definition.tables.kafka import COLUMNS
 from sluicegate.landing.kafka_ledger import Partition, Range
 from sluicegate.schema import json_doubts
 

@@ -28,15 +28,15 @@ from sluicegate.flow.batch import Batch
 from sluicegate.frames import row_bytes, small_writes
 from sluicegate.lake import layout, log, tables
 from sluicegate.landing import file_status, folders, former_dialect
-from sluicegate.landing.copy_options import CopyOptions, of_chunks
+from sluicegate.landing.chosen.copy_options import CopyOptions, of_chunks
 from sluicegate.landing.ledger import DROP, REPLACE, RESET
 from sluicegate.schema.evolution import Schema
 from sluicegate.schema.landed import landed_names, with_landed
 from sluicegate.schema.typed_values import fitted
 from sluicegate.spark import executors, table_features, table_reader
 from sluicegate.spark.session import configured
-from sluicegate.sql.identifiers import quoted
-from sluicegate.sql.types import agree
+from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.types import agree
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriter

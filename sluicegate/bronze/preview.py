@@ -13,7 +13,7 @@ from sluicegate.bronze.text import decoded_files
 from sluicegate.bronze.unreadable_files import Failure, unreadable
 from sluicegate.console import say
 from sluicegate.errors import QueryError, SchemaMismatch
-from sluicegate.landing.copy_options import CopyOptions
+from sluicegate.landing.chosen.copy_options import CopyOptions
 from sluicegate.spark.session import configured, new_session
 from sluicegate.spark.spark_errors import root_cause
 

@@ -15,13 +15,13 @@ from sluicegate.bronze.raw_reader import EXACT, RawReader
 from sluicegate.bronze.text.csv_files import with_distinct_fields
 from sluicegate.bronze.text.json_reader import ABOUT, CORRUPT_AS
 from sluicegate.bronze.typed_files import demand_whole
-from sluicegate.definition.column_names import normalized
+from sluicegate.definition.tables.column_names import normalized
 from sluicegate.schema import column_inference
 from sluicegate.schema.columns import CORRUPT, PROVENANCE, RESCUED
 from sluicegate.schema.evolution import Column
 from sluicegate.schema.values import Value, from_path, rescued, with_fits
-from sluicegate.sql.identifiers import quoted
-from sluicegate.sql.type_parts import is_text
+from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.type_parts import is_text
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression

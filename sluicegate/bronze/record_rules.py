@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.frames import failing_rules, rejected
 from sluicegate.frames.record_ids import materialize
-from sluicegate.frames.row_rules import RowRules
-from sluicegate.frames.table_rules import TableCheck, WouldBe
+from sluicegate.frames.rules import failing_rules, rejected
+from sluicegate.frames.rules.row_rules import RowRules
+from sluicegate.frames.rules.table_rules import TableCheck, WouldBe
 from sluicegate.lake import tables
 from sluicegate.spark import connect, table_reader
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from sluicegate.bronze import copy_reader
 from sluicegate.bronze.reader import Reader
-from sluicegate.definition.kafka import COLUMNS
+from sluicegate.definition.tables.kafka import COLUMNS
 from sluicegate.lake import tables
-from sluicegate.landing.copy_options import CopyOptions
+from sluicegate.landing.chosen.copy_options import CopyOptions
 from sluicegate.schema.columns import data_columns
 from sluicegate.schema.evolution import Schema
 from sluicegate.schema.landed import landed_names, with_landed

@@ -12,13 +12,14 @@ from pyspark.sql import functions as F
 
 from sluicegate.bronze import landed_paths
 from sluicegate.lake import layout, tables
-from sluicegate.landing import archive, arrivals, moved_files
+from sluicegate.landing import arrivals
 from sluicegate.landing import ledger as landing_ledger
+from sluicegate.landing.moves import archive, moved_files
 from sluicegate.schema import typed_values
 from sluicegate.schema.columns import PROVENANCE, RESCUED
 from sluicegate.schema.landed import landed_names
 from sluicegate.schema.values import MICROSECONDS
-from sluicegate.sql.identifiers import literal, quoted
+from sluicegate.spark_sql.identifiers import literal, quoted
 from sluicegate.storage import filesystems, local_files
 from sluicegate.storage.concurrent import each
 

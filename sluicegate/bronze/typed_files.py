@@ -12,7 +12,7 @@ from sluicegate.bronze.parquet import groups
 from sluicegate.errors import SourceError, Where
 from sluicegate.spark import executors
 from sluicegate.spark.spark_errors import message
-from sluicegate.sql.type_parts import is_void
+from sluicegate.spark_sql.type_parts import is_void
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

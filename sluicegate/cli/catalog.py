@@ -13,7 +13,7 @@ def catalog(pipeline: PipelineName, *, settings: Settings, as_json: JsonOption =
 
     Example: sluicegate catalog heart_rate
     """
-    from sluicegate.run import submit
+    from sluicegate.launch import submit
 
     definition = api.load(pipeline, settings)
     reports = submit.submit("catalog", pipeline, definition.settings, submit.run_info(), printer(as_json))

@@ -56,7 +56,7 @@ def copy_into(
     Example: sluicegate copy-into heart_rate recordings_bronze /mnt/archive --pattern '2024-*.json'
     """
     from sluicegate.jobs import copy_into as of
-    from sluicegate.landing import copy as landing_copy
+    from sluicegate.landing.chosen import copy as landing_copy
 
     definition = api.load(pipeline, settings)
     names, reader = landing_copy.names(columns), landing_copy.options(option or [])

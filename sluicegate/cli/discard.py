@@ -12,7 +12,7 @@ from sluicegate.console import say, warn
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
-    from sluicegate.run.discard import Chosen
+    from sluicegate.launch.discard import Chosen
 
 
 @with_settings("lake", "pipelines", "target")

@@ -126,7 +126,7 @@ def schema(
 
     Example: sluicegate schema heart_rate recordings_bronze
     """
-    from sluicegate.definition.pipeline import bronze_table
+    from sluicegate.definition.pipeline.model import bronze_table
     from sluicegate.lake.layout import Lake
     from sluicegate.schema import history
 

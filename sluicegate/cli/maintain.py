@@ -15,8 +15,8 @@ def maintain(pipeline: PipelineName, *, settings: Settings, as_json: JsonOption 
     Example: sluicegate maintain heart_rate
     """
     from sluicegate.lake.layout import Lake
+    from sluicegate.launch import submit
     from sluicegate.maintenance import optimize_vacuum as of
-    from sluicegate.run import submit
 
     definition = api.load(pipeline, settings)
     lake = Lake(definition.settings.lake, definition.name)

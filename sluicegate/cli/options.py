@@ -18,7 +18,7 @@ from sluicegate import api
 from sluicegate.console import say, silent, warn
 from sluicegate.errors import UserError
 from sluicegate.escapes import escaped
-from sluicegate.lake import target_owner
+from sluicegate.lake.exclusion import target_owner
 from sluicegate.lake.layout import Lake
 from sluicegate.settings import SERVER, Settings
 from sluicegate.storage import aws

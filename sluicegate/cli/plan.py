@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sluicegate.flow.model import Progress
     from sluicegate.monitor.estimate import Plan
     from sluicegate.monitor.plan import TableWork
-    from sluicegate.sql.refresh.strategy import RefreshStrategy
+    from sluicegate.spark_sql.refresh.strategy import RefreshStrategy
 
 
 @with_settings("lake", "landing", "pipelines", "target")

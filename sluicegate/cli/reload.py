@@ -15,7 +15,7 @@ from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
     from sluicegate.api.chosen import ReloadPreview
-    from sluicegate.landing.reread import Preview
+    from sluicegate.landing.chosen.reread import Preview
 
 
 @with_settings("lake", "landing", "pipelines", "master", "target")

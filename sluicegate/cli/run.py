@@ -14,7 +14,7 @@ from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
     from sluicegate.definition import Layer, Pipeline
-    from sluicegate.run.request import Request
+    from sluicegate.launch.request import Request
 
 
 @with_settings("lake", "landing", "pipelines", "master", "target")
@@ -82,7 +82,7 @@ def _metrics_address(host: str | None, port: int | None) -> tuple[str, int] | No
 
 def _request(definition: Pipeline, since: str | None, until: str | None, full_refresh: str) -> Request:
     """Request of a run that ends; ``full_refresh`` names tables, with commas between them."""
-    from sluicegate.run.request import Request
+    from sluicegate.launch.request import Request
 
     if full_refresh:
         names = (name.strip() for name in full_refresh.split(","))

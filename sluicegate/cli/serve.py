@@ -35,7 +35,7 @@ def serve(
 
     Example: sluicegate serve --port 15002
     """
-    from sluicegate.run import serve as of_servers
+    from sluicegate.launch import serve as of_servers
 
     settings = Settings.of(lake, landing, None, master)
     of_servers.serve(

@@ -50,7 +50,7 @@ def simulate(
     where = settings.landing
     since = None
     if begin is not None:
-        from sluicegate.landing.copy import moment
+        from sluicegate.landing.chosen.copy import moment
 
         since = moment(begin)
     faults = simulators.Faults(drift, duplicates, bad, late)

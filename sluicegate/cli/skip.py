@@ -12,7 +12,7 @@ from sluicegate.console import say, warn
 from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
-    from sluicegate.landing.skip import Preview
+    from sluicegate.landing.chosen.skip import Preview
 
 
 @with_settings("lake", "landing", "pipelines", "target")

@@ -43,8 +43,8 @@ def run_continuously(
         as_json: whether to print a line of JSON for each batch.
         metrics: address and port to serve metrics at; None for no metrics.
     """
+    from sluicegate.launch import continuous, metrics_server
     from sluicegate.monitor.metrics import Registry
-    from sluicegate.run import continuous, metrics_server
 
     definition = api.load(pipeline, settings)
     registry = Registry()

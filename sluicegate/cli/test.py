@@ -90,7 +90,7 @@ def _submit(
     extra: Sequence[str],
     take: Callable[[str], None],
 ) -> RunReport:
-    from sluicegate.run import submit
+    from sluicegate.launch import submit
 
     return submit.submit("cases", pipeline, settings, submit.run_info(), tell, extra, take)
 

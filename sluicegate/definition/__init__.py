@@ -10,15 +10,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sluicegate.definition.apply_changes import ApplyChanges, ApplyChangesFromSnapshot
-    from sluicegate.definition.bronze import BronzeTable
-    from sluicegate.definition.expectations import Expectation
-    from sluicegate.definition.gold import GoldTable
-    from sluicegate.definition.header import Database
-    from sluicegate.definition.loader import load, load_file, names
-    from sluicegate.definition.pipeline import Pipeline
-    from sluicegate.definition.silver import SilverTable
-    from sluicegate.definition.table import LAYERS, Layer
+    from sluicegate.definition.pipeline.header import Database
+    from sluicegate.definition.pipeline.model import Pipeline
+    from sluicegate.definition.reading.loader import load, load_file, names
+    from sluicegate.definition.tables.apply_changes import ApplyChanges, ApplyChangesFromSnapshot
+    from sluicegate.definition.tables.bronze import BronzeTable
+    from sluicegate.definition.tables.expectations import Expectation
+    from sluicegate.definition.tables.gold import GoldTable
+    from sluicegate.definition.tables.silver import SilverTable
+    from sluicegate.definition.tables.table import LAYERS, Layer
 
 __all__ = [
     "LAYERS",
@@ -37,15 +37,15 @@ __all__ = [
 ]
 
 _HOMES = {
-    "apply_changes": ("ApplyChanges", "ApplyChangesFromSnapshot"),
-    "bronze": ("BronzeTable",),
-    "expectations": ("Expectation",),
-    "header": ("Database",),
-    "loader": ("load", "load_file", "names"),
-    "gold": ("GoldTable",),
-    "pipeline": ("Pipeline",),
-    "silver": ("SilverTable",),
-    "table": ("LAYERS", "Layer"),
+    "tables.apply_changes": ("ApplyChanges", "ApplyChangesFromSnapshot"),
+    "tables.bronze": ("BronzeTable",),
+    "tables.expectations": ("Expectation",),
+    "pipeline.header": ("Database",),
+    "reading.loader": ("load", "load_file", "names"),
+    "tables.gold": ("GoldTable",),
+    "pipeline.model": ("Pipeline",),
+    "tables.silver": ("SilverTable",),
+    "tables.table": ("LAYERS", "Layer"),
 }
 
 

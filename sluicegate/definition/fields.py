@@ -13,10 +13,10 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Val
 from pydantic_core import PydanticCustomError
 
 from sluicegate import pii_key
-from sluicegate.sql import ddl
-from sluicegate.sql.condition import Condition
-from sluicegate.sql.engine_columns import is_reserved
-from sluicegate.sql.tokens import QuerySyntax
+from sluicegate.spark_sql import ddl
+from sluicegate.spark_sql.condition import Condition
+from sluicegate.spark_sql.engine_columns import is_reserved
+from sluicegate.spark_sql.tokens import QuerySyntax
 from sluicegate.times import time_span
 
 # Prefix of the environment variables with secrets of Kafka's clients.

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from sluicegate.errors import SluicegateError, Where
-from sluicegate.flow import histories, stream_progress
-from sluicegate.flow.delivery import Delivery
+from sluicegate.flow import histories
 from sluicegate.flow.model import Flow, Progress
 from sluicegate.flow.report import TableReport
+from sluicegate.flow.several import several_progress as stream_progress
+from sluicegate.flow.streaming.delivery import Delivery
 from sluicegate.lake import log, offsets, tables
-from sluicegate.lake.commit_identity import COMMITS
-from sluicegate.lake.small_commits import Facts
+from sluicegate.lake.commits.commit_identity import COMMITS
+from sluicegate.lake.commits.small_commits import Facts
 from sluicegate.lake.table import Tables
 from sluicegate.schema.column_metadata import with_metadata
 from sluicegate.schema.columns import ENGINE_COLUMNS

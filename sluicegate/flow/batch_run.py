@@ -10,12 +10,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.flow import delivery, histories, source_changes, source_stream, stream_batch
+from sluicegate.flow import histories, source_changes
 from sluicegate.flow.batch import Batch, raise_readable
-from sluicegate.flow.delivery import Delivery, ExpectedRows
-from sluicegate.flow.first_load import FirstLoad
 from sluicegate.flow.model import AVAILABLE_NOW, Flow, Progress, name_of, query_because
 from sluicegate.flow.report import TableReport
+from sluicegate.flow.several import several_batch as stream_batch
+from sluicegate.flow.streaming import delivery, source_stream
+from sluicegate.flow.streaming.delivery import Delivery, ExpectedRows
+from sluicegate.flow.streaming.first_load import FirstLoad
 from sluicegate.lake import tables
 from sluicegate.lake.table import Tables
 from sluicegate.schema import columns

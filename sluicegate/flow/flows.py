@@ -10,20 +10,20 @@ from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING
 
 from sluicegate import pii_key
-from sluicegate.flow.definition_changes import StoredRows
+from sluicegate.flow.definitions.definition_changes import StoredRows
 from sluicegate.flow.model import Fingerprints, Flow
 from sluicegate.flow.policies import CopyPolicy, ForeignTablePolicy, LedgerPolicy, QueryPolicy, RecordPolicy
 from sluicegate.lake import layout, log, tables
 from sluicegate.lake.table import Tables
 from sluicegate.lake.table_description import TAG, Description
 from sluicegate.schema import columns
-from sluicegate.sql.refresh.strategy import INCREMENTAL, READING
+from sluicegate.spark_sql.refresh.strategy import INCREMENTAL, READING
 
 if TYPE_CHECKING:
     from sluicegate.definition import BronzeTable, GoldTable, Pipeline, SilverTable
-    from sluicegate.definition.described import Described
-    from sluicegate.definition.silver_flow import SilverFlow
-    from sluicegate.sql.refresh.strategy import RefreshStrategy
+    from sluicegate.definition.tables.described import Described
+    from sluicegate.definition.tables.silver_flow import SilverFlow
+    from sluicegate.spark_sql.refresh.strategy import RefreshStrategy
 
 
 def flows(pipeline: Pipeline, lake: layout.Lake, layer: str, opened: Tables | None = None) -> dict[str, Flow]:

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sluicegate.errors import SchemaMismatch, Where
-from sluicegate.flow import foreseen_types, source_changes, stream_progress
+from sluicegate.flow import source_changes
+from sluicegate.flow.definitions import foreseen_types
 from sluicegate.flow.model import Flow, name_of
+from sluicegate.flow.several import several_progress as stream_progress
 from sluicegate.flow.source_changes import SourceChanges
 from sluicegate.lake import former_versions, log, offsets
 from sluicegate.lake.table import Table

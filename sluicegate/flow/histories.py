@@ -15,7 +15,7 @@ from typing import Any
 from sluicegate.errors import SluicegateError, Where
 from sluicegate.flow.model import Flow, Progress, name_of
 from sluicegate.lake import log, offsets, tables
-from sluicegate.lake.commit_identity import COMMITS
+from sluicegate.lake.commits.commit_identity import COMMITS
 from sluicegate.lake.table import Table, Tables
 
 

@@ -19,7 +19,7 @@ from sluicegate.errors import UserError, Where
 from sluicegate.flow import parts
 from sluicegate.flow.batch import Batch
 from sluicegate.flow.batch_run import BatchRun
-from sluicegate.flow.definition_changes import refused
+from sluicegate.flow.definitions.definition_changes import refused
 from sluicegate.flow.model import Flow, Progress
 from sluicegate.flow.progress import progress
 from sluicegate.flow.report import TableReport

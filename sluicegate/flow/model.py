@@ -10,8 +10,8 @@ from sluicegate.flow.policies import Policy
 from sluicegate.lake.table_description import Description
 
 if TYPE_CHECKING:
-    from sluicegate.flow.definition_changes import StoredRows
-    from sluicegate.sql.refresh.strategy import RefreshStrategy
+    from sluicegate.flow.definitions.definition_changes import StoredRows
+    from sluicegate.spark_sql.refresh.strategy import RefreshStrategy
 
 
 # Trigger of a stream that takes in what is available, and ends.

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sluicegate.flow import stream_progress
 from sluicegate.flow.model import Flow, Progress, StreamProgress, name_of
+from sluicegate.flow.several import several_progress as stream_progress
 from sluicegate.flow.source_changes import SourceChanges
 from sluicegate.lake import log
 from sluicegate.lake.table import Tables

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
-    from sluicegate.flow.definition_changes import StoredRows
+    from sluicegate.flow.definitions.definition_changes import StoredRows
     from sluicegate.flow.source_changes import SourceChanges
-    from sluicegate.sql.refresh.strategy import RefreshStrategy
+    from sluicegate.spark_sql.refresh.strategy import RefreshStrategy
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sluicegate.flow import stream_progress
 from sluicegate.flow.model import Flow, name_of
 from sluicegate.flow.policies import CopyPolicy
+from sluicegate.flow.several import several_progress as stream_progress
 from sluicegate.lake.table import Tables
 from sluicegate.schema.columns import data_columns
 

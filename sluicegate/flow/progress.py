@@ -11,9 +11,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.errors import SluicegateError, Where
-from sluicegate.flow import full_refresh, histories, prerequisites, source_changes, stream_progress
+from sluicegate.flow import full_refresh, histories, prerequisites, source_changes
 from sluicegate.flow.full_refresh import Identity, SourceState
 from sluicegate.flow.model import Flow, Progress, StreamProgress, name_of
+from sluicegate.flow.several import several_progress as stream_progress
 from sluicegate.flow.source_changes import SourceChanges
 from sluicegate.lake import layout, log, offsets, tables
 from sluicegate.lake.table import Table, Tables

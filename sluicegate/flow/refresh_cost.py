@@ -19,7 +19,7 @@ from sluicegate.lake import log
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-    from sluicegate.sql.refresh.strategy import RefreshStrategy
+    from sluicegate.spark_sql.refresh.strategy import RefreshStrategy
 
 Technique = Literal["partial", "restart", "groups", "keys", "whole"]
 """``partial``: row deltas are applied to the aggregate state. ``restart``: state and table are made of all rows.

@@ -8,10 +8,10 @@ from urllib.parse import unquote
 
 from pyspark.sql import functions as F
 
-from sluicegate.frames.value_equality import exact, has_variants
+from sluicegate.frames.difference.value_equality import exact, has_variants
 from sluicegate.schema.columns import CHANGE_COLUMNS
 from sluicegate.spark import table_reader
-from sluicegate.sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quoted
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

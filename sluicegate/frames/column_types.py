@@ -22,8 +22,8 @@ from pyspark.sql.types import (
 )
 
 from sluicegate.errors import QueryError, Where
-from sluicegate.sql import types
-from sluicegate.sql.identifiers import quoted
+from sluicegate.spark_sql import types
+from sluicegate.spark_sql.identifiers import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

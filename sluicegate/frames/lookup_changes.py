@@ -1,4 +1,4 @@
-"""Records affected by changed rows of a lookup (see sql/join_keys.py)."""
+"""Records affected by changed rows of a lookup (see spark_sql/join_keys.py)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from sluicegate.frames.value_equality import exact
+from sluicegate.frames.difference.value_equality import exact
 from sluicegate.schema import columns as schema_columns
 from sluicegate.schema.columns import IDENTITY
 from sluicegate.spark import connect
 from sluicegate.spark.session import configured
-from sluicegate.sql.identifiers import quoted
-from sluicegate.sql.join_keys import JoinKey
+from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.join_keys import JoinKey
 
 TOUCHED = "_sluicegate_touched"
 

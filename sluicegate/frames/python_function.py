@@ -15,11 +15,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.definition.python_function import NoTransform, PythonTransform
+from sluicegate.definition.tables.python_function import NoTransform, PythonTransform
 from sluicegate.errors import TransformError, Where
 from sluicegate.schema.columns import ENGINE_COLUMNS, IDENTITY
 from sluicegate.spark import connect
-from sluicegate.sql.types import REFUSED, REFUSED_IN_WORDS
+from sluicegate.spark_sql.types import REFUSED, REFUSED_IN_WORDS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 
 from sluicegate.frames import row_bytes, stored_types
 from sluicegate.frames.data_skipping import RANGES, ranges
-from sluicegate.lake import file_statistics, small_commits, tables
+from sluicegate.lake import tables
+from sluicegate.lake.commits import file_statistics, small_commits
 from sluicegate.spark import commit_settings, table_reader
 
 if TYPE_CHECKING:

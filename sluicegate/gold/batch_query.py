@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from sluicegate.definition import GoldTable
-    from sluicegate.definition.python_function import PythonTransform
+    from sluicegate.definition.tables.python_function import PythonTransform
     from sluicegate.flow.batch import Batch
-    from sluicegate.sql.tokens import Span
+    from sluicegate.spark_sql.tokens import Span
 
 
 @dataclass

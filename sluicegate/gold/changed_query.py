@@ -14,7 +14,7 @@ from sluicegate.gold.affected.operators import TouchesAll
 from sluicegate.gold.partial_aggregates import groups_of
 from sluicegate.gold.proved_query import ProvedQuery
 from sluicegate.gold.row_deltas import Changes
-from sluicegate.sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

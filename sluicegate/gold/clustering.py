@@ -13,15 +13,15 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from sluicegate.lake import tables
-from sluicegate.sql.identifiers import quoted
-from sluicegate.sql.types import columns_of
+from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.types import columns_of
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
-    from sluicegate.sql.order_by import Ordering
+    from sluicegate.spark_sql.order_by import Ordering
 
 # View of the rows to write.
 _MADE = "_sluicegate_made"

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from sluicegate.flow import histories, thresholds
 from sluicegate.flow.batch import overtaken
 from sluicegate.frames.data_skipping import ranges, within
-from sluicegate.frames.merge import OP, bring, merge_by
+from sluicegate.frames.difference.merge import OP, bring, merge_by
 from sluicegate.gold.partial_aggregates import LAYOUT, same_groups
 from sluicegate.lake import offsets, tables
 from sluicegate.spark import table_reader

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from sluicegate.flow.delivery import Delivery
 from sluicegate.flow.proofs import TARGET, Proof, Proofs, states_of
+from sluicegate.flow.streaming.delivery import Delivery
 from sluicegate.flow.versions_read import VersionRead, versions_read
 from sluicegate.frames import changed_rows
 from sluicegate.frames.record_ids import materialize
@@ -22,7 +22,7 @@ from sluicegate.gold.changed_query import ChangedQuery
 from sluicegate.gold.proved_query import ProvedQuery
 from sluicegate.lake import tables
 from sluicegate.spark import table_reader
-from sluicegate.sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quoted
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

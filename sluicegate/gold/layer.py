@@ -1,8 +1,9 @@
 """Gold: the user's own query over other tables, refreshed by what has changed there, as if it were run over all.
 
-The refresh strategy is found by sql/refresh/strategy.py and proved by gold/query_analysis.py; which technique a batch
-is given is a matter of cost (flow/refresh_cost.py); aggregate state is in gold/partial_aggregates.py. The table changes
-in one commit, and only rows that differ are written (but see gold/replacement.py): others can follow its change feed.
+The refresh strategy is found by spark_sql/refresh/strategy.py and proved by gold/query_analysis.py; which technique a
+batch is given is a matter of cost (flow/refresh_cost.py); aggregate state is in gold/partial_aggregates.py. The table
+changes in one commit, and only rows that differ are written (but see gold/replacement.py): others can follow its
+change feed.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from sluicegate.lake import layout
 from sluicegate.lake import tables as lake_tables
 from sluicegate.spark import table_reader
 from sluicegate.spark.session import configured
-from sluicegate.sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -37,17 +37,17 @@ from sluicegate.gold import exact_sum
 from sluicegate.gold.exact_sum import COUNT, FUNCTIONS, PLACES, Sum, entry, variance, with_limbs, with_squares
 from sluicegate.schema.columns import working
 from sluicegate.spark import connect
-from sluicegate.sql.identifiers import quoted
-from sluicegate.sql.refresh.group_by import MOMENTS, SUMS
-from sluicegate.sql.refresh.joins import ROWS
-from sluicegate.sql.types import has_odd_parts
+from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.refresh.group_by import MOMENTS, SUMS
+from sluicegate.spark_sql.refresh.joins import ROWS
+from sluicegate.spark_sql.types import has_odd_parts
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType
 
     from sluicegate.gold.exact_sum import Kind
-    from sluicegate.sql.refresh.group_by import Call, Grouped
+    from sluicegate.spark_sql.refresh.group_by import Call, Grouped
 
 SIGN = "_sluicegate_sign"
 """Weight of a row delta: 1 for an inserted row, -1 for a deleted one."""

@@ -18,16 +18,16 @@ from sluicegate.gold.batch_query import BatchQuery
 from sluicegate.gold.partial_aggregates import NotPartial, Partials, group_columns, rows_of, same_groups
 from sluicegate.gold.row_deltas import join
 from sluicegate.spark import connect
-from sluicegate.sql.refresh.group_by import outputs_sql
-from sluicegate.sql.refresh.joins import ROWS
-from sluicegate.sql.refresh.strategy import RefreshStrategy
-from sluicegate.sql.tokens import Span
-from sluicegate.sql.types import columns_of
+from sluicegate.spark_sql.refresh.group_by import outputs_sql
+from sluicegate.spark_sql.refresh.joins import ROWS
+from sluicegate.spark_sql.refresh.strategy import RefreshStrategy
+from sluicegate.spark_sql.tokens import Span
+from sluicegate.spark_sql.types import columns_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from sluicegate.sql.refresh.group_by import Grouped
+    from sluicegate.spark_sql.refresh.group_by import Grouped
 
 # View of the exact sums of groups.
 _EXACT = "_sluicegate_exact"

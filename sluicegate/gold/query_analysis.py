@@ -1,10 +1,10 @@
 """Spark's analysis of a gold query: whether its parts are the query, and whether it is deterministic.
 
-A query is taken apart by its text (sql/refresh/strategy.py), and a run trusts no text. The parts that it is going to
-use are put together again, and Spark analyses both this and the user's text over the same views. Only where the two
-have the same semantics (``DataFrame.sameSemantics``: equal plans, once the ids of expressions are numbered by the
-columns that they stand for, with the types of all values) are the parts used. All of it uses SQL and public methods of
-a DataFrame, which a client of Spark Connect has as well; nothing is executed for it.
+A query is taken apart by its text (spark_sql/refresh/strategy.py), and a run trusts no text. The parts that it is
+going to use are put together again, and Spark analyses both this and the user's text over the same views. Only where
+the two have the same semantics (``DataFrame.sameSemantics``: equal plans, once the ids of expressions are numbered by
+the columns that they stand for, with the types of all values) are the parts used. All of it uses SQL and public
+methods of a DataFrame, which a client of Spark Connect has as well; nothing is executed for it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from pyspark.sql import functions as F
 from sqlglot.tokenizer_core import TokenType
 
 from sluicegate.spark.session import configured
-from sluicegate.sql.query import Query
-from sluicegate.sql.refresh.joins import ROWS, view
-from sluicegate.sql.tokens import Span, Tokens
+from sluicegate.spark_sql.query import Query
+from sluicegate.spark_sql.refresh.joins import ROWS, view
+from sluicegate.spark_sql.tokens import Span, Tokens
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from sluicegate.sql.refresh.group_by import Grouped
+    from sluicegate.spark_sql.refresh.group_by import Grouped
 
 # Functions without arguments whose value is nevertheless the same with each run.
 _CONSTANTS = {"pi", "e", "map", "array", "struct", "named_struct"}
@@ -86,7 +86,7 @@ def disproved(session: SparkSession, query: Query, grouped: Grouped) -> str:
     """Reason why the parts of a query are not the query; empty if Spark says that they are.
 
     Args:
-        session: the session, in which the views of the query's FROM (sql/refresh/joins.py) are made.
+        session: the session, in which the views of the query's FROM (spark_sql/refresh/joins.py) are made.
         query: the user's query.
         grouped: the same taken apart.
     """

@@ -15,7 +15,7 @@ from sluicegate.gold import clustering
 from sluicegate.gold.table_changes import TableChanges
 from sluicegate.lake import tables
 from sluicegate.spark import table_reader
-from sluicegate.sql.types import columns_of
+from sluicegate.spark_sql.types import columns_of
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

@@ -20,17 +20,17 @@ from sluicegate.frames.record_ids import materialize
 from sluicegate.gold.partial_aggregates import SIGN
 from sluicegate.schema import columns
 from sluicegate.schema.columns import ENGINE_COLUMNS
-from sluicegate.sql.refresh.joins import view
+from sluicegate.spark_sql.refresh.joins import view
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from sluicegate.flow.batch import Batch
-    from sluicegate.sql.join_keys import JoinKey
+    from sluicegate.spark_sql.join_keys import JoinKey
 
 
 def join(batch: Batch, joins: Mapping[str, tuple[JoinKey, ...]], before: Mapping[str, int] | None = None) -> None:
-    """Creates views of joined tables (sql/refresh/joins.py) as of the batch's end, or the versions in ``before``."""
+    """Creates views of joined tables (refresh/joins.py) as of the batch's end, or the versions in ``before``."""
     for name in joins:
         batch.pinned(name, (before or {}).get(name)).createOrReplaceTempView(view(name))
 

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from sluicegate.errors import QueryError, Where
-from sluicegate.frames import failing_rules, rejected
 from sluicegate.frames.record_ids import materialize
-from sluicegate.frames.rejected import BROKEN
-from sluicegate.frames.row_rules import LENIENT, RowRules, Tally
-from sluicegate.frames.table_rules import TableCheck, WouldBe, last_held
+from sluicegate.frames.rules import failing_rules, rejected
+from sluicegate.frames.rules.rejected import BROKEN
+from sluicegate.frames.rules.row_rules import LENIENT, RowRules, Tally
+from sluicegate.frames.rules.table_rules import TableCheck, WouldBe, last_held
 from sluicegate.gold import query_analysis
 from sluicegate.lake import tables
 from sluicegate.spark import table_reader
 from sluicegate.spark.session import configured
-from sluicegate.sql.identifiers import literal
+from sluicegate.spark_sql.identifiers import literal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -9,7 +9,7 @@ Spark writes a batch's end before it runs it, and that it is done afterwards; th
 A batch that is run again after that is only computed, since its state must be written, and changes nothing.
 
 A batch's rows are materialized before they are written: by then Spark has counted the rows delivered to it, which must
-be as many as the source's log says (see flow/delivery.py).
+be as many as the source's log says (see flow/streaming/delivery.py).
 https://spark.apache.org/docs/latest/streaming/apis-on-dataframes-and-datasets.html#output-modes
 """
 
@@ -24,19 +24,20 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from sluicegate import _faults
-from sluicegate.definition.streaming_query import Unkeyed, keys
+from sluicegate.definition.checks.streaming_query import Unkeyed, keys
 from sluicegate.errors import QueryError, SluicegateError, UserError, Where
-from sluicegate.flow import delivery, histories, source_changes, thresholds
+from sluicegate.flow import histories, source_changes, thresholds
 from sluicegate.flow.batch import Batch, raise_readable
-from sluicegate.flow.delivery import Delivery
-from sluicegate.flow.foreach_batch import run_available
 from sluicegate.flow.model import Flow, Progress, name_of
 from sluicegate.flow.progress import progress
 from sluicegate.flow.report import TableReport
-from sluicegate.flow.source_stream import GAP
-from sluicegate.flow.stream_checkpoint import Checkpoint
+from sluicegate.flow.streaming import delivery
+from sluicegate.flow.streaming.delivery import Delivery
+from sluicegate.flow.streaming.foreach_batch import run_available
+from sluicegate.flow.streaming.source_stream import GAP
+from sluicegate.flow.streaming.stream_checkpoint import Checkpoint
 from sluicegate.frames import stored_types
-from sluicegate.frames.merge import difference, merged
+from sluicegate.frames.difference.merge import difference, merged
 from sluicegate.frames.record_ids import materialize
 from sluicegate.gold import query_analysis, replacement
 from sluicegate.gold.partial_aggregates import same_groups

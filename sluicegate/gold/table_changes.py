@@ -11,12 +11,12 @@ from pyspark.sql import functions as F
 
 from sluicegate.flow import thresholds
 from sluicegate.frames import small_writes
-from sluicegate.frames.merge import OP, bring, difference, exchange, merge_by, merge_rows, merged
+from sluicegate.frames.difference.merge import OP, bring, difference, exchange, merge_by, merge_rows, merged
+from sluicegate.frames.difference.same_rows import keys_of_differing_rows, rows_with_keys
+from sluicegate.frames.difference.value_equality import is_plain
 from sluicegate.frames.record_ids import materialize
-from sluicegate.frames.same_rows import keys_of_differing_rows, rows_with_keys
-from sluicegate.frames.value_equality import is_plain
-from sluicegate.sql.engine_columns import working
-from sluicegate.sql.identifiers import quoted
+from sluicegate.spark_sql.engine_columns import working
+from sluicegate.spark_sql.identifiers import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

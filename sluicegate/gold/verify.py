@@ -17,20 +17,20 @@ from sluicegate.console import silent, time_left
 from sluicegate.errors import SluicegateError
 from sluicegate.flow import flows
 from sluicegate.flow.batch import Batch
-from sluicegate.flow.delivery import Delivery
 from sluicegate.flow.finding import Finding
 from sluicegate.flow.model import Progress, name_of
 from sluicegate.flow.progress import progress
 from sluicegate.flow.proofs import Proofs
 from sluicegate.flow.report import TableReport
-from sluicegate.frames.compare import Compared, compare, sampled
-from sluicegate.frames.equal_rows import excuse
+from sluicegate.flow.streaming.delivery import Delivery
+from sluicegate.frames.difference.compare import Compared, compare, sampled
+from sluicegate.frames.difference.equal_rows import excuse
 from sluicegate.frames.unsteady import nodes
 from sluicegate.gold.keys_since import KeysSince, KeysToCompare
 from sluicegate.gold.recompute import Recomputation
 from sluicegate.lake import layout, offsets, tables
 from sluicegate.spark.spark_errors import readable
-from sluicegate.sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quoted
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

@@ -15,9 +15,10 @@ from sluicegate.definition import load
 from sluicegate.errors import SluicegateError, UserError
 from sluicegate.flow import report
 from sluicegate.flow.report import RunReport
-from sluicegate.lake import fence, layout
-from sluicegate.lake.claim import claim
+from sluicegate.lake import layout
 from sluicegate.lake.damage import files as damaged_files
+from sluicegate.lake.exclusion import fence
+from sluicegate.lake.exclusion.target_ownership import claim
 from sluicegate.settings import Settings
 from sluicegate.spark import connect
 from sluicegate.storage import store_errors

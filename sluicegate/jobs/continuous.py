@@ -31,8 +31,8 @@ from sluicegate.flow.report import RunReport, TableReport
 from sluicegate.jobs import base
 from sluicegate.jobs import layer as layer_job
 from sluicegate.lake import layout
+from sluicegate.launch.continuous import interval, next_tick
 from sluicegate.monitor import event_log, plan, streams
-from sluicegate.run.continuous import interval, next_tick
 from sluicegate.settings import Settings
 from sluicegate.spark.session import SharedSpark
 from sluicegate.times import utc_now

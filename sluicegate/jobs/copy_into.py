@@ -14,14 +14,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.console import say
-from sluicegate.definition.pipeline import bronze_table
+from sluicegate.definition.pipeline.model import bronze_table
 from sluicegate.flow.report import RunReport, TableReport
 from sluicegate.jobs import base
 from sluicegate.jobs import layer as layer_job
 from sluicegate.lake import layout
 from sluicegate.landing import idempotent_commands
-from sluicegate.landing.copy import Copy, moment
-from sluicegate.landing.copy_options import CopyOptions
+from sluicegate.landing.chosen.copy import Copy, moment
+from sluicegate.landing.chosen.copy_options import CopyOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,7 +10,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.console import say
-from sluicegate.definition import places
+from sluicegate.definition.reading import places
 from sluicegate.errors import ExpectationFailed, QueryError, SluicegateError
 from sluicegate.flow import flows
 from sluicegate.flow.model import Flow
@@ -22,8 +22,8 @@ from sluicegate.jobs.table_step import TableStep, step_of
 from sluicegate.lake import layout
 from sluicegate.lake.damage.files import cause_of
 from sluicegate.landing import discovery
+from sluicegate.launch.request import MODES, Request
 from sluicegate.monitor import event_log
-from sluicegate.run.request import MODES, Request
 from sluicegate.spark import connect, s3_commits
 from sluicegate.spark.session import SharedSpark
 from sluicegate.storage import aws

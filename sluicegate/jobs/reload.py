@@ -11,11 +11,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from sluicegate.definition.pipeline import bronze_table
+from sluicegate.definition.pipeline.model import bronze_table
 from sluicegate.flow.report import RunReport
 from sluicegate.jobs import base
 from sluicegate.jobs import layer as layer_job
-from sluicegate.landing.reread import Reset, chosen
+from sluicegate.landing.chosen.reread import Reset, chosen
 
 
 def parser(action: str) -> argparse.ArgumentParser:

@@ -11,7 +11,7 @@ from sluicegate.flow.selection import Replay
 from sluicegate.jobs import base
 from sluicegate.jobs import layer as layer_job
 from sluicegate.jobs.run import Run
-from sluicegate.run.request import Request
+from sluicegate.launch.request import Request
 
 
 def parser() -> argparse.ArgumentParser:

@@ -19,7 +19,7 @@ from sluicegate.flow.report import RunReport
 from sluicegate.jobs import base
 from sluicegate.jobs.layer import add_request, request_of, run_layer
 from sluicegate.lake import layout
-from sluicegate.run.request import Request
+from sluicegate.launch.request import Request
 from sluicegate.spark.session import SharedSpark
 
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ from sluicegate.flow import loop
 from sluicegate.lake import layout
 from sluicegate.lake.table import Tables
 from sluicegate.lake.table_description import NOTE, difference, is_described, without_column
-from sluicegate.landing import clean_source, discovery, file_status, intake, kafka_ledger, readers
+from sluicegate.landing import discovery, file_status, intake, kafka_ledger, readers
 from sluicegate.landing.kafka_ledger import TopicOffsets
+from sluicegate.landing.moves import clean_source
 from sluicegate.schema import history
 from sluicegate.spark import jars
 
@@ -245,7 +246,7 @@ class Deidentified(TableStep):
 
     def apply(self) -> Callable[[Batch], None]:
         """Takes over what became of the silver table's rows."""
-        from sluicegate.silver import deidentified
+        from sluicegate.silver.side_tables import deidentified
 
         source = self.pipeline.silver[self.pipeline.deidentified_tables[self.name]]
         return partial(deidentified.apply, name=self.name, table=source, at=self.lake)

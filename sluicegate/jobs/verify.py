@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from sluicegate import console
-from sluicegate.definition.verify import percent_of
+from sluicegate.definition.pipeline.verify import percent_of
 from sluicegate.errors import NotVerified
 from sluicegate.flow import flows, report
 from sluicegate.flow.finding import Finding
@@ -19,9 +19,9 @@ from sluicegate.flow.report import RunReport
 from sluicegate.flow.sample import Sample
 from sluicegate.gold import verify as gold_verify
 from sluicegate.jobs import base
-from sluicegate.lake.lock import pipeline_lock
+from sluicegate.lake.exclusion.lock import pipeline_lock
+from sluicegate.launch import verification
 from sluicegate.monitor import verify_damage
-from sluicegate.run import verification
 from sluicegate.silver import verify as silver_verify
 from sluicegate.spark import session
 

@@ -18,7 +18,7 @@ from sluicegate.storage import filesystems
 # Key of our facts in a commit's userMetadata: other writers have metadata of their own.
 METADATA = "sluicegate"
 
-# Property that a fence sets, and key of the commitInfo of one that sets none; see lake/fence.py.
+# Property that a fence sets, and key of the commitInfo of one that sets none; see lake/exclusion/fence.py.
 FENCE = "sluicegate.fence"
 
 # Names of the rows that a commit wrote, in its metrics: Spark's, and delta-rs's of a MERGE and of a write.

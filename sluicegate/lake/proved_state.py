@@ -13,7 +13,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from sluicegate.lake import commit_identity, layout, offsets, tables
+from sluicegate.lake import layout, offsets, tables
+from sluicegate.lake.commits import commit_identity
 from sluicegate.storage import filesystems, listings
 from sluicegate.storage.concurrent import each
 

@@ -12,7 +12,8 @@ from typing import Any
 
 from deltalake import DeltaTable
 
-from sluicegate.lake import commit_identity, layout, log, offsets, tables
+from sluicegate.lake import layout, log, offsets, tables
+from sluicegate.lake.commits import commit_identity
 
 
 class Table:

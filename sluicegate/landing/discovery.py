@@ -19,7 +19,7 @@ from deltalake import DeltaTable
 from sluicegate.errors import LandingMissing, StoreUnreachable, Where
 from sluicegate.lake import layout
 from sluicegate.lake.table import Tables
-from sluicegate.landing import archive, file_status, idempotent_commands, ledger_index, moved_files, moves_within
+from sluicegate.landing import file_status, idempotent_commands, ledger_index
 from sluicegate.landing import folders as landing_folders
 from sluicegate.landing import ledger as landing_ledger
 from sluicegate.landing.file_names import (
@@ -31,6 +31,7 @@ from sluicegate.landing.file_names import (
     matching,
     relative,
 )
+from sluicegate.landing.moves import archive, moved_files, moves_within
 from sluicegate.storage import filesystems, listings, store_errors
 from sluicegate.storage.listings import FILES
 from sluicegate.storage.local_files import Admits

@@ -13,10 +13,12 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from sluicegate.lake import compaction, layout, offsets, tables
+from sluicegate.lake import layout, offsets, tables
 from sluicegate.lake import log as lake_log
+from sluicegate.lake.commits import compaction
 from sluicegate.lake.table import Tables
-from sluicegate.landing import archive, on_record
+from sluicegate.landing import on_record
+from sluicegate.landing.moves import archive
 from sluicegate.landing.on_record import behind as behind
 from sluicegate.landing.on_record import untold as untold
 
@@ -209,10 +211,10 @@ def statuses(lake: layout.Lake, name: str) -> pa.Table:
     """All ledger entries of a bronze table with their file status, in the order of reading.
 
     Column ``state`` is ``waiting``; ``ingested``; ``failed`` (see ``error``); ``skipped`` (there before the table, and
-    ``includeExistingFiles`` is false, or read by another pipeline, see landing/skip.py); ``replaced`` (a later read
-    replaced its rows, or they were dropped); ``dropped`` (by a reset, as the file was gone); ``archived`` (its rows are
-    in the table; the file was removed at ``archived``, to ``place``); or ``moved`` (read from a former landing folder:
-    its rows are under that path).
+    ``includeExistingFiles`` is false, or read by another pipeline, see landing/chosen/skip.py); ``replaced`` (a later
+    read replaced its rows, or they were dropped); ``dropped`` (by a reset, as the file was gone); ``archived`` (its
+    rows are in the table; the file was removed at ``archived``, to ``place``); or ``moved`` (read from a former
+    landing folder: its rows are under that path).
     """
     ledger = tables.delta_table(lake.ledger(name))
     if ledger is None:
@@ -264,7 +266,7 @@ def _identity(files: pa.Table, *columns: str) -> pa.ChunkedArray:
 
 def _renamed(entries: pa.Table) -> pa.Table:
     """Entries, with the path that their rows have for files that were read again after their folder was moved."""
-    from sluicegate.landing import moved_files
+    from sluicegate.landing.moves import moved_files
 
     moved = entries.filter(pc.equal(entries["action"], moved_files.MOVED))["path"]
     reread = entries.filter(pc.is_in(entries["action"], pa.array(["replace", "reset", "drop"])))["path"]

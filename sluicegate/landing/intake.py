@@ -11,7 +11,8 @@ from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 
 from sluicegate.console import files
-from sluicegate.lake import compaction, layout
+from sluicegate.lake import layout
+from sluicegate.lake.commits import compaction
 from sluicegate.lake.table import Tables
 from sluicegate.landing import folders as landing_folders
 from sluicegate.landing import ledger as landing_ledger

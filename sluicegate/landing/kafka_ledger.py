@@ -17,9 +17,10 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 
-from sluicegate.definition.kafka import KafkaSource
+from sluicegate.definition.tables.kafka import KafkaSource
 from sluicegate.errors import RecordsLost, Where
-from sluicegate.lake import compaction, log, tables
+from sluicegate.lake import log, tables
+from sluicegate.lake.commits import compaction
 from sluicegate.landing import ledger as landing_ledger
 from sluicegate.storage.listings import FILES
 

@@ -15,7 +15,7 @@ from sluicegate import _faults
 from sluicegate.lake import log, tables
 from sluicegate.landing import folders as landing_folders
 from sluicegate.landing import idempotent_commands
-from sluicegate.landing.moved_files import MOVED
+from sluicegate.landing.moves.moved_files import MOVED
 from sluicegate.storage.listings import FILES
 
 LEDGER = pa.schema(

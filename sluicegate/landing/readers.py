@@ -15,7 +15,7 @@ from sluicegate.errors import SluicegateError
 from sluicegate.lake import layout, tables
 from sluicegate.landing import discovery, file_status, folders, ledger_index
 from sluicegate.landing import ledger as landing_ledger
-from sluicegate.landing.moved_files import MOVED
+from sluicegate.landing.moves.moved_files import MOVED
 from sluicegate.storage.listings import FILES
 
 if TYPE_CHECKING:

@@ -13,9 +13,11 @@ import pyarrow as pa
 from sluicegate.console import files
 from sluicegate.errors import UserError, Where
 from sluicegate.lake import layout, tables
-from sluicegate.landing import archive, arrivals, copy_options, discovery, folders, moved_files
+from sluicegate.landing import arrivals, discovery, folders
 from sluicegate.landing import ledger as landing_ledger
-from sluicegate.landing.copy_options import CopyOptions
+from sluicegate.landing.chosen import copy_options
+from sluicegate.landing.chosen.copy_options import CopyOptions
+from sluicegate.landing.moves import archive, moved_files
 from sluicegate.storage import filesystems
 from sluicegate.storage.concurrent import each
 from sluicegate.storage.listings import FILES

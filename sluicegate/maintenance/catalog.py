@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from sluicegate.definition import LAYERS
-from sluicegate.definition.header import Database
+from sluicegate.definition.pipeline.header import Database
 from sluicegate.errors import CatalogConflict, Where
-from sluicegate.lake import layout, renamed
+from sluicegate.lake import layout
 from sluicegate.lake import tables as lake_tables
+from sluicegate.lake.exclusion import renamed
 from sluicegate.spark import metastore
-from sluicegate.sql.identifiers import literal, quoted
+from sluicegate.spark_sql.identifiers import literal, quoted
 from sluicegate.storage import filesystems
 
 if TYPE_CHECKING:

@@ -2,8 +2,8 @@
 
 What is due is found from logs and folders, without Spark. Each table is maintained by its writer: layer tables, side
 tables and aggregate state by Spark; the event log and others by delta-rs. Ledgers and file status need nothing: they
-compact themselves (see lake/compaction.py). Delta itself writes checkpoints of its logs and removes log files after 30
-days.
+compact themselves (see lake/commits/compaction.py). Delta itself writes checkpoints of its logs and removes log files
+after 30 days.
 
 OPTIMIZE and ALTER TABLE change no row but commit a version: silver and gold run afterwards, so their offsets pass it.
 """
@@ -21,12 +21,12 @@ from deltalake import DeltaTable
 
 from sluicegate.console import files, human_bytes
 from sluicegate.definition import LAYERS
-from sluicegate.definition.maintenance import RETENTION
+from sluicegate.definition.pipeline.maintenance import RETENTION
 from sluicegate.flow import flows
 from sluicegate.flow.model import name_of
 from sluicegate.flow.progress import progress
 from sluicegate.lake import layout, log, tables
-from sluicegate.sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quoted
 from sluicegate.storage import listings
 from sluicegate.times import time_span
 

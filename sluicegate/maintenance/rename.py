@@ -16,13 +16,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sluicegate import _faults
-from sluicegate.definition import load, load_file, loader, names, yaml
+from sluicegate.definition import load, load_file, names, yaml
 from sluicegate.definition.dag_ids import dag_ids
 from sluicegate.definition.fields import name_fault
+from sluicegate.definition.reading import loader
 from sluicegate.errors import LakeLocked, LakeUnsupported, PipelineMissing, RenameRefused, SluicegateError, Where
-from sluicegate.lake import claim, fence, renamed
+from sluicegate.lake.exclusion import fence, renamed
+from sluicegate.lake.exclusion import target_ownership as claim
+from sluicegate.lake.exclusion.lock import pipeline_lock, turn
 from sluicegate.lake.layout import Lake, is_local, local_path
-from sluicegate.lake.lock import pipeline_lock, turn
 from sluicegate.monitor import streams
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
     from sluicegate.definition import Pipeline
-    from sluicegate.definition.alerts import Alerts, RuleRate, Volume
+    from sluicegate.definition.pipeline.alerts import Alerts, RuleRate, Volume
     from sluicegate.settings import Settings
 
 Level = Literal["ok", "warn", "fail"]

@@ -20,8 +20,9 @@ from sluicegate.flow.model import Flow, Progress, name_of
 from sluicegate.flow.progress import progress
 from sluicegate.lake import layout, log, tables
 from sluicegate.lake.table import Table, Tables
-from sluicegate.landing import discovery, moved_files
+from sluicegate.landing import discovery
 from sluicegate.landing import ledger as landing_ledger
+from sluicegate.landing.moves import moved_files
 
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline

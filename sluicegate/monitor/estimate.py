@@ -17,21 +17,21 @@ from sluicegate.flow import refresh_cost, thresholds
 from sluicegate.flow.flows import all_opened
 from sluicegate.flow.model import Flow, Progress, name_of
 from sluicegate.flow.refresh_cost import Choice, RefreshCost, Work
-from sluicegate.lake import commit_stats
 from sluicegate.lake import tables as lake_tables
+from sluicegate.lake.commits import commit_stats
 from sluicegate.lake.layout import Lake
 from sluicegate.landing import former_dialect
 from sluicegate.monitor import removed_flows
 from sluicegate.monitor.outdated import Outdated, outdated
 from sluicegate.monitor.plan import Pending, pending, without_lake
-from sluicegate.sql.tokens import QuerySyntax, parsed
+from sluicegate.spark_sql.tokens import QuerySyntax, parsed
 from sluicegate.storage.store_errors import translated
 
 if TYPE_CHECKING:
     from sluicegate.definition import GoldTable, Pipeline
     from sluicegate.settings import Settings
-    from sluicegate.sql.refresh.group_by import Grouped
-    from sluicegate.sql.refresh.strategy import RefreshStrategy
+    from sluicegate.spark_sql.refresh.group_by import Grouped
+    from sluicegate.spark_sql.refresh.strategy import RefreshStrategy
 
 # Changes of at most so many bytes are read to count the groups that they touch; it takes a second or so.
 BYTES_COUNTED = 32_000_000

@@ -17,11 +17,12 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from sluicegate import _faults
-from sluicegate.definition.table import LAYERS
+from sluicegate.definition.tables.table import LAYERS
 from sluicegate.errors import UserError
 from sluicegate.flow import refresh_cost
-from sluicegate.lake import commit_stats, layout, tables
+from sluicegate.lake import layout, tables
 from sluicegate.lake import log as lake_log
+from sluicegate.lake.commits import commit_stats
 
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from sluicegate.definition.fields import nearest
 from sluicegate.errors import ColumnMissing, PipelineMissing, UserError, Where
 from sluicegate.monitor.lineage import QUARANTINE, TableLineage, lineage
-from sluicegate.sql.lineage import queries
-from sluicegate.sql.lineage.model import EVERY, IDENTITY, Columns, Origins, Source, Use
+from sluicegate.spark_sql.lineage import queries
+from sluicegate.spark_sql.lineage.model import EVERY, IDENTITY, Columns, Origins, Source, Use
 
 if TYPE_CHECKING:
     from sluicegate.definition import Layer, Pipeline

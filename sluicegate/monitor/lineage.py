@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from sluicegate.definition.apply_changes import END_AT, START_AT
+from sluicegate.definition.tables.apply_changes import END_AT, START_AT
 from sluicegate.flow.flows import all_opened
 from sluicegate.lake import layout
 from sluicegate.schema.columns import ENGINE_COLUMNS, PROVENANCE, data_columns
-from sluicegate.sql.lineage import queries
-from sluicegate.sql.lineage.model import (
+from sluicegate.spark_sql.lineage import queries
+from sluicegate.spark_sql.lineage.model import (
     EVERY,
     IDENTITY,
     NONE,
@@ -31,7 +31,7 @@ from sluicegate.sql.lineage.model import (
 
 if TYPE_CHECKING:
     from sluicegate.definition import GoldTable, Layer, Pipeline, SilverTable
-    from sluicegate.definition.silver_flow import SilverFlow
+    from sluicegate.definition.tables.silver_flow import SilverFlow
     from sluicegate.lake.table import Tables
 
 QUARANTINE = "_quarantine"

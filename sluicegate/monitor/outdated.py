@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.flow import former_definition
+from sluicegate.flow.definitions import former_definition
 
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline

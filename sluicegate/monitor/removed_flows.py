@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from sluicegate.flow import stream_progress
+from sluicegate.flow.several import several_progress as stream_progress
 from sluicegate.lake import tables
 from sluicegate.schema.columns import FLOW
 

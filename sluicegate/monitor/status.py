@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.definition.pipeline import bronze_table
+from sluicegate.definition.pipeline.model import bronze_table
 from sluicegate.errors import UserError
 from sluicegate.flow.flows import all_opened
 from sluicegate.lake import layout
@@ -212,7 +212,7 @@ def _with_reasons(entries: pa.Table, ledger_uri: str) -> pa.Table:
     import pyarrow.compute as pc
 
     from sluicegate.lake import tables
-    from sluicegate.landing import skip
+    from sluicegate.landing.chosen import skip
 
     skipped = pc.fill_null(pc.equal(entries["state"], "skipped"), False)
     chunks = entries.filter(skipped)["chunk"].unique().to_pylist()

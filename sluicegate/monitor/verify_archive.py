@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from sluicegate.console import files
 from sluicegate.flow.finding import Finding
 from sluicegate.lake import layout, tables
-from sluicegate.landing import archive, archived_files, readers
+from sluicegate.landing import readers
+from sluicegate.landing.moves import archive, archived_files
 
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline

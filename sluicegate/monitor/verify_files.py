@@ -14,7 +14,8 @@ from deltalake import DeltaTable
 from sluicegate.console import files
 from sluicegate.flow.finding import Finding
 from sluicegate.lake import layout, offsets, tables
-from sluicegate.landing import file_status, moved_files
+from sluicegate.landing import file_status
+from sluicegate.landing.moves import moved_files
 
 # What is on record of the rows of each file, and the column that such rows have.
 COUNTED = {"corrupt": "_corrupt_record", "rescued": "_rescued_data"}

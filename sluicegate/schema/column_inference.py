@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sluicegate.schema import text_values
-from sluicegate.sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sluicegate.sql import engine_columns
-from sluicegate.sql.engine_columns import working as working
+from sluicegate.spark_sql import engine_columns
+from sluicegate.spark_sql.engine_columns import working as working
 
 # Columns of the engine; a query over whole tables does not see them.
 ENGINE_COLUMNS = ("_chunk", "_pos", "_sequence", "_record_row", "_record_flow")

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from sluicegate.definition.column_names import normalized
-from sluicegate.definition.kafka import COLUMNS
+from sluicegate.definition.tables.column_names import normalized
+from sluicegate.definition.tables.kafka import COLUMNS
 from sluicegate.errors import SchemaMismatch, Where
 from sluicegate.schema.columns import is_reserved
 from sluicegate.schema.json_values import shape
-from sluicegate.sql.types import (
+from sluicegate.spark_sql.types import (
     REFUSED,
     agree,
     as_text,
@@ -29,7 +29,7 @@ from sluicegate.sql.types import (
     nameable,
     without_lengths,
 )
-from sluicegate.sql.wider_types import widened
+from sluicegate.spark_sql.wider_types import widened
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructField

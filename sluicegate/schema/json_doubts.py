@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sluicegate.schema.evolution import DOUBTFUL, Schema
-from sluicegate.sql.engine_columns import working
-from sluicegate.sql.identifiers import literal
-from sluicegate.sql.type_parts import has_double, has_typed_map, inner_names, is_text
-from sluicegate.sql.types import as_text
+from sluicegate.spark_sql.engine_columns import working
+from sluicegate.spark_sql.identifiers import literal
+from sluicegate.spark_sql.type_parts import has_double, has_typed_map, inner_names, is_text
+from sluicegate.spark_sql.types import as_text
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructField

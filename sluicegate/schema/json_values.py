@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from sluicegate.schema import text_values, typed_values
 from sluicegate.schema.text_values import Fitted
 from sluicegate.schema.typed_values import any_of
-from sluicegate.sql.types import as_ddl
+from sluicegate.spark_sql.types import as_ddl
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression

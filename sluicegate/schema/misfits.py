@@ -18,8 +18,8 @@ from pyspark.sql.types import ArrayType, AtomicType, BinaryType, DataType, MapTy
 
 from sluicegate.schema.evolution import Column
 from sluicegate.schema.values import Value
-from sluicegate.sql.identifiers import literal
-from sluicegate.sql.types import as_ddl
+from sluicegate.spark_sql.identifiers import literal
+from sluicegate.spark_sql.types import as_ddl
 
 # A JSON object by its names, and an array, with each value as text: a text as it is, anything else as JSON.
 _MEMBERS = "MAP<STRING, STRING>"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from sluicegate.schema import text_values
 from sluicegate.schema.same_numbers import same_number
 from sluicegate.schema.text_values import Fitted
-from sluicegate.sql.types import common
+from sluicegate.spark_sql.types import common
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression

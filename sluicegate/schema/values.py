@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from sluicegate.schema import json_values, text_values, typed_values
 from sluicegate.schema.text_values import Fitted
-from sluicegate.sql.engine_columns import working
-from sluicegate.sql.types import UNNAMED
+from sluicegate.spark_sql.engine_columns import working
+from sluicegate.spark_sql.types import UNNAMED
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from sluicegate.flow import stream_batch
+from sluicegate.flow.several import several_batch as stream_batch
 from sluicegate.frames import data_skipping, lookup_changes
 from sluicegate.frames.record_ids import Identities, materialize
 from sluicegate.lake import layout, tables
 from sluicegate.schema.columns import ENGINE_COLUMNS
 from sluicegate.silver.evaluate import RowEvaluator
 from sluicegate.silver.expectations import DISPOSITION
-from sluicegate.sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

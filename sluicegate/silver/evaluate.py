@@ -9,37 +9,31 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from sluicegate.definition.apply_changes import END_AT, START_AT
-from sluicegate.definition.silver_flow import SilverFlow
+from sluicegate.definition.tables.apply_changes import END_AT, START_AT
+from sluicegate.definition.tables.silver_flow import SilverFlow
 from sluicegate.errors import UserError, Where
-from sluicegate.flow import former_definition, stream_batch
-from sluicegate.flow.definition_changes import STORED
-from sluicegate.frames.rejected import BROKEN
-from sluicegate.frames.row_rules import LENIENT
+from sluicegate.flow.definitions import former_definition
+from sluicegate.flow.definitions.definition_changes import STORED
+from sluicegate.flow.several import several_batch as stream_batch
+from sluicegate.frames.rules.rejected import BROKEN
+from sluicegate.frames.rules.row_rules import LENIENT
 from sluicegate.lake import log
 from sluicegate.lake import tables as lake_tables
 from sluicegate.schema.columns import DELETES, FLOW, IDENTITY, RECORD, RECORD_STRUCT, ROW, SEQUENCE
-from sluicegate.silver import (
-    absent_columns,
-    changed_columns,
-    column_checks,
-    deletes,
-    many_rows,
-    provenance,
-    reserved_names,
-    several_flows,
-)
-from sluicegate.silver.declared_columns import cast_to_declared
-from sluicegate.silver.deduplicate import PLACE, Keyed, arrival
+from sluicegate.silver import many_rows, provenance, several_flows
+from sluicegate.silver.columns import absent_columns, changed_columns, column_checks, reserved_names
+from sluicegate.silver.columns.declared_columns import cast_to_declared
 from sluicegate.silver.expectations import DISPOSITION, Rules, unique
-from sluicegate.silver.scd import History
+from sluicegate.silver.keys import deletes
+from sluicegate.silver.keys.deduplicate import PLACE, Keyed, arrival
+from sluicegate.silver.keys.scd import History
 from sluicegate.silver.transform import Transform, TransformedRows
 from sluicegate.silver.uniqueness import Uniqueness
 from sluicegate.spark import connect, table_reader
 from sluicegate.spark.session import configured
-from sluicegate.sql.engine_columns import is_working
-from sluicegate.sql.identifiers import quoted
-from sluicegate.sql.query import CAST_PREFIX
+from sluicegate.spark_sql.engine_columns import is_working
+from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.query import CAST_PREFIX
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from sluicegate.frames.rejected import BROKEN
-from sluicegate.frames.row_rules import broken, failures
+from sluicegate.frames.rules.rejected import BROKEN
+from sluicegate.frames.rules.row_rules import broken, failures
 from sluicegate.schema.columns import DELETES, working
-from sluicegate.silver.rescued import UNFIT
-from sluicegate.sql.identifiers import quoted
+from sluicegate.silver.side_tables.rescued import UNFIT
+from sluicegate.spark_sql.identifiers import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from sluicegate.definition import SilverTable
-    from sluicegate.definition.expectations import Action
+    from sluicegate.definition.tables.expectations import Action
 
 # Column that evaluation adds beside ``BROKEN``.
 DISPOSITION = working("disposition")

@@ -21,19 +21,22 @@ from sluicegate import _faults
 from sluicegate.flow import thresholds
 from sluicegate.flow.batch import Batch, overtaken
 from sluicegate.flow.model import name_of
-from sluicegate.frames import data_skipping, failing_rules, small_writes
-from sluicegate.frames.merge import OP, merge
+from sluicegate.frames import data_skipping, small_writes
+from sluicegate.frames.difference.merge import OP, merge
 from sluicegate.frames.record_ids import Identities, materialize
-from sluicegate.frames.table_rules import WouldBe
+from sluicegate.frames.rules import failing_rules
+from sluicegate.frames.rules.table_rules import WouldBe
 from sluicegate.lake import former_versions, layout, tables
-from sluicegate.silver import changed_columns, left_out, new_table, quarantine, reprocess, table_rules
-from sluicegate.silver.changed_columns import ColumnsChanged
-from sluicegate.silver.deduplicate import REPLACED, replaced
+from sluicegate.silver import new_table, reprocess, table_rules
+from sluicegate.silver.columns import changed_columns
+from sluicegate.silver.columns.changed_columns import ColumnsChanged
 from sluicegate.silver.evaluate import RowEvaluator
 from sluicegate.silver.expectations import DISPOSITION
+from sluicegate.silver.keys.deduplicate import REPLACED, replaced
 from sluicegate.silver.reconcile import Reconciliation
+from sluicegate.silver.side_tables import left_out, quarantine
 from sluicegate.spark import connect
-from sluicegate.sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

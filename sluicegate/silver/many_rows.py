@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from sluicegate.frames.merge import OP
-from sluicegate.frames.rejected import BROKEN
-from sluicegate.frames.value_equality import ordered, sorts_as_it_is
+from sluicegate.frames.difference.merge import OP
+from sluicegate.frames.difference.value_equality import ordered, sorts_as_it_is
+from sluicegate.frames.rules.rejected import BROKEN
 from sluicegate.schema.columns import ROW
 from sluicegate.silver.expectations import DISPOSITION, WHOLE
-from sluicegate.sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

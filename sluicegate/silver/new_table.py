@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sluicegate import _faults
 from sluicegate.frames import small_writes
 from sluicegate.lake import former_versions
-from sluicegate.sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

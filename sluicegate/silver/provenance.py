@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from sluicegate.schema.columns import FLOW, PROVENANCE, RECORD_STRUCT, ROW, working
 from sluicegate.schema.values import MICROSECONDS
-from sluicegate.sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

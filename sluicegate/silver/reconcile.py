@@ -9,24 +9,25 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from sluicegate.errors import AccountingError, FanOut, SluicegateError, Where
-from sluicegate.frames import rejected
-from sluicegate.frames.rejected import BROKEN
-from sluicegate.frames.row_rules import RowRules, Tally
+from sluicegate.frames.rules import rejected
+from sluicegate.frames.rules.rejected import BROKEN
+from sluicegate.frames.rules.row_rules import RowRules, Tally
 from sluicegate.schema.columns import FLOW, RECORD
 from sluicegate.schema.typed_values import has_odd_keys
-from sluicegate.silver import rescued, several_flows
-from sluicegate.silver.deduplicate import REPLACED, replaced
+from sluicegate.silver import several_flows
 from sluicegate.silver.evaluate import RowEvaluator
 from sluicegate.silver.expectations import DISPOSITION
+from sluicegate.silver.keys.deduplicate import REPLACED, replaced
 from sluicegate.silver.provenance import SOURCE
-from sluicegate.sql.identifiers import quoted
+from sluicegate.silver.side_tables import rescued
+from sluicegate.spark_sql.identifiers import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
     from pyspark.sql.types import DataType
 
     from sluicegate.definition import SilverTable
-    from sluicegate.definition.silver_flow import SilverFlow
+    from sluicegate.definition.tables.silver_flow import SilverFlow
     from sluicegate.flow.report import TableReport
 
 DISPOSITIONS = ("good", "quarantine", "drop", "duplicate", "deleted")

@@ -26,7 +26,7 @@ from sluicegate.schema.columns import IDENTITY
 from sluicegate.silver.bound_records import BoundRecords, touched_by
 from sluicegate.silver.sampled_records import Part, are_bound_by_keys
 from sluicegate.spark import table_reader
-from sluicegate.sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quoted
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

@@ -18,18 +18,20 @@ from pyspark.sql import functions as F
 
 from sluicegate import _faults
 from sluicegate.flow.model import name_of
-from sluicegate.frames import rejected, small_writes
-from sluicegate.frames.merge import OP, difference, merge, merged
+from sluicegate.frames import small_writes
+from sluicegate.frames.difference.merge import OP, difference, merge, merged
 from sluicegate.frames.record_ids import materialize
-from sluicegate.frames.table_rules import WouldBe
+from sluicegate.frames.rules import rejected
+from sluicegate.frames.rules.table_rules import WouldBe
 from sluicegate.lake import layout, tables
 from sluicegate.schema.columns import FLOW
-from sluicegate.silver import many_rows, quarantine, several_flows, table_rules
+from sluicegate.silver import many_rows, several_flows, table_rules
 from sluicegate.silver.bound_records import BoundRecords, touched_by
 from sluicegate.silver.evaluate import RowEvaluator
-from sluicegate.silver.left_out import with_left_out
 from sluicegate.silver.reconcile import Reconciliation
 from sluicegate.silver.selected_records import selected
+from sluicegate.silver.side_tables import quarantine
+from sluicegate.silver.side_tables.left_out import with_left_out
 from sluicegate.silver.table_changes import TableChange, TableChanges
 
 if TYPE_CHECKING:

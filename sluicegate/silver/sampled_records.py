@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from sluicegate.flow.delivery import Delivery
 from sluicegate.flow.finding import Reason
-from sluicegate.flow.stream_batch import StreamsBatch
+from sluicegate.flow.several.several_batch import StreamsBatch
+from sluicegate.flow.streaming.delivery import Delivery
 from sluicegate.schema.columns import IDENTITY
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ class Part:
 def are_independent(evaluator: RowEvaluator) -> bool:
     """Whether what becomes of a record depends on that record alone, and on lookups.
 
-    A query of silver makes a row of one record (`sql/query_shape.py`); what a Python function does is not known. Where
-    a table has keys, a history or a rule of uniqueness, records decide about each other.
+    A query of silver makes a row of one record (`spark_sql/query_shape.py`); what a Python function does is not known.
+    Where a table has keys, a history or a rule of uniqueness, records decide about each other.
     """
     of_others = evaluator.keys or evaluator.unique or evaluator.history
     return not of_others and are_bound_by_keys(evaluator)

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from sluicegate.flow.selection import Choice, Interval, Replay
 from sluicegate.lake.discards import KEYS, RULES
 from sluicegate.schema.columns import working
-from sluicegate.sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

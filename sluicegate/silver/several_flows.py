@@ -16,11 +16,11 @@ from pyspark.sql.types import AtomicType, NullType
 
 from sluicegate.definition.fields import nearest
 from sluicegate.errors import SchemaMismatch, Where
-from sluicegate.flow import stream_batch
+from sluicegate.flow.several import several_batch as stream_batch
 from sluicegate.schema.columns import RECORD_STRUCT, SEQUENCE
-from sluicegate.silver.declared_columns import as_type
-from sluicegate.sql import types
-from sluicegate.sql.identifiers import quoted
+from sluicegate.silver.columns.declared_columns import as_type
+from sluicegate.spark_sql import types
+from sluicegate.spark_sql.identifiers import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.frames import rejected
-from sluicegate.frames.table_rules import TableCheck, WouldBe
+from sluicegate.frames.rules import rejected
+from sluicegate.frames.rules.table_rules import TableCheck, WouldBe
 
 if TYPE_CHECKING:
     from sluicegate.silver.evaluate import RowEvaluator

@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from sluicegate.definition.silver_flow import SilverFlow
+from sluicegate.definition.tables.silver_flow import SilverFlow
 from sluicegate.frames import python_function
 from sluicegate.schema.columns import IDENTITY, RECORD_STRUCT, data_columns
-from sluicegate.silver import columns_read, deletes, provenance, rescued
-from sluicegate.silver.rescued import UNFIT, Source, Watched
+from sluicegate.silver import provenance
+from sluicegate.silver.columns import columns_read
+from sluicegate.silver.keys import deletes
+from sluicegate.silver.side_tables import rescued
+from sluicegate.silver.side_tables.rescued import UNFIT, Source, Watched
 from sluicegate.spark import connect
-from sluicegate.sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from sluicegate.definition import SilverTable
-    from sluicegate.definition.python_function import PythonTransform
+    from sluicegate.definition.tables.python_function import PythonTransform
     from sluicegate.flow.batch import Batch
 
 

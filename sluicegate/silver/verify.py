@@ -15,25 +15,27 @@ from typing import TYPE_CHECKING, Any
 
 from sluicegate.console import silent, time_left
 from sluicegate.errors import SluicegateError
-from sluicegate.flow import flows, stream_batch
+from sluicegate.flow import flows
 from sluicegate.flow.batch import Batch
-from sluicegate.flow.delivery import Delivery
 from sluicegate.flow.finding import Finding
 from sluicegate.flow.model import Progress
 from sluicegate.flow.progress import progress
 from sluicegate.flow.proofs import Proofs
 from sluicegate.flow.report import TableReport
 from sluicegate.flow.sample import EVERYTHING, Sample
-from sluicegate.frames.equal_rows import excuse
-from sluicegate.frames.merge import OP, difference
+from sluicegate.flow.several import several_batch as stream_batch
+from sluicegate.flow.streaming.delivery import Delivery
+from sluicegate.frames.difference.equal_rows import excuse
+from sluicegate.frames.difference.merge import OP, difference
 from sluicegate.lake import layout, offsets, tables
 from sluicegate.lake.table import Tables
-from sluicegate.silver import deidentified, many_rows, quarantine, sampled_records
+from sluicegate.silver import many_rows, sampled_records
 from sluicegate.silver.evaluate import RowEvaluator
-from sluicegate.silver.left_out import with_left_out
 from sluicegate.silver.reconcile import Reconciliation
 from sluicegate.silver.records_since import RecordsSince
 from sluicegate.silver.sampled_records import Part
+from sluicegate.silver.side_tables import deidentified, quarantine
+from sluicegate.silver.side_tables.left_out import with_left_out
 from sluicegate.spark import table_reader
 from sluicegate.spark.spark_errors import readable
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sluicegate.lake.small_commits import Facts
+from sluicegate.lake.commits.small_commits import Facts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

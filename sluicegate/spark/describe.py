@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sluicegate.lake.table_description import NOTE, Change
 from sluicegate.spark.commit_settings import NOTHING
 from sluicegate.spark.session import configured
-from sluicegate.sql.identifiers import literal, quoted
+from sluicegate.spark_sql.identifiers import literal, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

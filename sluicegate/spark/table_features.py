@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sluicegate.lake import tables
 from sluicegate.spark.commit_settings import NOTHING
 from sluicegate.spark.session import configured
-from sluicegate.sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -28,8 +28,9 @@ from sluicegate.flow.proofs import Proof, Proofs
 from sluicegate.flow.sample import EVERYTHING, Sample
 from sluicegate.lake import layout, offsets, tables
 from sluicegate.lake.table_description import LANDED
-from sluicegate.landing import file_status, moved_files
-from sluicegate.landing.copy_options import CopyOptions, of_chunks
+from sluicegate.landing import file_status
+from sluicegate.landing.chosen.copy_options import CopyOptions, of_chunks
+from sluicegate.landing.moves import moved_files
 from sluicegate.private_folders import PrivateFolder
 from sluicegate.storage import filesystems
 from sluicegate.witness.comparison import Comparison

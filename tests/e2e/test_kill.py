@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from sluicegate.flow.report import ReportLines
-from sluicegate.lake import lock
+from sluicegate.lake.exclusion import lock
 from sluicegate.lake.layout import LAYERS
+from sluicegate.launch import submit as run_submit
 from sluicegate.private_folders import PREFIX
-from sluicegate.run import submit as run_submit
 from sluicegate.spark import submit as spark_submit
 from tests.conftest import ROOT, Workspace, beat
 from tests.spark.test_medallion import assert_right

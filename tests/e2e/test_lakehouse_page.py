@@ -19,7 +19,7 @@ from playwright.sync_api import FrameLocator, Page, expect, sync_playwright
 
 import sluicegate as sg
 from sluicegate.definition import load
-from sluicegate.run.discard import Discard, find
+from sluicegate.launch.discard import Discard, find
 from sluicegate.tools.demo.local_airflow import USER, LocalAirflow
 from tests.conftest import ROOT
 from tests.e2e.test_browser import PATIENCE, picture

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from sluicegate.launch.discard import Discard, find
 from sluicegate.monitor import status
-from sluicegate.run.discard import Discard, find
 from sluicegate.tools.demo.local_airflow import LocalAirflow
 from tests.conftest import Workspace, beat
 from tests.e2e.test_airflow import DAG, DAGS, ended, run, until

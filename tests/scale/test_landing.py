@@ -13,8 +13,10 @@ import pytest
 
 from sluicegate.jobs.layer import Job
 from sluicegate.lake import tables
-from sluicegate.landing import archive, clean_source, discovery, intake, reread
+from sluicegate.landing import discovery, intake
 from sluicegate.landing import ledger as landing_ledger
+from sluicegate.landing.chosen import reread
+from sluicegate.landing.moves import archive, clean_source
 from sluicegate.storage import listings
 from tests.conftest import Workspace
 

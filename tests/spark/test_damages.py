@@ -12,8 +12,8 @@ from sluicegate.errors import DamagedTable
 from sluicegate.flow.finding import Finding
 from sluicegate.gold import verify as gold_verify
 from sluicegate.lake.damage import whole
+from sluicegate.launch import verification
 from sluicegate.monitor import verify_damage
-from sluicegate.run import verification
 from sluicegate.silver import verify as silver_verify
 from tests.conftest import Workspace
 from tests.support.damage_world import Damage, Damages, fill

@@ -13,8 +13,9 @@ from sluicegate.errors import ExpectationFailed, FanOut, QueryError, SluicegateE
 from sluicegate.gold import group_state
 from sluicegate.jobs import layer as layer_job
 from sluicegate.jobs.copy_into import masked
-from sluicegate.lake import small_commits, tables
-from sluicegate.run import submit
+from sluicegate.lake import tables
+from sluicegate.lake.commits import small_commits
+from sluicegate.launch import submit
 from sluicegate.spark.spark_errors import NOT_SHOWN, root_cause
 from tests.conftest import Workspace
 

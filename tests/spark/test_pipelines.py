@@ -15,7 +15,7 @@ from sluicegate.jobs import copy_into
 from sluicegate.jobs.layer import Job
 from sluicegate.lake import log as lake_log
 from sluicegate.lake import tables as lakes
-from sluicegate.landing import copy, reread
+from sluicegate.landing.chosen import copy, reread
 from sluicegate.monitor import status
 from sluicegate.tools.simulators import Faults, Simulator
 from sluicegate.tools.sqlshell import shell

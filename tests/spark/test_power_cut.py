@@ -16,8 +16,8 @@ from sluicegate.jobs.layer import run_layer
 from sluicegate.lake import layout
 from sluicegate.lake.damage import whole
 from sluicegate.lake.damage.set_aside import local_tables
+from sluicegate.launch.request import Request
 from sluicegate.monitor import backlog, verify, verify_damage
-from sluicegate.run.request import Request
 from sluicegate.spark import connect
 from sluicegate.spark.session import SharedSpark
 from tests.conftest import Workspace

@@ -15,7 +15,7 @@ from pyarrow import parquet
 
 from sluicegate.flow.sample import Sample
 from sluicegate.gold import verify as gold_verify
-from sluicegate.run import verification
+from sluicegate.launch import verification
 from sluicegate.silver import verify as silver_verify
 from tests.conftest import Workspace
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sluicegate.gold.affected.keys import Keys, tried
 from sluicegate.gold.affected.operators import TouchesAll
-from sluicegate.sql.query import Query
+from sluicegate.spark_sql.query import Query
 from tests.support.gold_world import comparable
 from tests.worlds.schema import Table, rows
 

@@ -21,14 +21,14 @@ from sluicegate import api, errors
 from sluicegate.flow.finding import Finding
 from sluicegate.flow.report import ERROR, RunReport, TableReport, error_of
 from sluicegate.landing import intake
+from sluicegate.launch import pipeline as run_pipeline
+from sluicegate.launch import submit
 from sluicegate.monitor import event_log
 from sluicegate.monitor.alerts import Alert
 from sluicegate.monitor.estimate import Plan, Touched
 from sluicegate.monitor.impact import Impact
 from sluicegate.monitor.lineage import TableLineage
 from sluicegate.monitor.status import Status, TableStatus
-from sluicegate.run import pipeline as run_pipeline
-from sluicegate.run import submit
 from tests.conftest import ROOT, Workspace
 from tests.support.by_hand import records, taken_in
 from tests.support.pages import follow_in_process, steps
@@ -126,9 +126,9 @@ def test_to_import_it_is_cheap() -> None:
 
 
 def test_functions_keep_their_names_when_the_packages_of_these_names_are_imported() -> None:
-    code = "import sluicegate.run.pipeline, sluicegate.sql.query, sluicegate as sg; from sluicegate.sql import tokens"
+    code = "import sluicegate.launch.pipeline, sluicegate as sg; from sluicegate.spark_sql import tokens"
     assert fresh(f"{code}; print(sg.run.__module__, sg.sql.__module__, tokens.__name__)") == (
-        "sluicegate.api sluicegate.api sluicegate.sql.tokens"
+        "sluicegate.api sluicegate.api sluicegate.spark_sql.tokens"
     )
 
 

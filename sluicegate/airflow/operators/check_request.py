@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from sluicegate.definition import Pipeline
-    from sluicegate.run.request import Request
+    from sluicegate.launch.request import Request
     from sluicegate.settings import Settings
 
 # After that a full refresh counts as rejected.
@@ -71,7 +71,9 @@ class CheckRequest(ApprovalOperator):
     def _preview(self, pipeline: Pipeline, request: Request) -> list[str]:
         """Preview of a full refresh, a line or more for each table, for the person who decides."""
         from sluicegate.lake import layout, tables
-        from sluicegate.landing import reread  # not above: parsing a DAG file needs neither pyarrow nor deltalake
+        from sluicegate.landing.chosen import (
+            reread,  # not above: parsing a DAG file needs neither pyarrow nor deltalake
+        )
 
         lake = layout.Lake(self.settings.lake, pipeline.name)
         lines = []

@@ -63,8 +63,8 @@ class Account(BaseOperator):
             AirflowFailException: something does not add up; no retry changes that.
             AirflowException: a table is behind that this run should have brought up to date.
         """
+        from sluicegate.lake.exclusion.lock import pipeline_lock
         from sluicegate.lake.layout import Lake
-        from sluicegate.lake.lock import pipeline_lock
 
         # not above: parsing a DAG file needs neither pyarrow nor deltalake
         from sluicegate.monitor import backlog, verify

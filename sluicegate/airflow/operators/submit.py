@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from sluicegate.definition import Layer, Pipeline
-    from sluicegate.run.discard import Discard
-    from sluicegate.run.request import Request
+    from sluicegate.launch.discard import Discard
+    from sluicegate.launch.request import Request
 
 # Commit info: who runs it. `dag_run` and not `ds` or `logical_date`: a run that is triggered by hand or by an asset has
 # no logical date, and then those names do not exist. `tojson` quotes whatever a person puts into a run id.
@@ -140,7 +140,7 @@ class SluicegateJob(SparkSubmitOperator):
 
     def _discard(self, pipeline: Pipeline, discard: Discard, context: Context) -> None:
         """Discard records or undo discards as the user who triggered the run; a retry changes nothing twice."""
-        from sluicegate.run.discard import find  # not above: parsing a DAG file needs neither pyarrow nor deltalake
+        from sluicegate.launch.discard import find  # not above: parsing a DAG file needs neither pyarrow nor deltalake
 
         run = context["dag_run"]
         chosen = find(pipeline, discard)
@@ -385,8 +385,8 @@ def alone(pipeline: str, settings: Settings, context: Context) -> Iterator[None]
     Raises:
         AirflowRescheduleException: another is at work; the task is rescheduled, which uses none of its retries.
     """
+    from sluicegate.lake.exclusion.lock import turn
     from sluicegate.lake.layout import Lake
-    from sluicegate.lake.lock import turn
 
     with turn(Lake(settings.lake, pipeline), who(context)) as holder:
         if holder is not None:

@@ -13,8 +13,8 @@ from sluicegate.airflow.page.replays import Confirmed, Replayed
 from sluicegate.definition import Pipeline
 from sluicegate.errors import PipelineMissing, UserError
 from sluicegate.flow.selection import Replay
+from sluicegate.launch.request import Request as RunRequest
 from sluicegate.monitor.views import quarantined
-from sluicegate.run.request import Request as RunRequest
 
 router = APIRouter()
 

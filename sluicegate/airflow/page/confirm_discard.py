@@ -11,9 +11,9 @@ from sluicegate.airflow.page.access import ViewerDep
 from sluicegate.airflow.page.discards import Discarding, TakingBack
 from sluicegate.errors import PipelineMissing, UserError
 from sluicegate.lake.discards import Discarded
+from sluicegate.launch.discard import LONGEST_NOTE, Discard, one_line
+from sluicegate.launch.request import Request as RunRequest
 from sluicegate.monitor.views import quarantined
-from sluicegate.run.discard import LONGEST_NOTE, Discard, one_line
-from sluicegate.run.request import Request as RunRequest
 
 router = APIRouter()
 

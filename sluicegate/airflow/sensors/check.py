@@ -81,8 +81,8 @@ def find_landed(pipeline: Pipeline, tables: Sequence[str]) -> Found:
     Raises:
         UserError: a landing folder is missing, or something else lies where a table should be.
     """
+    from sluicegate.launch.request import Request
     from sluicegate.monitor.plan import pending  # not above: parsing a DAG file needs neither pyarrow nor deltalake
-    from sluicegate.run.request import Request
 
     try:
         waiting = pending(pipeline, pipeline.settings).only(Request.of(pipeline, tables=tables).includes)

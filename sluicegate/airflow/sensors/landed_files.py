@@ -21,7 +21,7 @@ from sluicegate.settings import Settings
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from sluicegate.run.request import Request
+    from sluicegate.launch.request import Request
 
 
 # No `BaseSensorOperator`: with a soft-fail timeout that turns every failure into a skip, and a missing folder must not

@@ -13,7 +13,7 @@ from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
 from sluicegate.airflow import bundles, connections
 from sluicegate.airflow.bundles import Places
 from sluicegate.airflow.sensors.check import Arrived, Found, arrived, find_landed, settles
-from sluicegate.definition.reloaded import Reloaded
+from sluicegate.definition.reading.reloaded import Reloaded
 from sluicegate.errors import DamagedTable, UserError
 from sluicegate.escapes import escaped
 from sluicegate.storage import aws

@@ -28,7 +28,7 @@ from sluicegate.bronze.parquet.stored import (
     WideDecimal,
     has_wide_decimal,
 )
-from sluicegate.sql.types import MOST_DIGITS
+from sluicegate.spark_sql.types import MOST_DIGITS
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType

@@ -23,7 +23,7 @@ from sluicegate.definition import encodings
 from sluicegate.errors import SourceError, Where
 from sluicegate.lake import layout
 from sluicegate.spark import executors
-from sluicegate.sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quoted
 from sluicegate.storage import filesystems
 
 if TYPE_CHECKING:

@@ -40,10 +40,10 @@ from sluicegate.console import say
 from sluicegate.lake.layout import canonical
 from sluicegate.schema import json_doubts, json_values
 from sluicegate.spark.session import active
-from sluicegate.sql.engine_columns import working
-from sluicegate.sql.identifiers import literal, quoted
-from sluicegate.sql.type_parts import has_variant, is_text
-from sluicegate.sql.types import UNNAMED, once, unnamed
+from sluicegate.spark_sql.engine_columns import working
+from sluicegate.spark_sql.identifiers import literal, quoted
+from sluicegate.spark_sql.type_parts import has_variant, is_text
+from sluicegate.spark_sql.types import UNNAMED, once, unnamed
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import uuid
 
-from sluicegate.sql.identifiers import literal
-from sluicegate.sql.types import UNNAMED
+from sluicegate.spark_sql.identifiers import literal
+from sluicegate.spark_sql.types import UNNAMED
 
 # In the text for schema inference: the one field of a line that is not one record.
 ODD = "_sluicegate_odd"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from sluicegate.sql.query import Query
+    from sluicegate.spark_sql.query import Query
 
 # A value that is NULL where it would be an error must not be computed outside of the place where it is tried.
 _TRIED = {"spark.sql.subexpressionElimination.enabled": "false"}

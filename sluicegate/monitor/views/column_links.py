@@ -6,15 +6,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from sluicegate.definition.table import LAYERS
+from sluicegate.definition.tables.table import LAYERS
 from sluicegate.errors import SluicegateError
 from sluicegate.monitor.impact import ROWS
 from sluicegate.monitor.lineage import QUARANTINE, TableLineage, lineage
 from sluicegate.monitor.views import other_pipelines
 from sluicegate.schema import history as schema_history
 from sluicegate.schema.columns import ENGINE_COLUMNS, PROVENANCE
-from sluicegate.sql.lineage.model import EVERY, IDENTITY, Origins, Use
-from sluicegate.sql.lineage.model import Source as Origin
+from sluicegate.spark_sql.lineage.model import EVERY, IDENTITY, Origins, Use
+from sluicegate.spark_sql.lineage.model import Source as Origin
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

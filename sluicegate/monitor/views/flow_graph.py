@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from sluicegate.definition.table import LAYERS
+from sluicegate.definition.tables.table import LAYERS
 from sluicegate.errors import SluicegateError
 from sluicegate.monitor import status
 from sluicegate.monitor.plan import BLOCKED, UNASKED, Pending, TableWork

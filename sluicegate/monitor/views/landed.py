@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluicegate.definition.pipeline import bronze_table
+from sluicegate.definition.pipeline.model import bronze_table
 from sluicegate.errors import PipelineMissing
 from sluicegate.lake import layout, tables
 from sluicegate.landing import file_status

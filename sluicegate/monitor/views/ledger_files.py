@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from sluicegate.lake import layout, tables
-from sluicegate.landing import archive, file_status
+from sluicegate.landing import file_status
+from sluicegate.landing.moves import archive
 from sluicegate.monitor import status
 from sluicegate.monitor.views.source import Answer, Source
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltalake import DeltaTable
 
-from sluicegate.definition.table import LAYERS
+from sluicegate.definition.tables.table import LAYERS
 from sluicegate.errors import PipelineMissing, SluicegateError
 from sluicegate.lake import tables
 from sluicegate.monitor import status

@@ -7,7 +7,7 @@ import posixpath
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from sluicegate.definition.table import LAYERS
+from sluicegate.definition.tables.table import LAYERS
 from sluicegate.errors import SluicegateError
 from sluicegate.lake import layout
 from sluicegate.monitor.views.source import Answer

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from croniter import croniter
 
-from sluicegate.definition.table import LAYERS
+from sluicegate.definition.tables.table import LAYERS
 from sluicegate.errors import DefinitionError, SluicegateError
 from sluicegate.flow import flows
 from sluicegate.monitor.plan import UNASKED, Pending, pending

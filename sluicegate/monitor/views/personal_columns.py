@@ -10,14 +10,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sluicegate.definition.table import LAYERS
+from sluicegate.definition.tables.table import LAYERS
 from sluicegate.errors import SluicegateError
 from sluicegate.monitor.lineage import QUARANTINE, TableLineage
 from sluicegate.monitor.views import other_pipelines
 from sluicegate.monitor.views.column_links import kinds, lineage_of
 from sluicegate.schema.columns import CORRUPT, RECORD, RESCUED
-from sluicegate.sql.lineage.model import EVERY, Origins
-from sluicegate.sql.lineage.model import Source as Column
+from sluicegate.spark_sql.lineage.model import EVERY, Origins
+from sluicegate.spark_sql.lineage.model import Source as Column
 
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline

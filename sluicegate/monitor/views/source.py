@@ -26,7 +26,7 @@ from deltalake import DeltaTable
 
 from sluicegate import definition
 from sluicegate.definition import Pipeline
-from sluicegate.definition.loader import FILE
+from sluicegate.definition.reading.loader import FILE
 from sluicegate.errors import PipelineMissing, SluicegateError, StoreUnreachable
 from sluicegate.lake import layout, log, offsets, tables
 from sluicegate.lake.table import Table, Tables

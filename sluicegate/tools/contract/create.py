@@ -13,14 +13,14 @@ import yaml
 
 from sluicegate import definition
 from sluicegate.definition import yaml as yaml_data
-from sluicegate.definition.expectations import CONDITIONS
 from sluicegate.definition.fields import IDENTIFIER
+from sluicegate.definition.tables.expectations import CONDITIONS
 from sluicegate.errors import SourceError, UserError, Where
 from sluicegate.settings import Settings
-from sluicegate.sql.condition import Condition
-from sluicegate.sql.engine_columns import RESERVED
-from sluicegate.sql.identifiers import literal, quoted
-from sluicegate.sql.tokens import QuerySyntax, Tokens
+from sluicegate.spark_sql.condition import Condition
+from sluicegate.spark_sql.engine_columns import RESERVED
+from sluicegate.spark_sql.identifiers import literal, quoted
+from sluicegate.spark_sql.tokens import QuerySyntax, Tokens
 from sluicegate.tools.contract import types
 from sluicegate.tools.contract.export import ACTION, CONDITION, TABLE_RULE, THRESHOLDS
 from sluicegate.tools.scaffold import staging_folder

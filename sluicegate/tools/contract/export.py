@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sluicegate.lake import layout
 from sluicegate.lake import tables as lake_tables
-from sluicegate.sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quoted
 from sluicegate.tools.contract import types
 
 if TYPE_CHECKING:

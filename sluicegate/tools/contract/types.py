@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.schema.history import ddl
-from sluicegate.sql import ddl as sql_ddl
-from sluicegate.sql.identifiers import quoted
-from sluicegate.sql.tokens import QuerySyntax
+from sluicegate.spark_sql import ddl as sql_ddl
+from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.tokens import QuerySyntax
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

@@ -26,9 +26,9 @@ from sluicegate.definition import load
 from sluicegate.errors import SluicegateError
 from sluicegate.flow.report import RunReport
 from sluicegate.lake import layout, tables
+from sluicegate.launch import pipeline as pipeline_run
 from sluicegate.monitor.plan import pending
 from sluicegate.monitor.status import status
-from sluicegate.run import pipeline as pipeline_run
 from sluicegate.settings import Settings
 from sluicegate.spark.submit import ROOT
 from sluicegate.tools.demo.local_airflow import USER, LocalAirflow, interrupt_on_termination

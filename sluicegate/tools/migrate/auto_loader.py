@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any, get_args
 
-from sluicegate.definition import reader_options
-from sluicegate.definition.bronze import BronzeTable
-from sluicegate.definition.reader_options import Format
+from sluicegate.definition.tables import reader_options
+from sluicegate.definition.tables.bronze import BronzeTable
+from sluicegate.definition.tables.reader_options import Format
 from sluicegate.tools.migrate.model import Files, Source
 from sluicegate.tools.scaffold.naming import table_name
 

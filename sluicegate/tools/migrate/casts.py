@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlglot.tokenizer_core import TokenType
 
-from sluicegate.sql.casts import CAST_FUNCTIONS, is_call
-from sluicegate.sql.tokens import QuerySyntax, Span, Tokens
+from sluicegate.spark_sql.conversion.casts import CAST_FUNCTIONS, is_call
+from sluicegate.spark_sql.tokens import QuerySyntax, Span, Tokens
 
 _FUNCTIONS = {*CAST_FUNCTIONS, "STRING", "BINARY"}
 _NO_NAMES = {"SELECT", "WHERE", "AND", "OR", "NOT", "IN", "ON", "WHEN", "THEN", "ELSE", "BY", "AS", "FROM", "CASE",

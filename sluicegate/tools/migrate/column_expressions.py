@@ -6,7 +6,7 @@ import ast
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from sluicegate.sql.identifiers import literal
+from sluicegate.spark_sql.identifiers import literal
 from sluicegate.tools.migrate.queries import NotTaken
 from sluicegate.tools.scaffold.naming import ident
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sluicegate.sql.tokens import QuerySyntax, Tokens
+from sluicegate.spark_sql.tokens import QuerySyntax, Tokens
 from sluicegate.tools.migrate.column_expressions import Expressions
 from sluicegate.tools.migrate.model import FILES, Files
 from sluicegate.tools.migrate.queries import NotTaken, address, rewritten

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from sluicegate.sql import union_all
-from sluicegate.sql.query import Query
-from sluicegate.sql.tokens import QuerySyntax
+from sluicegate.spark_sql import union_all
+from sluicegate.spark_sql.query import Query
+from sluicegate.spark_sql.tokens import QuerySyntax
 from sluicegate.tools.migrate.draft import Draft
 from sluicegate.tools.migrate.model import Dataset, Source
 from sluicegate.tools.migrate.rewriting import with_stream

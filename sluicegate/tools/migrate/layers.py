@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from sluicegate.sql import union_all
-from sluicegate.sql.query import Query
-from sluicegate.sql.query_shape import generator
-from sluicegate.sql.tokens import QuerySyntax, Tokens, parsed
+from sluicegate.spark_sql import union_all
+from sluicegate.spark_sql.query import Query
+from sluicegate.spark_sql.query_shape import generator
+from sluicegate.spark_sql.tokens import QuerySyntax, Tokens, parsed
 from sluicegate.tools.migrate.model import FILES
 
 _AGGREGATING = (

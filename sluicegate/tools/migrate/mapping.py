@@ -7,11 +7,11 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from sluicegate.definition.fields import IDENTIFIER
-from sluicegate.sql import union_all
-from sluicegate.sql.condition import Condition
-from sluicegate.sql.query import Query
-from sluicegate.sql.tokens import QuerySyntax
-from sluicegate.sql.unstable_functions import by_arrival
+from sluicegate.spark_sql import union_all
+from sluicegate.spark_sql.condition import Condition
+from sluicegate.spark_sql.query import Query
+from sluicegate.spark_sql.tokens import QuerySyntax
+from sluicegate.spark_sql.unstable_functions import by_arrival
 from sluicegate.tools.migrate import auto_loader, casts, flows, layers, underscores
 from sluicegate.tools.migrate.draft import Draft
 from sluicegate.tools.migrate.model import FILES, Changes, Dataset, Rule, Source

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sqlglot.tokenizer_core import TokenType
 
-from sluicegate.sql.tokens import Span, Tokens
+from sluicegate.spark_sql.tokens import Span, Tokens
 from sluicegate.tools.migrate.model import FILES, Files
 
 _METADATA = {

@@ -8,11 +8,11 @@ from collections.abc import Callable, Collection, Iterator
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from sluicegate.sql import union_all
-from sluicegate.sql.clauses import select_list
-from sluicegate.sql.query import Query
-from sluicegate.sql.query_shape import is_from_with
-from sluicegate.sql.tokens import QuerySyntax, Span, Tokens, parsed
+from sluicegate.spark_sql import union_all
+from sluicegate.spark_sql.clauses import select_list
+from sluicegate.spark_sql.query import Query
+from sluicegate.spark_sql.query_shape import is_from_with
+from sluicegate.spark_sql.tokens import QuerySyntax, Span, Tokens, parsed
 from sluicegate.tools.migrate.model import FILES
 from sluicegate.tools.scaffold.naming import ident
 

@@ -11,7 +11,7 @@ from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from sluicegate.errors import UserError, Where
-from sluicegate.sql.tokens import QuerySyntax, Tokens
+from sluicegate.spark_sql.tokens import QuerySyntax, Tokens
 from sluicegate.tools.migrate.model import Action, Changes, Dataset, Rule, Source
 from sluicegate.tools.migrate.queries import NotTaken, address, last_name, rewritten, unquoted
 from sluicegate.tools.migrate.settings_of_source import SourceSettings, missing

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from sqlglot.tokenizer_core import TokenType
 
-from sluicegate.sql.engine_columns import RESERVED
-from sluicegate.sql.tokens import QuerySyntax, Span, Tokens
+from sluicegate.spark_sql.engine_columns import RESERVED
+from sluicegate.spark_sql.tokens import QuerySyntax, Span, Tokens
 from sluicegate.tools.migrate.model import Changes, Dataset, Source
 from sluicegate.tools.migrate.rewriting import tables_of
 

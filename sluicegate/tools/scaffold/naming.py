@@ -11,11 +11,11 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import TokenType
 
-from sluicegate.definition.column_names import normalized
 from sluicegate.definition.fields import IDENTIFIER
-from sluicegate.sql.engine_columns import RESERVED
-from sluicegate.sql.identifiers import quoted
-from sluicegate.sql.types import REFUSED
+from sluicegate.definition.tables.column_names import normalized
+from sluicegate.spark_sql.engine_columns import RESERVED
+from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.types import REFUSED
 
 # Type names that are also common column names, and mean the column wherever one can be.
 _PLAIN = {"date", "time", "name", "day", "index", "comment", "text", "percent"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sluicegate.sql.identifiers import literal
+from sluicegate.spark_sql.identifiers import literal
 from sluicegate.tools.scaffold import suggest
 from sluicegate.tools.scaffold.column import Column
 from sluicegate.tools.scaffold.naming import ident, in_comment, scalar

@@ -14,7 +14,7 @@ from typing import IO, Any, Literal, cast
 from sluicegate.bronze.text import csv_check, csv_records
 from sluicegate.bronze.text.csv_records import Grammar
 from sluicegate.errors import SourceError, Where
-from sluicegate.sql.types import MOST_DIGITS
+from sluicegate.spark_sql.types import MOST_DIGITS
 from sluicegate.tools import arrow_values
 from sluicegate.tools.scaffold import csv_dialect, text_encoding
 

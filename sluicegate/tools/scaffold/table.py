@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sluicegate.definition.column_names import normalized
+from sluicegate.definition.tables.column_names import normalized
 from sluicegate.errors import SourceError, Where
 from sluicegate.tools.scaffold import infer_types, near_types
 from sluicegate.tools.scaffold.column import Column

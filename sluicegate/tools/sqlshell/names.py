@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from sluicegate.lake import layout
-from sluicegate.sql.order_by import Ordering
+from sluicegate.spark_sql.order_by import Ordering
 from sluicegate.tools.sqlshell import errors
 
 if TYPE_CHECKING:

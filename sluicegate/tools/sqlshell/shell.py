@@ -26,7 +26,7 @@ from sluicegate.errors import QueryError, Where
 from sluicegate.lake.tables import dataset, delta_table
 from sluicegate.private_folders import PrivateFolder
 from sluicegate.schema.columns import ENGINE_COLUMNS
-from sluicegate.sql.order_by import is_row_for_row, order_by
+from sluicegate.spark_sql.order_by import is_row_for_row, order_by
 from sluicegate.tools.sqlshell import errors, statements
 from sluicegate.tools.sqlshell.dialect import MACROS, SparkSQL, Untranslatable, name_columns, to_duckdb
 from sluicegate.tools.sqlshell.names import Table, find, known_tables

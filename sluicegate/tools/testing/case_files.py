@@ -12,8 +12,8 @@ from pydantic import ValidationError
 from sluicegate import errors
 from sluicegate.definition import yaml
 from sluicegate.definition.fields import Part, nearest
-from sluicegate.definition.messages import in_our_words
-from sluicegate.definition.pipeline import Pipeline
+from sluicegate.definition.pipeline.model import Pipeline
+from sluicegate.definition.reading.messages import in_our_words
 from sluicegate.definition.yaml import Path
 from sluicegate.errors import CaseError, Mistake, UserError
 from sluicegate.tools.testing import rows as written

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.bronze import avro_header
-from sluicegate.definition.kafka import COLUMNS
+from sluicegate.definition.tables.kafka import COLUMNS
 from sluicegate.lake.tables import delta_table
-from sluicegate.sql.identifiers import quoted
+from sluicegate.spark_sql.identifiers import quoted
 from sluicegate.tools.testing.model import CaseStep, TableGiven, Wrong
 from sluicegate.tools.testing.rows import typed
 from sluicegate.tools.testing.values import shown

@@ -289,9 +289,9 @@ def test_only_a_run_knows_what_waits(topic: Topic) -> None:
 
 @pytest.mark.release
 def test_its_records_cannot_be_made_again(topic: Topic) -> None:
-    from sluicegate.landing.reread import Reset
-    from sluicegate.run.pipeline import refresh
-    from sluicegate.run.request import Request
+    from sluicegate.landing.chosen.reread import Reset
+    from sluicegate.launch.pipeline import refresh
+    from sluicegate.launch.request import Request
 
     definition = topic.workspace.definition
     with pytest.raises(UserError, match="does not read files"):

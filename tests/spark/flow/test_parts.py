@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deltalake import DeltaTable
 
-from sluicegate.definition.silver import SilverTable
+from sluicegate.definition.tables.silver import SilverTable
 from sluicegate.lake import tables
 from sluicegate.monitor import status
 from tests.conftest import Workspace, beat

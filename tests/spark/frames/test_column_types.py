@@ -9,7 +9,7 @@ import pytest
 
 from sluicegate.lake import tables
 from tests.conftest import Workspace
-from tests.spark.frames.test_failing_rules import RAW, land, line_of, refused
+from tests.spark.frames.rules.test_failing_rules import RAW, land, line_of, refused
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

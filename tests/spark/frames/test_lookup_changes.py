@@ -8,7 +8,7 @@ import pytest
 
 from sluicegate.frames import lookup_changes
 from sluicegate.schema.columns import ENGINE_COLUMNS
-from sluicegate.sql.join_keys import JoinKey
+from sluicegate.spark_sql.join_keys import JoinKey
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

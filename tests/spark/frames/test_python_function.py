@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluicegate.definition.python_function import GOLD_PARAMETERS, PythonTransform
+from sluicegate.definition.tables.python_function import GOLD_PARAMETERS, PythonTransform
 from sluicegate.errors import SchemaMismatch, TransformError
 from sluicegate.frames import python_function
-from sluicegate.silver.declared_columns import cast_to_declared
+from sluicegate.silver.columns.declared_columns import cast_to_declared
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from sluicegate.frames import row_bytes, small_writes
-from sluicegate.frames.merge import OP, bring
+from sluicegate.frames.difference.merge import OP, bring
 from sluicegate.frames.record_ids import materialize
 from tests.spark.frames.test_small_writes import Pair
 

@@ -15,10 +15,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from sluicegate.frames import small_writes
-from sluicegate.frames.merge import OP, bring, merge_by
-from sluicegate.frames.same_rows import same_rows
-from sluicegate.lake import small_commits
-from sluicegate.lake.small_commits import Facts
+from sluicegate.frames.difference.merge import OP, bring, merge_by
+from sluicegate.frames.difference.same_rows import same_rows
+from sluicegate.lake.commits import small_commits
+from sluicegate.lake.commits.small_commits import Facts
 from sluicegate.spark import commit_settings, table_reader
 from sluicegate.spark.session import configured
 

@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from sluicegate.gold.affected.operators import TouchesAll
-from sluicegate.sql.query import Query
+from sluicegate.spark_sql.query import Query
 from tests.support.keyed_world import KeyedWorld, missed, strategies
 from tests.worlds.schema import Column, Table, tables
 from tests.worlds.shapes import Shapes

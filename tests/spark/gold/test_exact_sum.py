@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from sluicegate.gold.partial_aggregates import SIGN, Partials
 from sluicegate.spark.session import configured
-from sluicegate.sql.refresh.strategy import refresh_strategy
+from sluicegate.spark_sql.refresh.strategy import refresh_strategy
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

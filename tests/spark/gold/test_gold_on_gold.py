@@ -20,9 +20,9 @@ from sluicegate.gold import verify as gold_verify
 from sluicegate.jobs.continuous import Continuous
 from sluicegate.jobs.run import Run
 from sluicegate.lake import tables
+from sluicegate.launch.request import Request
 from sluicegate.maintenance import optimize_vacuum
 from sluicegate.monitor import plan, status, streams
-from sluicegate.run.request import Request
 from sluicegate.spark.session import SharedSpark
 from tests.conftest import Workspace
 from tests.spark.test_recovery import Stopped

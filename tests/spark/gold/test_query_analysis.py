@@ -12,10 +12,10 @@ from sluicegate.flow import flows as flow_flows
 from sluicegate.flow.progress import progress
 from sluicegate.gold import query_analysis
 from sluicegate.monitor import backlog, plan
-from sluicegate.sql.query import Query
-from sluicegate.sql.refresh.expressions import Expressions
-from sluicegate.sql.refresh.joins import ROWS, view
-from sluicegate.sql.refresh.strategy import RefreshStrategy, refresh_strategy
+from sluicegate.spark_sql.query import Query
+from sluicegate.spark_sql.refresh.expressions import Expressions
+from sluicegate.spark_sql.refresh.joins import ROWS, view
+from sluicegate.spark_sql.refresh.strategy import RefreshStrategy, refresh_strategy
 from tests.spark.gold.test_layer import sample
 from tests.support.gold_world import COLUMNS, NAMES, GoldWorld, kept
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sluicegate.errors import ExpectationFailed, QueryError
 from sluicegate.flow import flows, thresholds
 from sluicegate.flow.progress import progress
-from sluicegate.frames.row_rules import RowRules
+from sluicegate.frames.rules.row_rules import RowRules
 from sluicegate.gold import verify
 from sluicegate.lake import layout, tables
 from sluicegate.monitor import estimate

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sluicegate.errors import TableRuleFailed
-from sluicegate.frames import table_rules
+from sluicegate.frames.rules import table_rules
 from sluicegate.lake import layout, log, tables
 from tests.spark.gold.test_layer import ROW, rows, step
 from tests.spark.gold.test_rules import STEP, happen, row

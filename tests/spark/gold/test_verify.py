@@ -12,8 +12,8 @@ import pytest
 
 from sluicegate.flow.finding import Finding
 from sluicegate.flow.report import FINDING
-from sluicegate.frames.compare import compare, sampled
-from sluicegate.frames.equal_rows import excuse
+from sluicegate.frames.difference.compare import compare, sampled
+from sluicegate.frames.difference.equal_rows import excuse
 from sluicegate.frames.unsteady import unsteady
 from sluicegate.gold import verify as gold_verify
 from sluicegate.jobs import verify as jobs_verify

@@ -13,9 +13,9 @@ from sluicegate import _faults
 from sluicegate.bronze import preview
 from sluicegate.errors import LandingMissing, QueryError, SchemaMismatch, UserError
 from sluicegate.jobs import copy_into
-from sluicegate.landing import copy as landing_copy
 from sluicegate.landing import intake
-from sluicegate.landing.copy_options import CopyOptions
+from sluicegate.landing.chosen import copy as landing_copy
+from sluicegate.landing.chosen.copy_options import CopyOptions
 from sluicegate.monitor import status
 from tests.conftest import Workspace
 

@@ -26,9 +26,10 @@ from sluicegate.flow.report import TableReport
 from sluicegate.jobs import copy_into
 from sluicegate.jobs.layer import Job
 from sluicegate.lake import tables
-from sluicegate.landing import intake, reread
-from sluicegate.landing.copy import Copy
-from sluicegate.landing.copy_options import CopyOptions
+from sluicegate.landing import intake
+from sluicegate.landing.chosen import reread
+from sluicegate.landing.chosen.copy import Copy
+from sluicegate.landing.chosen.copy_options import CopyOptions
 from sluicegate.monitor import plan, status
 from sluicegate.schema.columns import RESCUED
 from sluicegate.schema.landed import with_landed

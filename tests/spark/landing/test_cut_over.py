@@ -14,7 +14,7 @@ from pyarrow import parquet
 import sluicegate as sg
 from sluicegate.errors import UserError
 from sluicegate.landing import intake
-from sluicegate.landing.reread import Reload
+from sluicegate.landing.chosen.reread import Reload
 from sluicegate.monitor import plan, status
 from tests.conftest import Workspace
 

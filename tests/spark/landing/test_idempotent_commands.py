@@ -11,9 +11,9 @@ import pytest
 
 from sluicegate.jobs import copy_into
 from sluicegate.jobs.layer import Job
-from sluicegate.landing import copy as landing_copy
-from sluicegate.landing import reread
-from sluicegate.landing.copy_options import CopyOptions
+from sluicegate.landing.chosen import copy as landing_copy
+from sluicegate.landing.chosen import reread
+from sluicegate.landing.chosen.copy_options import CopyOptions
 from sluicegate.monitor import plan
 from tests.conftest import Workspace
 from tests.spark.landing.test_file_status import verified

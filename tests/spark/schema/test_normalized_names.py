@@ -11,7 +11,7 @@ from pyspark.sql.types import IntegerType, StringType, StructField
 from sluicegate.definition import BronzeTable
 from sluicegate.lake import log
 from sluicegate.lake import tables as lakes
-from sluicegate.lake.small_commits import takes
+from sluicegate.lake.commits.small_commits import takes
 from sluicegate.schema import history
 from sluicegate.schema.evolution import Schema
 from sluicegate.spark import table_reader

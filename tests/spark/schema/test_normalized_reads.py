@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sluicegate.landing.reread import Reset
+from sluicegate.landing.chosen.reread import Reset
 from tests.conftest import Workspace
 from tests.spark.jobs.test_copy_into import Copies
 from tests.spark.jobs.test_reload import again

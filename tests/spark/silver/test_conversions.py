@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sluicegate.errors import QueryError
-from sluicegate.sql.query import CAST_PREFIX, Query
+from sluicegate.spark_sql.query import CAST_PREFIX, Query
 from tests.conftest import Workspace
 
 if TYPE_CHECKING:

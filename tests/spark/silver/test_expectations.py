@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sluicegate.definition import SilverTable
-from sluicegate.frames.rejected import BROKEN
+from sluicegate.frames.rules.rejected import BROKEN
 from sluicegate.schema.columns import DELETES
-from sluicegate.silver import deletes
 from sluicegate.silver.expectations import DISPOSITION, Rules
-from sluicegate.silver.rescued import PARSED, UNFIT
+from sluicegate.silver.keys import deletes
+from sluicegate.silver.side_tables.rescued import PARSED, UNFIT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

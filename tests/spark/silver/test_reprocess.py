@@ -11,7 +11,7 @@ import pytest
 
 from sluicegate import _faults
 from sluicegate.errors import SluicegateError
-from sluicegate.flow.definition_changes import StoredRows
+from sluicegate.flow.definitions.definition_changes import StoredRows
 from sluicegate.flow.selection import Interval, Replay
 from sluicegate.frames import data_skipping
 from sluicegate.lake import tables

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sluicegate.errors import ExpectationFailed, TableRuleFailed
-from sluicegate.frames import table_rules
+from sluicegate.frames.rules import table_rules
 from sluicegate.monitor import status
 from tests.conftest import Workspace
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from sluicegate.frames.same_rows import same_rows
+from sluicegate.frames.difference.same_rows import same_rows
 from sluicegate.lake import layout
 from sluicegate.spark import table_reader
 

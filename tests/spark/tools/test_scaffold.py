@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from sluicegate.frames.row_rules import LENIENT
+from sluicegate.frames.rules.row_rules import LENIENT
 from sluicegate.monitor import status
 from sluicegate.spark.session import configured
 from sluicegate.tools.scaffold.create import create

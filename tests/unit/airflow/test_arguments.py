@@ -182,7 +182,7 @@ def test_a_mistake_in_them_has_its_line(workspace: Workspace, text: str, code: s
 
 def test_what_a_column_of_airflows_database_does_not_hold_is_a_mistake(workspace: Workspace) -> None:
     """It would end the scheduler, and so the runs of all: names of more than LONGEST, and numbers above MOST."""
-    from sluicegate.definition.airflow import LONGEST, MOST
+    from sluicegate.definition.pipeline.airflow import LONGEST, MOST
 
     names = ("conn_id", "pool", "queue")
     numbers = ("pool_slots", "retries", "priority_weight", "max_active_runs")

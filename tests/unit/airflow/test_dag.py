@@ -248,7 +248,7 @@ def test_one_task_runs_all_layers_where_the_definition_says_so(workspace: Worksp
     ],
 )
 def test_a_task_for_all_layers_has_work_if_one_has(workspace: Workspace, wish: dict[str, Any], why: str) -> None:
-    from sluicegate.run.request import Request
+    from sluicegate.launch.request import Request
 
     in_one_task(workspace)
     records(workspace, "recordings_enriched", [1])  # gold is behind; silver has no source yet
@@ -583,7 +583,7 @@ def test_the_triggerer_is_not_held_up_by_a_look(workspace: Workspace, monkeypatc
 def test_looks_of_one_wait_read_the_definition_once_until_it_is_edited(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sluicegate.definition import reloaded
+    from sluicegate.definition.reading import reloaded
 
     loaded: list[str] = []
 

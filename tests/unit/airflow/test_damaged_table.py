@@ -11,7 +11,7 @@ from sluicegate.airflow.sensors import check
 from sluicegate.errors import DamagedTable
 from sluicegate.lake.damage import damages
 from sluicegate.landing import intake
-from sluicegate.run.request import Request
+from sluicegate.launch.request import Request
 from tests.conftest import Workspace
 from tests.unit.airflow.test_run_request import job_of
 

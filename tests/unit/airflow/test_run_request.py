@@ -21,7 +21,7 @@ from sluicegate.errors import (
     SluicegateError,
 )
 from sluicegate.lake import discards, tables
-from sluicegate.lake.lock import pipeline_lock, turn
+from sluicegate.lake.exclusion.lock import pipeline_lock, turn
 from sluicegate.spark import class_archive, jars, submit
 from sluicegate.spark import java as spark_java
 from tests.conftest import ROOT, Workspace

@@ -14,7 +14,7 @@ import pytest
 from pydantic import ValidationError
 
 from sluicegate.bronze.file_sizes import BLOCK, GROWTH, Bounds, measure, too_large
-from sluicegate.definition.bronze import LARGEST_RECORD, BronzeTable
+from sluicegate.definition.tables.bronze import LARGEST_RECORD, BronzeTable
 
 pytestmark = pytest.mark.unit
 

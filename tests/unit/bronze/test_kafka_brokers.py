@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sluicegate.bronze import kafka_brokers
-from sluicegate.definition.kafka import KafkaSource
+from sluicegate.definition.tables.kafka import KafkaSource
 from sluicegate.errors import BrokerRefused, BrokerUnreachable, JavaMissing, LandingMissing, SluicegateError
 from sluicegate.spark import jars
 

@@ -9,7 +9,7 @@ import pytest
 
 from sluicegate.bronze.copy_reader import _of_fields
 from sluicegate.bronze.reader import Reader
-from sluicegate.landing.copy_options import CopyOptions
+from sluicegate.landing.chosen.copy_options import CopyOptions
 from tests.unit.schema.test_normalized_names import schema
 
 pytestmark = pytest.mark.unit

@@ -9,7 +9,9 @@ import pytest
 
 from sluicegate.bronze import reread_rows
 from sluicegate.lake import tables
-from sluicegate.landing import archive, intake, reread
+from sluicegate.landing import intake
+from sluicegate.landing.chosen import reread
+from sluicegate.landing.moves import archive
 from tests.conftest import Workspace
 
 pytestmark = pytest.mark.unit

@@ -13,9 +13,9 @@ from typer.testing import CliRunner, Result
 import sluicegate as sg
 from sluicegate.cli import app
 from sluicegate.errors import PipelineRenamed, SluicegateError, TargetConflict, UserError
-from sluicegate.lake import renamed
-from sluicegate.lake.claim import claim
-from sluicegate.run.discard import LONGEST_NOTE, Discard, find, one_line, state
+from sluicegate.lake.exclusion import renamed
+from sluicegate.lake.exclusion.target_ownership import claim
+from sluicegate.launch.discard import LONGEST_NOTE, Discard, find, one_line, state
 from tests.support.page_world import PageWorld
 
 pytestmark = pytest.mark.unit

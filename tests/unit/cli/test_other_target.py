@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sluicegate.cli import app
-from sluicegate.lake.claim import claim
+from sluicegate.lake.exclusion.target_ownership import claim
 from sluicegate.lake.layout import Lake
 from tests.conftest import Workspace
 

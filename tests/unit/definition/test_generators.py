@@ -9,7 +9,7 @@ import pytest
 from sluicegate import definition
 from sluicegate.errors import DefinitionError
 from sluicegate.settings import Settings
-from sluicegate.sql.query import Query
+from sluicegate.spark_sql.query import Query
 
 pytestmark = pytest.mark.unit
 

@@ -10,7 +10,7 @@ from sluicegate import definition
 from sluicegate.definition import Pipeline
 from sluicegate.errors import DefinitionError, Mistake
 from sluicegate.settings import Settings
-from sluicegate.sql.query import Query
+from sluicegate.spark_sql.query import Query
 
 pytestmark = pytest.mark.unit
 

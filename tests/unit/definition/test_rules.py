@@ -8,7 +8,7 @@ import pytest
 
 from sluicegate import definition
 from sluicegate.definition import Expectation, Pipeline
-from sluicegate.definition.threshold import Threshold
+from sluicegate.definition.tables.threshold import Threshold
 from sluicegate.errors import DefinitionError, Mistake
 from sluicegate.settings import Settings
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sluicegate.sql import ddl
+from sluicegate.spark_sql import ddl
 from tests.unit.definition.test_rules import line_of, load, mistakes
 
 pytestmark = pytest.mark.unit

@@ -13,10 +13,11 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from sluicegate.errors import SluicegateError
-from sluicegate.flow import histories, stream_progress
+from sluicegate.flow import histories
 from sluicegate.flow.model import Flow, Progress
 from sluicegate.flow.policies import ForeignTablePolicy, LedgerPolicy, Policy, QueryPolicy, RecordPolicy
 from sluicegate.flow.progress import progress
+from sluicegate.flow.several import several_progress as stream_progress
 from sluicegate.lake import log, tables
 from sluicegate.lake.table import Tables, TablesOfPoll
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from sluicegate.definition.silver import BATCH_BYTES, SilverTable
+from sluicegate.definition.tables.silver import BATCH_BYTES, SilverTable
 from sluicegate.flow import parts
 from sluicegate.flow.model import Fingerprints, Flow, Progress
 from sluicegate.flow.policies import RecordPolicy

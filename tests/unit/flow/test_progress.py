@@ -15,12 +15,14 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from sluicegate.errors import SluicegateError
 from sluicegate.flow import batch as flow_batch
 from sluicegate.flow import histories, source_changes
-from sluicegate.flow.delivery import Delivery
 from sluicegate.flow.model import Fingerprints, Flow, Progress
 from sluicegate.flow.policies import LedgerPolicy, Policy, QueryPolicy, RecordPolicy
 from sluicegate.flow.progress import progress
 from sluicegate.flow.report import TableReport
-from sluicegate.lake import fence, layout, log, metadata_commit, offsets, tables
+from sluicegate.flow.streaming.delivery import Delivery
+from sluicegate.lake import layout, log, offsets, tables
+from sluicegate.lake.commits import metadata_commit
+from sluicegate.lake.exclusion import fence
 from sluicegate.lake.table import Tables
 
 pytestmark = pytest.mark.unit

@@ -28,7 +28,7 @@ from sluicegate.flow.refresh_cost import (
     permitted,
 )
 from sluicegate.lake import log as lake_log
-from sluicegate.sql.refresh.strategy import refresh_strategy
+from sluicegate.spark_sql.refresh.strategy import refresh_strategy
 
 pytestmark = pytest.mark.unit
 

@@ -17,7 +17,7 @@ from pyspark.sql.types import DoubleType, StringType
 
 from sluicegate.gold import exact_sum, partial_aggregates
 from sluicegate.gold.partial_aggregates import NotPartial, Partials, _value_of
-from sluicegate.sql.refresh.strategy import refresh_strategy
+from sluicegate.spark_sql.refresh.strategy import refresh_strategy
 
 pytestmark = pytest.mark.unit
 

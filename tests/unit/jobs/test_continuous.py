@@ -22,11 +22,11 @@ from sluicegate.cli import app
 from sluicegate.errors import DefinitionError, LandingMissing, SluicegateError, UserError
 from sluicegate.jobs import continuous
 from sluicegate.jobs.continuous import Continuous
-from sluicegate.lake import lock
+from sluicegate.lake.exclusion import lock
 from sluicegate.lake.layout import Lake
+from sluicegate.launch.continuous import interval, next_tick
 from sluicegate.monitor import streams
 from sluicegate.monitor.streams import Registration, Stream
-from sluicegate.run.continuous import interval, next_tick
 from sluicegate.times import time_span
 from tests.conftest import Workspace
 

@@ -13,8 +13,8 @@ from sluicegate.errors import ExpectationFailed
 from sluicegate.flow.report import ERROR, REPORT, ReportLines, RunReport
 from sluicegate.jobs import run as job
 from sluicegate.jobs.run import Run
-from sluicegate.lake import lock
-from sluicegate.run.request import Request
+from sluicegate.lake.exclusion import lock
+from sluicegate.launch.request import Request
 from tests.conftest import Workspace
 from tests.support.by_hand import records, taken_in
 

@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 
 from sluicegate.jobs.table_step import BronzeOfFiles
 from sluicegate.settings import Settings
-from tests.unit.landing.test_clean_source import Landed
+from tests.unit.landing.moves.test_clean_source import Landed
 from tests.unit.landing.test_file_status import NAME
 
 pytestmark = pytest.mark.unit

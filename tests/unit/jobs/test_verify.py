@@ -25,8 +25,8 @@ from sluicegate.flow.report import ERROR, FINDING, REPORT, RunReport
 from sluicegate.flow.sample import Sample
 from sluicegate.jobs import verify
 from sluicegate.lake.proved_state import ProvedState
-from sluicegate.run import verification
-from sluicegate.run.verification import BY_IDENTITY, NO_SOURCE
+from sluicegate.launch import verification
+from sluicegate.launch.verification import BY_IDENTITY, NO_SOURCE
 from sluicegate.spark import configuration, java, submit
 from tests.conftest import Workspace
 from tests.support.airflow_runs import context_of

@@ -13,7 +13,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from sluicegate.errors import DamagedTable
-from sluicegate.flow import delivery
+from sluicegate.flow.streaming import delivery
 from sluicegate.lake import layout, log, tables
 from sluicegate.lake.damage import damages, files, whole
 from sluicegate.lake.damage.set_aside import ASIDE, set_aside_damaged

@@ -21,8 +21,10 @@ from deltalake.exceptions import CommitFailedError
 
 from sluicegate import processes
 from sluicegate.errors import JavaMissing, LakeLocked, LakeUnsupported, StoreRefused, StoreUnreachable
-from sluicegate.lake import compaction, discards, layout, lease, log, tables
-from sluicegate.lake.lock import pipeline_lock, turn
+from sluicegate.lake import discards, layout, log, tables
+from sluicegate.lake.commits import compaction
+from sluicegate.lake.exclusion import lease
+from sluicegate.lake.exclusion.lock import pipeline_lock, turn
 from sluicegate.settings import Settings
 from sluicegate.spark import configuration, jars, java
 from sluicegate.storage import aws, filesystems, listings, store_errors

@@ -16,7 +16,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
 from sluicegate.cli import app
-from sluicegate.definition.bronze import BronzeTable
+from sluicegate.definition.tables.bronze import BronzeTable
 from sluicegate.lake import layout, offsets, tables
 from sluicegate.lake import log as lake_log
 from sluicegate.landing import discovery, file_status, intake, ledger_index

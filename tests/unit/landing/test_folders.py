@@ -16,9 +16,10 @@ from sluicegate.bronze import reread_rows
 from sluicegate.errors import LandingMissing
 from sluicegate.flow.report import TableReport
 from sluicegate.lake import tables
-from sluicegate.landing import clean_source, discovery, file_status, folders, intake, moved_files
+from sluicegate.landing import discovery, file_status, folders, intake
 from sluicegate.landing import ledger as landing_ledger
-from sluicegate.landing.reread import Reset
+from sluicegate.landing.chosen.reread import Reset
+from sluicegate.landing.moves import clean_source, moved_files
 from sluicegate.monitor import status
 from sluicegate.storage import filesystems, local_files
 from tests.unit.landing.test_file_status import NAME, Place

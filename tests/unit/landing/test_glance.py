@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from sluicegate.definition.bronze import BronzeTable
+from sluicegate.definition.tables.bronze import BronzeTable
 from sluicegate.landing import discovery, file_status, glance
 from sluicegate.landing import ledger as landing_ledger
 from sluicegate.storage.listings import FILES

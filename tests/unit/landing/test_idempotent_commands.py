@@ -14,10 +14,10 @@ from sluicegate.cli import app
 from sluicegate.flow.report import RunReport, TableReport
 from sluicegate.jobs import copy_into
 from sluicegate.lake import tables
-from sluicegate.landing import copy as landing_copy
 from sluicegate.landing import file_status, idempotent_commands, intake
 from sluicegate.landing import ledger as landing_ledger
-from sluicegate.run import submit as run_submit
+from sluicegate.landing.chosen import copy as landing_copy
+from sluicegate.launch import submit as run_submit
 from tests.conftest import Workspace
 
 pytestmark = pytest.mark.unit

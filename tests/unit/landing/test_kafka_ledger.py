@@ -13,7 +13,7 @@ from deltalake.exceptions import CommitFailedError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluicegate.definition.kafka import KafkaSource
+from sluicegate.definition.tables.kafka import KafkaSource
 from sluicegate.errors import RecordsLost
 from sluicegate.lake import tables
 from sluicegate.landing import kafka_ledger

@@ -14,7 +14,7 @@ from sluicegate.lake import layout, tables
 from sluicegate.lake.damage import damages, whole
 from sluicegate.lake.damage.set_aside import set_aside_damaged
 from sluicegate.storage import durable
-from tests.unit.landing.test_clean_source import Landed
+from tests.unit.landing.moves.test_clean_source import Landed
 from tests.unit.landing.test_file_status import NAME
 
 pytestmark = pytest.mark.unit

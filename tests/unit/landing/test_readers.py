@@ -12,10 +12,11 @@ import pytest
 from sluicegate.definition import load
 from sluicegate.errors import DefinitionError
 from sluicegate.lake import layout
-from sluicegate.landing import clean_source, file_status, intake, readers
+from sluicegate.landing import file_status, intake, readers
+from sluicegate.landing.moves import clean_source
 from sluicegate.monitor import estimate
 from sluicegate.settings import Settings
-from tests.unit.landing.test_clean_source import Landed, Syncs
+from tests.unit.landing.moves.test_clean_source import Landed, Syncs
 from tests.unit.landing.test_file_status import NAME, Place
 
 pytestmark = pytest.mark.unit

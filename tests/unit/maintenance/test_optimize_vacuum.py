@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from sluicegate.definition.maintenance import LONGEST, RETENTION
+from sluicegate.definition.pipeline.maintenance import LONGEST, RETENTION
 from sluicegate.errors import DefinitionError, JavaMissing
 from sluicegate.flow.report import REPORT
 from sluicegate.jobs import maintain
@@ -265,7 +265,7 @@ def test_where_nothing_is_due_nothing_is_started(submit: Callable[[str], Mainten
 def test_it_does_not_meet_a_run(submit: Callable[[str], Maintenance], maintained: Workspace) -> None:
     from airflow.sdk.exceptions import AirflowRescheduleException
 
-    from sluicegate.lake.lock import pipeline_lock
+    from sluicegate.lake.exclusion.lock import pipeline_lock
 
     task = submit(f"touch {maintained.folder}/started")
     with pipeline_lock(maintained.lake, "a run"), pytest.raises(AirflowRescheduleException):

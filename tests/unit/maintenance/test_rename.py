@@ -22,10 +22,10 @@ from sluicegate.errors import (
     TargetConflict,
 )
 from sluicegate.jobs.base import writing
-from sluicegate.lake import lock, renamed
-from sluicegate.lake.claim import claim
+from sluicegate.lake.exclusion import lock, renamed
+from sluicegate.lake.exclusion.lock import pipeline_lock, turn
+from sluicegate.lake.exclusion.target_ownership import claim
 from sluicegate.lake.layout import Lake
-from sluicegate.lake.lock import pipeline_lock, turn
 from sluicegate.maintenance.rename import Renamed, rename
 from sluicegate.monitor.streams import Registration, Stream
 from sluicegate.settings import Settings

@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 from sluicegate.cli import app
 from sluicegate.lake import tables
 from sluicegate.landing import intake
+from sluicegate.launch import submit
 from sluicegate.monitor import alerts, event_log
 from sluicegate.monitor.views.runs import BREAK
-from sluicegate.run import submit
 from tests.conftest import Workspace
 from tests.support.by_hand import records, taken_in
 

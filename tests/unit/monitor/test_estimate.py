@@ -17,8 +17,9 @@ from sluicegate.definition import load
 from sluicegate.errors import UserError
 from sluicegate.flow import flows, refresh_cost, thresholds
 from sluicegate.flow.refresh_cost import Rates, Work
-from sluicegate.lake import commit_stats, layout, offsets
+from sluicegate.lake import layout, offsets
 from sluicegate.lake import log as lake_log
+from sluicegate.lake.commits import commit_stats
 from sluicegate.monitor import estimate, event_log, plan
 from sluicegate.settings import Settings
 

@@ -9,7 +9,7 @@ from deltalake import write_deltalake
 from sluicegate import api
 from sluicegate.errors import DefinitionError
 from sluicegate.monitor.lineage import TableLineage
-from sluicegate.sql.lineage.model import Origins
+from sluicegate.spark_sql.lineage.model import Origins
 from tests.conftest import Workspace
 
 pytestmark = pytest.mark.unit

@@ -18,8 +18,8 @@ from sluicegate.cli import app
 from sluicegate.cli.streams import _taker
 from sluicegate.errors import UserError
 from sluicegate.flow.report import BATCH, RunReport, TableReport
+from sluicegate.launch import metrics_server
 from sluicegate.monitor.metrics import METRICS, PREFIX, Registry, of_batch, of_report
-from sluicegate.run import metrics_server
 
 pytestmark = pytest.mark.unit
 

@@ -14,9 +14,9 @@ from sluicegate.flow.model import Flow, Progress
 from sluicegate.lake.layout import Lake
 from sluicegate.lake.table_description import Change
 from sluicegate.landing import intake
-from sluicegate.landing.reread import Reload
+from sluicegate.landing.chosen.reread import Reload
+from sluicegate.launch import verification
 from sluicegate.monitor.plan import Pending, TableWork, pending
-from sluicegate.run import verification
 from sluicegate.settings import Settings
 
 pytestmark = pytest.mark.unit

@@ -20,11 +20,12 @@ from sluicegate.flow.progress import progress
 from sluicegate.flow.report import RunReport
 from sluicegate.flow.selection import Interval
 from sluicegate.lake import log
-from sluicegate.landing import file_status, intake, reread
+from sluicegate.landing import file_status, intake
+from sluicegate.landing.chosen import reread
+from sluicegate.launch import pipeline as run_pipeline
+from sluicegate.launch import submit as run_submit
+from sluicegate.launch.request import Request
 from sluicegate.monitor import backlog, status, verify, verify_files
-from sluicegate.run import pipeline as run_pipeline
-from sluicegate.run import submit as run_submit
-from sluicegate.run.request import Request
 from tests.conftest import Workspace
 from tests.support.by_hand import records, taken_in
 

@@ -20,12 +20,13 @@ from typer.exceptions import TyperException
 from scripts import reference
 from sluicegate import errors
 from sluicegate.cli import app
-from sluicegate.definition import kafka, load_file
-from sluicegate.definition.apply_changes import TRACKED
-from sluicegate.definition.bronze import BronzeTable
+from sluicegate.definition import load_file
+from sluicegate.definition.tables import kafka
+from sluicegate.definition.tables.apply_changes import TRACKED
+from sluicegate.definition.tables.bronze import BronzeTable
 from sluicegate.errors import DefinitionError
 from sluicegate.jobs import layer as layer_job
-from sluicegate.lake import mounts
+from sluicegate.lake.exclusion import mounts
 from sluicegate.lake.layout import LAYERS
 from sluicegate.landing import file_names
 from sluicegate.settings import TARGET, Settings

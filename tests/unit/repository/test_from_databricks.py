@@ -20,7 +20,7 @@ from sluicegate.definition import Pipeline
 from sluicegate.errors import QueryError
 from sluicegate.settings import Settings
 from sluicegate.spark import metastore
-from sluicegate.sql.engine_columns import RESERVED
+from sluicegate.spark_sql.engine_columns import RESERVED
 from sluicegate.tools.sqlshell import shell
 from tests.support.offenders import offenders
 from tests.unit.repository.test_docs import ROOT, check_command, prose, shell_lines

@@ -14,7 +14,7 @@ import pytest
 
 from scripts import gallery
 from sluicegate import definition
-from sluicegate.definition.table import LAYERS
+from sluicegate.definition.tables.table import LAYERS
 from sluicegate.monitor import graph
 from sluicegate.settings import Settings
 from tests.conftest import ROOT

@@ -58,13 +58,13 @@ CROSSED: dict[str, str] = {
     "witness.landed_files.IN_MEMORY": "tests/unit/witness/test_landed_files.py::"
     "test_rows_of_more_than_IN_MEMORY_are_sorted_outside_of_memory",
     "lake.discards.ATTEMPTS": "tests/unit/lake/test_discards.py::test_a_race_that_is_lost_ATTEMPTS_times_is_reported",
-    "run.discard.LONGEST_NOTE": "tests/unit/cli/test_discard.py::test_a_note_has_up_to_LONGEST_NOTE_characters",
+    "launch.discard.LONGEST_NOTE": "tests/unit/cli/test_discard.py::test_a_note_has_up_to_LONGEST_NOTE_characters",
     "definition.dag_ids.LONGEST": "tests/unit/definition/test_dag_ids.py::test_any_folder_has_ids_that_airflow_takes",
-    "definition.airflow.LONGEST": "tests/unit/airflow/test_arguments.py::"
+    "definition.pipeline.airflow.LONGEST": "tests/unit/airflow/test_arguments.py::"
     "test_what_a_column_of_airflows_database_does_not_hold_is_a_mistake",
-    "definition.airflow.MOST": "tests/unit/airflow/test_arguments.py::"
+    "definition.pipeline.airflow.MOST": "tests/unit/airflow/test_arguments.py::"
     "test_what_a_column_of_airflows_database_does_not_hold_is_a_mistake",
-    "definition.silver.BATCH_BYTES": "tests/unit/flow/test_parts.py::"
+    "definition.tables.silver.BATCH_BYTES": "tests/unit/flow/test_parts.py::"
     "test_the_definition_says_how_much_a_batch_takes_in",
     "monitor.views.batches.NEWEST": "tests/unit/monitor/views/test_views.py::"
     "test_the_newest_batches_are_read_from_the_newest_files",
@@ -86,16 +86,16 @@ CROSSED: dict[str, str] = {
     "test_batches_of_commands_are_of_one_run_until_a_longer_break_or_an_earlier_layer",
     "monitor.views.source.REMEMBERED": "tests/unit/monitor/views/test_views.py::"
     "test_memory_has_no_more_than_REMEMBERED",
-    "sql.types.MOST_DIGITS": "tests/unit/sql/test_types.py::test_a_decimal_has_MOST_DIGITS",
+    "spark_sql.types.MOST_DIGITS": "tests/unit/spark_sql/test_types.py::test_a_decimal_has_MOST_DIGITS",
     "airflow.sensors.sqs.AT_ONCE": "tests/unit/airflow/sensors/test_sqs.py::"
     "test_messages_are_taken_out_AT_ONCE_at_a_time",
-    "landing.clean_source.BATCH": "tests/unit/landing/test_clean_source.py::"
+    "landing.moves.clean_source.BATCH": "tests/unit/landing/moves/test_clean_source.py::"
     "test_files_are_taken_away_in_parts_of_BATCH",
     "landing.glance.MOST": "tests/unit/landing/test_glance.py::"
     "test_it_looks_at_MOST_files_of_the_folder_and_of_the_ledger",
     "landing.ledger_index.AT_ONCE": "tests/unit/landing/test_file_status.py::"
     "test_files_are_looked_up_in_parts_of_AT_ONCE",
-    "lake.tables.MANY_FILES": "tests/unit/lake/test_compaction.py::"
+    "lake.tables.MANY_FILES": "tests/unit/lake/commits/test_compaction.py::"
     "test_files_are_put_together_once_there_are_MANY_FILES",
     "landing.intake.ATTEMPTS": "tests/unit/landing/test_file_status.py::test_discoveries_give_up_after_ATTEMPTS",
     "landing.kafka_ledger.ATTEMPTS": "tests/unit/landing/test_kafka_ledger.py::test_a_run_gives_up_after_ATTEMPTS",
@@ -109,9 +109,10 @@ CROSSED: dict[str, str] = {
     "channel.EMPTIED_AT": "tests/unit/test_channel.py::test_the_file_of_a_long_run_does_not_grow",
     "console.LONG": "tests/unit/cli/test_watching.py::test_time_left_is_said_of_what_is_LONG",
     "monitor.alerts.DAY": "tests/unit/monitor/test_alerts.py::test_what_came_before_the_last_day_does_not_count",
-    "landing.skip.SHOWN": "tests/unit/landing/test_skip.py::test_the_preview_names_the_newest_file_and_the_first_ten",
+    "landing.chosen.skip.SHOWN": "tests/unit/landing/chosen/test_skip.py::"
+    "test_the_preview_names_the_newest_file_and_the_first_ten",
     "monitor.verify.SHOWN": "tests/unit/monitor/test_status.py::test_so_many_records_are_named_and_all_are_counted",
-    "definition.bronze.LARGEST_RECORD": "tests/unit/bronze/test_file_sizes.py::"
+    "definition.tables.bronze.LARGEST_RECORD": "tests/unit/bronze/test_file_sizes.py::"
     "test_no_record_may_be_longer_than_an_array_of_java",
     "bronze.text.csv_check.BLOCK": "tests/unit/bronze/text/test_csv_records.py::test_a_quote_is_seen_in_any_BLOCK",
     "bronze.text.csv_check.SAMPLE": "tests/unit/bronze/text/test_csv_records.py::"
@@ -134,7 +135,8 @@ CROSSED: dict[str, str] = {
     "test_no_key_is_proved_by_some_of_the_rows",
     "jobs.layer.SIDE_BY_SIDE": "tests/unit/jobs/test_parallel.py::"
     "test_a_job_fills_no_more_tables_at_a_time_than_it_may",
-    "flow.delivery.FEW_FILES": "tests/spark/silver/test_rescued.py::test_batches_with_and_without_misfits_in_turn",
+    "flow.streaming.delivery.FEW_FILES": "tests/spark/silver/side_tables/test_rescued.py::"
+    "test_batches_with_and_without_misfits_in_turn",
     "frames.data_skipping.FEW_VALUES": "tests/spark/frames/test_data_skipping.py::"
     "test_rows_with_the_same_values_are_kept_for_FEW_VALUES_and_more",
     "gold.group_state.IN_A_FILE": "tests/spark/gold/test_group_state.py::"
@@ -148,7 +150,8 @@ CROSSED: dict[str, str] = {
     "test_records_find_the_same_rows_whether_they_are_SENT_to_the_tasks_or_shuffled",
     "tools.migrate.create.LARGEST": "tests/unit/tools/test_migrate.py::"
     "test_a_source_may_have_as_many_bytes_as_the_LARGEST",
-    "lake.lease.LASTS": "tests/unit/lake/test_s3.py::test_a_lease_LASTS_so_long_from_when_it_was_taken_or_renewed",
+    "lake.exclusion.lease.LASTS": "tests/unit/lake/test_s3.py::"
+    "test_a_lease_LASTS_so_long_from_when_it_was_taken_or_renewed",
     "maintenance.optimize_vacuum.SLACK": "tests/unit/maintenance/test_optimize_vacuum.py::"
     "test_files_stay_for_who_follows_a_commit_within_SLACK_of_when_they_may_go",
     "maintenance.optimize_vacuum.SMALL": "tests/spark/maintenance/test_optimize_vacuum.py::"
@@ -188,10 +191,12 @@ CROSSED: dict[str, str] = {
     "test_as_many_WITNESSES_are_asked_whether_trouble_is_of_the_machines",
     "tools.testing.row_diff.SHOWN": "tests/unit/tools/test_testing.py::"
     "test_so_many_rows_of_each_kind_are_SHOWN_and_all_are_counted",
-    "gold.clustering.COUNTED": "tests/unit/sql/test_order_by.py::test_a_table_is_clustered_by_columns_that_are_COUNTED",
-    "gold.clustering.MOST": "tests/unit/sql/test_order_by.py::test_a_table_is_clustered_by_MOST_columns_at_most",
+    "gold.clustering.COUNTED": "tests/unit/spark_sql/test_order_by.py::"
+    "test_a_table_is_clustered_by_columns_that_are_COUNTED",
+    "gold.clustering.MOST": "tests/unit/spark_sql/test_order_by.py::test_a_table_is_clustered_by_MOST_columns_at_most",
     "jobs.continuous.FAILURES": "tests/unit/jobs/test_continuous.py::test_a_run_ends_by_as_many_FAILURES_in_a_row",
-    "definition.param_values.DIGITS": "tests/unit/definition/test_params.py::test_a_decimal_has_DIGITS_at_most",
+    "definition.pipeline.param_values.DIGITS": "tests/unit/definition/pipeline/test_params.py::"
+    "test_a_decimal_has_DIGITS_at_most",
     "tools.contract.create.LARGEST": "tests/unit/tools/test_contract.py::test_a_contract_has_LARGEST_bytes_at_most",
     "flow.thresholds.FEW": "tests/spark/gold/test_layer.py::"
     "test_state_is_made_again_at_most_where_more_than_FEW_rows_changed",
@@ -208,30 +213,30 @@ CROSSED: dict[str, str] = {
     "test_more_files_than_MOST_FILES_or_bytes_than_MOST_BYTES_are_read_by_delta",
     "spark.table_reader.MOST_BYTES": "tests/spark/spark/test_table_reader.py::"
     "test_more_files_than_MOST_FILES_or_bytes_than_MOST_BYTES_are_read_by_delta",
-    "lake.small_commits.MOST_BYTES": "tests/spark/frames/test_small_writes.py::"
+    "lake.commits.small_commits.MOST_BYTES": "tests/spark/frames/test_small_writes.py::"
     "test_tables_of_more_than_MOST_BYTES_are_merged_by_spark",
-    "lake.file_statistics.COUNTED": "tests/spark/lake/test_file_statistics.py::"
+    "lake.commits.file_statistics.COUNTED": "tests/spark/lake/commits/test_file_statistics.py::"
     "test_rows_that_stay_in_columns_that_are_not_COUNTED_are_known_by_their_type_alone",
     "frames.row_bytes.MOST_BYTES": "tests/spark/frames/test_row_bytes.py::"
     "test_rows_of_more_than_MOST_BYTES_are_not_brought_to_the_driver",
-    "flow.first_load.SHORT_HISTORY": "tests/spark/flow/test_first_load.py::"
+    "flow.streaming.first_load.SHORT_HISTORY": "tests/spark/flow/streaming/test_first_load.py::"
     "test_it_follows_the_feed_of_a_SHORT_HISTORY_that_only_added_files",
     "flow.source_changes.FENCE_SECONDS": "tests/unit/flow/test_progress.py::"
     "test_after_FENCE_SECONDS_a_fence_is_a_version_like_any_other",
-    "lake.commit_identity.HEAD": "tests/unit/lake/test_commit_identity.py::"
+    "lake.commits.commit_identity.HEAD": "tests/unit/lake/commits/test_commit_identity.py::"
     "test_a_commit_is_known_by_the_HEAD_of_its_entry",
-    "lake.small_commits.ATTEMPTS": "tests/unit/lake/test_small_commits.py::"
+    "lake.commits.small_commits.ATTEMPTS": "tests/unit/lake/commits/test_small_commits.py::"
     "test_an_append_beside_others_is_tried_as_many_ATTEMPTS",
     "bronze.layer.SMALL_BYTES": "tests/spark/bronze/test_layer.py::"
     "test_files_of_SMALL_BYTES_give_the_same_rows_as_larger_ones",
     "flow.thresholds.COMPARED": "tests/spark/gold/test_change_feed.py::"
     "test_tables_of_more_than_COMPARED_rows_are_replaced",
     "flow.thresholds.SMALL": "tests/spark/gold/test_layer.py::test_groups_are_kept_of_tables_that_are_not_SMALL",
-    "definition.bronze.DELETE_AT_LEAST": "tests/unit/landing/test_clean_source.py::"
+    "definition.tables.bronze.DELETE_AT_LEAST": "tests/unit/landing/moves/test_clean_source.py::"
     "test_files_are_deleted_no_sooner_than_DELETE_AT_LEAST_and_moved_at_any_time",
-    "definition.maintenance.LONGEST": "tests/unit/maintenance/test_optimize_vacuum.py::"
+    "definition.pipeline.maintenance.LONGEST": "tests/unit/maintenance/test_optimize_vacuum.py::"
     "test_files_stay_no_longer_than_the_LONGEST",
-    "definition.maintenance.RETENTION": "tests/unit/maintenance/test_optimize_vacuum.py::"
+    "definition.pipeline.maintenance.RETENTION": "tests/unit/maintenance/test_optimize_vacuum.py::"
     "test_files_stay_for_RETENTION_or_longer_and_a_table_is_told_only_of_longer",
 }
 
@@ -257,9 +262,9 @@ EXEMPT = {
     "monitor.views.source.UNSEEN_FOR": TIME,
     "flow.proofs.FORM": SHAPE,
     "flow.sample.STEP": SHAPE,
-    "frames.compare.PARTS": SHAPE,
+    "frames.difference.compare.PARTS": SHAPE,
     "silver.sampled_records.PARTS": SHAPE,
-    "frames.compare.SHOWN": LOOKS,
+    "frames.difference.compare.SHOWN": LOOKS,
     "gold.group_state.BUCKETS_OF_A_TASK": SHAPE,
     "gold.affected.reading._FIRST": "a number by which tables are known in a plan",
     "airflow.operators.check_request.ANSWER_WITHIN": TIME,
@@ -289,31 +294,32 @@ EXEMPT = {
     "storage.aws.REQUEST_SECONDS": TIME,
     "storage.aws.RETRY_SECONDS": TIME,
     "tools.testing.given.APART": TIME,
-    "flow.foreach_batch.POLL": TIME,
-    "flow.stream_checkpoint.BASE": "a word of Delta's own",
+    "flow.streaming.foreach_batch.POLL": TIME,
+    "flow.streaming.stream_checkpoint.BASE": "a word of Delta's own",
     "jobs.continuous.POLL_SECONDS": TIME,
     "jobs.parallel.STOPPED_EVERY": TIME,
-    "run.continuous.SHORTEST": TIME,
+    "launch.continuous.SHORTEST": TIME,
     "tools.demo.demo.SHOWN": LOOKS,
-    "lake.file_statistics.DIGITS": "the digits of a double; values of so many and one more are in both writers' tests",
-    "lake.small_commits.LEGACY_WRITER": "a word of Delta's protocol",
+    "lake.commits.file_statistics.DIGITS": "the digits of a double; values of so many "
+    "and one more are in both writers' tests",
+    "lake.commits.small_commits.LEGACY_WRITER": "a word of Delta's protocol",
     "gold.exact_sum.COUNT": SHAPE,
     "gold.exact_sum.PLACES": SHAPE,
     "gold.exact_sum._NINES": SHAPE,
     "bronze.text.csv_files.MUCH": "who looks at the files, the driver or the executors: each is looked at all the same",
     "spark.executors.AT_ONCE": "how many threads share the files: each is looked at all the same",
     "spark.executors.TASKS": "how many tasks share the files: each is looked at all the same",
-    "lake.lease.RENEWED_AFTER": TIME,
-    "lake.lock.POLL_SECONDS": TIME,
-    "lake.fence.ATTEMPTS": "other programs' commits that come between: the last attempt is as the first",
-    "lake.fence.SETTLES": TIME,
-    "run.serve.LAST_LINES": "lines that are shown of a log",
+    "lake.exclusion.lease.RENEWED_AFTER": TIME,
+    "lake.exclusion.lock.POLL_SECONDS": TIME,
+    "lake.exclusion.fence.ATTEMPTS": "other programs' commits that come between: the last attempt is as the first",
+    "lake.exclusion.fence.SETTLES": TIME,
+    "launch.serve.LAST_LINES": "lines that are shown of a log",
     "spark.connect.ANSWERS_WITHIN": TIME,
     "spark.connect_retries.LONGEST_PAUSE": TIME,
     "spark.connect_retries.RETRIES": TIME,
     "gold.partial_aggregates.LAYOUT": SHAPE,
     "processes.GRACE": TIME,
-    "run.pipeline.LONGEST_WAIT": TIME,
+    "launch.pipeline.LONGEST_WAIT": TIME,
     "tools.scaffold.render._WIDTH": LOOKS,
     "storage.concurrent.CONCURRENT_CALLS": "how many at a time; the results come in their order",
     "tools.simulators.engine.DAY": SAMPLE,
@@ -329,7 +335,7 @@ EXEMPT = {
     "tools.simulators.retail.SPAN": SAMPLE,
     "monitor.streams.BEAT": TIME,
     "cli.options.WATCHED_EVERY": TIME,
-    "lake.compaction.ROW_GROUP": SHAPE,
+    "lake.commits.compaction.ROW_GROUP": SHAPE,
     "bronze.text.undecodable.FIRST": SHAPE,
     "bronze.text.text_decoder.HEAD": SHAPE,
     "bronze.text.xml_content.SHOWN": LOOKS,

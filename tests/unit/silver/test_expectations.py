@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sluicegate.definition.silver import SilverTable
+from sluicegate.definition.tables.silver import SilverTable
 from sluicegate.silver.expectations import WHOLE, Rules
 
 pytestmark = pytest.mark.unit

@@ -12,7 +12,7 @@ import pyspark
 import pytest
 
 from sluicegate.errors import LakeUnsupported, SparkUnreachable, UserError
-from sluicegate.run import serve
+from sluicegate.launch import serve
 from sluicegate.settings import Settings
 from sluicegate.spark import connect, submit
 from tests.conftest import ROOT

@@ -28,11 +28,12 @@ from fsspec import AbstractFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
 from sluicegate.definition import load
-from sluicegate.definition.bronze import BronzeTable
+from sluicegate.definition.tables.bronze import BronzeTable
 from sluicegate.errors import LakeUnsupported, LandingMissing, SluicegateError, SourceError, StoreUnreachable
 from sluicegate.lake import layout, log, tables
-from sluicegate.landing import discovery, file_status, intake, skip
-from sluicegate.landing.copy import Copy
+from sluicegate.landing import discovery, file_status, intake
+from sluicegate.landing.chosen import skip
+from sluicegate.landing.chosen.copy import Copy
 from sluicegate.settings import Settings
 from sluicegate.storage import filesystems, listings, local_files
 

@@ -25,7 +25,7 @@ from sluicegate.tools.contract.create import create
 from sluicegate.tools.contract.export import contract
 from sluicegate.tools.contract.types import spark_type
 from tests.conftest import ROOT
-from tests.unit.definition.test_loader import Folder
+from tests.unit.definition.reading.test_loader import Folder
 
 pytestmark = pytest.mark.unit
 

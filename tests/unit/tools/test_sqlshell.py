@@ -25,8 +25,8 @@ from sluicegate.cli import app
 from sluicegate.definition import Pipeline
 from sluicegate.errors import DamagedTable, NotADeltaTable, QueryError, SluicegateError
 from sluicegate.settings import Settings
-from sluicegate.sql.order_by import Ordering
-from sluicegate.sql.query import Query
+from sluicegate.spark_sql.order_by import Ordering
+from sluicegate.spark_sql.query import Query
 from sluicegate.tools.sqlshell import names, shell
 from tests.conftest import ROOT
 

@@ -19,7 +19,7 @@ from rich.console import Console
 
 from sluicegate.definition import load as load_definition
 from sluicegate.definition import names
-from sluicegate.definition.pipeline import BronzeTable, Pipeline
+from sluicegate.definition.pipeline.model import BronzeTable, Pipeline
 from sluicegate.errors import CaseError, UserError
 from sluicegate.settings import Settings
 from sluicegate.tools.testing import given as testing_given

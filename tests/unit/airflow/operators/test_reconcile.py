@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import sluicegate as sg
-from sluicegate.lake.lock import pipeline_lock
+from sluicegate.lake.exclusion.lock import pipeline_lock
 from sluicegate.landing import file_status, intake
 from sluicegate.monitor import status
 from tests.conftest import Workspace

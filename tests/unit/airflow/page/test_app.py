@@ -25,8 +25,8 @@ from typer.testing import CliRunner
 import sluicegate as sg
 from sluicegate.cli import app as cli
 from sluicegate.errors import PipelineMissing
+from sluicegate.launch.discard import Discard, find
 from sluicegate.monitor.views.source import Source
-from sluicegate.run.discard import Discard, find
 from sluicegate.storage import aws
 from tests.conftest import Workspace
 from tests.support.page_world import PageWorld

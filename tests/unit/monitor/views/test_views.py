@@ -22,8 +22,9 @@ from sluicegate.definition import load
 from sluicegate.errors import NotADeltaTable, PipelineMissing
 from sluicegate.flow.thresholds import SMALL
 from sluicegate.lake import log, tables
-from sluicegate.landing import archive, file_status, kafka_ledger
+from sluicegate.landing import file_status, kafka_ledger
 from sluicegate.landing.kafka_ledger import Partition, TopicOffsets
+from sluicegate.landing.moves import archive
 from sluicegate.monitor import event_log
 from sluicegate.monitor.views import (
     as_json,

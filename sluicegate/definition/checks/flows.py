@@ -1,0 +1,60 @@
+"""Checks of the flows of a silver table: each must give the columns by which the table knows its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sluicegate.definition.checks.known_tables import Finding, Tables
+from sluicegate.definition.fields import nearest
+from sluicegate.definition.tables.silver import SilverTable
+from sluicegate.definition.tables.silver_flow import SilverFlow
+from sluicegate.definition.yaml import Path
+
+
+def flow_findings(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]:
+    """Mistakes of a table that only one with several flows can have."""
+    if table.several and table.apply_changes_from_snapshot is not None:  # flows are refused by the model itself
+        yield Finding("one-of", ("silver", name, "sql"), "apply_changes_from_snapshot reads one table")
+    for flow, maker in table.several.items():
+        if not table.flows:
+            yield from _branch(("silver", name, "sql"), maker)
+        columns = tables.of_maker(maker, (name,))
+        if columns is None:
+            continue
+        lower = {column.lower() for column in columns}
+        for field_name, column in _needed(table):
+            in_record = column == table.sequence_by and _in_record(tables, maker, column)
+            if column.lower() not in lower and not in_record:
+                message = f"the flow {flow} does not return {column}, which every record of {name} needs"
+                hint = nearest(column, columns) or f"its columns are {', '.join(columns)}"
+                yield Finding("unknown-column", ("silver", name, *field_name), message, hint)
+
+
+def _branch(place: Path, maker: SilverFlow) -> Iterator[Finding]:
+    """UNION ALL puts columns together by their places, so each branch has as many as the first."""
+    if maker.query is None:
+        return
+    outputs, first = maker.query.outputs, maker.named_as.outputs if maker.named_as else maker.query.outputs
+    if outputs is None:
+        message = "UNION ALL matches columns by position, which * does not fix"
+        hint = "list the columns, or use `flows`, which match columns by name"
+        yield Finding("union", place, message, hint, maker.query.first_line)
+    if outputs is not None and first is not None and len(outputs) != len(first):
+        message = f"this branch of UNION ALL returns {len(outputs)} columns, but the first returns {len(first)}"
+        hint = "add NULL for the missing columns, or use `flows`, which match columns by name"
+        yield Finding("union", place, message, hint, maker.query.first_line)
+
+
+def _needed(table: SilverTable) -> Iterator[tuple[Path, str]]:
+    """Columns that each flow must give, with the field that names them."""
+    changes = table.apply_changes
+    for number, column in enumerate(changes.keys if changes else table.keys):
+        yield (*(("apply_changes",) if changes else ()), "keys", number), column
+    if sequence := changes.sequence_by if changes else table.sequence_by:
+        yield (*(("apply_changes",) if changes else ()), "sequence_by"), sequence
+
+
+def _in_record(tables: Tables, maker: SilverFlow, column: str) -> bool:
+    """Whether a column may be one of the record, which the query does not select."""
+    record = tables.columns(maker.stream)
+    return record is None or column in record

@@ -1,0 +1,106 @@
+"""Tables and views of a definition that are valid each by itself, and mistakes across them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sluicegate.definition.pipeline.model import BronzeTable
+from sluicegate.definition.pipeline.views import Views
+from sluicegate.definition.tables.apply_changes import END_AT, START_AT
+from sluicegate.definition.tables.gold import GoldTable
+from sluicegate.definition.tables.kafka import COLUMNS
+from sluicegate.definition.tables.silver import SilverTable
+from sluicegate.definition.tables.silver_flow import SilverFlow
+from sluicegate.definition.tables.table import Layer
+from sluicegate.definition.yaml import Path
+from sluicegate.spark_sql.engine_columns import RESERVED
+
+# Columns that the engine adds to each bronze table and that queries may read.
+_BRONZE_COLUMNS = ("_file_modification_time", "receipt_time", "source_file", "_rescued_data", "_corrupt_record")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A mistake at a path of the document, or at a line of the query there (``sql_line``, from 1)."""
+
+    code: str
+    path: Path
+    message: str
+    hint: str = ""
+    sql_line: int | None = None
+
+
+@dataclass
+class Tables:
+    """Valid tables of a definition, and the names of all.
+
+    Attributes:
+        bronze: bronze tables by name.
+        silver: silver tables by name.
+        gold: gold tables by name.
+        layers: layer of each table of the document, so that one with a mistake is not reported as unknown, too.
+        views: views, which queries read like tables.
+    """
+
+    bronze: dict[str, BronzeTable] = field(default_factory=dict)
+    silver: dict[str, SilverTable] = field(default_factory=dict)
+    gold: dict[str, GoldTable] = field(default_factory=dict)
+    layers: dict[str, Layer] = field(default_factory=dict)
+    views: Views = field(default_factory=Views)
+
+    def columns(self, name: str, visited: tuple[str, ...] = ()) -> list[str] | None:
+        """Columns of a table if they are known without its data; else None."""
+        if name in self.bronze:
+            return self._bronze_columns(self.bronze[name])
+        table = self.silver.get(name)
+        if table is None or name in visited:
+            return None
+        outputs = self.made(table, (*visited, name))
+        if table.declared is None:
+            return outputs
+        adds_columns = table.schemaEvolutionMode == "addNewColumns"
+        if outputs is None and adds_columns:
+            return None
+        declared = {column.lower() for column in table.declared}
+        more = [column for column in outputs or () if column.lower() not in declared]
+        if not adds_columns:
+            # Engine columns are not part of the definition, so a declared schema keeps them.
+            more = [column for column in more if column.lower() in RESERVED]
+        return [*table.declared, *more]
+
+    @staticmethod
+    def _bronze_columns(table: BronzeTable) -> list[str] | None:
+        if table.declared is None:
+            return None
+        more = COLUMNS if table.kafka is not None else table.partitionColumns
+        return list(dict.fromkeys([*table.declared, *more, *_BRONZE_COLUMNS]))
+
+    def made(self, table: SilverTable, visited: tuple[str, ...] = ()) -> list[str] | None:
+        """Output columns of a silver table's transform; None if they are not known without its data."""
+        evaluated = self.evaluated(table, visited)
+        if evaluated is None or table.changes is None:
+            return evaluated
+        return [*table.changes.selected(evaluated), *([START_AT, END_AT] if table.changes.history else [])]
+
+    def evaluated(self, table: SilverTable, visited: tuple[str, ...] = ()) -> list[str] | None:
+        """Columns of the records as rules see them, of all flows together; None if they are not known."""
+        columns: dict[str, str] = {}
+        for maker in table.makers.values():
+            of_maker = self.of_maker(maker, visited)
+            if of_maker is None:
+                return None
+            for column in of_maker:
+                columns.setdefault(column.lower() if table.several else column, column)
+        return [*columns.values()]
+
+    def of_maker(self, maker: SilverTable | SilverFlow, visited: tuple[str, ...] = ()) -> list[str] | None:
+        """Output columns of a table's own transform, or of one of its flows; None if they are not known."""
+        if maker.is_python:
+            return None
+        if isinstance(maker, SilverFlow):
+            named = maker.named_as.outputs if maker.named_as else None
+            columns = named or (maker.query.outputs if maker.query else self.columns(maker.stream, visited))
+            return columns if columns is None or maker.query else [c for c in columns if c not in _BRONZE_COLUMNS]
+        if maker.from_ and maker.changes:
+            return self.columns(maker.from_, visited)
+        return maker.query.outputs if maker.query else None

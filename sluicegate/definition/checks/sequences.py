@@ -1,0 +1,83 @@
+"""Sequences that are text which nobody has given a type: as text 10 comes before 9, so the older record would win.
+
+Bronze reads CSV, JSON and XML as text unless the definition says otherwise. A column that is called STRING there, or
+cast to it, is the user's own word: the texts of ISO times, of log positions of one length and of ULIDs sort as what
+they stand for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sluicegate.definition.checks.known_tables import Finding, Tables
+from sluicegate.definition.tables.bronze import BronzeTable
+from sluicegate.definition.tables.kafka import COLUMNS
+from sluicegate.definition.tables.silver import SilverTable
+from sluicegate.definition.tables.silver_flow import SilverFlow
+from sluicegate.definition.yaml import Path
+from sluicegate.spark_sql.engine_columns import OF_BRONZE
+
+# Formats of files that have no types of their own.
+_TEXT = ("csv", "json", "xml", "text", "kafka")
+
+
+def sequence_findings(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]:
+    """Mistake of a table whose records are ordered by text without a type."""
+    column = table.changes.sequence_by if table.changes else table.sequence_by
+    if column is None or _is_declared(table, column):
+        return
+    for maker in table.makers.values():
+        text = _text_of(tables, maker, column, (name,))
+        if text is None:
+            continue
+        of, field = text
+        message = (
+            f"{name} is ordered by {field} of {of}, which has no declared type: compared as text, 10 sorts before 9, "
+            "and an older record would win"
+        )
+        place = "schemaHints" if tables.bronze[of].declared is None else "schema"
+        hint = (
+            f"declare its type in the {place} of {of}, for example {field} BIGINT or {field} TIMESTAMP, or write "
+            f"CAST({field} AS BIGINT) AS {field} in a query; {field} STRING, if its text sorts in the right order"
+        )
+        yield Finding("untyped-sequence", (*_place(name, table), "sequence_by"), message, hint)
+        return
+
+
+def _place(name: str, table: SilverTable) -> Path:
+    if table.changes is None:
+        return ("silver", name)
+    return ("silver", name, "apply_changes" if table.apply_changes else "apply_changes_from_snapshot")
+
+
+def _text_of(
+    tables: Tables, maker: SilverTable | SilverFlow, column: str, visited: tuple[str, ...]
+) -> tuple[str, str] | None:
+    """Bronze table and its column of text without a type that a column is, untouched; None if it is none."""
+    if maker.is_python:
+        return None
+    field = column if maker.query is None else maker.query.streamed(column)
+    return None if field is None else _of_table(tables, maker.stream, field, visited)
+
+
+def _of_table(tables: Tables, name: str, column: str, visited: tuple[str, ...]) -> tuple[str, str] | None:
+    bronze, silver = tables.bronze.get(name), tables.silver.get(name)
+    if bronze is not None:
+        return (name, column) if _is_untyped(bronze, column) else None
+    if silver is None or name in visited or _is_declared(silver, column):
+        return None
+    texts = (_text_of(tables, maker, column, (*visited, name)) for maker in silver.makers.values())
+    return next(filter(None, texts), None)
+
+
+def _is_untyped(bronze: BronzeTable, column: str) -> bool:
+    if bronze.format not in _TEXT or bronze.inferColumnTypes:
+        return False
+    if bronze.declared is not None:  # which has a type for all but these
+        return column in bronze.partitionColumns and column not in bronze.declared
+    typed = (*bronze.hints, *OF_BRONZE, *(COLUMNS if bronze.kafka is not None else ()))
+    return column.lower() not in {name.lower() for name in typed}
+
+
+def _is_declared(table: SilverTable, column: str) -> bool:
+    return column.lower() in {name.lower() for name in table.declared or {}}

@@ -1,0 +1,55 @@
+"""Checks of keys and rules by the types of their columns, as far as a schema in the definition has them.
+
+Where only data or Spark tells a type, a run checks the same (``frames/column_types.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from sluicegate.definition.checks.known_tables import Finding, Tables
+from sluicegate.definition.tables.silver import SilverTable
+from sluicegate.definition.tables.table_rules import TableRule
+from sluicegate.definition.yaml import Path
+from sluicegate.spark_sql import ddl
+
+
+def findings(tables: Tables) -> Iterator[Finding]:
+    """Keys, sequences and rules over columns whose values Spark does not compare."""
+    for name, bronze in tables.bronze.items():
+        yield from _whole_table(("bronze", name), bronze.expect_table, bronze.declared or {})
+    for name, table in tables.silver.items():
+        path: Path = ("silver", name)
+        types = _types(tables, table)
+        if (changes := table.changes) is not None:
+            field_path = (*path, "apply_changes" if table.apply_changes else "apply_changes_from_snapshot")
+            yield from _compared((*field_path, "keys"), changes.keys, types)
+            yield from _compared((*field_path, "sequence_by"), [changes.sequence_by], types)
+        yield from _compared((*path, "keys"), table.keys, types)
+        yield from _compared((*path, "sequence_by"), [table.sequence_by] if table.sequence_by else [], types)
+        for place, rule, expectation in table.rules:
+            yield from _compared((*path, place, rule), expectation.unique, types)
+        yield from _whole_table(path, table.expect_table, types)
+
+
+def _types(tables: Tables, table: SilverTable) -> dict[str, str]:
+    """Types of the columns of a silver table that its schema declares, or that of the table whose rows it takes."""
+    if table.declared is not None:
+        return table.declared
+    source = tables.bronze.get(table.from_ or "")
+    return source.declared or {} if source is not None and not table.is_python else {}
+
+
+def _whole_table(path: Path, rules: Mapping[str, TableRule], types: Mapping[str, str]) -> Iterator[Finding]:
+    for name, rule in rules.items():
+        yield from _compared((*path, "expect_table", name), rule.unique or rule.foreign_key or (), types)
+
+
+def _compared(field_path: Path, columns: Sequence[str], types: Mapping[str, str]) -> Iterator[Finding]:
+    kinds = {name.lower(): kind for name, kind in types.items()}
+    for column in columns:
+        kind = kinds.get(column.lower())
+        if kind is not None and not ddl.is_compared(kind):
+            message = f"{column} has type {kind}, which Spark cannot compare"
+            hint = "use a column derived from it, for example with to_json or map_entries"
+            yield Finding("not-comparable", field_path, message, hint)

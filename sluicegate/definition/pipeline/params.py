@@ -1,0 +1,229 @@
+"""Parameters of a definition, and the fields in which ``${param:name}`` stands for a value.
+
+A value is a part of the definition: it is put into paths, options and SQL before these are read, so a table whose
+value changes has another definition, as if somebody had written the value there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from sluicegate.definition.fields import IDENTIFIER, Part, nearest, wrong
+from sluicegate.definition.pipeline.param_values import ParamType, ParamValue, value_of
+from sluicegate.definition.tables.expectations import CONDITIONS, EXPECT_ALL
+from sluicegate.definition.yaml import Path
+from sluicegate.spark_sql.placeholders import REFERENCE, Literals, Misplaced, filled
+from sluicegate.spark_sql.tokens import QuerySyntax
+
+Place = Literal["path", "option", "sql"]
+Report = Callable[[str, Path, str, str, int | None], None]
+"""Takes a mistake: code, path of the document, message, hint, and the line within the text there, if it is known."""
+
+
+# A value as it is written; its parameter says of which type it is.
+GivenValue = Annotated[Any, Field(json_schema_extra={"type": ["string", "number", "boolean", "array"]})]
+
+
+class Param(Part):
+    """A parameter, which stands as ``${param:name}`` in paths, options and SQL.
+
+    Attributes:
+        type: its type; that of a list gives the items of ``IN (${param:name})``.
+        default: its value, where the target that is chosen gives it no other.
+    """
+
+    type: ParamType
+    default: GivenValue = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _typed(cls, value: Any) -> Any:
+        if isinstance(value, dict) and "type" in value:
+            return value
+        default = value.get("default") if isinstance(value, dict) else value
+        guess = f"{{type: {_guessed(default)}" + ("}" if default is None else f", default: {_shown(default)}}}")
+        raise wrong("untyped-param", "a parameter needs a type", f"for example {guess}")
+
+    @model_validator(mode="after")
+    def _right_default(self) -> Param:
+        if self.default is not None:
+            value_of(self.type, self.default)
+        return self
+
+
+def _guessed(default: Any) -> str:
+    if isinstance(default, list):
+        return f"list<{_guessed(default[0] if default else '')}>"
+    kinds = {bool: "boolean", int: "int", float: "double"}
+    return kinds.get(type(default), "string")
+
+
+def _shown(default: Any) -> str:
+    return str(default).lower() if isinstance(default, bool) else str(default)
+
+
+@dataclass
+class Params:
+    """The parameters of a definition with their values, and which of them were used.
+
+    Attributes:
+        values: value of each parameter; None where it has none, or one that was reported as wrong already.
+        report: takes mistakes.
+        used: names that a text refers to.
+    """
+
+    values: dict[str, ParamValue | None]
+    report: Report
+    used: set[str] = field(default_factory=set)
+
+    @classmethod
+    def of(
+        cls, declared: Mapping[str, Param | None], target_values: Mapping[str, Any], report: Report, *, complete: bool
+    ) -> Params:
+        """Parameters with their values.
+
+        Args:
+            declared: the parameters; None for one that was reported as wrong already.
+            target_values: values of the target that is chosen, by name, which were checked already.
+            report: takes mistakes.
+            complete: whether one without a value is a mistake here.
+        """
+        values: dict[str, ParamValue | None] = {}
+        for name, param in declared.items():
+            if not IDENTIFIER.fullmatch(name):
+                message = f"{name} is not a name: letters, digits and _ are allowed, with a letter or _ first"
+                report("name", ("params", name), message, "", None)
+            chosen = target_values.get(name, param.default if param else None)
+            values[name] = None
+            if param is not None and chosen is not None:
+                with suppress(PydanticCustomError):
+                    values[name] = value_of(param.type, chosen)
+            elif param is not None and complete:
+                hint = "add a default, or a value in each target"
+                report("missing-param", ("params", name), f"the parameter {name} has no value", hint, None)
+        return cls(values, report)
+
+    def resolved(self, data: Any, path: Path = ()) -> Any:
+        """A part of the document with values for references; mistakes in them are reported.
+
+        Args:
+            data: the part.
+            path: where it is in the document.
+        """
+        if isinstance(data, dict):
+            for key in data:
+                if REFERENCE.search(str(key)):
+                    self._misplaced(key, (*path, key))
+            return {key: self.resolved(value, (*path, key)) for key, value in data.items()}
+        if isinstance(data, list):
+            return [self.resolved(value, (*path, number)) for number, value in enumerate(data)]
+        if not isinstance(data, str) or not REFERENCE.search(data):
+            return data
+        place = _place(path)
+        if place is None or (place == "sql" and _is_file(path, data)):  # the name of a file
+            self._misplaced(data, path)
+            return data
+        if place == "sql":
+            return self.sql(data, partial(self._at, path))
+        return REFERENCE.sub(lambda match: self._part(match[1], path, place), data)
+
+    def sql(self, text: str, report: Callable[[str, str, str, int], None]) -> str:
+        """SQL with literals for references; see ``placeholders.filled``.
+
+        Args:
+            text: SQL.
+            report: takes a mistake: code, message, hint and line of the text.
+        """
+
+        def literals(name: str, line: int) -> Literals:
+            value = self._value(name, lambda code, message, hint: report(code, message, hint, line))
+            return value.literals if value else Literals("NULL")
+
+        try:
+            return filled(text, literals)
+        except Misplaced as error:
+            report("param-place", error.message, "", error.line)
+        except QuerySyntax:
+            pass  # reported by whoever parses it
+        self._mention(text)
+        return REFERENCE.sub("NULL", text)
+
+    def unused(self) -> Iterator[str]:
+        """Parameters that no text refers to."""
+        return (name for name in self.values if name not in self.used)
+
+    def _at(self, path: Path, code: str, message: str, hint: str, line: int) -> None:
+        self.report(code, path, message, hint, line)
+
+    def _part(self, name: str, path: Path, place: Place) -> str:
+        value = self._value(name, lambda code, message, hint: self.report(code, path, message, hint, None))
+        if value is None:
+            return name
+        try:
+            return value.in_path if place == "path" else value.text
+        except PydanticCustomError as error:
+            self.report(*in_words(error, path), None)
+            return name
+
+    def _value(self, name: str, report: Callable[[str, str, str], None]) -> ParamValue | None:
+        self.used.add(name)
+        if name not in self.values:
+            declared = ", ".join(self.values)
+            hint = nearest(name, self.values) or (
+                f"declared parameters: {declared}" if declared else "declare it under params"
+            )
+            report("unknown-param", f"unknown parameter {name}", hint)
+        return self.values.get(name)
+
+    def _misplaced(self, text: str, path: Path) -> None:
+        self._mention(text)
+        message = "parameters are only replaced in paths, options and SQL"
+        self.report("param-place", path, message, "write the value itself, or set it in each target", None)
+
+    def _mention(self, text: str) -> None:
+        self.used |= {match[1] for match in REFERENCE.finditer(text)}
+
+
+def _place(path: Path) -> Place | None:
+    """How values are written at a path of the document; None where they are not."""
+    layer, field_, below = path[0], path[2:3], path[3:]
+    if field_ == ("flows",) and len(below) == 2:  # a flow has the field that its table would have
+        field_, below = below[1:], ()
+    if layer == "views":
+        return "sql" if len(path) == 2 else None
+    if layer == "bronze" and field_ in (("path",), ("cleanSourceMoveDestination",)) and not below:
+        return "path"
+    if layer == "bronze" and field_ in (("options",), ("kafka",)) and below:
+        return "option"
+    if (layer != "bronze" and field_ == ("sql",) and not below) or _is_condition(field_, below):
+        return "sql"
+    return None
+
+
+def _is_condition(field_: Path, below: Path) -> bool:
+    """Whether a field of a table, and what is below it, lead to a rule's condition or query."""
+    match (*field_, *below):
+        case ("expectations", _, condition):
+            return condition in CONDITIONS
+        case ("expect_table", _, "sql") | ("apply_changes", "apply_as_deletes"):
+            return True
+        case (name, _):
+            return name in EXPECT_ALL
+    return False
+
+
+def _is_file(path: Path, text: str) -> bool:
+    return (path[0] == "views" or path[-1] == "sql") and len(text.split()) == 1
+
+
+def in_words(error: PydanticCustomError, path: Path) -> tuple[str, Path, str, str]:
+    """Code, path, message and hint of a mistake."""
+    context = error.context or {}
+    return error.type, path, str(context["message"]), str(context["hint"])

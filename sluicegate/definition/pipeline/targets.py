@@ -1,0 +1,184 @@
+"""Targets of a definition: the places and values of one environment, and which of them a run has.
+
+What a command line says comes first, then what the target says, then the environment, then the defaults. Each target
+says its lake, and no two the same: what is tried in one cannot get into the tables of another.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from pydantic import field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from sluicegate import pii_key
+from sluicegate.definition.fields import VARIABLE, Part, absolute, cron, nearest, wrong
+from sluicegate.definition.pipeline.param_values import value_of
+from sluicegate.definition.pipeline.params import GivenValue, Param, in_words
+from sluicegate.definition.yaml import Path
+from sluicegate.settings import TARGET, Settings, place
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+
+Add = Callable[[str, Path, str, str], None]
+"""Takes a mistake: code, path of the document, message and hint."""
+
+
+class Target(Part):
+    """An environment of the pipeline, such as ``dev`` or ``prod``, chosen by ``--target`` or ``SLUICEGATE_TARGET``.
+
+    Its variables ``${NAME}`` are those of the environment, and need to be set only where it is chosen.
+
+    Attributes:
+        lake: path or URI of the tables' root; no other target has the same.
+        landing: path or URI of the folder that files arrive in; without it that of the environment.
+        master: Spark master, or the address of a Spark Connect server; without it that of the environment.
+        schedule: schedule in place of the pipeline's; ``null`` for runs by hand only.
+        params: values of parameters, in place of their defaults.
+    """
+
+    lake: str
+    landing: str | None = None
+    master: str | None = None
+    schedule: str | None = None
+    params: dict[str, GivenValue] = {}
+
+    @field_validator("lake", "landing")
+    @classmethod
+    def _own_place(cls, text: str | None) -> str | None:
+        for name in ("lake", "landing"):
+            if text is not None and f"${{{name}}}" in text:
+                raise wrong("not-allowed", f"${{{name}}} is set by the target itself", "write a path or a URI")
+        if text is not None and not text.startswith("${"):
+            absolute(text, "write an absolute path or a URI")
+        return text
+
+    @field_validator("schedule")
+    @classmethod
+    def _schedule(cls, schedule: str | None) -> str | None:
+        return schedule if schedule is None else cron(schedule)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_lake(cls, value: Any) -> Any:
+        if isinstance(value, dict) and "lake" not in value:
+            hint = "for example lake: s3a://bucket/lake-of-this-target"
+            raise wrong("missing-field", "lake is missing: each target needs its own tables", hint)
+        return value
+
+
+def chosen(targets: Mapping[str, Target | None], settings: Settings, add: Add, *, of_many: bool) -> str:
+    """Name of the target that a definition is read for; empty if it has none, or the choice is a mistake.
+
+    Args:
+        targets: the targets; None for one that was reported as wrong already.
+        settings: what was said on a command line or by a program.
+        add: takes a mistake.
+        of_many: whether others are read with the same settings, of which some may have no targets.
+    """
+    name = settings.target or os.environ.get(TARGET, "")
+    names = ", ".join(targets)
+    if not targets:
+        if settings.target and not of_many:
+            hint = "omit it, or declare it under targets"
+            add("unknown-target", (), f"unknown target {name}: this pipeline has no targets", hint)
+        return ""
+    if not name:
+        hint = f"pass --target {next(iter(targets))}, or set {TARGET}"
+        add("no-target", ("targets",), f"no target chosen (targets: {names})", hint)
+        return ""
+    if name not in targets:
+        add("unknown-target", ("targets",), f"unknown target {name}", nearest(name, targets) or f"targets: {names}")
+        return ""
+    return name
+
+
+def settings_of(name: str, target: Target, settings: Settings, add: Add) -> Settings:
+    """Settings of a target.
+
+    Args:
+        name: its name.
+        target: the target.
+        settings: what was said on a command line, which comes before it, and what the environment says.
+        add: takes a mistake.
+    """
+
+    def said(field: str, text: str | None, otherwise: str) -> str:
+        if text is None or field in settings.given:
+            return otherwise
+        path, location = ("targets", name, field), _with_variables(text)
+        unset = VARIABLE.findall(location)
+        for variable in unset:
+            if variable == pii_key.VARIABLE:
+                add("unset-variable", path, f"${{{variable}}} is a secret, which a definition must not reference", "")
+            else:
+                hint = "set it in the environment of every process that runs this target"
+                add("unset-variable", path, f"${{{variable}}} has no value", hint)
+        if field != "master" and not unset:
+            try:
+                absolute(location, "set the variable to an absolute path or a URI")
+            except PydanticCustomError as error:
+                add(*in_words(error, path))
+        return location
+
+    return replace(
+        settings,
+        lake=place(said("lake", target.lake, settings.lake)),
+        landing=place(said("landing", target.landing, settings.landing)),
+        master=said("master", target.master, settings.master),
+        target=name,
+        given=frozenset(settings.arguments),
+    )
+
+
+def check_names(targets: Mapping[str, Target | None], add: Add) -> None:
+    """Report names that no command line and no file can have as they are."""
+    for name in targets:
+        if not _NAME.fullmatch(name):
+            message = f"invalid target name {name!r}: use letters, digits, _ - and ., starting with a letter or digit"
+            add("name", ("targets", name), message, "")
+
+
+def check_lakes(targets: Mapping[str, Target | None], add: Add) -> None:
+    """Report targets that have one lake; of variables that are not set, by their names."""
+    lakes: dict[str, str] = {}
+    for name, target in targets.items():
+        if target is not None:
+            lake = place(_with_variables(target.lake))
+            if (other := lakes.setdefault(lake, name)) != name:
+                sentence = (
+                    f"{other} and {name} share the lake {target.lake}, so they would overwrite each other's tables"
+                )
+                add("same-lake", ("targets", name, "lake"), sentence, "use a separate lake for each target")
+
+
+def check_params(targets: Mapping[str, Target | None], declared: Mapping[str, Param | None], add: Add) -> None:
+    """Report what is wrong with the values that targets give to parameters, also of those that are not chosen."""
+    for target, fields in targets.items():
+        for name, value in (fields.params if fields else {}).items():
+            path, param = ("targets", target, "params", name), declared.get(name)
+            if name not in declared:
+                hint = nearest(name, declared) or "declare it under params"
+                add("unknown-param", path, f"unknown parameter {name}", hint)
+            elif param is not None:
+                try:
+                    value_of(param.type, value)
+                except PydanticCustomError as error:
+                    add(*in_words(error, path))
+        for name, param in declared.items():
+            if fields is not None and param is not None and param.default is None and name not in fields.params:
+                message = f"{target} sets no value for the parameter {name}, which has no default"
+                add("missing-param", ("targets", target), message, f"for example params: {{{name}: …}}")
+
+
+def _with_variables(text: str) -> str:
+    """A text with the values of its variables; one that is empty has none: a lake would be wherever a process runs."""
+
+    def value(match: re.Match[str]) -> str:
+        return match[0] if match[1] == pii_key.VARIABLE else os.environ.get(match[1]) or match[0]
+
+    return VARIABLE.sub(value, text)

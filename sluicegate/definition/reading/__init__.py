@@ -1,0 +1,3 @@
+"""From the text of a definition to its models, with the line of each mistake."""
+
+from __future__ import annotations

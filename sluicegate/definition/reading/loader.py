@@ -1,0 +1,383 @@
+"""Loader of pipeline.yaml: find, parse and resolve it, and report all its mistakes at once. No Spark, no Airflow."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from sluicegate.definition import yaml
+from sluicegate.definition.checks import alerts as alert_checks
+from sluicegate.definition.checks import rules as rule_checks
+from sluicegate.definition.checks import types as type_checks
+from sluicegate.definition.checks.columns import findings
+from sluicegate.definition.checks.known_tables import Tables
+from sluicegate.definition.dag_ids import OTHERS, dag_id
+from sluicegate.definition.fields import Part, name_fault, nearest
+from sluicegate.definition.pipeline import targets as definition_targets
+from sluicegate.definition.pipeline.model import BronzeTable, Header, Pipeline
+from sluicegate.definition.pipeline.params import Param, Params
+from sluicegate.definition.pipeline.targets import Target
+from sluicegate.definition.pipeline.views import Views
+from sluicegate.definition.reading.messages import in_our_words
+from sluicegate.definition.reading.mistakes import Mistakes
+from sluicegate.definition.tables.expectations import EXPECT_ALL
+from sluicegate.definition.tables.gold import GoldTable
+from sluicegate.definition.tables.python_function import GOLD_PARAMETERS, PARAMETERS, NoTransform, PythonTransform
+from sluicegate.definition.tables.ruled import Ruled
+from sluicegate.definition.tables.silver import SilverTable
+from sluicegate.definition.tables.silver_flow import SilverFlow
+from sluicegate.definition.tables.table import DEIDENTIFIED, LAYERS, REJECTED, Layer
+from sluicegate.definition.tables.table_rules import TableRule
+from sluicegate.errors import PipelineMissing
+from sluicegate.settings import Settings
+from sluicegate.spark_sql import union_all
+from sluicegate.spark_sql.query import Query
+from sluicegate.spark_sql.tokens import QuerySyntax
+
+FILE = "pipeline.yaml"
+
+# Suffixes of the names of tables that stand with others.
+_SUFFIXES = {"_quarantine": "quarantine", REJECTED: "rejected rows", DEIDENTIFIED: "de-identified copy"}
+
+# Fields kept of a table with mistakes: valid entries of the former, and the latter, which give its rows.
+_BY_NAME = ("expectations", *EXPECT_ALL, "expect_table", "options", "lookups", "flows")
+_SOURCES = ("path", "format", "options", "sql", "python", "from", "flows")
+_MODELS: dict[Layer, type[BronzeTable] | type[SilverTable] | type[GoldTable]] = {
+    "bronze": BronzeTable,
+    "silver": SilverTable,
+    "gold": GoldTable,
+}
+
+
+def names(pipelines: Path) -> list[str]:
+    """Sorted names of the pipelines in a folder; none if there is no such folder."""
+    return sorted(path.parent.name for path in pipelines.glob(f"*/{FILE}"))
+
+
+def load(name: str, settings: Settings, *, of_many: bool = False) -> Pipeline:
+    """Load the definition of a pipeline. Its ``settings`` are those of the target that is chosen, if it has targets.
+
+    Args:
+        name: name of the pipeline and of its folder.
+        settings: folder of the definitions, values of ``${landing}`` and ``${lake}``, and the target.
+        of_many: whether others are loaded with the same settings, of which some may have no targets.
+
+    Raises:
+        PipelineMissing: there is no such pipeline.
+        DefinitionError: its definition has mistakes; the error has all of them.
+    """
+    file = settings.pipelines / name / FILE
+    if (
+        Path(name).name != name or not file.is_file()
+    ):  # a look at one folder, where a task starts beside hundreds of others
+        pipelines = names(settings.pipelines)
+        hint = nearest(name, pipelines) or (
+            f"its pipelines: {', '.join(pipelines)}" if pipelines else "the folder contains no pipeline"
+        )
+        raise PipelineMissing(f"unknown pipeline {name} in {settings.pipelines}", hint=hint)
+    return _Loader(file, settings, expected=name, of_many=of_many).load()
+
+
+def load_file(path: Path, settings: Settings) -> Pipeline:
+    """Load a definition from its file; see ``load``.
+
+    Raises:
+        PipelineMissing: there is no such file.
+        DefinitionError: the definition has mistakes; the error has all of them.
+    """
+    if not path.is_file():
+        raise PipelineMissing(f"no definition at {path}")
+    return _Loader(path, settings).load()
+
+
+class _Loader:
+    """Loader of one definition, which collects its mistakes."""
+
+    def __init__(self, path: Path, settings: Settings, expected: str | None = None, *, of_many: bool = False) -> None:
+        self.path = path
+        self.settings = settings
+        self.folder = path.parent
+        self.expected = expected
+        self.of_many = of_many
+        self.mistakes = Mistakes(path)
+        self.views = Views()
+        self.declared: dict[str, Param | None] = {}
+        self.targets: dict[str, Target | None] = {}
+        self.params = Params({}, self._of_param)
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """Values of ``${NAME}``."""
+        return {**os.environ, "landing": self.settings.landing, "lake": self.settings.lake}
+
+    def load(self) -> Pipeline:
+        """Load the pipeline; raises ``DefinitionError`` with all mistakes, if there are any."""
+        document = self.mistakes.document = yaml.read(self._text(self.path, ()) or "")
+        for fault in document.faults:
+            self.mistakes.add(fault.code, fault.path, fault.message, fault.hint, line=fault.line)
+        data = document.data
+        if not isinstance(data, dict):
+            if not self.mistakes:
+                self.mistakes.add("yaml-syntax", (), "expected fields, for example name: heart_rate")
+            self.mistakes.stop(self.folder.name)
+        data = self._with_values(data)
+        header = self._header(data)
+        self.views = self._views(data.get("views"))
+        tables = self._tables(data)
+        alerts = alert_checks.findings(tables, header.alerts) if header is not None and header.alerts else ()
+        for finding in (*findings(tables), *rule_checks.findings(tables), *type_checks.findings(tables), *alerts):
+            self.mistakes.add_finding(finding)
+        for name in self.params.unused():
+            message = f"unused parameter {name}"
+            self.mistakes.add("unused-param", ("params", name), message, "remove it")
+        self.mistakes.stop(str(data.get("name") or self.folder.name))
+        pipeline = Pipeline.model_validate(
+            {**dict(header or {}), "bronze": tables.bronze, "silver": tables.silver, "gold": tables.gold}
+            | {"views": data.get("views") or {}, "params": self.declared, "targets": self.targets}
+            | self._of_target()
+        )
+        pipeline._folder, pipeline._settings, pipeline._views = self.folder, self.settings, self.views
+        pipeline._values = {name: value for name, value in self.params.values.items() if value is not None}
+        return pipeline
+
+    def _with_values(self, data: dict[str, Any]) -> dict[str, Any]:
+        """The document without parameters and targets, and with values where it refers to them."""
+        self.targets = self._named(Target, data, "targets")
+        self.declared = self._named(Param, data, "params")
+        definition_targets.check_names(self.targets, self.mistakes.add)
+        definition_targets.check_lakes(self.targets, self.mistakes.add)
+        definition_targets.check_params(self.targets, self.declared, self.mistakes.add)
+        name = definition_targets.chosen(self.targets, self.settings, self.mistakes.add, of_many=self.of_many)
+        target = self.targets.get(name)
+        if target is not None:
+            self.settings = definition_targets.settings_of(name, target, self.settings, self.mistakes.add)
+        elif self.settings.target and not self.targets:  # it is that of others, and no process is to take it for ours
+            self.settings = replace(self.settings, target="")
+        values = target.params if target else {}
+        self.params = Params.of(self.declared, values, self._of_param, complete=not data.get("targets"))
+        fields_ = {key: value for key, value in data.items() if key not in ("params", "targets")}
+        return self.params.resolved(fields_)  # type: ignore[no-any-return]
+
+    def _of_target(self) -> dict[str, Any]:
+        """Fields of the pipeline that the target says, too."""
+        target = self.targets.get(self.settings.target)
+        return {"schedule": target.schedule} if target and "schedule" in target.model_fields_set else {}
+
+    def _named(self, model: type[Part], data: dict[str, Any], field: str) -> dict[str, Any]:
+        """Parts of the document that have names; None for one with mistakes."""
+        section = data.get(field)
+        if section is not None and not isinstance(section, dict):
+            self.mistakes.add("wrong-type", (field,), "expected names, each with its fields", "for example name: {…}")
+        parts = section.items() if isinstance(section, dict) else ()
+        return {name: self._part(model, fields, (field, name), whole=True) for name, fields in parts}
+
+    def _of_param(self, code: str, path: yaml.Path, message: str, hint: str, line: int | None) -> None:
+        if line is None:
+            self.mistakes.add(code, path, message, hint)
+        else:
+            self.mistakes.add_sql(code, path, message, hint, line, None)
+
+    def _header(self, data: dict[str, Any]) -> Header | None:
+        header = self._part(Header, {key: value for key, value in data.items() if key not in (*LAYERS, "views")}, ())
+        if isinstance(header, Header) and self.expected not in (None, header.name):
+            message = f"the pipeline's name {header.name} differs from the name of its folder {self.expected}"
+            self.mistakes.add("name-and-folder", ("name",), message)
+        for field in OTHERS:
+            other = dag_id(self.folder.name, field)
+            if getattr(header, field, None) and (self.folder.parent / other / FILE).is_file():
+                message = f"its DAG {other} would have the name of another pipeline"
+                self.mistakes.add("duplicate-name", (field,), message, f"rename the pipeline {other}")
+        return header if isinstance(header, Header) else None
+
+    def _views(self, section: Any) -> Views:
+        """Views, which are read before the tables whose queries name them."""
+        views: dict[str, Query | None] = {}
+        if section is not None and not isinstance(section, dict):
+            hint = "for example name: SELECT …"
+            self.mistakes.add("wrong-type", ("views",), "expected names, each with a query", hint)
+        for name, text in section.items() if isinstance(section, dict) else ():
+            self._check_name(name, ("views", name))
+            views[name] = None
+            if not isinstance(text, str):
+                self.mistakes.add("wrong-type", ("views", name), "expected a query or the name of an .sql file")
+            else:
+                views[name] = self._view(text, ("views", name))
+        return Views(views)
+
+    def _view(self, text: str, path: yaml.Path) -> Query | None:
+        query = self._query(text, path)
+        try:
+            return Query.parse(query[0]) if query else None
+        except QuerySyntax as error:
+            self.mistakes.add_sql("sql", path, error.message, "", error.line, query[1] if query else None)
+            return None
+
+    def _tables(self, data: dict[str, Any]) -> Tables:
+        tables = Tables(views=self.views)
+        for layer in LAYERS:
+            section = data.get(layer)
+            if section is not None and not isinstance(section, dict):
+                self.mistakes.add("wrong-type", (layer,), "expected names, each with a table", "for example name: {…}")
+            elif section:
+                for name, fields in section.items():
+                    self._table(tables, layer, name, fields)
+        if not tables.layers and not self.mistakes:
+            self.mistakes.add("missing-field", (), "no tables: a pipeline needs at least one bronze table")
+        return tables
+
+    def _table(self, tables: Tables, layer: Layer, name: str, fields: Any) -> None:
+        path = (layer, name)
+        self._check_name(name, path)
+        if name in tables.layers or name in self.views.names:
+            where = f"a table {name} in {tables.layers[name]}" if name in tables.layers else f"a view {name}"
+            self.mistakes.add("duplicate-name", path, f"duplicate name: {where} exists")
+            return
+        tables.layers[name] = layer
+        model = self._part(_MODELS[layer], fields, path)
+        if isinstance(model, Ruled):
+            self._resolve_rules(model, (*path, "expect_table"))
+        if isinstance(model, BronzeTable):
+            tables.bronze[name] = model
+        elif isinstance(model, (SilverTable, GoldTable)) and self._resolve(model, path):
+            if isinstance(model, SilverTable):
+                tables.silver[name] = model
+            else:
+                tables.gold[name] = model
+
+    def _check_name(self, name: str, path: yaml.Path) -> None:
+        if fault := name_fault(name):
+            self.mistakes.add("name", path, fault)
+            return
+        for suffix, purpose in _SUFFIXES.items():
+            if name.endswith(suffix):
+                self.mistakes.add("name", path, f"{name} must not end in {suffix}, which names a table's {purpose}")
+
+    def _part(self, model: type[Part], fields: Any, path: yaml.Path, *, whole: bool = False) -> Part | None:
+        """Validate a part of the definition; of an invalid one keep what is valid, for the cross-table checks.
+
+        Args:
+            model: the class of the part.
+            fields: what the document has there.
+            path: where that is.
+            whole: whether an invalid part is of no use.
+        """
+        try:
+            return model.model_validate(fields, context=self.variables)
+        except ValidationError as error:
+            for code, inner, message, hint in in_our_words(error, model):
+                self.mistakes.add(code, (*path, *inner), message, hint)
+            return None if whole else self._salvaged(model, fields, error)
+
+    def _salvaged(self, model: type[Part], fields: Any, error: ValidationError) -> Part | None:
+        if not isinstance(fields, dict):
+            return None
+        valid = dict(fields)
+        for place in (mistake["loc"] for mistake in error.errors()):
+            if len(place) > 1 and place[0] in _BY_NAME:
+                valid[str(place[0])] = {key: value for key, value in valid[str(place[0])].items() if key != place[1]}
+            elif place:
+                valid.pop(str(place[0]), None)
+            else:
+                valid = {key: valid[key] for key in _SOURCES if key in valid}
+        if model is BronzeTable:
+            valid.setdefault("path", "/")
+        try:
+            return model.model_validate(valid, context=self.variables)
+        except ValidationError:
+            return None
+
+    def _resolve(self, model: SilverTable | GoldTable | SilverFlow, path: yaml.Path) -> bool:
+        """Parse the query or find the transform of a table, or of each of its flows; False if that fails."""
+        if isinstance(model, SilverTable) and model.flows:
+            return all([self._resolve(flow, (*path, "flows", name)) for name, flow in model.flows.items()])
+        if model.python is not None:
+            return self._find_transform(model, model.python, (*path, "python"))
+        if model.sql is None:
+            return True
+        query = self._query(model.sql, (*path, "sql"))
+        return query is not None and self._parse(model, *query, (*path, "sql"))
+
+    def _resolve_rules(self, model: Ruled, path: yaml.Path) -> None:
+        """Parse the queries of the rules about a table; one that does not parse takes its rule away."""
+        for name, rule in list(model.expect_table.items()):
+            if rule.sql is not None:
+                query = self._query(rule.sql, (*path, name, "sql"))
+                if query is None or not self._parse(rule, *query, (*path, name, "sql")):
+                    del model.expect_table[name]
+
+    def _parse(
+        self, model: SilverTable | GoldTable | SilverFlow | TableRule, text: str, file: str | None, path: yaml.Path
+    ) -> bool:
+        """Parse a query, with the views that it reads; in silver it may be a UNION ALL over streams."""
+        try:
+            branches = union_all.branches(text) if isinstance(model, SilverTable) else []
+            written = [Query.parse(branch) for branch in branches or [text]]
+            queries = [query for query in map(self.views.expanded, written) if query is not None]
+        except QuerySyntax as error:
+            self.mistakes.add_sql("sql", path, error.message, "", error.line, file)
+            return False
+        if len(queries) < len(written):  # a view has a mistake, which is reported there
+            return False
+        if isinstance(model, SilverTable) and branches:
+            model._unite(queries, file, written)
+        else:
+            model._resolve(queries[0], file, written[0])
+        return True
+
+    def _query(self, text: str, path: yaml.Path) -> tuple[str, str | None] | None:
+        """The text of a query, and the file that it is in, if it is in one; None if there is none."""
+        if len(text.split()) != 1:
+            return text, None
+        sql_file = self._sql_file(text, path)
+        text = (self._text(sql_file, path) if sql_file else None) or ""
+        if sql_file is None or not text:
+            return None
+        return self.params.sql(text, partial(self._in_file, path, str(sql_file))), str(sql_file)
+
+    def _in_file(self, path: yaml.Path, file: str, code: str, message: str, hint: str, line: int) -> None:
+        self.mistakes.add_sql(code, path, message, hint, line, file)
+
+    def _find_transform(self, model: SilverTable | GoldTable | SilverFlow, reference: str, path: yaml.Path) -> bool:
+        parameters = GOLD_PARAMETERS if isinstance(model, GoldTable) else PARAMETERS
+        try:
+            model._transform = PythonTransform.find(self.folder, reference, parameters)
+        except NoTransform as error:
+            if error.file is None:
+                self.mistakes.add(error.code, path, error.message, error.hint)
+            else:
+                self.mistakes.add_in_file(error.code, path, error.message, error.hint, error.line, str(error.file))
+            return False
+        return True
+
+    def _sql_file(self, name: str, path: yaml.Path) -> Path | None:
+        file = self.folder / name
+        if not name.endswith(".sql"):
+            python = re.fullmatch(r"\S+\.py:\w+", name) is not None
+            hint = f"write python: {name}" if python else "write SELECT …, or the name of an .sql file"
+            self.mistakes.add("sql-file", path, f"{name} is neither a query nor the name of an .sql file", hint)
+        elif not file.resolve().is_relative_to(self.folder.resolve()):
+            self.mistakes.add("sql-file", path, f"{name} is outside the pipeline's folder")
+        elif not file.is_file():
+            hint = nearest(name, [str(sql_file.relative_to(self.folder)) for sql_file in self.folder.rglob("*.sql")])
+            self.mistakes.add("sql-file", path, f"file {name} not found in the pipeline's folder", hint)
+        else:
+            return file
+        return None
+
+    def _text(self, file: Path, path: yaml.Path) -> str | None:
+        try:
+            text = file.read_text("utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
+            self.mistakes.add("unreadable", path, f"{file} cannot be read: {error}")
+            return None
+        if not text.strip():
+            self.mistakes.add("unreadable", path, f"{file} is empty")
+            return None
+        return text.replace("\r\n", "\n")

@@ -1,0 +1,123 @@
+"""Translation of pydantic's errors: a stable code, a sentence, the nearest right name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from sluicegate.definition.fields import Part, nearest
+from sluicegate.definition.pipeline.airflow import AirflowSettings
+from sluicegate.definition.pipeline.maintenance import Maintenance
+from sluicegate.definition.pipeline.model import (
+    ApplyChanges,
+    ApplyChangesFromSnapshot,
+    Database,
+    Expectation,
+    Header,
+    Pipeline,
+)
+from sluicegate.definition.pipeline.notify import Notify
+from sluicegate.definition.pipeline.verify import Verify
+from sluicegate.definition.tables.silver_flow import SilverFlow
+from sluicegate.definition.tables.table_rules import TableRule
+from sluicegate.definition.yaml import Path
+
+_EXPECTED = {
+    "string_type": "expected a string,",
+    "int_type": "expected an integer,",
+    "int_from_float": "expected an integer,",
+    "float_type": "expected a number,",
+    "finite_number": "expected a number,",
+    "bool_type": "expected true or false,",
+    "list_type": "expected a list such as [one, two],",
+    "dict_type": "expected names with values such as {name: value},",
+    "model_type": "expected fields such as {name: value},",
+    "model_attributes_type": "expected fields such as {name: value},",
+}
+_INNER: dict[str, type[Part]] = {
+    "database": Database,
+    "apply_changes": ApplyChanges,
+    "apply_changes_from_snapshot": ApplyChangesFromSnapshot,
+    "expectations": Expectation,
+    "flows": SilverFlow,
+    "expect_table": TableRule,
+    "notify": Notify,
+    "airflow": AirflowSettings,
+    "maintenance": Maintenance,
+    "verify": Verify,
+}
+
+
+def in_our_words(error: ValidationError, model: type[Part]) -> Iterator[tuple[str, Path, str, str]]:
+    """Yield code, path below the validated part, sentence and hint of each mistake.
+
+    Args:
+        error: pydantic's error.
+        model: the class of the part that was validated.
+    """
+    for detail in error.errors(include_url=False):
+        # pydantic adds steps of its own to a path, such as [key] for the name in a dict.
+        path = tuple(step for step in detail["loc"] if step != "[key]")
+        code, message, hint = _words(detail, path, model)
+        yield code, path, message, hint
+
+
+def _words(detail: ErrorDetails, path: Path, model: type[Part]) -> tuple[str, str, str]:
+    kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
+    field = str(path[-1]) if path else ""
+    if "hint" in context:
+        return kind, str(context["message"]), str(context["hint"])
+    if kind == "extra_forbidden":
+        fields = _fields(path, model)
+        return (
+            "unknown-field",
+            f"unknown field {field}",
+            nearest(field, fields) or f"known fields: {_listed(fields)}",
+        )
+    if kind == "missing":
+        return "missing-field", f"{field} is missing", ""
+    if kind == "literal_error":
+        return _not_allowed(field, value, str(context.get("expected", "")))
+    if kind in _EXPECTED:
+        hint = 'put it in quotes: "…"' if kind == "string_type" and isinstance(value, (int, float)) else ""
+        return "wrong-type", f"{_EXPECTED[kind]} got {_shown(value)}", hint
+    if kind == "string_too_short":
+        return "empty", f"{field} is empty", ""
+    if kind in ("too_short", "too_long"):
+        return "empty", f"{field} needs at least one name", ""
+    return "out-of-range", f"{field} is {_shown(value)}: {detail['msg'].replace('Input', 'it', 1)}", ""
+
+
+def _not_allowed(field: str, value: Any, expected: str) -> tuple[str, str, str]:
+    allowed = re.findall(r"'([^']*)'", expected) or [expected]
+    return (
+        "not-allowed",
+        f"{field} must be one of {_listed(allowed)}, not {_shown(value)}",
+        nearest(str(value), allowed),
+    )
+
+
+def _fields(path: Path, model: type[Part]) -> list[str]:
+    """Names of the fields that are allowed next to an unknown one."""
+    for step in reversed(path[:-1]):
+        if step in _INNER:
+            model = _INNER[str(step)]
+            break
+    fields = Pipeline.model_fields if model is Header else model.model_fields
+    return [field.alias or name for name, field in fields.items()]
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, dict):
+        return "a set of fields"
+    return "a list" if isinstance(value, list) else str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,394 @@
+"""Model of a bronze table's definition; see definition/pipeline/model.py for the others."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import timedelta
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, ConfigDict, Field, ModelWrapValidatorHandler, model_validator
+from pydantic.config import JsonDict
+
+from sluicegate.definition.fields import (
+    Bytes,
+    ColumnName,
+    ColumnNames,
+    Ddl,
+    Duration,
+    Hints,
+    Location,
+    Moment,
+    OptionText,
+    wrong,
+)
+from sluicegate.definition.tables.column_names import normalized
+from sluicegate.definition.tables.described import DESCRIBED, Described
+from sluicegate.definition.tables.expectations import ConditionsByName, Expectations
+from sluicegate.definition.tables.kafka import COLUMNS, KafkaSource
+from sluicegate.definition.tables.reader_options import Format
+from sluicegate.definition.tables.ruled import Ruled
+from sluicegate.spark_sql import ddl
+
+# Fields of a table whose source is a Delta table.
+_RULES = {"expectations", "expect_all", "expect_all_or_fail", "expect_table"}
+_OF_DELTA = {"path", "format", "schemaEvolutionMode", "expect_files_within", *DESCRIBED, *_RULES}
+
+# Fields of a table whose source is Kafka. Those of the second line are for values that are JSON.
+_OF_KAFKA = {"path", "format", "kafka", *DESCRIBED, *_RULES}
+_OF_JSON = {
+    "options", "schema", "schemaHints", "inferColumnTypes", "schemaEvolutionMode", "singleVariantColumn",
+    "readerCaseSensitive", "columnNames", "maxRecordBytes",
+}  # fmt: skip
+
+
+def _for_editors(schema: JsonDict) -> None:
+    """Complete the JSON schema for editors: which fields go with which format."""
+    schema["required"] = ["format"]
+
+    def of(form: str) -> JsonDict:
+        return {"properties": {"format": {"const": form}}, "required": ["format"]}
+
+    kafka: JsonDict = {"propertyNames": {"enum": [*sorted((_OF_KAFKA | _OF_JSON) - {"path"})]}, "required": ["kafka"]}
+    schema["allOf"] = [
+        {"if": of("delta"), "then": {"propertyNames": {"enum": [*sorted(_OF_DELTA)]}}},
+        {"if": of("kafka"), "then": kafka, "else": {"required": ["path"], "properties": {"kafka": {"type": "null"}}}},
+    ]
+
+
+# Maximum length of a Java array.
+LARGEST_RECORD = (2 << 30) - 1
+
+# As Auto Loader has it.
+DELETE_AT_LEAST = timedelta(days=7)
+
+
+def _off(value: Any) -> Any:
+    """Read ``OFF``, which YAML parses as false."""
+    return "OFF" if value is False else value
+
+
+Clean = Annotated[
+    Literal["OFF", "MOVE", "DELETE"],
+    BeforeValidator(_off, json_schema_input_type=Literal["OFF", "MOVE", "DELETE", False]),
+]
+
+
+class BronzeTable(Described, Ruled):
+    """A table of files or records as they came, or of another Delta table's rows.
+
+    It has ``schema``, ``schemaHints`` or neither.
+
+    Attributes:
+        path: folder that the files arrive in, absolute or a URI, with its variables replaced; of ``delta``, the table.
+            ``kafka`` has none.
+        format: format of the files; ``delta``: the rows of the Delta table at ``path``; ``kafka``: the records of
+            topics.
+        kafka: the topics, of ``format: kafka``. Fields about files do not go with that.
+        dialect: how CSV writes a quote within a quoted value. ``rfc4180``: it is doubled, and a backslash is a
+            backslash; a record whose quotes contradict each other is corrupt. ``spark``: a backslash stands before it,
+            and quotes are not checked.
+        options: options of Spark's reader, as Spark takes them.
+        schema_: ``schema`` of the definition: all columns with their types, as DDL.
+        schemaHints: types of some columns, as DDL; the others are inferred. ``profile.zip STRING`` is a field inside of
+            a column, ``lines.element.price DOUBLE`` one inside of an array.
+        inferColumnTypes: whether new columns of JSON, CSV and XML files get the types that their values have; they are
+            text otherwise.
+        schemaEvolutionMode: treatment of a new field. ``addNewColumns``, the default without a schema: it becomes a
+            column. ``addNewColumnsWithTypeWidening``: so it does, and columns are widened to wider types. ``rescue``,
+            ``none`` (the default with a schema): its values are rescued. ``failOnNewColumns``: nothing is read until
+            the definition names it.
+        singleVariantColumn: the one column that has each record of JSON, CSV or XML files as a VARIANT; the files need
+            no schema then, and reading takes longer.
+        rescuedDataColumn: ``none``, for JSON lines only, turns rescued data off, which is faster: a record with a value
+            that does not fit is corrupt then.
+        readerCaseSensitive: whether a column's name in another case is another name, whose values are rescued.
+        columnNames: names of columns. ``landed``: those of the fields; a field whose name no column can have is
+            rescued. ``normalized``: ``us_gross`` for a field ``US Gross``; of two fields with one such name the second
+            is rescued. Hints and a schema say the columns' names.
+        partitionColumns: columns to take from ``name=value`` folders in the paths of files.
+        pathGlobFilter: pattern that the names of files must match.
+        modifiedAfter: only files modified after this time (UTC, as 2024-05-01 or 2024-05-01T12:00:00) are read.
+        modifiedBefore: only files modified before this time are read.
+        includeExistingFiles: whether files that were there before the table's first run are read.
+        allowOverwrites: whether a file that changed is read again, its rows replacing those that it gave before.
+        maxFilesPerTrigger: maximum number of files of a ledger batch, which is one commit.
+        maxBytesPerTrigger: maximum bytes of a ledger batch, as 4096 or ``512m``; the file that passes it is included.
+        maxRecordBytes: maximum bytes of a record in memory: a line, or a whole file of multi-line JSON, of
+            ``wholetext`` or of ``binaryFile``; as 4096 or ``512m``. A file with more fails, the others are ingested.
+        maxFileBytes: maximum bytes of a file, decompressed; a file with more fails, the others are ingested.
+        settleSeconds: files that changed in the last so many seconds are left for the next run.
+        expect_files_within: time span, as ``24 hours``, within which new files, or versions of ``delta``, are expected;
+            a run in Airflow that finds none after that fails.
+        cleanSource: treatment of a file once its rows are committed and the retention has passed: it stays, is moved to
+            ``cleanSourceMoveDestination``, or is deleted.
+        cleanSourceRetentionDuration: retention after the commit, as ``30 days`` or ``12 hours``; at least 7 days for
+            ``DELETE``.
+        cleanSourceMoveDestination: archive folder, absolute or a URI, outside of every landing folder; files keep
+            their paths below it, and none is overwritten.
+        expectations_: ``expectations`` of the definition: conditions on records by name, each with ``expect`` or
+            ``expect_or_fail``; no record is dropped.
+        expect_all: conditions by name; records that break them are counted.
+        expect_all_or_fail: conditions by name; records that break one fail the run.
+        expect_table: rules about the whole table by name: what it would be is held to them before each commit.
+        comment: what the table is, for people; the table's comment in Delta.
+        column_comments: comments of its columns by name.
+        table_properties: properties of the Delta table: names of yours, and those of Delta's that only tune how files
+            are written.
+        tags: names with values, which are properties of the table, too, and stand in ``extra`` of its asset in Airflow.
+    """
+
+    path: Location
+    format: Format
+    dialect: Literal["rfc4180", "spark"] = "rfc4180"
+    kafka: KafkaSource | None = None
+    options: dict[str, OptionText] = {}
+    schema_: Ddl | None = Field(None, alias="schema")
+    schemaHints: Hints | None = None
+    inferColumnTypes: bool = False
+    schemaEvolutionMode: (
+        Literal["addNewColumns", "addNewColumnsWithTypeWidening", "rescue", "failOnNewColumns", "none"] | None
+    ) = None
+    singleVariantColumn: ColumnName | None = None
+    rescuedDataColumn: Literal["_rescued_data", "none"] = "_rescued_data"
+    readerCaseSensitive: bool = True
+    columnNames: Literal["landed", "normalized"] = "landed"
+    partitionColumns: ColumnNames = []
+    pathGlobFilter: str | None = None
+    modifiedAfter: Moment | None = None
+    modifiedBefore: Moment | None = None
+    includeExistingFiles: bool = True
+    allowOverwrites: bool = False
+    maxFilesPerTrigger: int = Field(1000, ge=1)
+    maxBytesPerTrigger: Annotated[Bytes, Field(ge=1)] | None = None
+    maxRecordBytes: Annotated[Bytes, Field(ge=1, le=LARGEST_RECORD)] = 512 << 20
+    maxFileBytes: Annotated[Bytes, Field(ge=1)] = 64 << 30
+    settleSeconds: float = Field(5.0, ge=0, le=86_400)
+    cleanSource: Clean = "OFF"
+    cleanSourceRetentionDuration: Duration = Field("30 days", validate_default=True)
+    cleanSourceMoveDestination: Location | None = None
+    # They do not decide how files are read, so the fingerprint is made without them.
+    expect_files_within: Duration | None = Field(None, gt=timedelta(0), exclude=True)
+    expectations_: Expectations = Field({}, alias="expectations", exclude=True)
+    expect_all: ConditionsByName = Field({}, exclude=True)
+    expect_all_or_fail: ConditionsByName = Field({}, exclude=True)
+
+    model_config = ConfigDict(json_schema_extra=_for_editors)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _of_topics(cls, data: Any, make: ModelWrapValidatorHandler[BronzeTable]) -> BronzeTable:
+        """Give a table of topics its address as the path."""
+        if not isinstance(data, dict) or data.get("format") != "kafka":
+            return make(data)
+        if "path" in data:
+            raise wrong("not-allowed", "path is for files: topics are listed under kafka. Remove path")
+        table = make({**data, "path": "kafka://"})
+        return table if table.kafka is None else table.model_copy(update={"path": table.kafka.address})
+
+    @model_validator(mode="before")
+    @classmethod
+    def _mode(cls, data: Any) -> Any:
+        if isinstance(data, dict) and data.get("schemaEvolutionMode") is None:
+            return {**data, "schemaEvolutionMode": "none" if data.get("schema") else "addNewColumns"}
+        return data
+
+    @model_validator(mode="after")
+    def _one_schema(self) -> BronzeTable:
+        if self.schema_ and self.adds_columns:
+            hint = "remove schemaEvolutionMode, or replace schema by schemaHints"
+            raise wrong("schema-and-evolution", "a table with a fixed schema does not accept new columns", hint)
+        if self.schema_ and self.schemaHints:
+            raise wrong(
+                "schema-and-hints",
+                "schema and schemaHints exclude each other: schema already declares all types",
+                "remove one of them",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _one_variant(self) -> BronzeTable:
+        if self.singleVariantColumn is None:
+            return self
+        if self.format not in ("json", "csv", "xml", "kafka"):
+            reason = f"singleVariantColumn requires json, csv or xml: {self.format} files bring their own columns"
+            raise wrong("not-allowed", reason, "remove it")
+        set_too = [name for name in ("schema_", "schemaHints", "partitionColumns") if getattr(self, name)]
+        if set_too or self.inferColumnTypes or not self.rescues:
+            field_name = (set_too or ["inferColumnTypes" if self.inferColumnTypes else "rescuedDataColumn"])[0].rstrip(
+                "_"
+            )
+            raise wrong(
+                "not-allowed",
+                f"{field_name} has no effect with singleVariantColumn, which stores each record as one value",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _fitting(self) -> BronzeTable:
+        if self.format == "delta":
+            self._fits_delta()
+        self._fits_kafka()
+        self._fits_format()
+        if self.pathGlobFilter and set(self.pathGlobFilter) & set("{}"):
+            raise wrong(
+                "not-allowed",
+                "pathGlobFilter supports *, ? and [ ], not braces",
+                "split it into two tables, or write one pattern",
+            )
+        if self.modifiedAfter and self.modifiedBefore and self.modifiedAfter >= self.modifiedBefore:
+            raise wrong("out-of-range", "modifiedBefore must be after modifiedAfter: this range contains no time")
+        return self
+
+    def _fits_delta(self) -> None:
+        """Refuse fields about files, and paths that are no URIs, for a table that reads a Delta table."""
+        files_only = sorted({name.rstrip("_") for name in self.model_fields_set} - _OF_DELTA)
+        if files_only:
+            message = f"{files_only[0]} is for files, not for a Delta source: remove it"
+            raise wrong("not-allowed", message)
+        if "://" not in self.path and set(self.path) & set("#?%"):
+            raise wrong(
+                "not-allowed", "the path of a Delta table must not contain #, ? or %, which have a meaning in URIs"
+            )
+
+    def _fits_format(self) -> None:
+        """Refuse fields that the format does not have, and require those that it needs."""
+        if self.format != "csv" and "dialect" in self.model_fields_set:
+            raise wrong("not-allowed", f"dialect is only for csv, not for {self.format}", "remove dialect")
+        if self.format in ("text", "binaryFile") and (self.schema_ or self.schemaHints):
+            raise wrong(
+                "schema-of-format", f"{self.format} files bring their own column types: remove the declared types"
+            )
+        if not self.rescues and (self.format != "json" or self._multi_line):
+            message = "`rescuedDataColumn: none` requires JSON Lines"
+            raise wrong("not-allowed", message, "remove rescuedDataColumn")
+        if self.format == "xml" and not any(name.lower() == "rowtag" for name in self.options):
+            raise wrong("missing-field", "xml requires the option rowTag: the element that holds one record")
+
+    def _fits_kafka(self) -> None:
+        if self.kafka is None:
+            if self.format == "kafka":
+                hint = "for example kafka: {bootstrap_servers: b1:9092, topic: orders}"
+                raise wrong("missing-field", "format: kafka requires the field kafka, with brokers and topics", hint)
+            return
+        if self.format != "kafka":
+            raise wrong(
+                "not-allowed", f"the field kafka requires format: kafka, not {self.format}", "write format: kafka"
+            )
+        set_fields = {name.rstrip("_") for name in self.model_fields_set}
+        if files_only := set_fields - _OF_KAFKA - _OF_JSON:
+            raise wrong("not-allowed", f"{sorted(files_only)[0]} is for files, not for Kafka: remove it")
+        if self.kafka.value != "json" and (files_only := (set_fields & _OF_JSON) - {"schemaEvolutionMode"}):
+            reason = f"{sorted(files_only)[0]} requires JSON values, but value is {self.kafka.value}"
+            raise wrong("not-allowed", reason, "remove it")
+        named = [*(self.declared or {}), *(path[0] for path in self._hints), self.singleVariantColumn or ""]
+        if reserved := [name for name in named if name.lower() in COLUMNS]:
+            raise wrong("reserved-name", f"{reserved[0]} is a reserved column: every Kafka table has it")
+
+    @model_validator(mode="after")
+    def _normalized_names(self) -> BronzeTable:
+        for name in (*(self.declared or {}), *(path[0] for path in self._hints)) if self.normalizes else ():
+            if (column := normalized(name)) != name:
+                message = f"no column is named {name}, because columnNames is normalized"
+                raise wrong("name", message, f"write {column}" if column else "rename it with letters")
+        return self
+
+    @model_validator(mode="after")
+    def _cleaning(self) -> BronzeTable:
+        if (self.cleanSource == "MOVE") != (self.cleanSourceMoveDestination is not None):
+            raise wrong(
+                "clean-source",
+                "cleanSource: MOVE and cleanSourceMoveDestination require each other",
+                "set both or neither",
+            )
+        if self.cleanSource == "DELETE" and self.cleanSourceRetentionDuration < DELETE_AT_LEAST:
+            raise wrong(
+                "out-of-range",
+                "files are deleted 7 days after the commit of their rows at the earliest",
+                "set cleanSourceRetentionDuration to 7 days or more, or use cleanSource: MOVE",
+            )
+        return self
+
+    @property
+    def of_files(self) -> bool:
+        """Whether its source is landed files; else another Delta table, or Kafka's topics."""
+        return self.format not in ("delta", "kafka")
+
+    @property
+    def of_topics(self) -> KafkaSource:
+        """Its topics, of ``format: kafka``."""
+        if self.kafka is None:
+            raise TypeError(f"a {self.format} table has no topics")
+        return self.kafka
+
+    @property
+    def of_values(self) -> BronzeTable:
+        """The definition as that of a table of files, each of which is the value of one of Kafka's records."""
+        forms = {"json": "json", "text": "text", "binary": "binaryFile"}
+        return self if self.kafka is None else self.model_copy(update={"format": forms[self.kafka.value]})
+
+    @property
+    def adds_columns(self) -> bool:
+        """Whether a new field becomes a column."""
+        return str(self.schemaEvolutionMode).startswith("addNewColumns")
+
+    @property
+    def widens(self) -> bool:
+        """Whether columns are widened to the type of their values."""
+        return self.schemaEvolutionMode == "addNewColumnsWithTypeWidening"
+
+    @property
+    def rescues(self) -> bool:
+        """Whether values that do not fit the columns go to ``_rescued_data``."""
+        return self.rescuedDataColumn != "none"
+
+    @property
+    def normalizes(self) -> bool:
+        """Whether columns have normalized names."""
+        return self.columnNames == "normalized" and self.singleVariantColumn is None
+
+    @property
+    def _multi_line(self) -> bool:
+        return any(name.lower() == "multiline" and value.lower() == "true" for name, value in self.options.items())
+
+    @property
+    def reader_options(self) -> dict[str, str]:
+        """Options of Spark's reader, with those of the dialect; by RFC 4180 a quote stands before a quote.
+
+        Without a character for it, as in ``escape: ''``, Spark would not end a quoted value at the end of a line.
+        """
+        by_lower_name = {name.lower(): value for name, value in self.options.items()}
+        if (
+            self.format != "csv"
+            or by_lower_name.get("escape")
+            or (self.dialect == "spark" and "escape" not in by_lower_name)
+        ):
+            return self.options
+        options = {name: value for name, value in self.options.items() if name.lower() != "escape"}
+        return {**options, "escape": by_lower_name.get("quote", '"')}
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of all fields that decide how files are read: failed files are retried when it changes."""
+        left_out = {"path", "cleanSource", "cleanSourceRetentionDuration", "cleanSourceMoveDestination"} | DESCRIBED
+        left_out |= {"kafka", "columnNames"} if self.columnNames == "landed" else {"kafka"}  # they came later
+        left_out |= set() if self.format == "csv" else {"dialect"}
+        return hashlib.sha256(self.model_dump_json(exclude=left_out).encode()).hexdigest()[:16]
+
+    @property
+    def hints(self) -> dict[str, str]:
+        """Type of each hinted column, as written."""
+        return {path[0]: kind for path, kind in self._hints.items() if len(path) == 1}
+
+    @property
+    def inner_hints(self) -> dict[tuple[str, ...], str]:
+        """Type of each hinted nested field, as written, by its path."""
+        return {path: kind for path, kind in self._hints.items() if len(path) > 1}
+
+    @property
+    def _hints(self) -> dict[tuple[str, ...], str]:
+        return ddl.hints(self.schemaHints) if self.schemaHints else {}
+
+    @property
+    def declared(self) -> dict[str, str] | None:
+        """Type of each column of the schema, as written; None without a schema."""
+        return ddl.columns(self.schema_) if self.schema_ else None

@@ -1,0 +1,121 @@
+"""Models of expectations: one by one under ``expectations``, or several with one action (``expect_all…``)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
+
+from sluicegate.definition.fields import IDENTIFIER, Part, SqlCondition, wrong
+from sluicegate.definition.tables.threshold import RowThreshold
+from sluicegate.spark_sql.condition import Condition
+
+Action = Literal["keep", "drop", "quarantine", "fail"]
+
+CONDITIONS = ("expect", "expect_or_drop", "expect_or_quarantine", "expect_or_fail")
+
+EXPECT_ALL = {
+    "expect_all": "expect",
+    "expect_all_or_drop": "expect_or_drop",
+    "expect_all_or_quarantine": "expect_or_quarantine",
+    "expect_all_or_fail": "expect_or_fail",
+}
+"""Fields for several conditions with one action, and the field of a single expectation with that action."""
+
+
+class Expectation(Part):
+    """A condition on rows of a table, with the action for rows that break it.
+
+    It has exactly one of the four fields that begin with ``expect``. A bronze table has ``expect`` and
+    ``expect_or_fail``, a gold table ``expect_or_drop`` as well, and a silver table all. ``retry`` goes with
+    ``expect_or_quarantine`` only, ``warn_above`` and ``fail_above`` with all but ``expect_or_fail``.
+
+    Attributes:
+        expect: the condition; rows that break it are kept and counted.
+        expect_or_drop: the condition; they are dropped.
+        expect_or_quarantine: the condition; they go to the quarantine table.
+        expect_or_fail: the condition; they fail the run.
+        retry: quarantined rows are reprocessed when a lookup changes.
+        warn_above: the run warns if more rows break it: a number of rows, as 100, or a share of them, as ``0.5%``.
+        fail_above: the run fails if more rows break it, and the table stays as it was.
+    """
+
+    expect: SqlCondition | None = None
+    expect_or_drop: SqlCondition | None = None
+    expect_or_quarantine: SqlCondition | None = None
+    expect_or_fail: SqlCondition | None = None
+    retry: bool = False
+    # Of no row do they decide what it is, so the fingerprint of a table is made without them.
+    warn_above: RowThreshold | None = Field(None, exclude=True)
+    fail_above: RowThreshold | None = Field(None, exclude=True)
+
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": [name]} for name in CONDITIONS]})
+
+    @model_validator(mode="after")
+    def _one_condition(self) -> Expectation:
+        conditions = [name for name in CONDITIONS if getattr(self, name) is not None]
+        kinds = "expect, expect_or_drop, expect_or_quarantine or expect_or_fail"
+        if not conditions:
+            raise wrong("one-of", f"an expectation needs one of {kinds}")
+        if len(conditions) > 1:
+            raise wrong("one-of", f"an expectation takes only one of {kinds}, not {' and '.join(conditions)}")
+        if self.retry and self.expect_or_quarantine is None:
+            raise wrong("retry", "retry requires expect_or_quarantine: only quarantined rows can be reprocessed")
+        if self.unique and self.action == "drop":
+            # It must be restored when the row that it duplicates goes.
+            raise wrong("unique", "unique does not support expect_or_drop", "write expect_or_quarantine instead")
+        self._check_thresholds()
+        return self
+
+    def _check_thresholds(self) -> None:
+        warn, fail = self.warn_above, self.fail_above
+        if self.expect_or_fail is not None and (warn or fail):
+            message = "a threshold has no effect with expect_or_fail, which fails the run at the first row"
+            raise wrong("threshold", message, "use expect with fail_above")
+        if warn and fail and warn.is_share == fail.is_share and warn.number >= fail.number:
+            message = f"warn_above {warn.text} has no effect: fail_above {fail.text} is reached first"
+            raise wrong("threshold", message, "warn_above must be below fail_above")
+
+    def _conditions(self) -> list[tuple[str, str | None]]:
+        return [(name, getattr(self, name)) for name in CONDITIONS]
+
+    @property
+    def action(self) -> Action:
+        """Action for a row that breaks it."""
+        if self.expect_or_drop is not None:
+            return "drop"
+        if self.expect_or_quarantine is not None:
+            return "quarantine"
+        return "fail" if self.expect_or_fail is not None else "keep"
+
+    @property
+    def text(self) -> str:
+        """The condition as written."""
+        return next(text for _, text in self._conditions() if text is not None)
+
+    @property
+    def condition(self) -> str:
+        """The condition with TRY_CAST: a value that does not cast makes it NULL instead of failing the batch."""
+        return Condition.parse(self.text).tried
+
+    @property
+    def unique(self) -> tuple[str, ...]:
+        """Columns of ``unique(…)``; none for a condition on one row."""
+        return Condition.parse(self.text).unique
+
+    @property
+    def columns(self) -> list[str]:
+        """Columns that it refers to."""
+        return Condition.parse(self.text).columns
+
+
+def rule_names(rules: dict[str, Any]) -> dict[str, Any]:
+    """Check the names of rules."""
+    for name in rules:
+        if not IDENTIFIER.fullmatch(name):
+            raise wrong("name", f"invalid name {name!r}: use letters, digits and _, starting with a letter or _")
+    return rules
+
+
+Expectations = Annotated[dict[str, Expectation], AfterValidator(rule_names)]
+ConditionsByName = Annotated[dict[str, SqlCondition], AfterValidator(rule_names)]

@@ -1,0 +1,159 @@
+"""Model of a gold table's definition."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from pydantic import ConfigDict, Field, model_validator
+
+from sluicegate.definition.fields import Names, wrong
+from sluicegate.definition.tables import streaming
+from sluicegate.definition.tables.declared_lineage import DeclaredLineage, demand_read
+from sluicegate.definition.tables.expectations import ConditionsByName, Expectations
+from sluicegate.definition.tables.ruled import Ruled, fingerprint
+from sluicegate.definition.tables.table import MadeTable
+from sluicegate.spark_sql.order_by import Ordering
+from sluicegate.spark_sql.query import Query
+from sluicegate.spark_sql.refresh.remembered import refresh_strategy
+from sluicegate.spark_sql.refresh.strategy import RefreshStrategy
+
+
+class GoldTable(MadeTable, streaming.Streamed, Ruled):
+    """A table computed from tables of any layer: by a query, or by a Python function with the tables it ``reads``.
+
+    It may read other tables of gold, and these others again. A run makes each after those that it reads.
+
+    Attributes:
+        sql: the query, as the name of a file in the pipeline's folder or as text.
+        python: a function in a file of the pipeline's folder, ``file.py:function``. It is called with the tables under
+            ``reads``, DataFrames by name, and returns the table's rows: all of them, whenever one of these changed.
+        reads_: ``reads`` of the definition: the tables that ``python`` is called with.
+        refresh: ``auto``: from what changed, or from everything where that is faster; ``incremental``: from what
+            changed, and it is a mistake if that is impossible; ``full``: full recompute whenever a table that it reads
+            changes.
+        mode: makes it a streaming aggregation: ``complete``: all groups in each batch; ``update``: groups with new
+            rows; ``append``: each once, when the watermark passes it.
+        withWatermark: event-time column of the table that is read, and the delay allowed for late rows.
+        expectations_: ``expectations`` of the definition: conditions on its rows by name, each with ``expect``,
+            ``expect_or_drop`` or ``expect_or_fail``.
+        expect_all: conditions by name; rows that break them are kept and counted.
+        expect_all_or_drop: conditions by name; rows that break one are not in the table.
+        expect_all_or_fail: conditions by name; rows that break one fail the run, and the table stays as it was.
+        expect_table: rules about the whole table by name: what it would be is held to them before each commit.
+        lineage: with ``python``, columns by name with those that they come from, ``[orders.price, orders.tax]``; what
+            is not named here may come from all that the function reads.
+        comment: what the table is, for people; the table's comment in Delta.
+        column_comments: comments of its columns by name.
+        table_properties: properties of the Delta table: names of yours, and those of Delta's that only tune how files
+            are written.
+        tags: names with values, which are properties of the table, too, and stand in ``extra`` of its asset in Airflow.
+    """
+
+    reads_: Names = Field([], alias="reads")
+    refresh: Literal["auto", "incremental", "full"] = "auto"
+    expectations_: Expectations = Field({}, alias="expectations")
+    expect_all: ConditionsByName = {}
+    expect_all_or_drop: ConditionsByName = {}
+    expect_all_or_fail: ConditionsByName = {}
+    lineage: DeclaredLineage = {}
+
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["sql"]}, {"required": ["python", "reads"]}]})
+
+    @model_validator(mode="after")
+    def _one_maker(self) -> GoldTable:
+        kinds = "a gold table needs either sql, or python and reads"
+        if (self.sql is None) == (self.python is None):
+            code, present = ("missing-field", "neither") if self.sql is None else ("one-of", "both")
+            raise wrong(code, f"{kinds}, not {present}")
+        if self.is_python and not self.reads_:
+            raise wrong("missing-field", f"{kinds}: reads is missing, which lists the inputs of {self.python}")
+        if self.reads_ and not self.is_python:
+            raise wrong("one-of", f"{kinds}: remove reads, because the inputs of a query come from its SQL")
+        if self.is_python and self.mode:
+            raise wrong("one-of", "mode requires sql: only a query can be a streaming aggregation")
+        return self
+
+    @model_validator(mode="after")
+    def _declared_lineage(self) -> GoldTable:
+        demand_read(self.lineage, self.reads_ if self.is_python else None)
+        return self
+
+    @model_validator(mode="after")
+    def _one_strategy(self) -> GoldTable:
+        if self.mode is not None and self.refresh != "auto":
+            raise wrong("one-of", f"refresh: {self.refresh} and mode: {self.mode} exclude each other: set one of them")
+        return self
+
+    def refresh_strategy(self, schemas: Mapping[str, Sequence[str]] | None = None) -> RefreshStrategy:
+        """Refresh strategy, as expected from its text; see ``sql.refresh.strategy.refresh_strategy``."""
+        if self.mode:
+            return RefreshStrategy("stream", streaming.behaviour(self.mode))
+        if self.is_python:
+            return RefreshStrategy(
+                "whole", "a Python function makes it, which does not tell what a change does", "a query"
+            )
+        strategy = refresh_strategy(self.query.text, schemas)
+        if strategy.grouped is None and self.written is not None and self.written is not self.query:
+            strategy = self._of_views(strategy, self.written)
+        if self.refresh == "full":
+            return replace(strategy, kind="whole", why="refresh is full", cheaper="refresh: auto")
+        return strategy
+
+    def _of_views(self, strategy: RefreshStrategy, written: Query) -> RefreshStrategy:
+        """The same, with the views as its reason if the query would be taken apart with tables in their place."""
+        if refresh_strategy(written.text).kind not in ("partial", "groups"):
+            return strategy
+        views = [name for name in written.tables if name not in self.query.tables]
+        reason = f"it reads {', '.join(views)}, {'a view' if len(views) == 1 else 'views'}, as its WITH"
+        return replace(strategy, why=reason, cheaper=f"make {views[0]} a table of gold, which this query then follows")
+
+    @property
+    def query(self) -> Query:
+        """Query of a table with ``sql``."""
+        if self._query is None:
+            raise LookupError("a gold table gets its query when its definition is loaded, if it has one")
+        return self._query
+
+    @property
+    def named(self) -> list[str]:
+        """Tables and views that it names: as ``reads``, but with the views in place of the tables that they read."""
+        return self.written.tables if self.written else list(self.reads)
+
+    @property
+    def reads(self) -> list[str]:
+        """All tables read; the first is the one whose changes are followed."""
+        return self._query.tables if self._query else self.reads_
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of its query or function; comments and white space of a query do not change it."""
+        if self._transform is None:
+            return self.query.fingerprint
+        return hashlib.sha256(
+            "\0".join([str(self.python), self._transform.fingerprint, *self.reads_]).encode()
+        ).hexdigest()
+
+    @property
+    def dropped_by(self) -> list[str]:
+        """Conditions of the rules that drop rows: as its query they decide which rows it has."""
+        return [rule.condition for rule in self.expectations.values() if rule.action == "drop"]
+
+    @property
+    def rules_fingerprint(self) -> str:
+        """Hash of the rules that decide whether its rows may be committed; empty without any."""
+        rules = {name: rule for name, rule in self.expectations.items() if rule.action != "drop"}
+        return fingerprint(
+            [
+                f"{name} {rule.action} {rule.condition} {rule.warn_above} {rule.fail_above}"
+                for name, rule in rules.items()
+            ]
+            + self._table_rules
+        )
+
+    @property
+    def ordering(self) -> Ordering:
+        """Order of its rows by the query's ORDER BY; none for a function."""
+        return self._query.ordering if self._query else Ordering()

@@ -1,0 +1,287 @@
+"""Model of a silver table's definition."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field, PrivateAttr, field_validator, model_validator
+
+from sluicegate.definition.fields import Bytes, Ddl, Names, name_fault, wrong
+from sluicegate.definition.tables.apply_changes import ApplyChanges, ApplyChangesFromSnapshot
+from sluicegate.definition.tables.declared_lineage import DeclaredLineage, demand_read
+from sluicegate.definition.tables.described import DESCRIBED
+from sluicegate.definition.tables.expectations import ConditionsByName, Expectations
+from sluicegate.definition.tables.ruled import Ruled
+from sluicegate.definition.tables.silver_flow import SilverFlow
+from sluicegate.definition.tables.table import _DEFINED_BY, _DEFINED_BY_FLOWS, MadeTable, _only
+from sluicegate.spark_sql import ddl
+from sluicegate.spark_sql.query import Query
+
+LookupMode = Literal["follow", "as_of_run"]
+Treatment = Literal["hmac", "mask", "drop"]
+
+# Fields that came later than tables: where they say what always was, the fingerprint is the one of before.
+_LATER = {"rows": "one", "quarantine": "row", "rescued": "quarantine"}
+
+# Bytes of files of its source that a batch takes in, if the definition does not say how many.
+BATCH_BYTES = 1 << 30
+
+
+class SilverTable(MadeTable, Ruled):
+    """A table of typed, evaluated and joined records.
+
+    It has either ``sql``, or ``from`` with ``python``, ``apply_changes`` or ``apply_changes_from_snapshot``, or
+    ``flows``, alone or with ``apply_changes``. Of changes and snapshots, keys and sequence_by belong in these fields
+    and not beside them. Names of expectations are unique across all fields.
+
+    Attributes:
+        sql: the query, as the name of a file in the pipeline's folder or as text. A UNION ALL of queries with STREAM(…)
+            is a table with a flow for each, which has the name of its stream.
+        python: the transform, as a file in the pipeline's folder and a function at its top level, ``file.py:function``.
+            It is called with the batch of records, a DataFrame, and the tables of ``lookups`` by name, and returns a
+            DataFrame that keeps ``_chunk`` and ``_pos``.
+        from_: ``from`` of the definition: the table that ``python`` or ``apply_changes`` reads record by record.
+        flows: the flows that fill the table together, by name, each with a query or function of its own over the table
+            that it follows. Columns are matched by name.
+        lookups: for each other table that is read, the effect of its changes. ``follow``, the default: affected rows
+            are updated. ``as_of_run``: rows keep the values of their run. With ``python`` all tables that it may read
+            are listed here.
+        apply_changes: for records that are changes (CDC): how they are applied.
+        apply_changes_from_snapshot: for records that are snapshots of all rows: how they are applied.
+        keys: columns that identify a row; of several records with the same keys one wins.
+        sequence_by: column by which the latest of them wins.
+        event_time: event-time column.
+        rows: rows that a record may give. ``one``: a query that makes several of one stops the run. ``many``: as many
+            as the query or the function makes of it, each with its number in ``_record_row``; a record that gives none
+            is set aside.
+        quarantine: with ``rows: many``, what goes to the quarantine table for a row that breaks a rule. ``row``: that
+            row. ``record``: all rows of its record.
+        rescued: what happens to a record that bronze could not parse, or of which it rescued a value of a column that
+            the transform reads. ``quarantine``: it goes to the quarantine table. ``keep``: it becomes a row with NULL
+            in its place. ``fail``: it fails the run. A query that names ``_rescued_data`` or ``_corrupt_record``
+            decides itself.
+        maxBytesPerTrigger: bytes of the source's files that one batch takes in, as 4096 or ``512m``. The rest is taken
+            in by further batches of the same run, each a commit. A full refresh of an existing table,
+            ``apply_changes_from_snapshot`` and a table with ``expect_table`` take in all.
+        schema_: ``schema`` of the definition: columns with their types, as DDL, which the table has first and in this
+            order. A value that does not fit its type, or would lose digits by it, is quarantined.
+        schemaEvolutionMode: treatment of a new column of the transform. ``addNewColumns``: it is added. ``none``: it is
+            left out. ``failOnNewColumns``: nothing is written until the definition names it.
+        expectations_: ``expectations`` of the definition: conditions by name, each with its action.
+        expect_all: conditions by name; rows that break them are kept and counted.
+        expect_all_or_drop: conditions by name; rows that break one are dropped.
+        expect_all_or_quarantine: conditions by name; rows that break one go to the quarantine table.
+        expect_all_or_fail: conditions by name; rows that break one fail the run.
+        expect_table: rules about the whole table by name: what it would be is held to them before each commit.
+        pii: columns with personal data; if there are any, the pipeline's jobs show no values in their output.
+        deidentified: a de-identified copy of the table, with a treatment by column: ``hmac`` pseudonymises it, ``mask``
+            hides it, ``drop`` leaves it out. Each column of ``pii`` must be named; others are copied as they are.
+        lineage: with ``python``, columns by name with those that they come from, ``[orders.price, orders.tax]``; what
+            is not named here may come from all that the function reads.
+        comment: what the table is, for people; the table's comment in Delta.
+        column_comments: comments of its columns by name.
+        table_properties: properties of the Delta table: names of yours, and those of Delta's that only tune how files
+            are written.
+        tags: names with values, which are properties of the table, too, and stand in ``extra`` of its asset in Airflow.
+    """
+
+    from_: str | None = Field(None, alias="from")
+    flows: Annotated[dict[str, SilverFlow], Field(min_length=1)] | None = None
+    lookups: dict[str, LookupMode] = {}
+    apply_changes: ApplyChanges | None = None
+    apply_changes_from_snapshot: ApplyChangesFromSnapshot | None = None
+    keys: Names = []
+    sequence_by: str | None = None
+    event_time: str | None = None
+    rows: Literal["one", "many"] = "one"
+    quarantine: Literal["row", "record"] = "row"
+    rescued: Literal["quarantine", "keep", "fail"] = "quarantine"
+    maxBytesPerTrigger: Annotated[Bytes, Field(ge=1)] = BATCH_BYTES
+    schema_: Ddl | None = Field(None, alias="schema")
+    schemaEvolutionMode: Literal["addNewColumns", "none", "failOnNewColumns"] = "addNewColumns"
+    expectations_: Expectations = Field({}, alias="expectations")
+    expect_all: ConditionsByName = {}
+    expect_all_or_drop: ConditionsByName = {}
+    expect_all_or_quarantine: ConditionsByName = {}
+    expect_all_or_fail: ConditionsByName = {}
+    pii: Names = []
+    deidentified: Annotated[dict[str, Treatment], Field(min_length=1)] | None = None
+    lineage: DeclaredLineage = {}
+    _branches: dict[str, SilverFlow] = PrivateAttr(default_factory=dict)
+
+    model_config = ConfigDict(
+        json_schema_extra={"oneOf": [_only(*fields) for fields in (*_DEFINED_BY.values(), *_DEFINED_BY_FLOWS.values())]}
+    )
+
+    @property
+    def several(self) -> Mapping[str, SilverFlow]:
+        """The flows that fill it together, by name: those of ``flows``, or the branches of its UNION ALL."""
+        return self.flows or self._branches
+
+    @property
+    def makers(self) -> Mapping[str, SilverTable | SilverFlow]:
+        """What makes its rows: its flows by name, or under an empty name the table itself."""
+        return self.several or {"": self}
+
+    def _unite(self, queries: Sequence[Query], sql_file: str | None, written: Sequence[Query]) -> None:
+        """Set the flows of a UNION ALL, each named after its stream: parsed by the loader, and as they are written."""
+        self._sql_file = sql_file
+        for number, query in enumerate(queries, start=1):
+            stem = (query.stream or f"branch_{number}").rsplit(".", 1)[-1]
+            numbered = (f"{stem}_{count}" for count in range(2, len(queries) + 2))
+            name = next(candidate for candidate in (stem, *numbered) if candidate not in self._branches)
+            first = queries[0] if number > 1 else None
+            self._branches[name] = SilverFlow.of_branch(query, first, sql_file, written[number - 1])
+
+    @property
+    def query(self) -> Query | None:
+        """Query of the table; None without ``sql``."""
+        return self._query
+
+    @property
+    def changes(self) -> ApplyChanges | ApplyChangesFromSnapshot | None:
+        """Its ``apply_changes`` or ``apply_changes_from_snapshot``; None for other tables."""
+        return self.apply_changes or self.apply_changes_from_snapshot
+
+    @property
+    def many(self) -> bool:
+        """Whether a record may give many rows."""
+        return self.rows == "many"
+
+    @property
+    def batch_bytes(self) -> int | None:
+        """Bytes of its source's files that one batch takes in; None where it has to take in all that there is."""
+        return None if self.apply_changes_from_snapshot or self.expect_table else self.maxBytesPerTrigger
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of all that decides a record's row; comments and white space of a query do not change it."""
+        usual = {name for name, value in _LATER.items() if getattr(self, name) == value} | {"flows"}
+        left_out = {"sql", "python", "pii", "deidentified", "maxBytesPerTrigger", *DESCRIBED, *usual}
+        parts = [self.model_dump_json(exclude=left_out, by_alias=True)]
+        parts += [self._query.fingerprint] if self._query else []
+        parts += [self._transform.fingerprint] if self._transform else []
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+    @property
+    def stream(self) -> str:
+        """The table that is read record by record; the first of several."""
+        if self.several:
+            return next(iter(self.several.values())).stream
+        return self.from_ or (self._query and self._query.stream) or ""
+
+    @property
+    def streams(self) -> list[str]:
+        """All tables that are read record by record."""
+        return list(dict.fromkeys(maker.stream for maker in self.makers.values()))
+
+    @property
+    def joined(self) -> list[str]:
+        """The tables that are read besides, as lookups."""
+        names = [name for maker in self.makers.values() if maker.query for name in maker.query.lookups]
+        names += self.lookups if any(maker.is_python for maker in self.makers.values()) else []
+        return list(dict.fromkeys(names))
+
+    @property
+    def reads(self) -> list[str]:
+        """All tables read, the streamed ones first."""
+        return list(dict.fromkeys([*filter(None, self.streams), *self.joined]))
+
+    @property
+    def named(self) -> list[str]:
+        """Tables and views that it names: as ``reads``, but with the views in place of the tables that they read."""
+        names: list[str] = []
+        for maker in self.makers.values():
+            names += maker.written.tables if maker.written else [maker.stream]
+        names += self.lookups if any(maker.is_python for maker in self.makers.values()) else []
+        return list(dict.fromkeys(names))
+
+    def can_follow(self, lookup: str) -> bool:
+        """Whether the records are known that a changed row of a lookup touches, in every flow that reads it."""
+        readers = [maker for maker in self.makers.values() if maker.is_python or _reads(maker, lookup)]
+        return bool(readers) and all(maker.query and lookup in maker.query.join_keys for maker in readers)
+
+    def lookup_mode(self, name: str) -> LookupMode:
+        """Effect of a lookup's changes on rows made with it."""
+        return self.lookups.get(name, "follow")
+
+    @property
+    def declared(self) -> dict[str, str] | None:
+        """Type of each column of the schema, as written and in its order; None without a schema."""
+        return ddl.columns(self.schema_) if self.schema_ else None
+
+    @field_validator("schema_")
+    @classmethod
+    def _no_hidden_columns(cls, schema: str | None) -> str | None:
+        for name in ddl.columns(schema) if schema else ():
+            if name.startswith("_"):
+                raise wrong("reserved-name", f"{name} starts with _, which is reserved for the engine: rename it")
+        return schema
+
+    @model_validator(mode="after")
+    def _all_personal(self) -> SilverTable:
+        treated = [column.lower() for column in self.deidentified or ()]
+        if twice := sorted({column for column in treated if treated.count(column) > 1}):
+            raise wrong(
+                "duplicate-name", f"deidentified has {', '.join(twice)} twice: names do not differ in case only"
+            )
+        untreated = [column for column in self.pii if column not in self.deidentified] if self.deidentified else []
+        if untreated:
+            sentence = f"deidentified lacks {', '.join(untreated)}, which pii lists"
+            raise wrong("not-deidentified", sentence, f"for example {untreated[0]}: hmac, mask or drop")
+        return self
+
+    @model_validator(mode="after")
+    def _declared_lineage(self) -> SilverTable:
+        demand_read(self.lineage, [self.from_ or "", *self.lookups] if self.is_python else None)
+        return self
+
+    @model_validator(mode="after")
+    def _one_source(self) -> SilverTable:
+        if self.flows is not None:
+            return self._with_flows()
+        sources = [name for name in _DEFINED_BY if getattr(self, name) is not None]
+        kinds = "a silver table needs either sql, or from with python, apply_changes or apply_changes_from_snapshot"
+        if self.sql is not None and self.from_ is not None:
+            raise wrong("one-of", f"{kinds}, not sql and from")
+        if len(sources) > 1:
+            raise wrong("one-of", f"{kinds}, not {' and '.join(sources)}")
+        if not sources and self.from_ is None:
+            raise wrong("missing-field", f"{kinds}; both are missing")
+        if not sources:
+            raise wrong("missing-field", f"{kinds}, not from alone")
+        if self.sql is None and self.from_ is None:
+            raise wrong("missing-field", f"{kinds}, not {sources[0]} alone")
+        self._check_keys(sources[0])
+        return self
+
+    def _check_keys(self, place: str) -> None:
+        """Refuse keys beside those of changes, and a sequence without keys.
+
+        Args:
+            place: the field that the keys of changes are in.
+        """
+        if self.changes and (self.keys or self.sequence_by):
+            raise wrong("one-of", f"keys and sequence_by belong inside {place}, not next to it")
+        if self.sequence_by and not self.keys:
+            raise wrong("missing-field", "sequence_by requires keys")
+
+    def _with_flows(self) -> SilverTable:
+        """The checks of ``_one_source`` for a table with flows."""
+        for field, value in (("sql", self.sql), ("from", self.from_), ("python", self.python)):
+            if value is not None:
+                raise wrong("one-of", f"{field} belongs inside each flow, not next to flows")
+        if self.apply_changes_from_snapshot is not None:
+            hint = "combine the snapshots in a silver table with flows, and let another table read it"
+            raise wrong("one-of", "apply_changes_from_snapshot cannot be combined with flows", hint)
+        self._check_keys("apply_changes")
+        for name in self.flows or ():
+            if fault := name_fault(name):
+                raise wrong("name", f"in flows: {fault}")
+        return self
+
+
+def _reads(maker: SilverTable | SilverFlow, lookup: str) -> bool:
+    return maker.query is not None and lookup in maker.query.lookups

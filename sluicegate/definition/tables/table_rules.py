@@ -1,0 +1,154 @@
+"""Rules about a whole table: what must be so before a batch of it is committed."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, model_validator
+
+from sluicegate.definition.fields import IDENTIFIER, Names, Part, wrong
+from sluicegate.definition.tables.expectations import rule_names
+from sluicegate.spark_sql.query import Query
+
+KINDS = ("rows", "unique", "foreign_key", "sql")
+
+_REFERENCE = re.compile(r"([a-z][a-z0-9_]*)\s*(?:\(([^()]*)\))?")
+
+
+class RowCount(Part):
+    """Least and greatest number of rows; one of them, or both.
+
+    Attributes:
+        min: the table has at least so many rows.
+        max: the table has at most so many rows.
+    """
+
+    min: Annotated[int, Field(ge=0)] | None = None
+    max: Annotated[int, Field(ge=0)] | None = None
+
+    @model_validator(mode="after")
+    def _bounds(self) -> RowCount:
+        if self.min is None and self.max is None:
+            raise wrong("missing-field", "rows needs min, max or both", "for example rows: {min: 1}")
+        if self.min is not None and self.max is not None and self.min > self.max:
+            raise wrong("out-of-range", f"min {self.min:,} exceeds max {self.max:,}")
+        return self
+
+    def __str__(self) -> str:
+        """Bounds in words."""
+        parts = [f"at least {self.min:,}"] if self.min is not None else []
+        parts += [f"at most {self.max:,}"] if self.max is not None else []
+        return " and ".join(parts)
+
+
+class TableRule(Part):
+    """A rule about a whole table. A batch by which it would be broken fails the run, and the table stays as it was.
+
+    It has exactly one of ``rows``, ``unique``, ``foreign_key`` (which goes with ``references``) and ``sql``.
+
+    Attributes:
+        rows: number of rows that the table has: ``{min: 1, max: 1000}``.
+        unique: columns of which no two rows have the same values; NULL is a value here, as in GROUP BY.
+        foreign_key: columns whose values are in the table ``references``; a row with NULL in one of them needs none.
+        references: the table of a foreign key, with the columns where they are called otherwise there, as
+            ``patients`` or ``patients (mrn)``: of the same layer or one before it.
+        sql: a query that must give no row, as text or as the name of a file in the pipeline's folder. It may read the
+            table itself, as it would be, and tables of the same layer or one before it.
+    """
+
+    rows: RowCount | None = None
+    unique: Annotated[Names, Field(min_length=1)] | None = None
+    foreign_key: Annotated[Names, Field(min_length=1)] | None = None
+    references: str | None = None
+    sql: str | None = None
+    _query: Query | None = PrivateAttr(None)
+    _written: Query | None = PrivateAttr(None)
+
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": [name]} for name in KINDS]})
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> TableRule:
+        kinds = [name for name in KINDS if getattr(self, name) is not None]
+        if len(kinds) != 1:
+            present = "has none" if not kinds else f"has {' and '.join(kinds)}"
+            raise wrong("one-of", f"a table rule takes exactly one of {', '.join(KINDS)}, and this one {present}")
+        if (self.foreign_key is None) != (self.references is None):
+            raise wrong(
+                "missing-field",
+                "foreign_key and references require each other",
+                "for example references: patients (mrn)",
+            )
+        match = _REFERENCE.fullmatch(self.references.strip()) if self.references is not None else None
+        columns = self._referred(match)
+        if self.references is not None and (match is None or not all(map(IDENTIFIER.fullmatch, columns))):
+            message = f"references must be a table, with its columns if their names differ, not {self.references}"
+            raise wrong("wrong-type", message, "for example patients, or patients (mrn)")
+        if len(columns) != len(self.foreign_key or ()):
+            message = f"foreign_key names {len(self.foreign_key or ())} columns, but references lists {len(columns)}"
+            raise wrong("foreign-key", message, "list the same number of columns, in the same order")
+        return self
+
+    def _referred(self, match: re.Match[str] | None) -> list[str]:
+        if match is None or match[2] is None:
+            return list(self.foreign_key or ())
+        return [name.strip() for name in match[2].split(",")]
+
+    @property
+    def kind(self) -> str:
+        """Which of the kinds it is."""
+        return next(name for name in KINDS if getattr(self, name) is not None)
+
+    @property
+    def referenced(self) -> tuple[str, list[str]]:
+        """Table and columns that a foreign key refers to."""
+        match = _REFERENCE.fullmatch((self.references or "").strip())
+        return (match[1] if match else ""), self._referred(match)
+
+    @property
+    def query(self) -> Query:
+        """Query that must give no row; only of a rule with ``sql``."""
+        if self._query is None:
+            raise LookupError("a rule gets its query when its definition is loaded, if it has one")
+        return self._query
+
+    @property
+    def written(self) -> Query:
+        """Its query as it is written, with the names of views."""
+        return self._written or self.query
+
+    def _resolve(self, query: Query, _: str | None, written: Query) -> None:
+        """Set the query, parsed by the loader, and as it is written if it reads views."""
+        self._query, self._written = query, written
+
+    @property
+    def columns(self) -> list[str]:
+        """Columns of the table that it names itself."""
+        return [*(self.unique or ()), *(self.foreign_key or ())]
+
+    def reads(self, table: str) -> list[str]:
+        """Tables that it reads besides its own."""
+        names = [self.referenced[0]] if self.references else self._query.tables if self._query else []
+        return [name for name in dict.fromkeys(names) if name != table]
+
+    def named(self, table: str) -> list[str]:
+        """As ``reads``, but with the views in place of the tables that they read."""
+        return [name for name in self.written.tables if name != table] if self._query else self.reads(table)
+
+    @property
+    def fingerprint(self) -> str:
+        """Text that differs where the rule does."""
+        return self._query.fingerprint if self._query else self.model_dump_json(exclude_none=True)
+
+    def __str__(self) -> str:
+        """Rule in words, as the cause of an error."""
+        if self.rows is not None:
+            return f"it has {self.rows} rows"
+        if self.unique is not None:
+            return f"no two rows have the same {', '.join(self.unique)}"
+        if self.foreign_key is not None:
+            return f"{', '.join(self.foreign_key)} is in {self.references}"
+        return "its query gives no row"
+
+
+TableRules = Annotated[dict[str, TableRule], AfterValidator(rule_names)]

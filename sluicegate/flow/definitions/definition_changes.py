@@ -1,0 +1,248 @@
+"""What may change in a definition of silver or gold between two runs, and what the next run does about it.
+
+Stored rows are compared with new ones: by their keys, by their sequence, and column by column. Rows that were made by
+other keys, by another sequence or with other types cannot be compared so, or would be cut to the type that the table
+has. Silver is a function of bronze, so such a table gets a full refresh by itself, in one commit. Any other change
+leaves comparable rows: the run goes on, and says that rows of the former definition are there.
+
+Keys, sequence and SCD type are known without Spark: each commit of a silver table records those of its rows. So are
+types that the definition itself says (``flow/definitions/foreseen_types.py``); all others are compared by the run,
+since only Spark's analysis of a query tells them (``silver/columns/changed_columns.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from sqlglot import exp
+
+from sluicegate.definition.tables.silver_flow import SilverFlow
+from sluicegate.errors import SchemaMismatch, Where
+from sluicegate.flow.definitions import foreseen_types
+from sluicegate.flow.several.several_progress import STREAMS
+
+if TYPE_CHECKING:
+    from sluicegate.definition import SilverTable
+    from sluicegate.lake.log import Commit
+    from sluicegate.spark_sql.query import Query
+
+STORED = "stored"
+"""Name of what a commit records about its rows, see ``StoredRows.facts``."""
+
+NextRun = Literal["goes on", "full refresh", "reprocesses"]
+"""What the next run does. ``goes on``: rows that are there stay as they are, the run says so, and ``replay
+--everything`` evaluates them by today's definition. ``full refresh``: it rebuilds the table from all of its source,
+in one commit. ``reprocesses``: it takes in, or takes out, the records that the change is about, and no others."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A kind of change, and what the next run does about it.
+
+    Attributes:
+        layer: silver or gold.
+        what: what changes.
+        next_run: what the next run does.
+        known: how it is found: ``plan`` tells it beforehand, or the run compares what Spark makes of the query.
+    """
+
+    layer: Literal["silver", "gold"]
+    what: str
+    next_run: NextRun
+    known: Literal["plan", "run"]
+
+
+CHANGES = (
+    Change("silver", "type of a column, also within a struct, an array or a map", "full refresh", "run"),
+    Change("silver", "type of a column in `schema`, or in a CAST of the query", "full refresh", "plan"),
+    Change("silver", "a column, or a field of a struct, that is new", "goes on", "run"),
+    Change("silver", "a column, or a field of a struct, that the query makes no more", "goes on", "run"),
+    Change("silver", "`keys`: added, taken away, others, or in another order", "full refresh", "plan"),
+    Change("silver", "the expression that makes a key or the sequence", "full refresh", "plan"),
+    Change("silver", "`sequence_by`: added, taken away, or another column", "full refresh", "plan"),
+    Change("silver", "`sequence_by`: the same column of another type", "full refresh", "run"),
+    Change("silver", "`stored_as_scd_type`: 1 to 2, or 2 to 1", "full refresh", "plan"),
+    Change("silver", "changes in place of snapshots, or snapshots in place of changes", "full refresh", "plan"),
+    Change("silver", "columns of `track_history_…`, `ignore_null_updates`, `apply_as_deletes`", "goes on", "plan"),
+    Change("silver", "`flows`: one that is new, or taken out", "reprocesses", "plan"),
+    Change("silver", "`flows`: several in place of one query, or one in place of several", "full refresh", "plan"),
+    Change("silver", "UNION ALL: a branch added or taken away before one over the same table", "full refresh", "plan"),
+    Change("silver", "`rows`: `many` in place of `one`, or `one` in place of `many`", "full refresh", "plan"),
+    Change("silver", "`event_time`, `quarantine`, `rescued`, rules (`unique`, those of the table)", "goes on", "plan"),
+    Change("silver", "WHERE, joins, or an expression that keeps its type; the Python function", "goes on", "plan"),
+    Change("silver", "`deidentified`: another treatment of a column (the copy)", "full refresh", "plan"),
+    Change("gold", "the query, types of its columns, its keys, `mode`", "full refresh", "plan"),
+    Change("gold", "types of the tables that it reads", "full refresh", "run"),
+    Change("gold", "its rules", "goes on", "plan"),
+)
+"""All kinds of changes; docs/howto/editing-a-definition.md has the same table. A full refresh evaluates each record
+with its lookups as they are now: a table with a lookup ``as_of_run`` would lose values that nobody else has, so there
+the run refuses, and names the command."""
+
+
+@dataclass(frozen=True)
+class StoredRows:
+    """What the definition of a silver table says of the rows that it stores.
+
+    Attributes:
+        table: the definition.
+        command: the command that gives it a full refresh.
+    """
+
+    table: SilverTable
+    command: str
+
+    def facts(self) -> dict[str, Any]:
+        """What a commit records: by what its rows are known, and which of several with one key counts."""
+        changes = self.table.changes
+        return {
+            "keys": list(self._keys),
+            "sequence_by": self._sequence_by,
+            "scd_type": changes.stored_as_scd_type if changes else 1,
+            "snapshots": self.table.apply_changes_from_snapshot is not None,
+            "expressions": {flow: self._expressions(flow) for flow in self.table.makers},
+        }
+
+    @property
+    def _keys(self) -> Sequence[str]:
+        return self.table.changes.keys if self.table.changes else self.table.keys
+
+    @property
+    def _sequence_by(self) -> str | None:
+        return self.table.changes.sequence_by if self.table.changes else self.table.sequence_by
+
+    def change(self, last: Commit, columns: Mapping[str, str]) -> str:
+        """Reason for a full refresh, as stored rows are not comparable with today's; empty if they are.
+
+        Args:
+            last: the newest commit of ours in the table's log.
+            columns: types of the table's columns, as in ``foreseen_types.stored``.
+        """
+        facts, today = last.ours or {}, self.facts()
+        if self._table_edited(facts) and (types := foreseen_types.change(self.table, columns)):
+            return types
+        stored = facts.get(STORED)
+        if stored is None:
+            return self._unrecorded(facts)
+        return (
+            _of_keys(stored.get("keys", []), today["keys"])
+            or _of_sequence(stored.get("sequence_by"), today["sequence_by"])
+            or _of_versions(stored, today)
+            or self._of_branches(facts)
+            or self._of_expressions(stored.get("expressions", {}), facts)
+        )
+
+    def _unrecorded(self, facts: Mapping[str, Any]) -> str:
+        """Reason, if the last commit is of a version of Sluicegate that did not record this, and all may differ."""
+        if not self.facts()["keys"] or not self._table_edited(facts):
+            return ""
+        return "its definition changed, and its last commit does not tell by which keys its rows are known"
+
+    def _table_edited(self, facts: Mapping[str, Any]) -> bool:
+        """Whether the definition of the table is another one than a commit was made by."""
+        return bool(facts.get("definition", self.table.fingerprint) != self.table.fingerprint)
+
+    def _flow_edited(self, flow: str, facts: Mapping[str, Any]) -> bool:
+        """Whether the definition of one of its flows is another one; the table's own where it has no flows."""
+        if not flow:
+            return self._table_edited(facts)
+        today = self.table.several[flow].fingerprint
+        return bool((facts.get("definitions") or {}).get(flow, today) != today)
+
+    def _of_branches(self, facts: Mapping[str, Any]) -> str:
+        """Reason, if branches of a UNION ALL have the names, and so the rows, that others had before."""
+        if self.table.flows:
+            return ""
+        recorded: Mapping[str, Mapping[str, Any]] = facts.get(STREAMS) or {}
+        for flow, branch in self.table.several.items():
+            if flow not in recorded or not self._flow_edited(flow, facts):
+                continue
+            source = recorded[flow]["source_id"]
+            before = {name for name, offset in recorded.items() if offset["source_id"] == source}
+            today = {name for name, other in self.table.several.items() if other.stream == branch.stream}
+            if before != today:
+                return f"branches of its UNION ALL were added or taken away before others over {branch.stream}"
+        return ""
+
+    def _of_expressions(self, before: Mapping[str, Mapping[str, str]], facts: Mapping[str, Any]) -> str:
+        """Reason, if a query makes a key or the sequence by another expression.
+
+        Texts are compared of edited definitions only: another version of Sluicegate may write them in another way.
+        """
+        for flow in self.table.makers:
+            if flow not in before or not self._flow_edited(flow, facts):
+                continue
+            for column, text in self._expressions(flow).items():
+                if before[flow].get(column, text) != text:
+                    return f"{column}, by which its rows are compared, is made by another expression"
+        return ""
+
+    def _expressions(self, flow: str) -> dict[str, str]:
+        """Text of the expression of each key and of the sequence in the query of a flow."""
+        maker = self.table.makers[flow]
+        if maker.query is None:
+            return {}
+        first = maker.named_as if isinstance(maker, SilverFlow) else None
+        names = first.outputs if first is not None else None
+        columns = filter(None, [*self._keys, self._sequence_by])
+        return {column: _text(maker.query, column, names) for column in columns}
+
+
+def _text(query: Query, column: str, names: Sequence[str] | None) -> str:
+    """Text of the expression of a column; empty for one of the stream that keeps its name, as a star gives it."""
+    node = query.output(column, names)
+    if node is None:
+        return ""
+    of_stream = isinstance(node, exp.Column) and node.table.lower() in ("", (query.stream_alias or "").lower())
+    return "" if of_stream and node.name.lower() == column.lower() else node.sql("spark")
+
+
+def refused(table: str, reason: str, lookups: str, command: str) -> SchemaMismatch:
+    """Error for a table whose rows a full refresh would change beyond what its definition changed.
+
+    Args:
+        table: the table.
+        reason: why it needs a full refresh.
+        lookups: names of its lookups with ``as_of_run``.
+        command: the command that does it all the same.
+    """
+    return SchemaMismatch(
+        f"{table} needs a full refresh: {reason}",
+        where=Where(table=table),
+        cause=f"its rows keep the values that {lookups} had in the run that made them (as_of_run), and a full refresh "
+        "evaluates all records with those of today, so no run does that by itself; nothing was written",
+        hint=f"take the change of the definition back, or run `{command}`",
+    )
+
+
+def _of_keys(before: list[str], today: list[str]) -> str:
+    if [key.lower() for key in before] == [key.lower() for key in today]:
+        return ""
+    if not before:
+        return f"it has keys now, {', '.join(today)}"
+    if not today:
+        return f"it has no keys any more, and had {', '.join(before)}"
+    return f"its keys change from {', '.join(before)} to {', '.join(today)}"
+
+
+def _of_sequence(before: str | None, today: str | None) -> str:
+    if (before or "").lower() == (today or "").lower():
+        return ""
+    if before is None:
+        return f"it has a sequence_by now, {today}"
+    if not today:
+        return "it has no sequence_by any more"
+    return f"its sequence_by changes from {before} to {today}"
+
+
+def _of_versions(before: Mapping[str, Any], today: Mapping[str, Any]) -> str:
+    former, scd_type = before.get("scd_type", 1), today["scd_type"]
+    if former != scd_type:
+        return f"its stored_as_scd_type changes from {former} to {scd_type}"
+    if bool(before.get("snapshots")) == today["snapshots"]:
+        return ""
+    if today["snapshots"]:
+        return "its records are snapshots now"
+    return "its records are no snapshots any more"

@@ -1,0 +1,181 @@
+"""One batch of several flows: what each has to take in, in one frame and in one commit with all offsets.
+
+The sources have columns of their own. So in the frame a record has its identity, with the flow that brought it, and all
+of its columns as one struct, called after its flow, which is NULL in the records of the others. Spark takes this apart
+again before it reads: a flow's records are read as if it were alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from sluicegate.flow.batch import Batch
+from sluicegate.flow.model import StreamProgress, name_of
+from sluicegate.flow.streaming import delivery
+from sluicegate.flow.streaming.delivery import Delivery
+from sluicegate.lake import tables
+from sluicegate.schema import columns
+from sluicegate.schema.columns import FLOW, IDENTITY, ROW
+from sluicegate.spark import table_reader
+from sluicegate.spark_sql.identifiers import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def of(name: str) -> str:
+    """Column with the records of a flow."""
+    return f"_sluicegate_of_{name}"
+
+
+def packed(frames: Mapping[str, DataFrame], *, numbered: bool) -> DataFrame:
+    """Records of several flows in one frame.
+
+    Args:
+        frames: records of each flow, by its name.
+        numbered: whether records are known by a number, too; it is 0 for those of a source without.
+    """
+    from pyspark.sql import functions as F
+
+    def of_one(name: str, frame: DataFrame) -> DataFrame:
+        identity = (*IDENTITY, FLOW, *([ROW] if numbered else []))
+        frame = named(frame, name, numbered=numbered)
+        return frame.select(*identity, F.struct(*[quoted(c) for c in frame.columns]).alias(of(name)))
+
+    records = [of_one(name, frame) for name, frame in frames.items()]
+    return reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), records)
+
+
+def named(frame: DataFrame, name: str, *, numbered: bool) -> DataFrame:
+    """Records of one flow with its name in ``_record_flow``, before the flow by which they came into its source."""
+    from pyspark.sql import functions as F
+
+    inner = F.concat(F.lit(f"{name}/"), F.col(FLOW)) if FLOW in frame.columns else F.lit(name)
+    frame = frame.withColumn(FLOW, inner)
+    return frame.withColumn(ROW, F.lit(0).cast("bigint")) if numbered and ROW not in frame.columns else frame
+
+
+def unpacked(records: DataFrame, name: str) -> DataFrame:
+    """Records of one flow with the columns that its source has, and ``_record_flow``."""
+    return records.where(f"{quoted(of(name))} IS NOT NULL").select(f"{quoted(of(name))}.*")
+
+
+@dataclass
+class StreamsBatch(Batch):
+    """Batch of several flows.
+
+    Attributes:
+        deliveries: what each flow delivers, by its name.
+        counts: number of the rows of each, by the logs of their sources.
+    """
+
+    deliveries: Mapping[str, Delivery] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> DataFrame:
+        """What each flow has to take in; see ``packed``."""
+        return self._packed({name: delivery.rows for name, delivery in self.deliveries.items()})
+
+    @property
+    def by_flow(self) -> Mapping[str, DataFrame]:
+        """What each flow has to take in, by its name, with the columns of its source, and ``_record_flow``."""
+        numbered = self.progress.of_many
+        return {name: named(delivery.rows, name, numbered=numbered) for name, delivery in self.deliveries.items()}
+
+    @property
+    def read_by_flow(self) -> Mapping[str, int]:
+        """Number of the rows of each flow."""
+        return self.counts
+
+    def records(self) -> DataFrame:
+        """All records of all flows as of the batch's end; see ``packed``."""
+        streams = self.progress.streams.items()
+        return self._packed({name: self._records_at(self.flow.streams[name], stream.until) for name, stream in streams})
+
+    def of_everything(self) -> Batch:
+        """The same batch over all rows of all sources, to replace the target."""
+        return _of_everything(self)
+
+    @property
+    def may_have_rescued(self) -> bool:
+        """Whether any flow may have records with rescued data, or such that were not parsed."""
+        return any(delivery.may_have_rescued for name, delivery in self.deliveries.items() if self.counts[name])
+
+    def prove(self) -> None:
+        """Checks the rows of each flow against the log of its source; see ``Delivery.prove``."""
+        for delivered in self.deliveries.values():
+            delivered.prove()
+
+    def _packed(self, frames: Mapping[str, DataFrame]) -> DataFrame:
+        return packed(frames, numbered=self.progress.of_many)
+
+
+def batch_of(session: SparkSession, batch: Batch) -> StreamsBatch:
+    """The batch of several flows.
+
+    Args:
+        session: the session.
+        batch: the batch, whose rows are not taken.
+
+    Raises:
+        RuntimeError: the history of a source is gone in the middle; see ``GAP`` in flow/streaming/source_stream.py.
+    """
+    of_streams = StreamsBatch(**{attribute.name: getattr(batch, attribute.name) for attribute in fields(Batch)})
+    if batch.whole:
+        return _of_everything(of_streams)
+    deliveries: dict[str, Delivery] = {}
+    counts: dict[str, int] = {}
+    streams = dict(batch.progress.streams)
+    for name in streams:
+        try:
+            deliveries[name], counts[name] = _delivery(session, of_streams, name, streams[name])
+        except RuntimeError as error:
+            if delivery.GONE not in str(error):
+                raise
+            reason = f"the history of {name_of(batch.flow.streams[name])} is gone"
+            streams[name] = replace(streams[name], restarts=True, why=reason)
+            deliveries[name], counts[name] = _delivery(session, of_streams, name, streams[name])
+    progress = replace(batch.progress, streams=streams)
+    return replace(
+        of_streams, delivery=_first(deliveries), deliveries=deliveries, counts=counts, read=sum(counts.values()),
+        progress=progress, reprocesses=batch.reprocesses or progress.reprocesses,
+    )  # fmt: skip
+
+
+def _of_everything(batch: StreamsBatch) -> StreamsBatch:
+    versions = {name: (batch.flow.streams[name], stream.until) for name, stream in batch.progress.streams.items()}
+    deliveries = {
+        name: Delivery(
+            batch._records_at(uri, version), replace(batch.flow, source=uri), table=batch.opened.at(uri, version)
+        )
+        for name, (uri, version) in versions.items()
+    }
+    counts = {name: batch.opened.rows_at(uri, version) for name, (uri, version) in versions.items()}
+    return replace(
+        batch, delivery=_first(deliveries), deliveries=deliveries, counts=counts, read=sum(counts.values()),
+        whole=True, reprocesses=False, choice=None,
+    )  # fmt: skip
+
+
+def _delivery(session: SparkSession, batch: Batch, name: str, stream: StreamProgress) -> tuple[Delivery, int]:
+    """What a flow has to take in, and its number by the log."""
+    uri = batch.flow.streams[name]
+    flow = replace(batch.flow, source=uri)
+    if stream.whole:
+        table = batch.opened.at(uri, stream.until)
+        return Delivery(batch._records_at(uri, stream.until), flow, table=table), tables.rows(table)
+    if not stream.work:
+        return Delivery(batch._records_at(uri, stream.until).limit(0), flow), 0
+    expected = delivery.expected_rows(uri, stream.since, stream.until, feed=True)
+    changes = table_reader.changes(session, uri, stream.since + 1, stream.until)
+    rows = changes.where(f"_commit_version <= {stream.until}").drop(*columns.CHANGE_COLUMNS)
+    delivered = Delivery(rows, flow, expected)
+    return delivered, delivered.read
+
+
+def _first(deliveries: Mapping[str, Delivery]) -> Delivery:
+    return next(iter(deliveries.values()))

@@ -1,0 +1,146 @@
+"""AvailableNow streams over a Delta table, of which the first batch is what a flow takes in.
+
+A flow's offset is in its target's log, so the checkpoint is a scratch folder: it tells where the batch ended, and is
+thrown away.
+https://docs.delta.io/latest/delta-streaming.html
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sluicegate.flow import source_changes
+from sluicegate.flow.batch import raise_readable
+from sluicegate.flow.model import Flow, Progress
+from sluicegate.flow.streaming import delivery
+from sluicegate.flow.streaming.delivery import ExpectedRows, truncated
+from sluicegate.flow.streaming.foreach_batch import run_available
+from sluicegate.flow.streaming.stream_checkpoint import covered
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# Error conditions for a source whose history cannot be read: a part of it was cleaned away, or another program changed
+# the table's columns so that Delta reads no changes over that (``source_changes.other_columns`` sees most of these).
+GAP = ("DELTA_LOG_FILE_NOT_FOUND", "DELTA_VERSION_NOT_FOUND", "DELTA_CHANGE_DATA_FILE_NOT_FOUND",
+       "DELTA_MISSING_CHANGE_DATA", "DELTA_CDC_START_VERSION_AFTER_LATEST", "DELTA_TRUNCATED_TRANSACTION_LOG",
+       "DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION", "FAILED_READ_FILE.FILE_NOT_EXIST", delivery.GONE,
+       "DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_DATA_SCHEMA", "DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_SCHEMA_CHANGE",
+       "DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE", "DELTA_BLOCK_COLUMN_MAPPING_AND_CDC_OPERATION")  # fmt: skip
+# A file that is listed in a version of a table, and was cleaned away: a query that reads files by their list finds out.
+NO_FILE = "[PATH_NOT_FOUND]"
+
+
+def changes(session: SparkSession, flow: Flow, since: int, most_files: int | None = None) -> DataFrame:
+    """Stream of the changes of a flow's source after a version.
+
+    Rows of a source without a change feed are those that were added: Delta's stream tells them from rewritten ones.
+
+    Args:
+        session: the session.
+        flow: the flow.
+        since: the version.
+        most_files: how many files the first batch has; by default all that is available.
+    """
+    limit = source_changes.STREAM if most_files is None else {"maxFilesPerTrigger": str(most_files)}
+    reader = session.readStream.format("delta").options(**limit).option("startingVersion", since + 1)
+    if not flow.foreign:
+        reader = reader.option("readChangeFeed", "true")
+    return reader.load(flow.source)
+
+
+def all_rows(session: SparkSession, flow: Flow) -> DataFrame:
+    """Stream that begins with all rows that a flow's source has now."""
+    return session.readStream.format("delta").options(**source_changes.STREAM).load(flow.source)
+
+
+def take_first_batch(
+    stream: DataFrame, flow: Flow, take: Callable[[DataFrame, Path], bool], *, stops: bool = False
+) -> bool | None:
+    """Runs a stream until its first batch is taken; gives what ``take`` returned, or None if there was no batch.
+
+    Args:
+        stream: the stream.
+        flow: the flow that it is for.
+        take: called with the batch's rows, and the folder of the checkpoint.
+        stops: whether to stop it then, though more is available.
+
+    Raises:
+        AccountingError: a second batch came, though the first was to hold everything.
+        BaseException: whatever ``take`` raises, or Spark.
+    """
+    taken: list[bool] = []
+
+    def on_batch(rows: DataFrame, number: int) -> None:
+        if number == 0:
+            taken.append(take(rows, Path(scratch)))
+        elif not stops:
+            raise truncated(flow, f"batch {number} came after the one that was to hold everything")
+
+    with tempfile.TemporaryDirectory(prefix="sluicegate-", ignore_cleanup_errors=True) as scratch:
+        writer = stream.writeStream.queryName(flow.stream_name)
+        enough = (Path(scratch) / "commits" / "0").exists if stops else None
+        run_available(writer, on_batch, f"file://{scratch}", private=flow.private, enough=enough)
+    return taken[0] if taken else None
+
+
+def counted_changes(flow: Flow, part: Progress) -> ExpectedRows | None:
+    """Counts the changes after the offset by the source's log; None if a part of it is gone, or a table of others."""
+    if flow.foreign:
+        return None
+    try:
+        return delivery.expected_rows(flow.source, part.since, part.until, feed=True)
+    except RuntimeError:
+        return None
+    except Exception as error:
+        raise_readable(error, flow)
+
+
+def is_gap(error: Exception) -> bool:
+    """Whether an error is of a source whose history is gone in part."""
+    return any(sign in str(error) for sign in GAP)
+
+
+def is_file_gone(error: Exception) -> bool:
+    """Whether an error is of a query that reads files by their list, one of which was cleaned away."""
+    return NO_FILE in str(error)
+
+
+def end_of_all_rows(checkpoint: Path) -> int | None:
+    """Version of which the first batch of ``all_rows`` has all rows; None if it is not known."""
+    return covered((checkpoint / "offsets" / "0").read_text())
+
+
+def demand_all(
+    checkpoint: Path, flow: Flow, part: Progress, counted: ExpectedRows | None = None
+) -> tuple[ExpectedRows, int]:
+    """Checks that the first batch of ``changes`` ends after every change up to the offset that is to be committed.
+
+    Were Spark ever to deliver less, committing the offset would silently lose the rest. Spark writes where a batch
+    ends before it runs it. Rows are counted later.
+
+    Returns:
+        the expected rows of the batch, and the version that the batch ends at.
+
+    Raises:
+        AccountingError: the batch ends before, or in the middle of a version.
+    """
+    until = part.until
+    expected = counted or delivery.expected_rows(flow.source, part.since, until, feed=not flow.foreign)
+
+    def files(version: int) -> int:
+        if version in expected.files:
+            return expected.files[version]
+        return delivery.expected_rows(flow.source, version - 1, version, feed=True).files[version]
+
+    end = covered((checkpoint / "offsets" / "0").read_text(), None if flow.foreign else files)
+    if end is None:
+        raise truncated(flow, f"the changes up to version {until} end in the middle of a version")
+    if end < until and not expected.nothing_after(end):
+        raise truncated(flow, f"the changes up to version {until} end at version {end}")
+    if flow.foreign and end > until:
+        return delivery.expected_rows(flow.source, part.since, end, feed=False), end
+    return expected, max(end, until)

@@ -1,0 +1,259 @@
+"""Comparison of two frames as multisets of rows, by typed values and never by a text form.
+
+Equality is that of ``frames.value_equality.exact``. Only floating-point numbers may differ a little, as Spark adds
+them in any order; there NaN is NaN and 0.0 is -0.0, as in Spark's own GROUP BY.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Row, Window
+from pyspark.sql import functions as F
+
+from sluicegate.frames.difference.value_equality import exact
+from sluicegate.spark_sql.identifiers import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
+
+    _Form = Callable[[Column, DataType], Column]
+
+# Differing rows that are reported; all are counted.
+SHOWN = 10
+
+# A sample's size is exact to this fraction of a percent.
+PARTS = 10_000
+
+
+@dataclass(frozen=True)
+class Other:
+    """Row that differs: as stored, and as expected.
+
+    Attributes:
+        key: values of its key columns.
+        stored: its other values in the table; None if the table has no such row.
+        due: the expected values; None if no such row is expected.
+    """
+
+    key: dict[str, Any]
+    stored: dict[str, Any] | None
+    due: dict[str, Any] | None
+
+    def __str__(self) -> str:
+        if self.due is None:
+            return f"{_shown(self.key | (self.stored or {}))} should not be there"
+        if self.stored is None:
+            return f"{_shown(self.key | self.due)} is not there"
+        stored, due = self.stored, self.due
+        differing = [column for column in stored if stored[column] != due[column]] or list(stored)
+        wrong, right = ({column: values[column] for column in differing} for values in (stored, due))
+        return f"{_shown(self.key)} has {_shown(wrong)}, and should have {_shown(right)}"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Difference between a table and its expected rows.
+
+    Attributes:
+        count: rows that differ.
+        others: the first of these.
+    """
+
+    count: int = 0
+    others: tuple[Other, ...] = ()
+
+
+def compare(
+    stored: DataFrame, due: DataFrame, keys: Sequence[str], slack: float | None, *, values: bool = True
+) -> Compared:
+    """Compares stored rows with expected rows.
+
+    Args:
+        stored: the table, with the columns of ``due``.
+        due: the expected rows.
+        keys: key columns, if known; without any, rows are paired by all columns that are not rounded.
+        slack: relative tolerance of floating-point numbers; None if not even a zero's sign may differ.
+        values: whether values may be reported, or rows only counted.
+    """
+    kinds = {field.name: field.dataType for field in stored.schema if field.name in due.columns}
+    names = {column: f"c{number}" for number, column in enumerate(kinds)}
+    form = canonical
+    if slack is None:
+        form = exact
+    both = _weighted(stored, kinds, names, 1, form).unionByName(_weighted(due, kinds, names, -1, form))
+    differ = both.groupBy(*names.values()).agg(F.sum("sign").alias("more")).where("more <> 0").persist()
+    try:
+        if differ.isEmpty():
+            return Compared()
+        fixed = [column for column, kind in kinds.items() if not is_rounded(kind)]
+        known_by = [column for column in keys if column in fixed] or fixed
+        pairs = _pairs(differ, kinds, names, known_by, slack).persist()
+        try:
+            count, shown = pairs.count(), []
+            if values:
+                shown = pairs.orderBy("key").limit(SHOWN).collect()
+        finally:
+            pairs.unpersist()
+        return Compared(count, tuple(_other(row, list(kinds), names, known_by) for row in shown))
+    finally:
+        differ.unpersist()
+
+
+def sampled(frame: DataFrame, kinds: dict[str, DataType], keys: Sequence[str], percent: float) -> DataFrame:
+    """Sample of the rows by a hash of their keys, so that two frames give the same sample.
+
+    Args:
+        frame: the rows.
+        kinds: types to which the columns are cast for the hash.
+        keys: columns to hash; without any, all that are not rounded. A frame without such columns is taken whole.
+        percent: size of the sample.
+    """
+    fixed = [column for column in (keys or kinds) if not is_rounded(kinds[column])]
+    if not fixed or percent >= 100:
+        return frame
+    key = F.xxhash64(*[canonical(_stored_form(frame, column, kinds[column]), kinds[column]) for column in fixed])
+    return frame.where(F.pmod(key, F.lit(100 * PARTS)) < int(percent * PARTS))
+
+
+def is_rounded(kind: DataType) -> bool:
+    """Whether a type is, or contains, a floating-point number."""
+    from pyspark.sql.types import ArrayType, DoubleType, FloatType, MapType, StructType
+
+    if isinstance(kind, ArrayType):
+        return is_rounded(kind.elementType)
+    if isinstance(kind, MapType):
+        return is_rounded(kind.keyType) or is_rounded(kind.valueType)
+    if isinstance(kind, StructType):
+        return any(is_rounded(field.dataType) for field in kind.fields)
+    return isinstance(kind, (DoubleType, FloatType))
+
+
+def canonical(value: Column, kind: DataType) -> Column:
+    """Form of a value that Spark groups and joins by; with floating-point numbers it keeps its shape, for ``_near``.
+
+    There a map becomes its entries in the order of their keys.
+    """
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if not is_rounded(kind):
+        return exact(value, kind)
+    if isinstance(kind, MapType):
+        return F.array_sort(F.transform(F.map_entries(value), lambda pair: _entry(pair, kind)))
+    if isinstance(kind, ArrayType):
+        return F.transform(value, lambda item: canonical(item, kind.elementType))
+    if isinstance(kind, StructType):
+        parts = [canonical(value.getField(field.name), field.dataType).alias(field.name) for field in kind.fields]
+        return F.when(value.isNotNull(), F.struct(*parts))
+    return value
+
+
+def _entry(pair: Column, kind: Any) -> Column:
+    parts = (("key", kind.keyType), ("value", kind.valueType))
+    return F.struct(*[canonical(pair.getField(name), part).alias(name) for name, part in parts])
+
+
+def _weighted(frame: DataFrame, kinds: dict[str, DataType], names: dict[str, str], sign: int, form: _Form) -> DataFrame:
+    values = [form(_stored_form(frame, column, kind), kind).alias(names[column]) for column, kind in kinds.items()]
+    return frame.select(*values, F.lit(sign).alias("sign"))
+
+
+def _stored_form(frame: DataFrame, column: str, kind: DataType) -> Column:
+    """Column as a table stores it whose column has this type."""
+    if frame.schema[column].dataType.simpleString() == kind.simpleString():
+        return F.col(quoted(column))
+    return F.col(quoted(column)).try_cast(kind)
+
+
+def _pairs(
+    differ: DataFrame, kinds: dict[str, DataType], names: dict[str, str], known_by: Sequence[str], slack: float | None
+) -> DataFrame:
+    """Differing rows of both sides, paired by key: ``key``, ``stored`` and ``due``."""
+    compared = [column for column in kinds if column not in known_by]
+    keys = [F.col(names[column]) for column in known_by]
+    value = F.struct(F.lit(1).alias("there"), *[F.col(names[column]) for column in compared])
+    nth = F.row_number().over(Window.partitionBy(*keys or [F.lit(1)]).orderBy(value))
+    key = F.struct(F.lit(1).alias("there"), *keys)
+
+    def side(of: str, name: str) -> DataFrame:
+        rows = differ.where(of).withColumn("_", F.explode(F.sequence(F.lit(1), F.abs("more").cast("int"))))
+        return rows.select(key.alias(f"key_{name}"), nth.alias(f"nth_{name}"), value.alias(name))
+
+    stored_rows, should = side("more > 0", "stored"), side("more < 0", "due")
+    same = F.col("key_stored").eqNullSafe(F.col("key_due")) & (F.col("nth_stored") == F.col("nth_due"))
+    sides = [(F.col(f"stored.{names[c]}"), F.col(f"due.{names[c]}"), kinds[c]) for c in compared]
+    alike = [_same(stored, due, kind, slack) for stored, due, kind in sides]
+    both = F.col("stored").isNotNull() & F.col("due").isNotNull()
+    other = stored_rows.join(should, same, "full_outer").where(~reduce(and_, alike, both))
+    return other.select(F.coalesce("key_stored", "key_due").alias("key"), "stored", "due")
+
+
+def _same(value: Column, other: Column, kind: DataType, slack: float | None) -> Column:
+    """Whether two values are equal, within ``slack`` if there is one. Never NULL."""
+    if slack is None:
+        return value.eqNullSafe(other)
+    return _near(value, other, kind, slack)
+
+
+def _near(value: Column, other: Column, kind: DataType, slack: float) -> Column:
+    """Whether two values of one type are equal: floating-point ones within ``slack``, others exactly. Never NULL."""
+    from pyspark.sql.types import ArrayType, DoubleType, FloatType, MapType, StructType
+
+    same = value.eqNullSafe(other)
+    if not is_rounded(kind):
+        return same
+    if isinstance(kind, (DoubleType, FloatType)):
+        finite = reduce(and_, [~F.isnan(v) & (F.abs(v) < float("inf")) for v in (value, other)])
+        # A FLOAT has 24 bits: two neighbours differ by more than what adding doubles in another order does.
+        share = slack
+        if slack and isinstance(kind, FloatType):
+            share = max(slack, 2.0**-22)
+        near = finite & (F.abs(value - other) <= share * F.greatest(F.abs(value), F.abs(other)))
+        return same | F.coalesce(near, F.lit(False))
+    if isinstance(kind, MapType):  # by now its entries
+        entries = ArrayType(StructType().add("key", kind.keyType).add("value", kind.valueType))
+        return _near(value, other, entries, slack)
+    if isinstance(kind, ArrayType):
+        element = kind.elementType
+        each = F.forall(F.zip_with(value, other, lambda a, b: _near(a, b, element, slack)), lambda near: near)
+        return same | F.coalesce((F.size(value) == F.size(other)) & each, F.lit(False))
+    if not isinstance(kind, StructType):
+        raise TypeError(f"{kind.simpleString()} has no parts")
+    parts = [_near(value.getField(f.name), other.getField(f.name), f.dataType, slack) for f in kind.fields]
+    return reduce(and_, parts, value.isNotNull() == other.isNotNull())
+
+
+def _other(row: Row, columns: Sequence[str], names: dict[str, str], known_by: Sequence[str]) -> Other:
+    def values(of: Row | None, columns: Sequence[str]) -> dict[str, Any] | None:
+        if of is None:
+            return None
+        return {column: of[names[column]] for column in columns}
+
+    compared = [column for column in columns if column not in known_by]
+    return Other(values(row["key"], known_by) or {}, values(row["stored"], compared), values(row["due"], compared))
+
+
+def _shown(values: dict[str, Any]) -> str:
+    return ", ".join(f"{column} = {_text(value)}" for column, value in values.items()) or "the row"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Row) and value.__fields__ == ["value", "more"]:  # a double as ``exact`` has it
+        is_negative_zero, value = value["more"] is True, value["value"]
+        if is_negative_zero:
+            value = -0.0
+    text = str(value)
+    if value is None:
+        text = "NULL"
+    elif isinstance(value, (str, float)):
+        text = repr(value)
+    if len(text) <= 80:
+        return text
+    return f"{text[:80]}…"

@@ -1,0 +1,332 @@
+"""Diff of expected against stored rows, and the MERGE that writes it (insert, update, delete)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_
+from typing import TYPE_CHECKING
+
+from delta.tables import DeltaTable
+from pyspark.sql import functions as F
+
+from sluicegate.frames import small_writes, stored_types
+from sluicegate.frames.data_skipping import of_chunks
+from sluicegate.frames.difference.value_equality import grouped, is_loose, is_plain, together
+from sluicegate.schema.columns import IDENTITY
+from sluicegate.spark import commit_settings, connect
+from sluicegate.spark.session import configured
+from sluicegate.spark_sql.identifiers import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from sluicegate.frames.record_ids import Identities
+
+# Columns that say when a row was written, not what it is.
+WRITTEN = ("_quarantined_at",)
+
+OP = "_sluicegate_op"
+"""Column with the operation for a row, one of ``KINDS``."""
+
+KINDS = ("insert", "update", "delete")
+
+
+def difference(new: DataFrame, old: DataFrame | None, keys: Sequence[str] = IDENTITY) -> DataFrame:
+    """Diff expected against stored rows and build the MERGE source: the rows to write, each with ``OP``.
+
+    Args:
+        new: expected rows of some records.
+        old: stored rows of these records; None if there is no table.
+        keys: key columns, unique in each frame; NULL equals NULL.
+    """
+    if old is None:
+        return new.withColumn(OP, F.lit("insert"))
+    old = _with_columns_of(new, old)
+    stored_values, new_values = _comparable(old, new, _compared_columns(new, keys))
+    new_row, old_key = F.struct(*map(quoted, new.columns)), F.struct(*map(quoted, keys))
+    expected = new.select(_key(new, keys).alias("key"), new_row.alias("new"), new_values.alias("is"))
+    stored = old.select(_key(old, keys).alias("held"), old_key.alias("old"), stored_values.alias("was"))
+    both = expected.join(stored, F.col("key").eqNullSafe(F.col("held")), "full_outer")
+    kind = F.when(F.col("was").isNull(), "insert").when(F.col("is").isNull(), "delete").otherwise("update")
+    changed = both.where("NOT (`is` <=> `was`)").withColumn(OP, kind)
+
+    def column(name: str) -> Column:
+        value = F.col(f"new.{quoted(name)}")
+        if name in keys:  # which a row to delete has, too
+            value = F.when(F.col("is").isNull(), F.col(f"old.{quoted(name)}")).otherwise(value)
+        return value.alias(name)
+
+    names = [*keys, *(name for name in new.columns if name not in keys)]
+    return changed.select(*map(column, names), OP)
+
+
+def _with_columns_of(new: DataFrame, old: DataFrame) -> DataFrame:
+    """Stored rows with NULL in columns that only the expected ones have."""
+    stored = {column.lower() for column in old.columns}
+    absent = {field.name: F.lit(None).cast(field.dataType) for field in new.schema if field.name.lower() not in stored}
+    if not absent:
+        return old
+    return old.withColumns(absent)
+
+
+def _compared_columns(rows: DataFrame, keys: Sequence[str]) -> list[str]:
+    """Columns of which another value makes another row, and keys that can differ although they are equal."""
+    kinds = {field.name: field.dataType for field in rows.schema}
+    values = {name for name in kinds if name not in keys and name not in WRITTEN}
+    loose_keys = {name for name in keys if name in kinds and is_loose(kinds[name])}
+    return [name for name in kinds if name in values | loose_keys]
+
+
+def merged(stored: DataFrame, changes: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """Rows that a table will have once rows with ``OP`` are merged into it; nothing is written.
+
+    Args:
+        stored: the table's rows.
+        changes: rows with ``OP``.
+        keys: key columns; NULL equals NULL.
+    """
+    leaving = changes.where(F.col(OP) != "insert").select(_key(changes, keys).alias("_sluicegate_gone"))
+    keyed = stored.withColumn("_sluicegate_key", _key(stored, keys))
+    stays = keyed.join(leaving, F.col("_sluicegate_key").eqNullSafe(F.col("_sluicegate_gone")), "left_anti")
+    new_rows = changes.where(F.col(OP) != "delete").drop(OP)
+    return stays.drop("_sluicegate_key").unionByName(new_rows, allowMissingColumns=True)
+
+
+def exchange(new: DataFrame, old: DataFrame) -> DataFrame:
+    """Rows to write so that a table has some rows instead of others, each as often as it is among them.
+
+    Rows that are the same as keys of all columns cannot be told apart. Where some of them go, all do, by one row with
+    ``OP`` ``delete``, and those that are to be there come, by as many with ``insert``; else only those come that are
+    not there yet.
+
+    Args:
+        new: expected rows.
+        old: stored rows, with the same columns.
+    """
+    kinds = {field.name: field.dataType for field in new.schema}
+    row = F.struct(*[F.col(quoted(c)).alias(c) for c in kinds])
+    key = F.struct(*[grouped(F.col(quoted(c)), kind).alias(f"c{n}") for n, (c, kind) in enumerate(kinds.items())])
+    old_values, new_values = _comparable(old, new, list(kinds))
+
+    def counted(frame: DataFrame, form: Column, new_count: int, old_count: int) -> DataFrame:
+        values = {"key": key, "is": form, "row": row, "came": F.lit(new_count), "held": F.lit(old_count)}
+        return frame.select(*[value.alias(name) for name, value in values.items()])
+
+    both = counted(new, new_values, 1, 0).unionByName(counted(old, old_values, 0, 1))
+    each = both.groupBy("key", "is").agg(
+        F.first("row").alias("row"), F.sum("came").alias("came"), F.sum("held").alias("held")
+    )
+    same = each.groupBy("key").agg(
+        F.collect_list(F.struct("row", "came", "held")).alias("rows"),
+        F.bool_or(F.col("came") != F.col("held")).alias("other"),
+        F.bool_or(F.col("came") < F.col("held")).alias("goes"),
+    ).where("other")  # fmt: skip
+    deletes = same.where("goes").select(F.col("rows")[0]["row"].alias("row"), F.lit("delete").alias(OP))
+    come = same.select("goes", F.explode("rows").alias("one"))
+    count = "array_repeat(1, int(one.came - if(goes, 0, one.held)))"
+    come = come.select(F.col("one.row").alias("row"), F.explode(F.expr(count)))
+    return deletes.unionByName(come.select("row", F.lit("insert").alias(OP))).select("row.*", OP)
+
+
+def merge(
+    uri: str,
+    changes: DataFrame,
+    records: Identities,
+    row_id: Sequence[str] = IDENTITY,
+    kinds: Sequence[str] = KINDS,
+) -> None:
+    """Merges rows with ``OP`` into a table by their identity, in one commit.
+
+    Args:
+        uri: the table, which exists.
+        changes: rows with ``OP``, materialized: a MERGE reads its source twice, and must see the same.
+        records: the records of these rows.
+        row_id: the columns by which a row is known.
+        kinds: the operations to write; rows with another are left out.
+    """
+
+    def same(names: _Names) -> Column:
+        chunks = of_chunks(records.chunks, names.held("_chunk"))  # so that no other files are opened
+        return reduce(and_, [F.col(names.held(c)) == F.col(names.new(c)) for c in row_id], chunks)
+
+    brought = bring(uri, changes, row_id, few=records.few)
+    if brought is None or not brought.merge(changes.sparkSession, uri, kinds, row_id):
+        _merge(uri, changes, same, few=records.few, kinds=kinds)
+
+
+def bring(uri: str, changes: DataFrame, keys: Sequence[str], *, few: bool) -> small_writes.Changes | None:
+    """Brings rows with ``OP`` to the driver, to be merged without Spark; None where they have to be merged by it."""
+    if not few:
+        return None
+    return small_writes.brought(uri, changes, keys, OP)
+
+
+def merge_by(
+    uri: str,
+    changes: DataFrame,
+    keys: Sequence[str],
+    *,
+    few: bool,
+    brought: small_writes.Changes | None,
+    near: Callable[[str], Column] | None = None,
+    numbers: Sequence[str] = (),
+) -> None:
+    """Merges rows with ``OP`` into a table by its key columns, in one commit.
+
+    Args:
+        uri: the table, which exists.
+        changes: rows with ``OP``, materialized.
+        keys: key columns; NULL equals NULL.
+        few: whether to broadcast the rows.
+        brought: the same rows as ``bring`` gives them; None to merge them by Spark.
+        near: predicate for the rows of the table that have one of these keys, so that no other files are opened,
+            made for a prefix of the table's columns. The commit quotes it.
+        numbers: keys whose values are numbers of ours, which a commit may quote whatever the rows are.
+    """
+    if brought is not None and brought.merge(changes.sparkSession, uri, KINDS, numbers):
+        return
+
+    def same(names: _Names) -> Column:
+        condition = reduce(and_, [_same_value(changes, key, names) for key in keys])
+        if near is None:
+            return condition
+        return near(names.prefix) & condition
+
+    _merge(uri, changes, same, few=few, kinds=KINDS)
+
+
+def merge_rows(uri: str, changes: DataFrame, *, few: bool, near: Callable[[str], Column] | None = None) -> None:
+    """Merges the rows of ``exchange`` into a table, in one commit.
+
+    Args:
+        uri: the table, which exists.
+        changes: rows with ``OP``, materialized.
+        few: whether to broadcast the rows.
+        near: predicate for the rows of the table that may go, as of ``merge_by``.
+    """
+    columns = [column for column in changes.columns if column != OP]
+
+    def same(names: _Names) -> Column:
+        is_delete = F.col(names.new(OP)) == "delete"
+        condition = reduce(and_, [_same_value(changes, column, names) for column in columns], is_delete)
+        if near is None:
+            return condition
+        return near(names.prefix) & condition
+
+    _merge(uri, changes, same, few=few, kinds=("insert", "delete"))
+
+
+@dataclass(frozen=True)
+class _Names:
+    """Names of the columns of the two sides of a MERGE in its condition."""
+
+    prefix: str
+    start: str
+
+    def held(self, column: str) -> str:
+        """Name of a column of the table."""
+        return f"{self.prefix}{quoted(column)}"
+
+    def new(self, column: str) -> str:
+        """Name of a column of the rows."""
+        if not self.start:
+            return f"new.{quoted(column)}"
+        return quoted(f"{self.start}{column}")
+
+
+def _same_value(changes: DataFrame, column: str, names: _Names) -> Column:
+    """Condition that a row of the table and one of the changes have the same value; NULL equals NULL."""
+    stored = _grouped(changes, column, names.held(column))
+    return stored.eqNullSafe(_grouped(changes, column, names.new(column)))
+
+
+# Names of the sides where both have aliases, and where the table can have none and the rows' columns are renamed.
+_ALIASED, _RENAMED = _Names("held.", ""), _Names("", "_sluicegate_new_")
+
+
+def _merge(
+    uri: str,
+    changes: DataFrame,
+    same: Callable[[_Names], Column],
+    *,
+    few: bool,
+    kinds: Sequence[str],
+) -> None:
+    session = changes.sparkSession
+    stored_types.demand_same(changes.drop(OP).schema, uri)
+    rows = changes.where(F.col(OP).isin(*kinds))
+    if few:
+        rows = F.broadcast(rows)
+    if connect.is_remote(session):
+        _merge_remotely(uri, rows, same(_RENAMED), kinds)
+        return
+    values: dict[str, str | Column] = {quoted(c): F.col(f"new.{quoted(c)}") for c in changes.columns if c != OP}
+    work = DeltaTable.forPath(session, uri).alias("held").merge(rows.alias("new"), same(_ALIASED)).withSchemaEvolution()
+    if "delete" in kinds:
+        work = work.whenMatchedDelete(f"new.{OP} = 'delete'")
+    if "update" in kinds:
+        work = work.whenMatchedUpdate(f"new.{OP} = 'update'", values)
+    if "insert" in kinds:
+        work = work.whenNotMatchedInsert(f"new.{OP} = 'insert'", values)
+    with configured(session, {"spark.databricks.delta.merge.materializeSource": "none"}):
+        work.execute()
+
+
+def _merge_remotely(uri: str, rows: DataFrame, same: Column, kinds: Sequence[str]) -> None:
+    """Merges rows with ``OP`` into a table by a Spark Connect server, whose client has no ``DeltaTable``.
+
+    New columns come before, by a commit without rows and without offset: MERGE adds only columns that have the same
+    name on both sides.
+    """
+    session = rows.sparkSession
+    table = f"delta.{quoted(uri)}"
+    values = {quoted(c): F.col(_RENAMED.new(c)) for c in rows.columns if c != OP}
+    _add_columns(session, uri, rows.drop(OP))
+    renamed = rows.select(*[F.col(quoted(c)).alias(f"{_RENAMED.start}{c}") for c in rows.columns])
+    work, kind = renamed.mergeInto(table, same), F.col(_RENAMED.new(OP))
+    if "delete" in kinds:
+        work = work.whenMatched(kind == "delete").delete()
+    if "update" in kinds:
+        work = work.whenMatched(kind == "update").update(values)
+    if "insert" in kinds:
+        work = work.whenNotMatched(kind == "insert").insert(values)
+    with configured(session, {"spark.databricks.delta.merge.materializeSource": "none"}):
+        work.merge()
+
+
+def _add_columns(session: SparkSession, uri: str, rows: DataFrame) -> None:
+    """Gives a table the columns, fields and types of rows that it does not have yet."""
+    target = session.read.format("delta").load(uri)
+    stored = {field.name.lower(): field.dataType for field in target.schema}
+    if all(stored.get(field.name.lower()) == field.dataType for field in rows.schema):
+        return
+    with configured(session, commit_settings.NOTHING):
+        rows.limit(0).write.format("delta").mode("append").option("mergeSchema", "true").save(uri)
+
+
+def _key(frame: DataFrame, keys: Sequence[str]) -> Column:
+    """Row key as a struct that Spark compares and that is never NULL."""
+    return F.struct(*[_grouped(frame, c, quoted(c)) for c in keys])
+
+
+def _grouped(frame: DataFrame, key: str, name: str) -> Column:
+    """Key column as it is compared: unchanged where that is possible, for data skipping."""
+    kind = frame.schema[key].dataType
+    if is_plain(kind):
+        return F.col(name)
+    return grouped(F.col(name), kind).alias(key)
+
+
+def _comparable(old: DataFrame, new: DataFrame, columns: Sequence[str]) -> tuple[Column, Column]:
+    """Values of stored and of expected rows in forms that Spark compares; neither is NULL."""
+    old_kinds, new_kinds = ({field.name.lower(): field.dataType for field in frame.schema} for frame in (old, new))
+    pairs = [together(F.col(quoted(c)), old_kinds[c.lower()], F.col(quoted(c)), new_kinds[c.lower()]) for c in columns]
+    return _together([stored for stored, _ in pairs]), _together([expected for _, expected in pairs])
+
+
+def _together(values: Sequence[Column]) -> Column:
+    if not values:
+        return F.lit(True)
+    return F.struct(*[value.alias(f"c{number}") for number, value in enumerate(values)])

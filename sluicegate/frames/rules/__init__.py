@@ -1,0 +1,3 @@
+"""Expectations of rows and rules of tables, as conditions of Spark."""
+
+from __future__ import annotations

@@ -1,0 +1,122 @@
+"""The rule that a value stops, where Spark has stopped with all rules and the query in one plan.
+
+A rule evaluates a value that does not fit to NULL, which breaks it. Some functions raise all the same: `element_at` of
+0, `raise_error`, `parse_json` of what is none. Then nothing is committed, and some of the rules are evaluated without
+the others to know which it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+
+from sluicegate.errors import QueryError, SluicegateError, Where
+from sluicegate.flow.model import Flow
+from sluicegate.frames.rules.row_rules import LENIENT, broken
+from sluicegate.spark import connect, spark_errors
+from sluicegate.spark.session import configured
+from sluicegate.spark_sql.condition import Condition
+from sluicegate.spark_sql.identifiers import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from sluicegate.definition import Expectation
+
+HINT = (
+    "a rule evaluates a value that does not fit to NULL, but this function raises: write try_parse_json, get and their "
+    "like, which give NULL, or test the value before; the table is as its last run left it"
+)
+
+
+@contextmanager
+def naming(
+    rows: Callable[[], DataFrame | None], rules: Mapping[str, Expectation], flow: Flow, deletes: str | None = None
+) -> Iterator[None]:
+    """Context in which an error that is a rule's comes out as one that names it; others come out as they are.
+
+    Args:
+        rows: gives the batch's rows before the rules; None if it has come to none.
+        rules: the expectations by name.
+        flow: flow of the table.
+        deletes: the condition of ``apply_as_deletes``, if there is one.
+
+    Raises:
+        QueryError: a value stops one of the rules.
+    """
+    try:
+        yield
+    except SluicegateError:
+        raise
+    except Exception as error:
+        if not spark_errors.of_value(error):
+            raise
+        frame = rows()
+        if frame is None:
+            raise
+        of_rule = _blamed(frame, rules, flow, deletes)
+        if of_rule is None:
+            raise
+        if flow.private:
+            raise of_rule from None
+        raise of_rule from error
+
+
+def _blamed(rows: DataFrame, rules: Mapping[str, Expectation], flow: Flow, deletes: str | None) -> QueryError | None:
+    conditions = {name: rule.condition for name, rule in rules.items() if not rule.unique}
+    for name in _failing(rows, conditions):
+        if (error := _of_condition(rows, conditions[name], rules[name].columns)) is not None:
+            return _error(error, f"the rule {name} of {flow.table}", rules[name].text, flow, name)
+    if deletes and (error := _of_condition(rows, deletes, Condition.parse(deletes).columns)) is not None:
+        return _error(error, f"apply_as_deletes of {flow.table}", deletes, flow, "apply_changes")
+    return None
+
+
+def _failing(rows: DataFrame, conditions: Mapping[str, str]) -> list[str]:
+    """Name of the first condition that raises, found by halving: each look evaluates the query once more."""
+    names = [*conditions]
+    if not names or _raised(rows, [broken(conditions)]) is None:
+        return []
+    while len(names) > 1:
+        half = names[: len(names) // 2]
+        if _raised(rows, [broken({name: conditions[name] for name in half})]) is not None:
+            names = half
+        else:
+            names = names[len(half) :]
+    return names
+
+
+def _error(error: Exception, subject: str, text: str, flow: Flow, place: str) -> QueryError:
+    readable_error = spark_errors.readable(error, flow.layer, flow.table, private=flow.private)
+    cause = str(readable_error)
+    if isinstance(readable_error, QueryError):
+        cause = readable_error.cause
+    message = f"{subject} cannot be evaluated: {text}"
+    return QueryError(message, where=Where(table=flow.table), cause=cause, hint=HINT, at=place)
+
+
+def _of_condition(rows: DataFrame, condition: str, columns: Sequence[str]) -> Exception | None:
+    """What a condition raises over rows; None if it raises nothing, or if what it looks at does so itself."""
+    error = _raised(rows, [broken({"it": condition})])
+    spelled = {name.lower(): name for name in rows.columns}
+    read_columns = [F.col(quoted(spelled[column.lower()])) for column in columns if column.lower() in spelled]
+    if error is not None and read_columns and _raised(rows, read_columns) is not None:
+        return None
+    return error
+
+
+def _raised(rows: DataFrame, columns: Sequence[Column]) -> Exception | None:
+    """What Spark raises where it evaluates columns over all rows, and nothing else."""
+    with configured(rows.sparkSession, LENIENT):
+        frame = connect.frozen(rows.select(*columns))
+    try:
+        frame.write.format("noop").mode("overwrite").save()
+    except (PySparkException, Py4JError) as error:
+        if spark_errors.of_value(error):
+            return error
+    return None

@@ -1,0 +1,115 @@
+"""``{table}_rejected``: the rows for which a batch was refused, until a batch of the table is committed.
+
+It is written before the run fails, and emptied before the commit of the first batch that passes. So what stands in it
+is of a batch that the table does not have, whenever a run is killed: a stop between its two writes and what follows
+leaves the batch to be made again, and that writes the same once more. A replay or an interval that was refused is not
+tried again by the next run: its rows stay until the table's next batch, or a replay that passes, even without a change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from pyspark.sql import functions as F
+
+from sluicegate import _faults
+from sluicegate.errors import ExpectationFailed, TableRuleFailed, Where
+from sluicegate.lake import layout, log, tables
+from sluicegate.spark import table_reader
+from sluicegate.spark_sql.identifiers import quoted
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+    from pyspark.sql import DataFrame
+
+    from sluicegate.flow.batch import Batch
+
+# What a commit of it says of itself.
+REJECT, CLEAR = "reject", "clear"
+
+# Column with the names of all rules that a row broke, until it is written: no landed field has such a name.
+BROKEN = "_sluicegate_broken"
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Rules that refuse a batch, and the rows that broke them.
+
+    Attributes:
+        words: for each rule by its name what it found.
+        causes: the rules in words.
+        rows: the rows, with ``BROKEN``; none of them if no row is to blame.
+        of_table: whether these are rules about the whole table.
+        blames: whether rows are to blame.
+    """
+
+    words: Mapping[str, str]
+    causes: Sequence[str]
+    rows: DataFrame
+    of_table: bool = False
+    blames: bool = True
+
+
+def refuse(batch: Batch, refusals: Sequence[Refusal], facts: Mapping[str, Any], *, writes: bool = True) -> NoReturn:
+    """Writes the rows for which a batch is refused, and fails.
+
+    Args:
+        batch: the batch.
+        refusals: what refuses it.
+        facts: what is known of the rules, for the commit of these rows.
+        writes: whether the rows are to be kept; not where a run only tries what it would do.
+
+    Raises:
+        ExpectationFailed: always; ``TableRuleFailed`` if one of the rules is about the whole table.
+    """
+    table = batch.flow.table
+    if writes:
+        commit_facts = {**facts, "refused": [name for refusal in refusals for name in refusal.words]}
+        rows = [refusal.rows for refusal in refusals]
+        _write(batch, reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), rows), commit_facts)
+    hint = f"{table} is as it was"
+    if writes and any(refusal.blames for refusal in refusals):
+        hint += f", and {layout.rejected(table)} has the rows that broke it"
+    kind: type[ExpectationFailed] = ExpectationFailed
+    if any(refusal.of_table for refusal in refusals):
+        kind = TableRuleFailed
+    raise kind(
+        f"the data of {table} broke {', '.join(words for refusal in refusals for words in refusal.words.values())}",
+        where=Where(table=table),
+        cause="; ".join(cause for refusal in refusals for cause in refusal.causes),
+        hint=f"{hint}; correct the source or the rule, and run again",
+    )
+
+
+def clear(batch: Batch) -> None:
+    """Empties the rejected rows of the batch's table, if there are any, and says that its refusal is over."""
+    uri = layout.rejected(batch.flow.target)
+    table = tables.delta_table(uri)
+    if table is not None and (tables.rows(table) or _is_refused(table)):
+        _replace(batch, table_reader.read(batch.session, uri, opened=table).limit(0), step=CLEAR)
+        _faults.point("rules.after_clearing")
+
+
+def _is_refused(table: DeltaTable) -> bool:
+    """Whether a refusal was the last that it says: one that blames no row leaves it empty, too."""
+    last = log.last_commit_of_ours(table)
+    return last is not None and (last.ours or {}).get("step") == REJECT
+
+
+def _write(batch: Batch, rows: DataFrame, facts: Mapping[str, Any]) -> None:
+    added = {"_failed_expectations": F.col(BROKEN), "_rejected_at": F.current_timestamp()}
+    columns = [quoted(column) for column in rows.columns if column not in (BROKEN, *added)]
+    _replace(
+        batch, rows.select(*columns, *[column.alias(name) for name, column in added.items()]), step=REJECT, **facts
+    )
+    _faults.point("rules.after_rejection")
+
+
+def _replace(batch: Batch, rows: DataFrame, **facts: Any) -> None:
+    # No offset: what is in it may be of any attempt of a batch, and the newest counts.
+    with batch.commit(fenced=False, **facts):
+        writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+        writer.save(layout.rejected(batch.flow.target))

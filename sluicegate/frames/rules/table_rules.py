@@ -1,0 +1,295 @@
+"""Rules about whole tables, asked of what a table would be before the commit that makes it so.
+
+A batch that changes few rows asks little: two rows with one key can only come of a row that comes, and so can one whose
+key nobody has, as long as the rows that stay were held to the same rules and the table that a key refers to is what it
+was. A rule that is SQL, and all rules when one of them has changed, are asked of all rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from operator import and_
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType
+
+from sluicegate.errors import QueryError, Where
+from sluicegate.frames import column_types
+from sluicegate.frames.rules.rejected import BROKEN, Refusal
+from sluicegate.lake import log, tables
+from sluicegate.lake.table import Table
+from sluicegate.spark import connect, table_reader
+from sluicegate.spark.session import configured
+from sluicegate.spark.spark_errors import readable
+from sluicegate.spark_sql.identifiers import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from sluicegate.definition.tables.table_rules import RowCount, TableRule
+    from sluicegate.flow.batch import Batch
+
+# Column of the rejected rows with a row that a query gave, as JSON: it has other columns than the table.
+FOUND = "_found"
+
+# Bronze is read with names that are told apart by their case, and a rule may spell one in another.
+NAMES = {"spark.sql.caseSensitive": "false"}
+
+# Column with the rows of a key.
+_COUNT = "_sluicegate_count"
+
+# Facts of a commit whose rows were held to rules.
+_HELD = {"expectations", "table_rules"}
+
+# Commits that change no row, though they are not a batch's: of maintenance, and of comments and properties.
+_UNMOVED = {"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "CHANGE COLUMN",
+            "CHANGE COLUMNS"}  # fmt: skip
+
+
+def last_held(uri: str, fingerprint: str) -> Mapping[str, Any] | None:
+    """What the last commit of a table says, if all of its rows were held to these rules by then; None if not."""
+    table = Table(uri)
+    last = table.last_commit_of_ours
+    if table.delta is None or last is None or last.ours is None or last.ours.get("rules", "") != fingerprint:
+        return None
+    if not _HELD & last.ours.keys():  # of bronze, a commit of an offset alone, which nothing was held to
+        return None
+    since = table.version - last.version
+    if since and any(commit.operation not in _UNMOVED for commit in log.commits(table.delta, since)):
+        return None
+    return last.ours
+
+
+@dataclass(frozen=True)
+class WouldBe:
+    """What a table would be after a batch.
+
+    Attributes:
+        rows: all of its rows.
+        count: their number.
+        comes: those that it does not have yet, or not as they are; None where every row counts as one.
+    """
+
+    rows: Callable[[], DataFrame]
+    count: Callable[[], int]
+    comes: DataFrame | None
+
+
+@dataclass(frozen=True)
+class _Breach:
+    """How a table would break a rule.
+
+    Attributes:
+        words: how, in words; empty if it would not.
+        rows: the rows that break it; None of a rule that blames none.
+        count: their number, or 1 of such a rule.
+    """
+
+    words: str
+    rows: DataFrame | None
+    count: int
+
+
+def _breach_of_bounds(bounds: RowCount, count: int) -> _Breach:
+    """Breach of a rule on the number of a table's rows."""
+    low = bounds.min is not None and count < bounds.min
+    high = bounds.max is not None and count > bounds.max
+    if not (low or high):
+        return _Breach("", None, 0)
+    return _Breach(f"it would have {count:,} rows", None, 1)
+
+
+@dataclass
+class TableCheck:
+    """Check of what one table would be by its rules.
+
+    Attributes:
+        batch: the batch that would make it so.
+        rules: the rules by name.
+    """
+
+    batch: Batch
+    rules: Mapping[str, TableRule]
+
+    @cached_property
+    def _held(self) -> Mapping[str, Any] | None:
+        return last_held(self.batch.flow.target, self.batch.flow.rules)
+
+    @cached_property
+    def _stamps(self) -> dict[str, str]:
+        """Id and version of each table that rules read, as the batch has them open."""
+        opened = {name: self.batch.opened[uri].delta for name, uri in self.batch.flow.references.items()}
+        return {
+            name: f"{tables.table_id(table)}@{table.version()}" for name, table in opened.items() if table is not None
+        }
+
+    @cached_property
+    def _commits(self) -> dict[str, str | None]:
+        """Identity of the commit of each table that rules read, at this version."""
+        opened = {name: self.batch.opened[uri] for name, uri in self.batch.flow.references.items()}
+        return {name: table.commit_identity(table.version) for name, table in opened.items() if table.delta is not None}
+
+    def refusals(self, would_be: WouldBe) -> tuple[list[Refusal], dict[str, Any]]:
+        """Rules that the table would break, and what the commit says of all of them."""
+        refusals, counts = [], {}
+        for name, rule in self.rules.items():
+            breach = self._evaluated(name, rule, would_be)
+            counts[name] = breach.count
+            if not breach.words:
+                continue
+            rows, blames = breach.rows, breach.rows is not None
+            if rows is None:
+                rows = would_be.rows().limit(0)
+            broke = rows.withColumn(BROKEN, F.array(F.lit(name)))
+            words = {name: f"{name} ({breach.words})"}
+            refusals.append(Refusal(words, [str(rule)], broke, of_table=True, blames=blames))
+        if not self.rules:
+            return refusals, {}
+        facts: dict[str, Any] = {"table_rules": counts}
+        if self._stamps:
+            facts |= {"rules_read": self._stamps, "rules_commits": self._commits}
+        return refusals, facts
+
+    def _evaluated(self, name: str, rule: TableRule, would_be: WouldBe) -> _Breach:
+        """As ``_broken``.
+
+        Raises:
+            QueryError: Spark refuses the rule, or a value in the rows stops it.
+        """
+        try:
+            return self._broken(name, rule, would_be)
+        except PySparkException as error:
+            flow = self.batch.flow
+            readable_error = readable(error, flow.layer, flow.table, private=flow.private)
+            if not isinstance(readable_error, QueryError):
+                raise
+            hint = ""
+            if not isinstance(error, AnalysisException):
+                hint = "write try_cast, try_divide and their like, which give NULL"
+            not_evaluated = QueryError(
+                f"the rule {name} of {flow.table} cannot be evaluated",
+                where=Where(table=flow.table),
+                cause=readable_error.cause,
+                hint=hint,
+                at=name,
+            )
+            if flow.private:
+                raise not_evaluated from None
+            raise not_evaluated from error
+
+    def _broken(self, name: str, rule: TableRule, would_be: WouldBe) -> _Breach:
+        """How the table would break a rule."""
+        if rule.rows is not None:
+            return _breach_of_bounds(rule.rows, would_be.count())
+        if columns := rule.unique or rule.foreign_key:
+            column_types.demand_compared(would_be.rows(), columns, f"the rule {name}", self.batch.flow.table, name)
+        if rule.unique is not None:
+            rows = self._not_unique(rule.unique, would_be)
+        elif rule.foreign_key is not None:
+            rows = self._without_reference(rule, rule.foreign_key, would_be)
+        else:
+            rows = self._found(rule, would_be)
+        count, words = rows.count(), ""
+        if count:
+            words = f"{count:,} rows"
+        return _Breach(words, rows, count)
+
+    def _not_unique(self, names: Sequence[str], would_be: WouldBe) -> DataFrame:
+        rows = self._having(would_be.rows(), names)
+        columns = _columns(rows, names)
+        if self._held is not None and would_be.comes is not None:
+            keys = self._having(would_be.comes, columns).select(*map(quoted, columns)).distinct()
+            rows = _sharing(rows, columns, keys)
+        counted = rows.groupBy(*map(quoted, columns)).agg(F.count(F.lit(1)).alias(_COUNT))
+        twice = counted.where(f"{_COUNT} > 1").select(*map(quoted, columns))
+        return _sharing(rows, columns, twice)
+
+    def _without_reference(self, rule: TableRule, names: Sequence[str], would_be: WouldBe) -> DataFrame:
+        table, keys = rule.referenced
+        if table == self.batch.flow.table:
+            rows, referenced = would_be.rows(), would_be.rows()
+        else:
+            rows, referenced = self._rows_in_question(table, would_be), self._reference(table)
+        rows, referenced = self._having(rows, names), self._having(referenced, keys)
+        columns = _columns(rows, names)
+        reference_keys = referenced.select(
+            *[F.col(quoted(key)).alias(_key(n)) for n, key in enumerate(_columns(referenced, keys))]
+        )
+        has_key = reduce(and_, [F.col(quoted(column)).isNotNull() for column in columns])
+        same_key = reduce(and_, [_equal(rows, column, reference_keys, _key(n)) for n, column in enumerate(columns)])
+        return rows.where(has_key).join(reference_keys, same_key, "left_anti")
+
+    def _rows_in_question(self, table: str, would_be: WouldBe) -> DataFrame:
+        """Rows whose keys another table may lack: where that is as it was, those that come."""
+        if would_be.comes is not None and self._held is not None and self._is_as_read(table, self._held):
+            return would_be.comes
+        return would_be.rows()
+
+    def _is_as_read(self, table: str, facts: Mapping[str, Any]) -> bool:
+        """Whether a table that a rule reads is at the commit at which the stored rows were held to it."""
+        if facts.get("rules_read", {}).get(table) != self._stamps[table]:
+            return False
+        return facts.get("rules_commits", {}).get(table) in (None, self._commits[table])
+
+    def _having(self, rows: DataFrame, names: Sequence[str]) -> DataFrame:
+        """Rows with these columns. One that nobody has made is NULL where it may come yet, and else a mistake.
+
+        That is so in bronze, as any file may bring it, and where flows of the table wait for their sources.
+        """
+        awaited = self.batch.flow.streams.keys() - self.batch.progress.streams.keys()
+        if self.batch.flow.layer != "bronze" and not awaited:
+            return rows
+        present = {column.lower() for column in rows.columns}
+        return rows.withColumns({name: F.lit(None).cast("string") for name in names if name.lower() not in present})
+
+    def _found(self, rule: TableRule, would_be: WouldBe) -> DataFrame:
+        """Rows that the rule's query gives, beside the table's columns, which have nothing."""
+        views, own_table = {}, self.batch.flow.table
+        for number, table in enumerate(rule.query.tables):
+            views[table] = f"_sluicegate_{own_table}_rule_{number}"
+            rows = would_be.rows() if table == own_table else self._reference(table)
+            rows.createOrReplaceTempView(views[table])
+        with configured(self.batch.session, NAMES):
+            result = connect.frozen(self.batch.session.sql(rule.query.with_views(views)))
+        row = F.struct(*map(quoted, result.columns))
+        return result.select(F.to_json(row, {"ignoreNullFields": "false"}).alias(FOUND))
+
+    def _reference(self, table: str) -> DataFrame:
+        uri = self.batch.flow.references[table]
+        opened = self.batch.opened[uri].delta
+        if opened is None:
+            return table_reader.read(self.batch.session, uri)
+        return table_reader.read(self.batch.session, uri, opened.version(), opened)
+
+
+def _columns(rows: DataFrame, names: Sequence[str]) -> list[str]:
+    """Names as the rows spell them: bronze is read with names that are told apart by their case."""
+    spelled = {column.lower(): column for column in rows.columns}
+    return [name if name in rows.columns else spelled.get(name.lower(), name) for name in names]
+
+
+def _equal(rows: DataFrame, column: str, referenced: DataFrame, key: str) -> Column:
+    """Condition that a value is one of another table's; a text that is no value of the other's type is none of them."""
+    value, other = F.col(quoted(column)), F.col(key)
+    kinds = rows.schema[column].dataType, referenced.schema[key].dataType
+    of_text = tuple(isinstance(kind, StringType) for kind in kinds)
+    if of_text == (True, False):
+        value = value.try_cast(kinds[1])
+    elif of_text == (False, True):
+        other = other.try_cast(kinds[0])
+    return value == other
+
+
+def _sharing(rows: DataFrame, columns: Sequence[str], keys: DataFrame) -> DataFrame:
+    """Rows with the values of one of these keys; NULL equals NULL."""
+    renamed = keys.select(*[F.col(quoted(column)).alias(_key(n)) for n, column in enumerate(columns)])
+    same = reduce(and_, [F.col(quoted(column)).eqNullSafe(F.col(_key(n))) for n, column in enumerate(columns)])
+    return rows.join(renamed, same, "left_semi")
+
+
+def _key(number: int) -> str:
+    return f"_sluicegate_key_{number}"

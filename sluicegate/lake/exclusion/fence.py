@@ -1,0 +1,190 @@
+"""Fence against what a server still writes for a run whose client is gone.
+
+A driver that is killed writes nothing more. A Spark Connect server goes on with what it was sent last, for seconds or
+for minutes, while the lock is free already. So a run on a server leaves a note beside the lock while it may write. Who
+takes the lock next and finds the note commits a change of metadata to every table. By Delta's rules a transaction that
+began before such a commit fails, whatever it writes, and one that came before it is seen by whoever reads offsets now.
+https://github.com/delta-io/delta/blob/master/PROTOCOL.md
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from deltalake import CommitProperties, DeltaTable
+from deltalake.exceptions import CommitFailedError, DeltaError
+
+from sluicegate.console import say
+from sluicegate.errors import SluicegateError, Where
+from sluicegate.lake import log, tables
+from sluicegate.lake.commits import metadata_commit
+from sluicegate.lake.damage.set_aside import set_aside_damaged
+from sluicegate.lake.exclusion.lock import pipeline_lock
+from sluicegate.lake.layout import LAYERS, Lake, is_local
+from sluicegate.storage import filesystems
+
+PROPERTY = log.FENCE
+"""Table property that is set to another value where a server may still be writing."""
+
+# Folders of the tables that Spark writes; the ledger's and the event log's are written by the client alone.
+WRITTEN = (*LAYERS, "_state")
+
+# Commits of other programs that may come between before it is given up.
+ATTEMPTS = 20
+
+# Seconds after which a commit that had found no file at its version before ours was there has been renamed over it.
+SETTLES = 1.0
+
+OTHERS = "other programs committed again and again"
+
+
+@contextmanager
+def sole_writer(
+    lake: Lake,
+    owner: str,
+    *,
+    remote: bool,
+    wait: float = 600.0,
+    sent: Callable[[], bool] = lambda: True,
+    renaming: bool = False,
+) -> Iterator[None]:
+    """Hold the pipeline's lock, and keep out what a former holder's server still writes.
+
+    Args:
+        lake: the pipeline's lake.
+        owner: name of the holder, shown to those who wait.
+        remote: whether the holder writes by a Spark Connect server.
+        wait: seconds to wait for another holder.
+        sent: whether the server has been sent anything by now.
+        renaming: see ``pipeline_lock``.
+
+    Raises:
+        LakeLocked: somebody else held the lock all that time.
+        SluicegateError: a table cannot be fenced.
+        DamagedTable: see ``set_aside_damaged``.
+        LakeUnsupported: this version has no safe lock on the lake's store or mount.
+    """
+    with pipeline_lock(lake, owner, wait, renaming=renaming):
+        set_aside_damaged(lake, say)
+        if (former := _noted(lake)) is not None:
+            say("the last run on a Spark Connect server has not ended well; what it may still write is kept out")
+            _fence_all(lake)
+            _forget(lake, former)
+        note = ""
+        if remote:
+            note = _write_note(lake, owner)
+        try:
+            yield
+        except BaseException:  # it may be that of a connection, and the server be at work
+            remote = remote and not sent()
+            raise
+        finally:
+            if remote:
+                _forget(lake, note)
+
+
+def written_tables(lake: Lake) -> list[str]:
+    """Addresses of all tables that Spark has written for a pipeline."""
+    addresses = []
+    for folder in WRITTEN:
+        fs, path = filesystems.opened(lake.table(folder, "").rstrip("/"))
+        fs.invalidate_cache()
+        with suppress(FileNotFoundError):
+            names = sorted(entry.rstrip("/").rpartition("/")[2] for entry in fs.ls(path, detail=False))
+            addresses += [lake.table(folder, name) for name in names if fs.exists(f"{path}/{name}/_delta_log")]
+    return addresses
+
+
+def _fence_all(lake: Lake) -> None:
+    """Fences all tables that Spark has written.
+
+    Spark's own commit on a disk checks for the file and then renames its own over it. So a fence may vanish under a
+    commit that was a moment behind, and is looked at once more.
+    """
+    unfenced = written_tables(lake)
+    for _ in range(ATTEMPTS):
+        fences = {uri: fence for uri in unfenced if (fence := _fence(lake, uri)) is not None and is_local(uri)}
+        if not fences:
+            return
+        time.sleep(SETTLES)
+        unfenced = [uri for uri, fence in fences.items() if not metadata_commit.is_there(*fence)]
+    raise _refused(lake, unfenced[0], OTHERS)
+
+
+def _fence(lake: Lake, uri: str) -> tuple[DeltaTable, int, str, str] | None:
+    """Fences one table; the facts by which ``metadata_commit.is_there`` finds it, or None if there is no table."""
+    for _ in range(ATTEMPTS):
+        value = uuid.uuid4().hex
+        try:
+            if (table := tables.delta_table(uri)) is None:
+                return None
+            before = table.version()
+            metadata_commit.demand_possible(table)
+            if _put(table, value):
+                return table, before + 1, PROPERTY, value
+        except (SluicegateError, DeltaError, OSError) as error:
+            cause = str(error)
+            if isinstance(error, SluicegateError):
+                cause = error.cause or error.message
+            raise _refused(lake, uri, cause) from error
+    raise _refused(lake, uri, OTHERS)
+
+
+def _put(table: DeltaTable, value: str) -> bool:
+    """Commits a fence; False if the server's own commit came first, or another program's."""
+    if is_local(table.table_uri):
+        return metadata_commit.put(table, PROPERTY, value)
+    before = table.version()
+    try:  # delta-rs alone has S3's conditional writes here; what it commits by this is the metadata alone, too
+        properties = CommitProperties(max_commit_retries=0, custom_metadata={PROPERTY: value})
+        table.alter.set_table_description(table.metadata().description or "", commit_properties=properties)
+    except CommitFailedError:
+        if tables.table_at(table.table_uri).version() == before:
+            raise
+        return False
+    return True
+
+
+def _refused(lake: Lake, uri: str, cause: str) -> SluicegateError:
+    return SluicegateError(
+        f"{uri} cannot be kept from what a Spark Connect server may still write for the run before",
+        where=Where(file=uri),
+        cause=cause,
+        hint=f"see that the server has ended or does nothing any more, and delete {_note(lake)}",
+    )
+
+
+def _note(lake: Lake) -> str:
+    return f"{lake.locks}/remote"
+
+
+def _write_note(lake: Lake, owner: str) -> str:
+    """Leaves a note that says who may be writing by a server, and that no other holder's is like."""
+    fs, path = filesystems.opened(_note(lake))
+    fs.makedirs(path.rpartition("/")[0], exist_ok=True)
+    note = f"{owner}\n{uuid.uuid4().hex}\n"
+    with fs.open(path, "wb") as file:
+        file.write(note.encode())
+    return note
+
+
+def _noted(lake: Lake) -> str | None:
+    """What the note says; None if there is none."""
+    if filesystems.file(_note(lake)) is None:  # not by opening it: a store that does not answer would have none
+        return None
+    fs, path = filesystems.opened(_note(lake))
+    with suppress(FileNotFoundError), fs.open(path, "rb") as file:
+        return str(file.read().decode(errors="replace"))
+    return None
+
+
+def _forget(lake: Lake, note: str) -> None:
+    """Takes a note away, unless it is another's by now: who has lost the lock may end after the next one has begun."""
+    if _noted(lake) != note:
+        return
+    fs, path = filesystems.opened(_note(lake))
+    with suppress(FileNotFoundError):
+        fs.rm_file(path)

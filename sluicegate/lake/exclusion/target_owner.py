@@ -1,0 +1,41 @@
+"""Whose tables a lake has, for readers: the target that the first run entered (``target_ownership.py``)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import suppress
+
+from sluicegate.lake.layout import Lake
+from sluicegate.storage import filesystems
+
+
+def owner_of(lake: Lake) -> str:
+    """The target that a pipeline's tables belong to; empty if none is entered, or a run was killed before it was."""
+    if filesystems.file(lake.target) is None:  # not by opening it: a store that does not answer would have none
+        return ""
+    fs, path = filesystems.opened(lake.target)
+    with suppress(FileNotFoundError), fs.open(path, "rb") as file:
+        return str(file.read().decode(errors="replace")).strip()
+    return ""
+
+
+def warning(lake: Lake, target: str, targets: Collection[str]) -> str:
+    """Sentence for a command that reads a pipeline's tables which belong to another target; empty if they do not.
+
+    Args:
+        lake: the lake.
+        target: name of the target that the command has; empty for a pipeline without targets.
+        targets: names of all targets of the definition.
+    """
+    owner = owner_of(lake)
+    if owner in ("", target):
+        return ""
+    read, defined = "as a pipeline without targets", "no targets"
+    if target:
+        read = f"as those of {target}"
+    if targets:
+        defined = f"the targets {', '.join(targets)}"
+    return (
+        f"the tables of {lake.pipeline} in {lake.root} belong to the target {owner}, and are read {read}; "
+        f"the definition has {defined}"
+    )

@@ -1,0 +1,79 @@
+"""The target that a pipeline's tables in a lake belong to, written beside them by its first run there.
+
+A definition says that no two of its targets have one lake; but a command line, a variable or another copy of the
+definition can lead one into the tables of another. So whoever writes them looks first whose they are, and who only
+reads them says so where they are those of another (``warning``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sluicegate.errors import TargetConflict, Where
+from sluicegate.lake.exclusion.lock import pipeline_lock
+from sluicegate.lake.exclusion.target_owner import owner_of
+from sluicegate.lake.layout import Lake
+from sluicegate.storage import filesystems
+
+
+def claim(lake: Lake, target: str) -> None:
+    """Enters the target that writes a pipeline's tables, under the pipeline's lock, unless it is there.
+
+    Args:
+        lake: the lake.
+        target: name of the target; empty for a pipeline without targets, which enters none.
+
+    Raises:
+        TargetConflict: the tables belong to another one.
+    """
+    owner = owner_of(lake)
+    if not owner and target:
+        fs, path = filesystems.opened(lake.target)
+        if filesystems.has_folders(lake.target):
+            fs.makedirs(path.rpartition("/")[0], exist_ok=True)
+        with fs.open(path, "wb") as file:
+            file.write(f"{target}\n".encode())
+    demand_ours(lake, target, owner)
+
+
+def demand_ours(lake: Lake, target: str, owner: str | None = None) -> None:
+    """Checks that a pipeline's tables do not belong to another target. Nothing is written, and no lock needed.
+
+    Args:
+        lake: the lake.
+        target: name of the target; empty for a pipeline without targets.
+        owner: the target that is entered, if it is known already.
+
+    Raises:
+        TargetConflict: they do.
+    """
+    if owner is None:
+        owner = owner_of(lake)
+    if owner and owner != target:
+        own_target = "of no target"
+        if target:
+            own_target = f"of {target}"
+        raise TargetConflict(
+            f"the tables of {lake.pipeline} in {lake.root} are those of the target {owner},"
+            f" and this run is {own_target}",
+            where=Where(file=lake.target),
+            hint=f"say --target {owner}, or give another lake; if the tables are to change hands, delete {lake.target}",
+        )
+
+
+@contextmanager
+def claimed(lake: Lake, owner: str, target: str) -> Iterator[None]:
+    """Context that has a pipeline's lock for a target, for what is done without a job.
+
+    Args:
+        lake: the lake.
+        owner: name of the run, shown to those who wait.
+        target: name of the target; empty for a pipeline without targets.
+
+    Raises:
+        TargetConflict: the tables belong to another one.
+    """
+    with pipeline_lock(lake, owner):
+        claim(lake, target)
+        yield

@@ -1,0 +1,367 @@
+"""Entry of files into the ledger that another pipeline has read, so that the first run reads only what came since.
+
+It is the cut-over from Auto Loader or COPY INTO: their checkpoint, or the old table, has the list of files.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sluicegate.console import files, human_bytes
+from sluicegate.definition.pipeline.model import bronze_table
+from sluicegate.errors import LandingMissing, UserError, Where
+from sluicegate.lake import layout, log, tables
+from sluicegate.lake.exclusion import lock, renamed
+from sluicegate.lake.exclusion import target_ownership as claim
+from sluicegate.landing import discovery, folders, ledger_index
+from sluicegate.landing import ledger as landing_ledger
+from sluicegate.landing.chosen import listed_files
+from sluicegate.storage.listings import FILES
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+    from sluicegate.definition import BronzeTable, Pipeline
+
+KEY = "skipped"
+"""Key of the list in our commit metadata of the ledger."""
+
+SHOWN = 10
+"""Files of each kind that a preview names; all are counted."""
+
+Kind = Literal["new", "skipped", "changed", "read", "gone"]
+"""What a listed file is: to be entered, skipped, changed since it was skipped, read by the table, or not in landing."""
+
+
+@dataclass(frozen=True)
+class Skip:
+    """Files to enter as skipped.
+
+    Attributes:
+        table: the bronze table.
+        address: path or URI of the list.
+        column: the column of the list that has the paths; None for the usual one.
+        mapped: prefixes of the list that are called otherwise here.
+    """
+
+    table: str
+    address: str
+    column: str | None = None
+    mapped: tuple[listed_files.Prefix, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Name of the list, without its folders."""
+        return self.address.rstrip("/").rpartition("/")[2]
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What an entry of skipped files does.
+
+    Attributes:
+        request: the entry.
+        listed: number of files in the list.
+        files: those that are entered (schema ``FILES``).
+        already: number of those that are skipped already.
+        overwritten: those that were skipped and have changed since, and that the next run reads.
+        changed: those that have changed since and that no run reads without ``allowOverwrites``.
+        missing: those that are not in landing, as the list has them.
+        unlisted: files of landing that are not in the list and not in the ledger, so that the next run reads them.
+        overruled: whether the definition would have left these out as well.
+        places: the landing folders, for the commit.
+    """
+
+    request: Skip
+    listed: int
+    files: pa.Table
+    already: int
+    overwritten: list[str]
+    changed: list[str]
+    missing: list[str]
+    unlisted: pa.Table
+    overruled: bool = False
+    places: tuple[str, ...] = field(default=(), repr=False)
+
+    def sentences(self) -> list[str]:
+        """What it does, in lines for people."""
+        lines = [
+            f"{files(self.listed)} listed in {self.request.name}: {self.files.num_rows:,} to enter as skipped, "
+            f"{self.already:,} skipped before, {len(self.missing):,} not in landing"
+        ]
+        if self.newest is not None:
+            lines.append(
+                f"the newest of those to skip was modified at {self.newest['modification_time']:%Y-%m-%d %H:%M:%S} UTC:"
+                f" {self.newest['path']}"
+            )
+        lines += _named("not in landing, which is no error", self.missing)
+        lines += _named("changed after being skipped, to be read by the next run", self.overwritten)
+        lines += _named("changed after being skipped, which no run reads without allowOverwrites", self.changed)
+        size = human_bytes(pc.sum(self.unlisted["size"]).as_py() or 0)
+        lines.append(
+            f"{files(self.unlisted.num_rows)} of {size} in landing and not in the list, for the next run to read"
+        )
+        lines += _names(self.unlisted["path"].to_pylist())
+        if self.overruled:
+            lines.append("the list takes the place of includeExistingFiles: false, which would skip these, too")
+        return lines
+
+    @property
+    def newest(self) -> dict[str, Any] | None:
+        """The file to skip that was modified last."""
+        if not self.files.num_rows:
+            return None
+        last: dict[str, Any] = landing_ledger.in_order(self.files).slice(self.files.num_rows - 1).to_pylist()[0]
+        return last
+
+    def facts(self) -> dict[str, Any]:
+        """The same for programs."""
+        return {
+            "table": self.request.table, "list": self.request.address, "listed": self.listed,
+            "to_skip": self.files.num_rows, "already_skipped": self.already, "overwritten": self.overwritten,
+            "changed": self.changed, "not_in_landing": self.missing, "to_read": self.unlisted["path"].to_pylist(),
+            "newest": self.newest,
+        }  # fmt: skip
+
+
+def _named(kind: str, paths: Sequence[str]) -> list[str]:
+    if not paths:
+        return []
+    return [f"{files(len(paths))} {kind}", *_names(paths)]
+
+
+def _names(paths: Sequence[str]) -> list[str]:
+    lines = [f"  {path}" for path in paths[:SHOWN]]
+    if len(paths) > SHOWN:
+        lines.append(f"  and {len(paths) - SHOWN:,} more")
+    return lines
+
+
+def preview(pipeline: Pipeline, request: Skip) -> Preview:
+    """What an entry does, as landing and ledger are now. Nothing is written.
+
+    Raises:
+        PipelineMissing: the pipeline has no such bronze table.
+        LandingMissing: the landing folder does not exist, or none of the files is in it.
+        UserError: the table reads no files, the list cannot be read, the table has read a listed file, one is still
+            being written, or a path of the list can be two files.
+        PipelineRenamed: the pipeline was renamed, or is being renamed.
+        TargetConflict: the tables belong to another target.
+    """
+    table, lake = bronze_table(pipeline, request.table), layout.Lake(pipeline.settings.lake, pipeline.name)
+    if not table.of_files:
+        raise UserError(f"{request.table} is not made of files, so none can be skipped", where=_where(request))
+    renamed.demand_current(lake)
+    claim.demand_ours(lake, pipeline.settings.target)
+    listed = listed_files.paths(request.address, request.column)
+    return _Comparison.of(request, table, lake).preview(listed, pipeline.name)
+
+
+def enter(pipeline: Pipeline, request: Skip) -> Preview:
+    """Enter the files into the ledger, in one commit; none if all are there. Returns what was entered.
+
+    Raises:
+        LakeLocked: a run of the pipeline held the lock all the time.
+        SluicegateError: see ``preview``.
+    """
+    lake = layout.Lake(pipeline.settings.lake, pipeline.name)
+    with lock.pipeline_lock(lake, f"skip files of {request.table}"):
+        entered = preview(pipeline, request)
+        if entered.files.num_rows:
+            claim.claim(lake, pipeline.settings.target)
+            _commit(lake, entered)
+    return entered
+
+
+def _commit(lake: layout.Lake, entered: Preview) -> None:
+    uri = lake.ledger(entered.request.table)
+    entries = landing_ledger.in_order(landing_ledger.to(landing_ledger.SKIP, entered.files))
+    facts = {folders.KEY: list(entered.places), KEY: {"list": entered.request.name}}
+    ledger = tables.delta_table(uri)
+    if ledger is None:
+        landing_ledger.create(uri, landing_ledger.stamped(entries, 0), facts)
+    else:
+        landing_ledger.append(ledger, entries, facts)
+
+
+def reasons(ledger: DeltaTable, chunks: Iterable[int]) -> dict[int, str]:
+    """Why the files of some ledger batches are skipped, as far as they were listed."""
+    texts = {}
+    for chunk in chunks:
+        of_list = _facts(ledger, chunk).get(KEY)
+        if of_list:
+            texts[chunk] = f"listed in {of_list['list']} as read by another pipeline"
+    return texts
+
+
+def _facts(ledger: DeltaTable, chunk: int) -> Mapping[str, Any]:
+    with suppress(FileNotFoundError):  # the log no longer has it
+        for action in log.actions(ledger.table_uri, chunk, added=False):
+            if "commitInfo" in action:
+                return log.facts_of(action["commitInfo"].get("userMetadata")) or {}
+    return {}
+
+
+def _where(request: Skip, file: str | None = None) -> Where:
+    return Where(table=request.table, file=file)
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """A list beside landing and ledger.
+
+    Attributes:
+        request: the entry.
+        table: the definition of the bronze table.
+        place: its landing folder.
+        landed: files in it, by path.
+        recorded: newest ledger entries of files in it, by path.
+        discovered: what the next run reads if nothing is entered.
+        first: whether the table has no ledger yet.
+    """
+
+    request: Skip
+    table: BronzeTable
+    place: folders.Home
+    landed: Mapping[str, Mapping[str, Any]]
+    recorded: Mapping[str, Mapping[str, Any]]
+    discovered: discovery.Discovery
+    first: bool
+
+    @classmethod
+    def of(cls, request: Skip, table: BronzeTable, lake: layout.Lake) -> _Comparison:
+        place = folders.home(lake, request.table, table.path)
+        landed = {file["path"]: file for file in discovery.listing(request.table, table, lake).to_pylist()}
+        ledger = tables.delta_table(lake.ledger(request.table))
+        recorded: dict[str, Mapping[str, Any]] = {}
+        if ledger is not None:
+            for entry in ledger_index.entries(ledger, *ledger_index.below(place.folder)).to_pylist():
+                recorded.setdefault(entry["path"], entry)
+        # What is not in the list is read, whatever the definition says of the files that were there first.
+        reading = table.model_copy(update={"includeExistingFiles": True})
+        discovered = discovery.discover(request.table, reading, lake)
+        return cls(request, table, place, landed, recorded, discovered, ledger is None)
+
+    def preview(self, listed: Sequence[str], pipeline: str) -> Preview:
+        paths, missing = self._paths(listed)
+        kinds = {path: self._kind(path) for path in paths}
+        counts = Counter(kinds.values())
+        if not kinds:
+            raise self._elsewhere(listed)
+        if counts["read"]:
+            raise self._read_before([path for path, kind in kinds.items() if kind == "read"], pipeline)
+        new = [self.landed[path] for path, kind in kinds.items() if kind == "new"]
+        self._demand_settled({file["path"] for file in new})
+        changed, to_read = {path for path, kind in kinds.items() if kind == "changed"}, set(self.discovered.paths)
+        gone_paths = [path for path, kind in kinds.items() if kind == "gone"]
+        return Preview(
+            self.request,
+            len(listed),
+            pa.Table.from_pylist(new, FILES),
+            counts["skipped"],
+            sorted(changed & to_read),
+            sorted(changed - to_read),
+            [*missing, *gone_paths],
+            self._unlisted(kinds.keys()),
+            overruled=self.first and not self.table.includeExistingFiles,
+            places=self.discovered.folders,
+        )
+
+    def _paths(self, listed: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Paths of the listed files that landing or the ledger has, and what the list has besides.
+
+        Raises:
+            UserError: two files are what a path of the list can mean.
+        """
+        landing = listed_files.Landing(self.place.folder, self.table.path, self.request.mapped)
+        folder = self.place.folder.rstrip("/")
+        paths: dict[str, None] = {}
+        ambiguous: dict[str, list[str]] = {}
+        missing = []
+        for line in listed:
+            candidates = [f"{folder}/{name}" for name in landing.names(line)]
+            present = [path for path in candidates if path in self.landed or path in self.recorded]
+            if len(present) > 1:
+                ambiguous[line] = present
+            elif present:
+                paths[present[0]] = None
+            else:
+                missing.append(line)
+        for line, present in ambiguous.items():
+            paths |= dict.fromkeys(self._meant(line, [path for path in present if path not in paths]))
+        return list(paths), missing
+
+    def _meant(self, line: str, unnamed: list[str]) -> list[str]:
+        """The file that a line means which can mean two: the one that no other line names; none if others name both."""
+        if len(unnamed) > 1:
+            raise UserError(
+                f"{line} in the list can be two files: {' and '.join(unnamed)}",
+                where=_where(self.request, self.request.address),
+                cause="a % in a path is one in the name of the file, or begins an encoded character",
+                hint="move one of the two out of landing for this command",
+            )
+        return unnamed
+
+    def _kind(self, path: str) -> Kind:
+        entry, file = self.recorded.get(path), self.landed.get(path)
+        if entry is None or entry["action"] == landing_ledger.DROP:
+            if file is None:
+                return "gone"
+            return self._moved.get(path, "new")
+        if entry["action"] != landing_ledger.SKIP:
+            return "read"
+        if file is None or all(file[fact] == entry[fact] for fact in ("size", "modification_time")):
+            return "skipped"
+        return "changed"
+
+    @cached_property
+    def _moved(self) -> dict[str, Kind]:
+        """Files that the ledger has under a former path: whether they are skipped or read."""
+        moved = self.discovered.moved
+        skipped = moved.filter(pc.equal(moved["action"], landing_ledger.SKIP))
+        kinds: dict[str, Kind] = dict.fromkeys(moved["path"].to_pylist(), "read")
+        return kinds | dict.fromkeys(skipped["path"].to_pylist(), "skipped")
+
+    def _unlisted(self, listed: Iterable[str]) -> pa.Table:
+        settling = self.discovered.settling
+        settling = settling.filter(
+            pc.invert(pc.is_in(settling["path"], value_set=pa.array(list(self.recorded), pa.string())))
+        )
+        waiting = pa.concat_tables([self.discovered.new.select(FILES.names), settling.select(FILES.names)])
+        unlisted = pc.invert(pc.is_in(waiting["path"], value_set=pa.array(list(listed), pa.string())))
+        return landing_ledger.in_order(waiting.filter(unlisted))
+
+    def _demand_settled(self, paths: set[str]) -> None:
+        young = sorted(paths & set(self.discovered.settling["path"].to_pylist()))
+        if young:
+            raise UserError(
+                f"{files(len(young))} of the list may still be being written",
+                where=_where(self.request, young[0]),
+                hint=f"run this again {self.table.settleSeconds:g} s after the last change",
+            )
+
+    def _elsewhere(self, listed: Sequence[str]) -> LandingMissing:
+        return LandingMissing(
+            f"none of the {files(len(listed))} in {self.request.name} is in landing",
+            where=_where(self.request, self.place.folder),
+            cause=f"the list has {', '.join(listed[:3])}",
+            hint="say what the landing folder was called there, and is called here, with --from-prefix and --to-prefix",
+        )
+
+    def _read_before(self, paths: Sequence[str], pipeline: str) -> UserError:
+        names = ", ".join(paths[:SHOWN])
+        return UserError(
+            f"{self.request.table} has read {files(len(paths))} of the list, whose rows it has or is about to have",
+            where=_where(self.request, paths[0]),
+            cause=f"of these files: {names}",
+            hint="leave them out of the list, and nothing is read twice; to give up their rows, take the files out of"
+            f" landing, and `sluicegate reset {pipeline} {self.request.table} --drop-missing`",
+        )

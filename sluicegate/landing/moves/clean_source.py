@@ -1,0 +1,320 @@
+"""``cleanSource``: keep, archive or delete landed files once their rows are committed.
+
+Auto Loader's ``cloudFiles.cleanSource``, with its meaning: only after the commit, only once the retention has passed
+since then, and by the current definition. A file is removed only if its size and modification time, checked right
+before, are those that were read. Removals are announced in ``_ledger/{table}_archive`` before the first of them, and
+recorded there after the last. After a kill in between, the next run records those that were carried out, whatever has
+landed under their names since.
+
+Before a removal the file systems of a local lake are synced: a removal that outlives a power cut while the rows, or its
+announcement, do not would lose them.
+https://docs.databricks.com/aws/en/ingestion/cloud-object-storage/auto-loader/options
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake.exceptions import CommitFailedError
+
+from sluicegate import _faults
+from sluicegate.console import files
+from sluicegate.lake import layout
+from sluicegate.lake.table import Tables
+from sluicegate.landing import file_status, folders, ledger_index
+from sluicegate.landing import ledger as landing_ledger
+from sluicegate.landing.moves import archive, file_moves
+from sluicegate.landing.readers import Reader, Readers, nobody
+from sluicegate.storage import durable, filesystems
+from sluicegate.storage.listings import FILES
+
+if TYPE_CHECKING:
+    from sluicegate.definition import BronzeTable
+
+# Removed files recorded by one commit of the archive log.
+BATCH = 500
+
+DUE = pa.schema([*FILES, ("chunk", pa.int64())])
+
+
+@dataclass
+class Cleaned:
+    """Result of one cleaning.
+
+    Attributes:
+        removed: number of files moved or deleted.
+        failed_removals: files that could not be removed, with the reason.
+        unsynced: why nothing was removed, as the lake could not be brought to disk; empty if it was.
+        unread: number of files that stay until another table has read them, by what has to be so.
+    """
+
+    removed: int = 0
+    failed_removals: dict[str, str] = field(default_factory=dict)
+    unsynced: str = ""
+    unread: dict[str, int] = field(default_factory=dict)
+
+    def remarks(self, name: str, table: BronzeTable) -> list[str]:
+        """Report lines: the number of removed files, and up to five that could not be removed."""
+        if self.unsynced:
+            return [
+                f"         no file of {name} was removed, because its rows are not yet synced to disk: {self.unsynced}"
+            ]
+        where = f"moved to {table.cleanSourceMoveDestination}" if table.cleanSource == "MOVE" else "deleted"
+        lines = (
+            [f"         {files(self.removed)} of {name} {where} after the commit of their rows"] if self.removed else []
+        )
+        lines += [
+            f"         {files(count)} of {name} not removed until {condition}"
+            for condition, count in self.unread.items()
+        ]
+        return lines + [
+            f"         {path} could not be removed: {reason}" for path, reason in list(self.failed_removals.items())[:5]
+        ]
+
+
+def clean(
+    name: str, table: BronzeTable, lake: layout.Lake, current_time: datetime | None = None, readers_of: Readers = nobody
+) -> Cleaned:
+    """Move or delete files of a bronze table after their retention. Requires the pipeline's lock. No Spark.
+
+    Args:
+        name: the bronze table.
+        table: its definition.
+        lake: the lake.
+        current_time: the time (UTC; the clock's by default).
+        readers_of: tables that read the same files; what one of them has not read stays.
+    """
+    report = Cleaned()
+    # Opened anew on purpose, not by the handles of a step: since it looked, a RESTORE may have undone rows whose files
+    # are the only ones that have them.
+    opened = Tables()
+    if not _record_announced(name, table, lake, opened):
+        return report  # another run takes away the same files
+    due_files = due(name, table, lake, current_time, opened)
+    if not due_files.num_rows:
+        return report
+    folder = folders.home(lake, name, table.path, opened).folder
+    readers = readers_of(name)
+    unread = _unread_by_others(due_files, folder, readers, report)
+    read = due_files.filter(pc.invert(pc.is_in(due_files["path"], value_set=pa.array(sorted(unread), pa.string()))))
+    waiting = read.select(FILES.names).to_pylist()
+    taken = archive.Places(lake, name)
+    for start in range(0, len(waiting), BATCH):
+        removals = _planned(table, folder, waiting[start : start + BATCH], taken, report)
+        try:
+            archive.announce(lake, name, removals)
+        except CommitFailedError:
+            return report  # another run takes away the same files
+        _faults.point("clean.after_announcement")
+        try:
+            _sync(name, lake, folder, readers)
+        except OSError as error:
+            report.unsynced = str(error)
+            return report
+        moved = [row for removal in removals if (row := _carry_out(removal, report))]
+        cleaned = None
+        if start + BATCH >= len(waiting):
+            before = _before(due_files, {*report.failed_removals, *unread})
+            cleaned = (folder, min(before, _before_the_young(name, table, lake, current_time)))
+        if not archive.note(lake, name, moved, cleaned):
+            return report
+    return report
+
+
+def _before(due_files: pa.Table, stays: Collection[str]) -> int:
+    """Last ledger batch before the first one of which a file stays; the last one of the files if none does."""
+    staying = due_files.filter(pc.is_in(due_files["path"], value_set=pa.array(sorted(stays), pa.string())))["chunk"]
+    if not len(staying):
+        return int(pc.max(due_files["chunk"]).as_py())
+    return int(pc.min(staying).as_py()) - 1
+
+
+def _unread_by_others(due_files: pa.Table, folder: str, readers: Sequence[Reader], report: Cleaned) -> set[str]:
+    """Paths of files that another table is still to read; ``report`` gets their number by table."""
+    still_unread: set[str] = set()
+    for reader in readers:
+        if unread := reader.unread(due_files, folder):
+            report.unread[reader.condition] = len(unread)
+            still_unread |= unread
+    return still_unread
+
+
+def _record_announced(name: str, table: BronzeTable, lake: layout.Lake, opened: Tables) -> bool:
+    """Record the removals that a killed run had carried out; the others are due as before.
+
+    Returns:
+        whether no removal stays announced.
+    """
+    removals = _announced(name, table, lake, opened)
+    if not removals:
+        return True
+    is_recorded = archive.note(lake, name, [removal for removal in removals if archive.is_removed(removal)])
+    opened.refresh(lake.archive(name))
+    return is_recorded
+
+
+def _announced(name: str, table: BronzeTable, lake: layout.Lake, opened: Tables) -> list[dict[str, Any]]:
+    ledger = None
+    if table.cleanSource != "OFF":
+        ledger = opened[lake.ledger(name)].delta
+    if ledger is None:
+        return []
+    rows = archive.announced(opened[lake.archive(name)].delta, ledger)
+    return [{key: row[key] for key in (*FILES.names, "mode", "place")} for row in rows]
+
+
+def _sync(name: str, lake: layout.Lake, folder: str, readers: Sequence[Reader]) -> None:
+    """Bring to disk what is all that is left of a removed file: its rows, and what the ledgers know of it.
+
+    Rows of other tables that read the file may be in lakes on other disks. With MOVE, files are renamed on their own
+    disk, so their content is brought to disk as well.
+
+    Raises:
+        OSError: a file system does not say that everything is on its disk.
+    """
+    of_readers = [(reader.lake.table("bronze", reader.name), reader.lake.ledger(reader.name)) for reader in readers]
+    tables = (
+        lake.table("bronze", name),
+        lake.ledger(name),
+        lake.outcome(name),
+        lake.archive(name),
+        *chain(*of_readers),
+    )
+    # A log or a table may be a link to another disk.
+    places = (layout.address(place) for table in tables for place in (table, f"{table}/_delta_log"))
+    durable.sync_file_systems([*places, layout.address(lake.root), folder])
+
+
+def _until(table: BronzeTable, current_time: datetime | None) -> pa.Scalar:
+    """Latest commit time at which a file's retention has passed."""
+    return pa.scalar((current_time or datetime.now(UTC)) - table.cleanSourceRetentionDuration, archive.TIME)
+
+
+def _before_the_young(name: str, table: BronzeTable, lake: layout.Lake, current_time: datetime | None) -> int:
+    """Last ledger batch before the first one with files still under retention."""
+    young = file_status.read(lake, name, ["chunk"], pc.field("ingested") > _until(table, current_time))["chunk"]
+    if not len(young):
+        return 2**62
+    return int(pc.min(young).as_py()) - 1
+
+
+def due(
+    name: str, table: BronzeTable, lake: layout.Lake, current_time: datetime | None = None, opened: Tables | None = None
+) -> pa.Table:
+    """The files whose rows were committed long enough ago, and that were not taken away yet (``FILES`` and chunk).
+
+    Batches that are cleaned already are not read again: see ``landing.archive.done``.
+    """
+    opened = opened or Tables()
+    ledger = None
+    if table.cleanSource != "OFF":
+        ledger = opened[lake.ledger(name)].delta
+    if ledger is None:
+        return DUE.empty_table()
+    folder = folders.home(lake, name, table.path, opened).folder
+    since = archive.done(lake, name, ledger, folder, opened)
+    whole = (
+        pc.field("error").is_null()
+        & (pc.field("ingested") <= _until(table, current_time))
+        & (pc.field("chunk") > since)
+    )
+    read = file_status.read(lake, name, ["path", "chunk"], whole, opened)
+    if not read.num_rows:
+        return DUE.empty_table()
+    entries = ledger_index.entries(ledger, *ledger_index.below(folder), after=since)
+    # Entries come newest first; only the newest entry of a path can describe the file that is there now.
+    paths = entries["path"].unique()
+    last = entries.take(pc.index_in(paths, value_set=entries["path"]))
+    last = last.filter(
+        pc.is_in(last["action"], pa.array([landing_ledger.READ, landing_ledger.REPLACE, landing_ledger.RESET]))
+    )
+    due_files = last.join(read, keys=["path", "chunk"], join_type="left semi").select(DUE.names)
+    moved = archive.among(lake, name, ledger, due_files)
+    if moved.num_rows:
+        due_files = due_files.join(moved, keys=FILES.names, join_type="left anti")
+    return landing_ledger.in_order(due_files.select(DUE.names).cast(DUE))
+
+
+def _planned(
+    table: BronzeTable, folder: str, files: Sequence[dict[str, Any]], taken: archive.Places, cleaned: Cleaned
+) -> list[dict[str, Any]]:
+    """Archive rows of files that are to be moved or deleted, with their destinations; without those that stay."""
+    removals = []
+    for file in files:
+        try:
+            removal = _removal(table, folder, file, taken)
+        except Exception as error:  # each store has errors of its own, and the rows are safe
+            cleaned.failed_removals[file["path"]] = str(error)
+            continue
+        if removal is not None:
+            taken.add(removal["place"])
+            removals.append(removal)
+    return removals
+
+
+def _removal(table: BronzeTable, folder: str, file: dict[str, Any], taken: Container[str]) -> dict[str, Any] | None:
+    file_now = filesystems.file(file["path"])
+    if file_now is not None and file_now != (file["size"], file["modification_time"]):
+        return None  # another file by now; the next discovery decides about it
+    if table.cleanSource == "DELETE":
+        return {**file, "mode": "DELETE", "place": None}
+    relative = file["path"][len(folder) :].lstrip("/")
+    place = file_moves.destination(file, f"{str(table.cleanSourceMoveDestination).rstrip('/')}/{relative}", taken)
+    return {**file, "mode": "MOVE" if place else archive.GONE, "place": place}
+
+
+def _carry_out(removal: dict[str, Any], cleaned: Cleaned) -> dict[str, Any] | None:
+    """Move or delete a file and return its archive row; None if it stays."""
+    path = removal["path"]
+    try:
+        file_now = filesystems.file(path)
+        if file_now is not None and file_now != (removal["size"], removal["modification_time"]):
+            return None  # it was written again since it was announced
+        if removal["mode"] == "MOVE":
+            removal = file_moves.move(removal)
+        elif file_now is not None:
+            fs, root = filesystems.opened(path)
+            fs.rm_file(root)
+    except file_moves.Changed:
+        return None
+    except Exception as error:  # each store has errors of its own, and the rows are safe
+        cleaned.failed_removals[path] = str(error)
+        return None
+    _faults.point("clean.after_removal")
+    cleaned.removed += file_now is not None
+    return removal
+
+
+def sweep(
+    tables: Mapping[str, BronzeTable],
+    lake: layout.Lake,
+    holding: Callable[[], Any],
+    tell: Callable[[str], None],
+    readers_of: Readers = nobody,
+) -> None:
+    """Clean all bronze tables of a pipeline, taking its lock only if files are due.
+
+    Args:
+        tables: the bronze tables.
+        lake: the lake.
+        holding: makes the lock, a context manager.
+        tell: receives each report line.
+        readers_of: tables that read the same files.
+    """
+    waiting = {name: table for name, table in tables.items() if _has_work(name, table, lake)}
+    if waiting:
+        with holding():
+            for name, table in waiting.items():
+                for line in clean(name, table, lake, readers_of=readers_of).remarks(name, table):
+                    tell(line)
+
+
+def _has_work(name: str, table: BronzeTable, lake: layout.Lake) -> bool:
+    opened = Tables()
+    return bool(_announced(name, table, lake, opened)) or due(name, table, lake, opened=opened).num_rows > 0

@@ -1,0 +1,332 @@
+"""Former paths of files that were moved: with their landing folder, or from one folder within it to another.
+
+A file of the new folder is the former one only if that is gone from where it was, or if both have the same content: two
+exports of one job, of two regions say, may agree in name, size and time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+from sluicegate.errors import LandingMissing, StoreUnreachable, Where
+from sluicegate.lake import layout, tables
+from sluicegate.landing import file_status, ledger_index
+from sluicegate.landing.file_names import relative
+from sluicegate.landing.moves import archive
+from sluicegate.storage import filesystems, store_errors
+from sluicegate.storage.concurrent import each
+from sluicegate.storage.listings import FILES
+
+if TYPE_CHECKING:
+    from sluicegate.landing.folders import Home
+
+# Action of an entry whose file the ledger has under a former path, with that size and time; its rows stay.
+MOVED = "moved"
+
+Facts = tuple[int, datetime]
+"""Size and modification time of a file."""
+
+ENTERED = pa.schema([*FILES, pa.field("action", pa.string(), nullable=False)])
+
+
+def aliases(ledger: DeltaTable | pa.Table, paths: Collection[str]) -> dict[str, str]:
+    """Former path, which their rows may have, of files that were moved.
+
+    Args:
+        ledger: the ledger, or all of its entries.
+        paths: the files.
+    """
+    if not paths:
+        return {}
+    return dict(_former(ledger, pc.field("path").isin(pa.array(sorted(paths), pa.string()))))
+
+
+def former_paths(ledger: DeltaTable | pa.Table) -> set[str]:
+    """Former paths of all files that were ever moved."""
+    return {former for _, former in _former(ledger, pc.scalar(True))}
+
+
+def superseded(ledger: DeltaTable | pa.Table, landed: Collection[str]) -> set[str]:
+    """Paths of moved files that are not in landing, but for the last one of each file that is nowhere in it.
+
+    Args:
+        ledger: the ledger, or all of its entries.
+        landed: paths of the files in landing.
+    """
+    moves: dict[str, list[str]] = {}
+    for path, former in _former(ledger, pc.scalar(True)):
+        moves.setdefault(former, [former]).append(path)
+    superseded_paths: set[str] = set()
+    for paths in moves.values():
+        missing_paths = [path for path in paths if path not in landed]
+        superseded_paths.update(missing_paths if len(missing_paths) < len(paths) else missing_paths[:-1])
+    return superseded_paths
+
+
+def _former(ledger: DeltaTable | pa.Table, where: pc.Expression) -> Iterator[tuple[str, str]]:
+    """Path and former path of each moved file, in the order in which they were moved."""
+    moved = _facts(ledger, where & (pc.field("action") == MOVED))
+    if not moved.num_rows:
+        return
+    alike = pc.field("size").isin(moved["size"].unique()) & pc.field("modification_time").isin(
+        moved["modification_time"].unique()
+    )
+    former: dict[tuple[int, object], list[str]] = {}
+    for row in _facts(ledger, alike & (pc.field("action") != MOVED)).to_pylist():
+        former.setdefault((row["size"], row["modification_time"]), []).append(row["path"])
+    for row in moved.sort_by("chunk").to_pylist():
+        of_it = [path for path in former.get((row["size"], row["modification_time"]), ()) if path != row["path"]]
+        best = max(of_it, key=lambda path: _common(path, row["path"]), default="")
+        if _common(best, row["path"]):
+            yield row["path"], best
+
+
+def _facts(ledger: DeltaTable | pa.Table, where: pc.Expression) -> pa.Table:
+    entries = ledger.filter(where) if isinstance(ledger, pa.Table) else tables.where(tables.dataset(ledger), where)
+    return entries.select([*FILES.names, "chunk"])
+
+
+def _common(first: str, second: str) -> int:
+    """Number of equal trailing components of two paths."""
+    pairs = zip(reversed(first.split("/")), reversed(second.split("/")), strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def adopted(
+    lake: layout.Lake, name: str, ledger: DeltaTable, place: Home, files: pa.Table, failed: Collection[str]
+) -> pa.Table:
+    """Entries for new files that the ledger has below a former landing folder (schema ``ENTERED``).
+
+    It is the same file if name below the folder, size and modification time agree, and the former file is gone from
+    where it was or has the same content: it was moved, or copied with its time. With another time it is read: if it was
+    a copy its rows are duplicated, but if it was another file they would otherwise be lost.
+
+    Args:
+        lake: the lake.
+        name: the bronze table.
+        ledger: its ledger.
+        place: the landing folder.
+        files: files below it that are not in the ledger.
+        failed: paths of files that could not be read.
+
+    Raises:
+        LandingMissing: a former folder cannot be looked into.
+        StoreUnreachable: its store does not answer.
+    """
+    parts = [ENTERED.empty_table()]
+    for former in place.former:
+        if files.num_rows and not _nested(former, place.folder):
+            entries = _known_at(lake, name, ledger, former, place, files, failed)
+            parts.append(entries)
+            files = files.filter(pc.invert(pc.is_in(files["path"], value_set=entries["path"])))
+    return pa.concat_tables(parts)
+
+
+def _nested(first: str, second: str) -> bool:
+    """Whether one folder lies in the other, so that the ledger has their files under their own paths."""
+    first, second = f"{first.rstrip('/')}/", f"{second.rstrip('/')}/"
+    return first.startswith(second) or second.startswith(first)
+
+
+def _known_at(
+    lake: layout.Lake, name: str, ledger: DeltaTable, former: str, place: Home, files: pa.Table, failed: Collection[str]
+) -> pa.Table:
+    former_entries = _last_entries(ledger, former, place, files)
+    paths = former_entries["path"]
+    alike = pc.and_(
+        pc.equal(former_entries["size"], files["size"]),
+        pc.equal(former_entries["modification_time"], files["modification_time"]),
+    )
+    alike = pc.fill_null(pc.and_(alike, pc.not_equal(former_entries["action"], "drop")), False)
+    candidates = pa.array(paths.filter(alike).to_pylist(), pa.string())
+    if not len(candidates):
+        return ENTERED.empty_table()
+    read = read_before(lake, name, former_entries, candidates, failed)
+    at_former = _at_former(candidates.to_pylist(), former)
+    # A waiting file is read from the former folder if it is still there, else from here.
+    waiting = [path for path, is_at_former in at_former.items() if is_at_former and path not in failed]
+    waits = pc.is_in(paths, value_set=pa.array(waiting, pa.string()))
+    selected = pc.and_(alike, pc.or_(read, waits))
+    recorded = former_entries.append_column("now", files["path"]).filter(selected)
+    archived = {archive.facts_of(row): row for row in archive.among(lake, name, ledger, recorded).to_pylist()}
+    try:
+        same = _same_files(recorded, archived, at_former)
+    except (OSError, ValueError, ImportError) as error:
+        raise _unreadable(error, former) from error
+    selected = pc.and_(selected, pc.is_in(paths, value_set=pa.array(same, pa.string())))
+    entered = pa.table(
+        {
+            "path": files["path"],
+            "size": former_entries["size"],
+            "modification_time": former_entries["modification_time"],
+        }
+    )
+    action = pc.if_else(pc.equal(former_entries["action"], "skip"), "skip", MOVED)
+    return entered.append_column("action", action).filter(selected).cast(ENTERED)
+
+
+def read_before(
+    lake: layout.Lake, name: str, was: pa.Table, candidates: pa.Array, failed: Collection[str]
+) -> pa.ChunkedArray:
+    """Whether each of some former files has been read, or is left out for good.
+
+    A file that failed without giving a row counts as neither: it can be read here, and nothing would be duplicated.
+    """
+    statuses = file_status.read(lake, name, ["path", "rows"], pc.field("path").isin(candidates))
+    empty = pa.array(sorted({*failed} - {*statuses.filter(pc.field("rows") > 0)["path"].to_pylist()}), pa.string())
+    read = pc.is_in(was["path"], value_set=statuses["path"].combine_chunks())
+    read = pc.or_(read, pc.is_in(was["action"], value_set=pa.array(["skip", MOVED])))
+    return pc.and_(read, pc.invert(pc.is_in(was["path"], value_set=empty)))
+
+
+def _last_entries(ledger: DeltaTable, former: str, place: Home, files: pa.Table) -> pa.Table:
+    """Paths that files would have in a former folder, with the newest entry of each.
+
+    The entry is null where the ledger has none, or has a newer one of the file where it is now.
+    """
+    paths = pc.binary_join_element_wise(pa.scalar(former.rstrip("/")), relative(files, place.folder), "/")
+    last, entry = newest_entries(ledger, paths)
+    newest, newest_entry = newest_entries(ledger, files["path"])
+    older = pc.fill_null(pc.less(pc.take(newest["chunk"], newest_entry), pc.take(last["chunk"], entry)), True)
+    entry = pc.if_else(older, entry, None)
+    return pa.table({"path": paths, **{c: pc.take(last[c], entry) for c in ("size", "modification_time", "action")}})
+
+
+def newest_entries(ledger: DeltaTable, paths: pa.ChunkedArray) -> tuple[pa.Table, pa.ChunkedArray]:
+    """Entries of a ledger, and the place among them of the newest entry of each path."""
+    span = pc.min_max(paths).as_py()
+    last = ledger_index.entries(ledger, span["min"], span["max"])
+    return last, pc.index_in(paths, value_set=last["path"])  # the first of equal ones
+
+
+def _same_files(
+    recorded: pa.Table, archived: Mapping[archive.Facts, Mapping[str, Any]], at_former: Mapping[str, Facts | None]
+) -> list[str]:
+    """Former paths of those files that are the former ones.
+
+    Args:
+        recorded: entries of files below a former folder, and where each would be now.
+        archived: archive rows of those that were taken away.
+        at_former: size and time of what lies at the former paths; None where nothing does.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    same, doubtful = [], []
+    for row in recorded.to_pylist():
+        path, facts, removal = row["path"], (row["size"], row["modification_time"]), archived.get(archive.facts_of(row))
+        if at_former[path] == facts:
+            doubtful.append((path, path, row["now"]))
+        elif at_former[path] is None and removal is not None and removal["place"]:
+            doubtful.append((path, removal["place"], row["now"]))
+        elif at_former[path] is None and (removal is None or removal["mode"] != "DELETE"):
+            same.append(path)  # not what cleanSource deleted: nothing tells that this is a copy of it
+    equal = each(lambda files: _have_one_content(*files[1:]), doubtful)
+    return [*same, *(files[0] for files, is_equal in zip(doubtful, equal, strict=True) if is_equal)]
+
+
+def _have_one_content(former: str, current: str) -> bool:
+    """Whether two files have the same content; also if the former, once archived, is nowhere."""
+    if filesystems.file(former) is None:
+        return True
+    return filesystems.digest(former) == filesystems.digest(current)
+
+
+def _at_former(paths: list[str], folder: str) -> dict[str, Facts | None]:
+    """Size and time of what lies at each path of a former folder; None where there is no file."""
+    try:
+        return dict(zip(paths, each(filesystems.file, paths), strict=True))
+    except (OSError, ValueError, ImportError) as error:
+        failure = _unreadable(error, folder)
+        if isinstance(failure, LandingMissing) and not layout.is_local(folder):
+            return dict.fromkeys(paths)  # a bucket that is gone, or that nobody may open any more
+        raise failure from error
+
+
+def _unreadable(error: Exception, folder: str) -> LandingMissing | StoreUnreachable:
+    """The error for former files that cannot be looked at, or whose contents cannot be read."""
+    of_store = store_errors.readable(error)
+    if isinstance(of_store, StoreUnreachable):
+        return of_store
+    return LandingMissing(
+        f"the former landing folder {folder} cannot be listed",
+        where=Where(file=getattr(error, "filename", None) or folder),
+        cause=f"files with the names, sizes and times of files that were read from it have landed ({error})",
+        hint="make it readable, so that the contents can be compared, or move the folder away",
+    )
+
+
+def overwritten(
+    lake: layout.Lake, name: str, ledger: DeltaTable, place: Home, files: pa.Table, moved: pa.Table
+) -> pa.Table:
+    """Entries for files that were overwritten since their folder was moved (schema ``ENTERED``).
+
+    They have the facts of the former files, so that what is read replaces the rows of these. A folder counts as moved,
+    or copied, if most of the names that it has in common with the former one are of the same files; files without a
+    record prove nothing. Else files of the same name are others, and no row is replaced.
+
+    Args:
+        lake: the lake.
+        name: the bronze table.
+        ledger: its ledger.
+        place: the landing folder.
+        files: files below it that the ledger does not have as they are.
+        moved: entries for those that are known to have moved.
+    """
+    parts = [ENTERED.empty_table()]
+    for former in place.former:
+        if not files.num_rows or _nested(former, place.folder):
+            continue
+        was = _last_entries(ledger, former, place, files)
+        read = pc.fill_null(pc.invert(pc.is_in(was["action"], value_set=pa.array(["drop", "skip"]))), False)
+        read = pc.and_(read, pc.is_valid(was["action"]))
+        candidates = files.filter(read)
+        if candidates.num_rows and _is_moved(lake, name, ledger, former, place, candidates, moved):
+            facts = was.filter(read).set_column(0, "path", candidates["path"])
+            parts.append(facts.set_column(3, "action", pa.repeat(pa.scalar(MOVED), facts.num_rows)).cast(ENTERED))
+            files = files.filter(pc.invert(read))
+    return pa.concat_tables(parts)
+
+
+def _is_moved(
+    lake: layout.Lake, name: str, ledger: DeltaTable, former: str, place: Home, candidates: pa.Table, moved: pa.Table
+) -> bool:
+    """Whether most names that the landing folder has in common with a former one are of files that were moved."""
+    former_names = _names(ledger_index.entries(ledger, *ledger_index.below(former)), former)
+    present_names = _names(ledger_index.entries(ledger, *ledger_index.below(place.folder)), place.folder)
+    common = (former_names.keys() & present_names.keys()) | {*relative(candidates, place.folder).to_pylist()}
+    moved_names = _moved(former_names) | _moved(present_names)
+    proved = (common & moved_names) | ({*relative(moved, place.folder).to_pylist()} & former_names.keys())
+    paths_of = _paths(ledger, proved, [former, place.folder])
+    mine = pc.field("path").isin(pa.array(sorted({path for paths in paths_of.values() for path in paths}), pa.string()))
+    gave = {*file_status.read(lake, name, ["path"], mine & (pc.field("rows") > 0))["path"].to_pylist()}
+    proved = {base_name for base_name in proved if gave & {*paths_of[base_name]}}
+    return len(proved) > len(common - proved)
+
+
+def _moved(names: Mapping[str, set[str]]) -> set[str]:
+    """Names under which the ledger has a file as moved."""
+    return {name for name, actions in names.items() if MOVED in actions}
+
+
+def _paths(ledger: DeltaTable, names: Iterable[str], folders: Sequence[str]) -> dict[str, list[str]]:
+    """Paths of names in some folders, and those that the ledger has for the same files."""
+    roots = [folder.rstrip("/") for folder in folders]
+    paths_of = {name: [f"{root}/{name}" for root in roots] for name in names}
+    origins = aliases(ledger, [path for paths in paths_of.values() for path in paths])
+    return {name: [*paths, *(origins[path] for path in paths if path in origins)] for name, paths in paths_of.items()}
+
+
+def _names(entries: pa.Table, folder: str) -> dict[str, set[str]]:
+    """Actions of the entries of each name below a folder."""
+    actions: dict[str, set[str]] = {}
+    for name, action in zip(relative(entries, folder).to_pylist(), entries["action"].to_pylist(), strict=True):
+        actions.setdefault(name, set()).add(action)
+    return actions

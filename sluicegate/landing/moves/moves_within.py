@@ -1,0 +1,99 @@
+"""Files that were moved from one folder to another within a landing folder, which are known and not read again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sluicegate.lake import layout, tables
+from sluicegate.landing.moves import archive, moved_files
+from sluicegate.storage import filesystems
+from sluicegate.storage.listings import FILES
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+_Named = tuple[str, int, datetime]
+"""Name without folders, size and modification time of a file."""
+
+
+def entries(
+    lake: layout.Lake,
+    name: str,
+    ledger: DeltaTable,
+    files: pa.Table,
+    partitions: Collection[str],
+    failed: Collection[str],
+) -> pa.Table:
+    """Entries for new files that were read from another folder of the landing folder (schema ``moved_files.ENTERED``).
+
+    It is the same file if one file of the ledger, and no other new one, has its name, size and modification time, and
+    is gone from where it was, though ``cleanSource`` has not taken it. The time has to have a fraction of a second:
+    programs set whole ones, in which exports of several days or regions agree.
+
+    Args:
+        lake: the lake.
+        name: the bronze table.
+        ledger: its ledger.
+        files: files that are not in the ledger.
+        partitions: columns whose values are in the paths; a file that moves to other values is another.
+        failed: paths of files that could not be read.
+    """
+    files = files.filter(pc.not_equal(pc.subsecond(files["modification_time"]), 0.0))
+    origins = _origins(ledger, files, partitions)
+    if not origins:
+        return moved_files.ENTERED.empty_table()
+    files = files.filter(pc.is_in(files["path"], value_set=pa.array(sorted(origins), pa.string())))
+    paths = pa.chunked_array([pa.array([origins[path] for path in files["path"].to_pylist()], pa.string())])
+    last, entry = moved_files.newest_entries(ledger, paths)
+    was = pa.table({"path": paths, "action": pc.take(last["action"], entry)})
+    same = [pc.equal(files[fact], pc.take(last[fact], entry)) for fact in ("size", "modification_time")]
+    selected = pc.and_(pc.and_(*same), pc.not_equal(was["action"], "drop"))
+    selected = pc.and_(selected, moved_files.read_before(lake, name, was, paths.combine_chunks(), failed))
+    taken = archive.among(lake, name, ledger, files.set_column(0, "path", paths))["path"]
+    selected = pc.and_(selected, pc.invert(pc.is_in(paths, value_set=taken.combine_chunks())))
+    action = pc.if_else(pc.equal(was["action"], "skip"), "skip", moved_files.MOVED)
+    return files.append_column("action", action).filter(selected).cast(moved_files.ENTERED)
+
+
+def _origins(ledger: DeltaTable, files: pa.Table, partitions: Collection[str]) -> dict[str, str]:
+    """The first path of each file in the ledger, if there is one and the file is gone from all places that it had."""
+    if not files.num_rows:
+        return {}
+    times, span = files["modification_time"], pc.min_max(files["modification_time"])
+    alike = (pc.field("modification_time") >= span["min"]) & (pc.field("modification_time") <= span["max"])
+    alike &= pc.field("modification_time").isin(times.unique()) & pc.field("size").isin(files["size"].unique())
+    former: dict[_Named, dict[str, str]] = {}
+    for entry in tables.where(tables.dataset(ledger), alike, [*FILES.names, "action"]).to_pylist():
+        former.setdefault(_named(entry), {}).setdefault(entry["path"], entry["action"])
+    arrived = Counter(map(_named, files.to_pylist())) if former else Counter[_Named]()
+    origins = {}
+    for file in files.to_pylist() if former else ():
+        places = former.get(_named(file), {})
+        first = [path for path, action in places.items() if action != moved_files.MOVED]
+        if len(first) != 1 or arrived[_named(file)] > 1:
+            continue
+        if _values_in(file["path"], partitions) == _values_in(first[0], partitions) and all(map(_is_gone, places)):
+            origins[file["path"]] = first[0]
+    return origins
+
+
+def _named(file: Mapping[str, Any]) -> _Named:
+    return file["path"].rpartition("/")[2], file["size"], file["modification_time"]
+
+
+def _values_in(path: str, partitions: Collection[str]) -> set[str]:
+    """The folders of a path that name the value of a partition column."""
+    return {folder for folder in path.split("/")[:-1] if folder.partition("=")[0] in partitions and "=" in folder}
+
+
+def _is_gone(path: str) -> bool:
+    try:
+        return filesystems.file(path) is None
+    except (OSError, ValueError, ImportError):  # nobody can tell
+        return False

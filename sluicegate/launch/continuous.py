@@ -1,0 +1,98 @@
+"""Start of a continuous run: submits the job, and passes Ctrl-C and SIGTERM on to it as a request to stop."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from sluicegate.errors import (
+    PipelineMissing,
+    UserError,
+)
+from sluicegate.flow.report import RunReport
+from sluicegate.lake import layout
+from sluicegate.monitor import streams
+from sluicegate.settings import Settings
+from sluicegate.times import time_span
+
+if TYPE_CHECKING:
+    from sluicegate.definition import Pipeline
+
+
+SHORTEST = 0.1
+
+
+def interval(text: str) -> float:
+    """Interval of a continuous run in seconds.
+
+    Raises:
+        UserError: it is no time span, or shorter than ``SHORTEST``.
+    """
+    try:
+        seconds = time_span(text).total_seconds()
+    except ValueError:
+        hint = "for example 4s, 30 seconds or 1 hour 30 minutes"
+        raise UserError(f"--every: {text!r} is not a duration", hint=hint) from None
+    if seconds < SHORTEST:
+        raise UserError(f"--every {text} is too short", hint=f"the minimum is {SHORTEST:g} s")
+    return seconds
+
+
+def next_tick(moment: float, period: float) -> float:
+    """First tick after a moment; both in seconds since 1970."""
+    return moment // period * period + period
+
+
+# --- the command -----------------------------------------------------------------------------------------------------
+
+
+def start(
+    pipeline: Pipeline,
+    settings: Settings,
+    layer: str | None,
+    every: str,
+    tell: Callable[[str], None],
+    take: Callable[[str], None],
+) -> RunReport:
+    """Submit the job and wait for its end. Ctrl-C and SIGTERM let it end its batch; a second one kills it.
+
+    Args:
+        pipeline: the definition.
+        settings: where things are.
+        layer: only this one; None for all.
+        every: the interval.
+        tell: takes each line that is for people.
+        take: takes the message of each batch (see ``flow.report.BATCH``).
+
+    Raises:
+        PipelineMissing: there is no such layer.
+        UserError: the interval is no time span, or too short.
+        SluicegateError: what ended the job.
+    """
+    from sluicegate.launch.submit import submit
+
+    interval(every)
+    if layer is not None and layer not in layout.LAYERS:
+        raise PipelineMissing(f"unknown layer {layer}", hint=f"layers: {', '.join(layout.LAYERS)}")
+    lake, identity = layout.Lake(settings.lake, pipeline.name), streams.new_id()
+    signals: list[int] = []
+
+    def on_signal(number: int, _frame: FrameType | None) -> None:
+        if signals:
+            raise KeyboardInterrupt
+        signals.append(number)
+        streams.ask_to_stop(lake, identity)
+        tell("stopping after the current batch; press Ctrl-C again to stop at once, without loss")
+
+    former = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    extra = ["--every", every, "--id", identity, *(["--layer", layer] if layer else [])]
+    try:
+        return submit("continuous", pipeline.name, settings, {"run_id": f"continuous {identity}"}, tell, extra, take)
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+        with suppress(OSError):  # a killed job could not do it
+            streams.forget(lake, identity)

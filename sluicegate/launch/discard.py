@@ -1,0 +1,271 @@
+"""Discarding of quarantined records, with a note, and taking discards back: without Spark or the lock of runs.
+
+A discard says that nobody waits for a record any more. What the definition makes of it stays the definition's affair: a
+run that evaluates the record, since a lookup or the table changed, may still find that it passes. See
+``lake/discards.py`` for what is written.
+"""
+
+from __future__ import annotations
+
+import getpass
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from sluicegate.definition.fields import nearest
+from sluicegate.errors import UserError, Where
+from sluicegate.flow.selection import demand_silver
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from deltalake import DeltaTable
+
+    from sluicegate.definition import Pipeline
+    from sluicegate.lake.discards import Discarded
+
+LONGEST_NOTE = 500
+"""Characters of a note."""
+
+
+@dataclass(frozen=True)
+class Discard:
+    """Quarantined records to discard, or discards to take back.
+
+    Attributes:
+        table: the silver table.
+        rules: only records that broke one of these rules; none means any.
+        note: why, for people; not needed to take discards back.
+        undo: whether discards are taken back.
+        only: id of the only discard that is taken back; empty for all of these records.
+        shown: state of the quarantine that a person has seen, as ``state`` gives it: records that came later are left;
+            empty for those that are there now.
+    """
+
+    table: str
+    rules: tuple[str, ...] = ()
+    note: str = ""
+    undo: bool = False
+    only: str = ""
+    shown: str = ""
+
+    def demand(self, pipeline: Pipeline) -> None:
+        """Check what can be checked without the tables.
+
+        Raises:
+            PipelineMissing: the pipeline has no such table.
+            UserError: it is no silver table, or the note is missing or too long.
+        """
+        demand_silver(self.table, pipeline, "have a quarantine")
+        where = Where(table=self.table)
+        if self.only and not self.undo:
+            raise UserError("an id requires --undo", where=where, hint="omit it, or add --undo")
+        if self.undo:
+            return
+        if not self.note:
+            raise UserError(
+                "a discard requires a note",
+                where=where,
+                hint="write why these records are discarded, without personal data",
+            )
+        if len(self.note) > LONGEST_NOTE:
+            raise UserError(
+                f"the note has {len(self.note):,} characters", where=where, hint=f"the maximum is {LONGEST_NOTE}"
+            )  # fmt: skip
+
+    def __str__(self) -> str:
+        broke = f" that broke {', '.join(self.rules)}" if self.rules else ""
+        if not self.undo:
+            return f"discards the quarantined records of {self.table}{broke}, with a note"
+        return f"undoes {f'the discard {self.only}' if self.only else f'discards of records of {self.table}{broke}'}"
+
+
+def one_line(text: str) -> str:
+    """A note or name as it is written: one line, without characters that cannot be seen."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def user() -> str:
+    """Name of the user of this process; empty if the system has none."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return ""
+
+
+def state(quarantine: DeltaTable, discards: DeltaTable | None) -> str:
+    """State of a quarantine and its discards: what ``Discard.shown`` takes."""
+    from sluicegate.lake import tables
+
+    of_discards = "" if discards is None else f"/{discards.version()}"
+    return f"{tables.table_id(quarantine)}@{quarantine.version()}{of_discards}"
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What a discard is about to do, for a person to confirm.
+
+    Attributes:
+        request: the discard.
+        uri: the table of discards.
+        rows: the rows of the quarantine to discard (``lake.discards.quarantined``); to undo, those that wait again.
+        discards: the discards to take back; none where records are discarded.
+        rules: rows by the rules that they broke.
+    """
+
+    request: Discard
+    uri: str
+    rows: pa.Table
+    discards: list[Discarded]
+    rules: dict[str, int]
+
+    @property
+    def records(self) -> int:
+        """Number of rows."""
+        return int(self.rows.num_rows)
+
+    def sentences(self) -> list[str]:
+        """What it is about, in lines for people."""
+        single, broke = self.records == 1, [f"  {rule}: {count:,}" for rule, count in self.rules.items()]
+        rows = f"{self.records:,} {'row' if single else 'rows'}" if self.records else "no rows"
+        rows = f"{rows} of the quarantine of {self.request.table}"
+        if not self.request.undo:
+            return [f"{rows} {'waits' if single else 'wait'}", *broke]
+        lines_of_discards = [
+            f"  {it.id}: {it.time:%Y-%m-%d %H:%M} UTC by {it.by or '?'}, {it.records:,} of the rows: {it.note}"
+            for it in self.discards
+        ]
+        return (
+            [f"{rows} {'is' if single else 'are'} discarded", *lines_of_discards, *broke]
+            if lines_of_discards
+            else ["no discard"]
+        )
+
+    def facts(self) -> dict[str, Any]:
+        """The same for programs."""
+        return {
+            "table": self.request.table, "undo": self.request.undo, "records": self.records, "rules": self.rules,
+            "discards": [asdict(discard) for discard in self.discards],
+        }  # fmt: skip
+
+    def carry_out(self, by: str, discard: str) -> int:
+        """Write it, in one commit; nothing where there is nothing to do.
+
+        Args:
+            by: who does it.
+            discard: id of the discard.
+
+        Returns:
+            rows that are discarded now and were not before; to undo, rows that were on record as discarded.
+
+        Raises:
+            SluicegateError: others discard records of the table again and again.
+        """
+        from sluicegate.lake import discards
+
+        by = one_line(by)  # Airflow and the system take any text for a name
+        if self.request.undo:
+            return discards.take_back(self.uri, self._shown, by)
+        return discards.add(self.uri, self.rows, discard, by, self.request.note)
+
+    def _shown(self, rows: pa.Table) -> Any:
+        """Whether each of some discards is to be taken back: one that came after a person was asked is not."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        those = pa.array([discard.id for discard in self.discards], pa.string())
+        return pc.and_(_chosen(rows, self.request), pc.is_in(rows["discard"], value_set=those))
+
+
+def find(pipeline: Pipeline, request: Discard) -> Chosen:
+    """What a discard is about, as the tables are now. Nothing is written.
+
+    Raises:
+        PipelineMissing: the pipeline has no such table.
+        UserError: it is no silver table, the note is missing or too long, no record broke such a rule, there is no
+            such discard, or the state that was shown is no longer known.
+        PipelineRenamed: the pipeline was renamed, or is being renamed.
+        TargetConflict: the tables belong to another target.
+    """
+    request.demand(pipeline)
+    import pyarrow.compute as pc
+
+    from sluicegate.lake import discards, tables
+    from sluicegate.lake.exclusion import renamed
+    from sluicegate.lake.exclusion import target_ownership as claim
+    from sluicegate.lake.layout import Lake
+
+    lake = Lake(pipeline.settings.lake, pipeline.name)
+    renamed.demand_current(lake)
+    claim.demand_ours(lake, pipeline.settings.target)
+    quarantine, log = (
+        tables.delta_table(uri) for uri in (lake.quarantine(request.table), lake.discarded(request.table))
+    )
+    quarantined, recorded = discards.quarantined_at(quarantine), discards.on_record(log)
+    if request.undo:
+        mask = _chosen(recorded, request)
+        taken, unmatched = recorded.filter(mask), recorded.filter(pc.invert(mask))
+        if request.only and not taken.num_rows:
+            hint = "it was already undone; `--undo --dry-run` lists the discards on record"
+            raise UserError(f"unknown discard {request.only}", where=Where(table=request.table), hint=hint)
+        rows = discards.waiting(quarantined.take(discards.counting(quarantined, recorded)[0]), unmatched)
+        return Chosen(
+            request, lake.discarded(request.table), rows, discards.listed(quarantined, taken), discards.by_rule(rows)
+        )
+    rows = discards.broke(quarantined, request.rules)
+    _demand_rules(pipeline, request, discards.by_rule(rows))
+    if request.shown and quarantine is not None:
+        rows = _as_shown(request, quarantine, rows)
+    rows = discards.waiting(rows, recorded)
+    return Chosen(request, lake.discarded(request.table), rows, [], discards.by_rule(rows))
+
+
+def _chosen(rows: pa.Table, request: Discard) -> Any:
+    """Whether each of some discards is one that a request takes back."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from sluicegate.lake import discards
+
+    is_it = pc.equal(rows["discard"], request.only) if request.only else pa.repeat(pa.scalar(True), rows.num_rows)
+    return pc.and_(discards.breaks(rows, request.rules), is_it)
+
+
+def _demand_rules(pipeline: Pipeline, request: Discard, broken: dict[str, int]) -> None:
+    """Check that the rules of a request are some of the table's, now or when records were quarantined.
+
+    Raises:
+        UserError: one is not.
+    """
+    expectations = pipeline.silver[request.table].expectations
+    for rule in request.rules:
+        if rule not in expectations and rule not in broken:
+            hint = nearest(rule, [*expectations, *broken]) or f"its rules: {', '.join(expectations) or 'none'}"
+            where = Where(table=request.table)
+            raise UserError(f"unknown rule {rule} of {request.table}", where=where, hint=hint)
+
+
+def _as_shown(request: Discard, quarantine: DeltaTable, rows: pa.Table) -> pa.Table:
+    """Those rows that a person was shown as well.
+
+    Raises:
+        UserError: the state that was shown is no longer known.
+    """
+    from deltalake.exceptions import DeltaError
+
+    from sluicegate.lake import discards, tables
+
+    identity, _, version = request.shown.partition("/")[0].rpartition("@")
+    if identity == tables.table_id(quarantine) and version == str(quarantine.version()):
+        return rows
+    try:
+        # ``int`` takes more texts than these; and a version that is far from any keeps delta-rs busy for hours.
+        is_number = version.isascii() and version.isdecimal() and len(version) <= len(str(quarantine.version()))
+        if identity != tables.table_id(quarantine) or not is_number or int(version) > quarantine.version():
+            raise LookupError(request.shown)
+        shown_version = tables.delta_table(quarantine.table_uri, int(version))
+        return discards.also_in(rows, discards.quarantined_at(shown_version))
+    except (DeltaError, LookupError, OSError) as error:
+        raise UserError(
+            f"the quarantine of {request.table} has changed since it was shown, and that version is gone",
+            where=Where(table=request.table),
+            hint="nothing was discarded: review the quarantine again, and discard its current records",
+        ) from error

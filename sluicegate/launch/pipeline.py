@@ -1,0 +1,236 @@
+"""``sluicegate run``: the layers that have work in one spark-submit, without Airflow; no Spark when no work waits.
+
+What only a run with work needs is imported where it is used: a run with nothing to do takes as long as its imports.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING
+
+from sluicegate.console import files, program
+from sluicegate.errors import AccountingError, DamagedTable, PipelineMissing, UserError
+from sluicegate.flow.report import RunReport
+from sluicegate.lake import layout, log
+from sluicegate.lake.damage import files as damaged_files
+from sluicegate.lake.exclusion import renamed
+from sluicegate.launch import submit
+from sluicegate.monitor import plan
+from sluicegate.spark import metastore
+
+if TYPE_CHECKING:
+    from sluicegate.definition import Pipeline
+    from sluicegate.flow.selection import Interval
+    from sluicegate.launch.request import Request
+    from sluicegate.settings import Settings
+
+
+# Seconds; files that take longer to settle are left to a later run.
+LONGEST_WAIT = 60.0
+
+
+def run(
+    pipeline: Pipeline,
+    settings: Settings,
+    layer: str | None,
+    tell: Callable[[str], None],
+    interval: Interval | None = None,
+) -> list[RunReport]:
+    """Run the layers that have work.
+
+    Args:
+        pipeline: the definition.
+        settings: where things are.
+        layer: only this one; None for all.
+        tell: takes each line for people.
+        interval: records to reprocess besides, through silver and what follows it.
+
+    Returns:
+        a report for each layer that was run; none when nothing was waiting.
+
+    Raises:
+        PipelineMissing: there is no such layer.
+        PipelineRenamed: the pipeline is being renamed, or its tables have another name by now.
+        SluicegateError: a job failed; the layers after it were not run.
+    """
+    if layer is not None and layer not in layout.LAYERS:
+        raise PipelineMissing(f"unknown layer {layer}", hint=f"layers: {', '.join(layout.LAYERS)}")
+    renamed.demand_current(layout.Lake(settings.lake, pipeline.name))  # a job asks again, but not where nothing waits
+    waiting = _settled(pipeline, settings, tell)
+    layers = [name for name in waiting.layers if layer in (None, name)]
+    if interval is not None:
+        return _rebuild(pipeline, settings, layer, tell, waiting, interval)
+    tell(waiting.sentence())
+    if not layers:
+        blocked = any(table.progress.kind == "blocked" for table in waiting.tables)
+        tell(f"{'there is nothing to do' if blocked else f'{pipeline.name} is up to date'}; Spark was not started")
+        if layer in (None, "bronze"):  # the job does it otherwise
+            _clean(pipeline, settings, tell)
+        return []
+    started, began = time.monotonic(), datetime.now(UTC)
+    reports = _submitted(pipeline, settings, tell, layers)
+    tell(f"done in {time.monotonic() - started:.1f} s")
+    if layer is None:
+        _demand_up_to_date(pipeline, settings, reports, began, tell)
+    reports += registered(pipeline, settings, tell)
+    for line in _next(pipeline, reports):
+        tell(line)
+    return reports
+
+
+def _clean(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) -> None:
+    """Move or delete files after their retention, where the definition sets one."""
+    if all(table.cleanSource == "OFF" for table in pipeline.bronze.values()):
+        return
+    from sluicegate.lake.exclusion.target_ownership import claimed
+    from sluicegate.landing import readers
+    from sluicegate.landing.moves import clean_source
+
+    lake = layout.Lake(settings.lake, pipeline.name)
+    other_readers = partial(readers.of, pipeline)
+    clean_source.sweep(
+        pipeline.bronze, lake, lambda: claimed(lake, "command line", settings.target), tell, other_readers
+    )
+
+
+def _set_aside(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) -> None:
+    """Set damaged newest commits aside before looking for work, as a job does before it fills a table."""
+    from sluicegate.lake.damage.set_aside import set_aside_damaged
+    from sluicegate.lake.exclusion.target_ownership import claimed
+
+    lake = layout.Lake(settings.lake, pipeline.name)
+    with claimed(lake, "command line", settings.target):
+        set_aside_damaged(lake, tell)
+
+
+def _demand_up_to_date(
+    pipeline: Pipeline, settings: Settings, reports: Sequence[RunReport], began: datetime, tell: Callable[[str], None]
+) -> None:
+    """Check that no table is behind that these jobs should have brought up to date, and report what else waits.
+
+    Raises:
+        AccountingError: one is.
+    """
+    from sluicegate.monitor import backlog
+
+    versions = {table.table: table.version for report in reports for table in report.tables}
+
+    def own(table: str, commit: log.Commit) -> bool:
+        version = versions.get(table)
+        return version is not None and commit.version <= version
+
+    waiting = backlog.waiting(pipeline, settings)
+    late = backlog.overdue(waiting, began, own)
+    if late:
+        raise AccountingError(
+            f"the run ended, but {', '.join(wait.table for wait in late)} did not read all data that was available",
+            cause="\n    ".join(f"{wait.table}: {wait.what}" for wait in late),
+            hint=f"run again; if this persists, use sluicegate status {pipeline.name} --verify",
+        )
+    for wait in waiting:
+        tell(f"{wait.table}: {wait.what}")
+
+
+def refresh(
+    pipeline: Pipeline, settings: Settings, layer: str | None, tell: Callable[[str], None], request: Request
+) -> list[RunReport]:
+    """Full refresh of selected tables; the tables that follow them are brought up to date.
+
+    Args:
+        pipeline: the definition.
+        settings: where things are.
+        layer: must be None, as the tables say which layers are to be run.
+        tell: takes each line for people.
+        request: which tables.
+
+    Raises:
+        UserError: a layer is passed besides, or a table is of files.
+        SluicegateError: a job failed; the layers after it were not run.
+    """
+    if layer is not None:
+        raise UserError("a full refresh chooses the layers itself", hint="omit --layer")
+    for name in request.tables:
+        if name in pipeline.bronze and pipeline.bronze[name].kafka is not None:
+            raise UserError(
+                f"{name} reads Kafka, whose older records may be gone",
+                hint="refresh tables that read it; to read its topics again, define a table with another name",
+            )
+        if name in pipeline.bronze and pipeline.bronze[name].of_files:
+            raise UserError(f"{name} reads files", hint=f"sluicegate reset {pipeline.name} {name} reads them again")
+    # Tables that follow these are run too, also in their own layer.
+    return _submitted(pipeline, settings, tell, layout.LAYERS, [*request.arguments("run"), "--follow"])
+
+
+def _rebuild(
+    pipeline: Pipeline,
+    settings: Settings,
+    layer: str | None,
+    tell: Callable[[str], None],
+    waiting: plan.Pending,
+    interval: Interval,
+) -> list[RunReport]:
+    """Reprocess an interval in silver, after bronze has taken in what waits; gold follows where silver changed."""
+    tell(f"reprocessing {interval}; {waiting.sentence()}")
+    if layer == "gold" and not any(table.layer == "gold" and table.work for table in waiting.tables):
+        tell("gold is up to date: no silver row changed")
+        return []
+    layers = [name for name in layout.LAYERS if layer in (None, name) and (name != "bronze" or name in waiting.layers)]
+    return _submitted(pipeline, settings, tell, layers, interval.arguments()) if layers else []
+
+
+def _submitted(
+    pipeline: Pipeline,
+    settings: Settings,
+    tell: Callable[[str], None],
+    layers: Sequence[str],
+    extra: Sequence[str] = (),
+) -> list[RunReport]:
+    """Reports of the layers, which are run in one spark-submit."""
+    arguments = [f"--layers={','.join(layers)}", *extra]
+    return submit.submit_all("run", pipeline.name, settings, submit.run_info(), tell, arguments)
+
+
+def registered(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) -> list[RunReport]:
+    """Register tables that are not in the catalog yet, if there is a catalog."""
+    if not metastore.address():
+        return []
+    from sluicegate.maintenance import catalog
+
+    if catalog.due(pipeline, layout.Lake(settings.lake, pipeline.name)):
+        return [submit.submit("catalog", pipeline.name, settings, submit.run_info(), tell)]
+    return []
+
+
+def _pending(pipeline: Pipeline, settings: Settings) -> plan.Pending:
+    with damaged_files.named(layout.Lake(settings.lake, pipeline.name)):
+        return plan.pending(pipeline, settings)
+
+
+def _settled(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) -> plan.Pending:
+    """Pending work, after waiting for files that landed a moment ago: a person expects them in this run."""
+    try:
+        waiting = _pending(pipeline, settings)
+    except DamagedTable:
+        _set_aside(pipeline, settings, tell)
+        waiting = _pending(pipeline, settings)
+    seconds = max((pipeline.bronze[t.table].settleSeconds for t in waiting.tables if t.settling), default=0.0)
+    if 0 < seconds <= LONGEST_WAIT:
+        tell(f"waiting {seconds:g} s: {files(waiting.settling)} landed a moment ago and may still be being written")
+        time.sleep(seconds)
+        waiting = plan.pending(pipeline, settings)
+    return waiting
+
+
+def _next(pipeline: Pipeline, reports: list[RunReport]) -> list[str]:
+    """Commands that a person may want next."""
+    lines = []
+    quarantined = [table for report in reports for table in report.tables if table.quarantined]
+    for table in quarantined[:1]:
+        query = f"SELECT * FROM {pipeline.name}.{table.table}_quarantine"
+        lines.append(f'next: {program()} sql "{query}" shows what was quarantined and why')
+    for name in list(pipeline.gold)[:1]:
+        lines.append(f'next: {program()} sql "SELECT * FROM {pipeline.name}.{name} LIMIT 10"')
+    return lines

@@ -1,0 +1,237 @@
+"""Request of a run: incremental, interval, full refresh, replay or discard; which tables; how many files.
+
+A job gets it by its arguments, Airflow from the kind of DAG run and its form; both are checked here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Literal
+
+from sluicegate.definition.tables.table import DEIDENTIFIED
+from sluicegate.errors import UserError
+from sluicegate.flow.selection import Interval, Replay
+from sluicegate.lake import layout, offsets
+from sluicegate.lake import tables as lake_tables
+
+if TYPE_CHECKING:
+    from sluicegate.definition import BronzeTable, Layer, Pipeline
+    from sluicegate.landing import discovery
+    from sluicegate.launch.discard import Discard
+
+Mode = Literal["incremental", "interval", "full-refresh", "replay", "discard"]
+MODES: tuple[Mode, ...] = ("incremental", "interval", "full-refresh")
+
+
+@dataclass(frozen=True)
+class Request:
+    """Request of a run.
+
+    Attributes:
+        mode: ``incremental``: what is new; ``interval``: besides that, an interval is reprocessed in silver, which gold
+            follows; ``full-refresh``: the tables from their whole sources; ``replay``: nothing new in bronze, records
+            of a silver table by a job of their own, and gold follows; ``discard``: quarantined records
+            are discarded, or that is taken back, and nothing else.
+        interval: the interval, in that mode.
+        tables: only these tables; none means all.
+        max_files: files that each bronze table takes in at most, the oldest first; None means all.
+        replay: the records to replay, in that mode.
+        discard: the records to discard, or the discards to take back, in that mode.
+    """
+
+    mode: Mode = "incremental"
+    interval: Interval | None = None
+    tables: tuple[str, ...] = ()
+    max_files: int | None = None
+    replay: Replay | None = None
+    discard: Discard | None = None
+
+    @classmethod
+    def of_discard(cls, pipeline: Pipeline, discard: Discard) -> Request:
+        """Request of a discard, checked against the definition.
+
+        Raises:
+            PipelineMissing: the pipeline has no such table.
+            UserError: it is no silver table, or the note is missing or too long.
+        """
+        discard.demand(pipeline)
+        return cls("discard", discard=discard)
+
+    @classmethod
+    def of_replay(cls, pipeline: Pipeline, replay: Replay) -> Request:
+        """Request of a replay, checked against the definition.
+
+        Raises:
+            PipelineMissing: the pipeline has no such table.
+            UserError: it is no silver table, or has no such rule.
+        """
+        replay.demand(pipeline)
+        return cls("replay", replay=replay)
+
+    @classmethod
+    def of(
+        cls,
+        pipeline: Pipeline,
+        mode: str = "incremental",
+        since: str | None = None,
+        until: str | None = None,
+        tables: Sequence[str] = (),
+        max_files: int | None = None,
+    ) -> Request:
+        """Request, checked against the definition.
+
+        Args:
+            pipeline: the definition.
+            mode: see ``MODES``.
+            since: start of the interval by event time, ISO 8601; without a zone it is UTC.
+            until: its end, exclusive.
+            tables: only these tables.
+            max_files: files that each bronze table takes in at most.
+
+        Raises:
+            PipelineMissing: the pipeline has no such table.
+            UserError: an end of the interval is missing or no time, no table has an event time, or two options exclude
+                each other.
+        """
+        for name in tables:
+            pipeline.table(name)
+        if max_files is not None and max_files < 1:
+            raise UserError(f"invalid limit of {max_files} files", hint="use 1 or more, or omit it for all files")
+        match mode:
+            case "incremental" if not (since or until):
+                return cls("incremental", None, tuple(tables), max_files)
+            case "interval" if since and until:
+                request = cls("interval", Interval.parse(since, until), tuple(tables), max_files)
+                request._demand_event_time(pipeline)
+                return request
+            case "full-refresh":
+                return cls._full(since or until, tuple(tables), max_files)
+            case "incremental" | "interval":
+                raise UserError(
+                    "an interval needs both ends", hint="set from and to, for example 2024-03-01 and 2024-03-02"
+                )
+        raise UserError(f"unknown mode {mode}", hint=f"modes: {', '.join(MODES)}")
+
+    @classmethod
+    def _full(cls, end: str | None, tables: tuple[str, ...], max_files: int | None) -> Request:
+        if end:
+            raise UserError("a full refresh reads the whole source of each table, so it takes no interval",
+                            hint="omit --from and --to, or use the mode interval")  # fmt: skip
+        if max_files is not None:
+            raise UserError("a full refresh reads all files, so their number cannot be limited",
+                            hint="omit --max-files")  # fmt: skip
+        return cls("full-refresh", None, tables)
+
+    def _demand_event_time(self, pipeline: Pipeline) -> None:
+        if any(self.includes(name) and table.event_time for name, table in pipeline.silver.items()):
+            return
+        of = f"of {', '.join(self.tables)}" if self.tables else f"of {pipeline.name}"
+        raise UserError(
+            f"no silver table {of} has an event_time, which an interval requires",
+            hint="set event_time in the definition, or use `sluicegate replay` or a full refresh",
+        )
+
+    def includes(self, table: str) -> bool:
+        """Whether the request includes a table; a de-identified table belongs to its source table."""
+        return not self.tables or table in self.tables or table.removesuffix(DEIDENTIFIED) in self.tables
+
+    def names(self, pipeline: Pipeline, layer: Layer) -> list[str]:
+        """Tables of a layer that the request includes."""
+        return [name for name in pipeline.names(layer) if self.includes(name)]
+
+    def of_layer(self, layer: str) -> Request:
+        """The part of a layer. Only silver takes an interval: gold follows silver's changes."""
+        reprocesses = self.mode == "interval" and layer == "silver"
+        mode: Mode = "incremental" if self.mode == "interval" and not reprocesses else self.mode
+        files = self.max_files if layer == "bronze" else None
+        return replace(self, mode=mode, interval=self.interval if reprocesses else None, max_files=files)
+
+    def arguments(self, layer: str) -> list[str]:
+        """Arguments for the job of a layer, or of the replay in its place; for the job ``run`` all of it."""
+        if self.replays(layer):
+            return [*self.replay.arguments(), *(["--follow"] if layer == "run" else [])] if self.replay else []
+        return self._arguments() if layer == "run" else self.of_layer(layer)._arguments()
+
+    def _arguments(self) -> list[str]:
+        options = []
+        if self.mode == "full-refresh":
+            options.append("--mode=full-refresh")
+        if self.interval is not None:
+            options += self.interval.arguments()
+        if self.tables:
+            options.append(f"--tables={','.join(self.tables)}")
+        if self.max_files is not None:
+            options.append(f"--max-files={self.max_files}")
+        return options
+
+    def replays(self, layer: str) -> bool:
+        """Whether ``spark_jobs/tools/replay.py`` runs in the place of the job of a layer, or of the job ``run``."""
+        return self.replay is not None and layer in ("silver", "run")
+
+    def reprocesses(self, layers: Sequence[str]) -> bool:
+        """Whether these layers have work even if nothing is new.
+
+        Of an interval silver has. Gold then sees by its own offsets whether silver changed.
+        """
+        if self.mode == "full-refresh":
+            return True
+        return self.mode in ("interval", "replay") and "silver" in layers
+
+    @property
+    def finder(self) -> discovery.FileFinder | None:
+        """File finder for bronze; None for plain discovery."""
+        if self.mode == "full-refresh":
+            return _reset_all
+        return None if self.max_files is None else partial(_at_most, self.max_files)
+
+    def __str__(self) -> str:
+        if self.discard is not None:
+            return str(self.discard)
+        if self.replay is not None:
+            broke = f" that broke {', '.join(self.replay.rules)}" if self.replay.rules else ""
+            return f"replays the quarantined records of {self.replay.table}{broke}, and gold follows"
+        parts = {
+            "incremental": "ingests new data",
+            "interval": f"ingests new data and reprocesses {self.interval} in silver, and gold follows",
+            "full-refresh": "does a full refresh of the tables from all files and records",
+        }
+        text = f"{parts[self.mode]}; only {', '.join(self.tables)}" if self.tables else parts[self.mode]
+        return text if self.max_files is None else f"{text}; at most {self.max_files:,} files for each bronze table"
+
+
+def _at_most(limit: int, name: str, table: BronzeTable, lake: layout.Lake) -> discovery.Discovery:
+    """Limit the run to the oldest landed files; a retry counts files that the first try ingested."""
+    from sluicegate.landing import discovery
+
+    discovered = discovery.discover(name, table, lake)
+    return replace(discovered, new=discovered.new.slice(0, max(0, limit - _entered(name, lake))))
+
+
+def _entered(name: str, lake: layout.Lake) -> int:
+    """Number of files in a table's ledger above its offset."""
+    import pyarrow.compute as pc
+
+    from sluicegate.landing import ledger as landing_ledger
+    from sluicegate.landing.moves import moved_files
+
+    ledger, bronze = lake_tables.delta_table(lake.ledger(name)), lake_tables.delta_table(lake.table("bronze", name))
+    if ledger is None:
+        return 0
+    app_id = offsets.app_id("bronze", name, ledger)
+    offset = offsets.committed_offset(bronze, app_id, offsets.lineage(bronze)).offset if bronze is not None else None
+    waits = (pc.field("chunk") > (0 if offset is None else offset)) & ~pc.field("action").isin(
+        [landing_ledger.SKIP, moved_files.MOVED]
+    )
+    return int(lake_tables.dataset(ledger).to_table(["chunk", "action"]).filter(waits).num_rows)
+
+
+def _reset_all(name: str, table: BronzeTable, lake: layout.Lake) -> discovery.Discovery:
+    """All files, for a full refresh; the rows of files that are gone stay."""
+    from sluicegate.landing import discovery
+    from sluicegate.landing.chosen.reread import Reset
+
+    if lake_tables.delta_table(lake.ledger(name)) is None:
+        return discovery.discover(name, table, lake)
+    return Reset().discover(name, table, lake)

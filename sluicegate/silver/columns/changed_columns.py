@@ -1,0 +1,100 @@
+"""Columns that today's definition makes otherwise than the stored rows have them, by the types of both.
+
+Where a type differs, new values would be cut to the type that the table has, or would not be stored at all. So the
+types of what a query makes are compared with those of the table and of its quarantine: by schemas that are known
+anyway, without a job, and before anything is written.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sluicegate.errors import UserError, Where
+from sluicegate.flow.definitions.definition_changes import refused
+from sluicegate.schema.columns import SEQUENCE
+from sluicegate.spark import table_reader
+from sluicegate.spark_sql import types
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from sluicegate.flow.batch import Batch
+    from sluicegate.silver.evaluate import RowEvaluator
+
+
+class ColumnsChanged(Exception):
+    """Raised before anything is written, where rows of the batch do not go with the stored ones.
+
+    Attributes:
+        reason: ends up in the report and in the commit of a full refresh.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def lacking(evaluator: RowEvaluator) -> str:
+    """Reason, if stored rows lack a column by which they are known or compared; empty if they have all."""
+    if evaluator.batch.whole or evaluator.target is None:
+        return ""
+    stored = {column.lower() for column in evaluator.stored_columns}
+    missing = [column for column in sorted(evaluator.bound) if column.lower() not in stored]
+    if evaluator.sequence_by and SEQUENCE not in stored:
+        missing.append(evaluator.sequence_by)
+    if not missing:
+        return ""
+    return f"its rows have no {missing[0]}, by which they are compared now"
+
+
+def demand_same(evaluator: RowEvaluator, schema: StructType) -> None:
+    """Check that stored rows have the types of the rows that are made now; new columns and fields are no change.
+
+    Args:
+        evaluator: the evaluator of the rows.
+        schema: schema of the rows, with the columns of the engine's own.
+
+    Raises:
+        ColumnsChanged: a type differs.
+    """
+    batch = evaluator.batch
+    if batch.whole or evaluator.target is None:
+        return
+    tables = [evaluator.target, *(batch.opened[uri].delta for uri in batch.flow.side_tables[:1])]
+    for table in tables:
+        if table is None:
+            continue
+        if difference := _difference(table_reader.schema(table), schema, evaluator):
+            raise ColumnsChanged(difference)
+
+
+def _difference(stored: StructType, schema: StructType, evaluator: RowEvaluator) -> str:
+    """Sentence on the first column whose stored type differs; empty if none does."""
+    names = {output: output for output in evaluator.outputs} | {SEQUENCE: str(evaluator.sequence_by)}
+    stored_kinds = {field.name.lower(): field.dataType for field in stored}
+    for field in schema:
+        kind = stored_kinds.get(field.name.lower())
+        if field.name not in names or kind is None:
+            continue
+        for difference in types.differences(kind, field.dataType):
+            return difference.sentence(names[field.name])
+    return ""
+
+
+def demand_refresh(batch: Batch, reason: str) -> None:
+    """Check that a full refresh may be made by itself.
+
+    Raises:
+        UserError: a choice of records is only to be validated, so nothing is to be written.
+        SchemaMismatch: rows have values of lookups as of their runs, which a full refresh would replace.
+    """
+    flow = batch.flow
+    if flow.as_of_run and flow.stored is not None:
+        raise refused(flow.table, reason, ", ".join(sorted(flow.as_of_run)), flow.stored.command)
+    if batch.choice is not None and batch.choice.validate:
+        raise UserError(
+            f"{flow.table} would be rebuilt by this, so there is nothing to compare with",
+            where=Where(table=flow.table),
+            cause=reason,
+            hint="run it without --validate",
+        )

@@ -1,0 +1,134 @@
+"""Columns of its records that the query of a silver table reads, by Spark's analyzed plan.
+
+A plan numbers columns, so one that a lookup has under the same name is another one. There is no plan to look at for a
+client of Spark Connect: there, Spark is asked whether it can do without all columns whose names the query does not say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import AnalysisException
+from sqlglot.tokenizer_core import TokenType
+
+from sluicegate.spark import connect
+from sluicegate.spark.catalyst import each, name_of
+from sluicegate.spark_sql.tokens import Tokens
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from sluicegate.spark_sql.query import Query
+
+# A column in a text of Spark's, with its number: `amount#12`, `id#7L`.
+_NUMBER = re.compile(r"#(\d+)L?$")
+_APART = "\x1f"
+
+# What stands before a star that is all columns, or all rows.
+_BEFORE_STAR = (TokenType.SELECT, TokenType.DISTINCT, TokenType.ALL, TokenType.COMMA, TokenType.DOT, TokenType.L_PAREN)
+
+Run = Callable[["DataFrame"], "DataFrame"]
+"""Gives the result of a query over records."""
+
+
+def by_plan(result: DataFrame, view: str, columns: Collection[str]) -> set[str]:
+    """Those of the columns of a view that a query reads.
+
+    Args:
+        result: the result of the query, not of a client of Spark Connect.
+        view: name of the view.
+        columns: columns of the view that are asked for.
+
+    Returns:
+        All of ``columns`` if the plan does not have the view just once.
+    """
+    plan = result._jdf.queryExecution().analyzed()
+    views = [node for node in _nodes(plan) if _is_view(node, view)]
+    if len(views) != 1:
+        return {*columns}
+    read: set[int] = set()
+    for node in _below(plan, view, _numbers(plan.outputSet())):
+        read |= node
+    numbers = {name: number for number, name in _named(views[0].output()).items()}
+    return {column for column in columns if numbers.get(column) in read or column not in numbers}
+
+
+def by_names(run: Run, records: DataFrame, query: Query, columns: Collection[str]) -> set[str]:
+    """Those of the columns of records that a query says, or all of them if it needs another one.
+
+    Args:
+        run: gives the result of the query over records.
+        records: the records.
+        query: the query.
+        columns: columns that are asked for.
+    """
+    named = {column for column in columns if says(query, column)}
+    if _has_star(query) or not can_do_without(run, records, {*columns} - named):
+        return {*columns}
+    return named
+
+
+def says(query: Query, name: str) -> bool:
+    """Whether a query says a name anywhere, in any case."""
+    tokens = Tokens(query.text)
+    return any(tokens.name(index).lower() == name.lower() for index in range(len(tokens)))
+
+
+def _has_star(query: Query) -> bool:
+    """Whether a query has a star anywhere, which multiplies nothing."""
+    tokens = Tokens(query.text)
+    places = (index for index in range(len(tokens)) if tokens.is_type(index, TokenType.STAR))
+    return any(tokens.is_type(index - 1, *_BEFORE_STAR) for index in places)
+
+
+def can_do_without(run: Run, records: DataFrame, columns: Collection[str]) -> bool:
+    """Whether a query can be analyzed over records that lack some columns."""
+    if columns:
+        records = records.drop(*columns)
+    try:
+        connect.analyzed(run(records))
+    except AnalysisException:
+        return False
+    return True
+
+
+def _nodes(plan: Any) -> Iterator[Any]:
+    """All nodes of a plan, with those of its subqueries."""
+    yield plan
+    for part in (*each(plan.children()), *each(plan.subqueries())):
+        yield from _nodes(part)
+
+
+def _is_view(node: Any, view: str) -> bool:
+    return name_of(node) == "SubqueryAlias" and str(node.alias()).lower() == view.lower()
+
+
+def _below(plan: Any, view: str, needed_above: set[int]) -> Iterator[set[int]]:
+    """Numbers of the columns that a plan and all below it read, down to the view; only those that are wanted above."""
+    if _is_view(plan, view):
+        yield needed_above
+        return
+    if name_of(plan) == "Project" and not _numbers(plan.outputSet()) <= needed_above:
+        items = [item for item in each(plan.projectList()) if int(item.exprId().id()) in needed_above]
+        needed = {number for item in items for number in _numbers(item.references())}
+    else:
+        needed = needed_above | _numbers(plan.references())
+    for child in each(plan.children()):
+        yield from _below(child, view, needed)
+    for subquery in each(plan.subqueries()):
+        yield from _below(subquery, view, _numbers(subquery.outputSet()))
+
+
+def _numbers(attributes: Any) -> set[int]:
+    """Numbers of some columns."""
+    return {*_named(attributes)}
+
+
+def _named(attributes: Any) -> dict[int, str]:
+    """Names of some columns by their numbers; one call for all of them, as each takes a while."""
+    texts = str(attributes.mkString(_APART)).split(_APART)
+    return {
+        int(number.group(1)): text[: number.start()] for text in texts if (number := _NUMBER.search(text)) is not None
+    }

@@ -1,0 +1,250 @@
+"""Declared columns of a silver table: which there are, in which order, of which types.
+
+``schema`` and ``schemaEvolutionMode`` go by the names that Databricks has for them. There a declared schema is the
+whole output, and a query that makes another column is refused: that is ``failOnNewColumns`` here. The default is that
+of Auto Loader and of Delta's mergeSchema, ``addNewColumns``, so that drift does not stop a table. Nothing is rescued,
+as silver has no column for it: a value that does not fit its type is quarantined with its whole record.
+https://docs.databricks.com/aws/en/ldp/developer/partial-schema-inference
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING
+
+from sluicegate.definition.fields import nearest
+from sluicegate.errors import SchemaMismatch, Where
+from sluicegate.schema.columns import working
+from sluicegate.schema.evolution import Column
+from sluicegate.schema.values import Value
+from sluicegate.spark import connect
+from sluicegate.spark.spark_errors import message
+from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.types import as_ddl, without_lengths
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as Expression
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType, MapType, StructType
+
+# Prefix of hidden columns that flag a value which does not fit the type of its column.
+FLAG = working("conform_")
+
+
+def cast_to_declared(
+    frame: DataFrame, declared: Mapping[str, str] | None, stored: Sequence[str] | None, evolution: str, table: str
+) -> tuple[DataFrame, dict[str, str]]:
+    """Casts a transform's rows to the declared columns, and flags values that do not fit.
+
+    A column is new if it is not declared or, where nothing is declared, if the table does not have it so far; of a
+    table that does not exist yet none is new then. Names are compared as Spark does, without regard to case.
+
+    Args:
+        frame: result of the transform. Columns whose names begin with ``_`` stay as they are, at the end.
+        declared: type of each declared column, as DDL, in their order; None if the definition has no schema.
+        stored: columns that the table has; None for a table that is not there yet.
+        evolution: ``addNewColumns``, ``none`` or ``failOnNewColumns``: what becomes of new columns.
+        table: name of the table, for messages.
+
+    Returns:
+        The rows, with the declared columns first and the new ones behind; and for each hidden boolean column
+        ``FLAG`` and a number (true where a value was given and does not fit, never NULL) what it says, as in
+        ``heartrate as INT``.
+
+    Raises:
+        SchemaMismatch: the transform makes no such declared column or none that can be cast, or a column is new and
+            ``evolution`` is failOnNewColumns.
+    """
+    from pyspark.sql import functions as F
+
+    names = {name.lower(): name for name in frame.columns if not name.startswith("_")}
+    new = _new_columns(names, declared, stored)
+    if new and evolution == "failOnNewColumns":
+        raise SchemaMismatch(
+            f"the transform of {table} makes a new column, {new[0]}",
+            where=Where(table=table),
+            hint=f"add it to the schema of {table}, or choose another schemaEvolutionMode than {evolution}",
+        )
+    undeclared = _without(names, declared or ())
+    if evolution == "none":
+        undeclared = [name for name in undeclared if name not in new]
+    fitted = [_fitted(frame, names, name, text, table) for name, text in (declared or {}).items()]
+    lossy = {
+        f"{FLAG}{number}": value for number, value in enumerate(value for value in fitted if value.lost is not None)
+    }
+    columns = [value.value.alias(value.name) for value in fitted]
+    columns += [F.col(quoted(name)) for name in undeclared]
+    columns += [F.col(quoted(name)) for name in frame.columns if name.startswith("_")]
+    columns += [_any([value.lost]).alias(flag) for flag, value in lossy.items()]
+    return frame.select(*columns), {flag: value.text for flag, value in lossy.items()}
+
+
+def _without(names: Mapping[str, str], others: Collection[str]) -> list[str]:
+    """Names, given by themselves in lower case, without others, in any case."""
+    lower_names = {name.lower() for name in others}
+    return [name for lower, name in names.items() if lower not in lower_names]
+
+
+def _new_columns(
+    names: Mapping[str, str], declared: Mapping[str, str] | None, stored: Sequence[str] | None
+) -> list[str]:
+    """Columns of a transform that are new: not declared or, where nothing is, not stored so far."""
+    expected: Collection[str] | None = declared
+    if declared is None:
+        expected = stored
+    if expected is None:
+        return []
+    return _without(names, expected)
+
+
+@dataclass(frozen=True)
+class _Fitted:
+    """A value in its type. ``lost``: where one was given and the type does not hold it; None if it always does."""
+
+    value: Expression
+    lost: Expression | None
+    name: str = ""
+    text: str = ""
+
+
+def _fitted(frame: DataFrame, names: Mapping[str, str], name: str, text: str, table: str) -> _Fitted:
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import CharType, DataType, VarcharType
+
+    column = names.get(name.lower())
+    if column is None:
+        hint = nearest(name, names.values()) or f"it makes {', '.join(names.values())}"
+        raise SchemaMismatch(
+            f"{table} declares a column {name} that its transform does not make", where=Where(table=table), hint=hint
+        )
+    kind, raw, source = DataType.fromDDL(text), F.col(quoted(column)), frame.schema[column].dataType
+    try:
+        typed = _typed(raw, source, without_lengths(kind))
+        connect.analyzed(frame.select(*[part for part in (typed.value, typed.lost) if part is not None]))
+    except (AnalysisException, _Unlike) as error:
+        cause = ""
+        if isinstance(error, AnalysisException):
+            cause = message(error)
+        raise SchemaMismatch(
+            f"{table}.{name} is declared as {text}, and {source.simpleString()} cannot be cast to that",
+            where=Where(table=table),
+            cause=cause,
+            hint=f"make {name} of another type in the transform, or declare the type that it has",
+        ) from None
+    losses = [typed.lost]
+    if isinstance(kind, (CharType, VarcharType)):
+        losses.append(F.length(typed.value) > kind.length)
+    return _Fitted(typed.value, _either(*losses), name, f"{name} as {text}")
+
+
+def _either(*losses: Expression | None) -> Expression | None:
+    """Whether any of some losses happens; None if none can."""
+    possible = [loss for loss in losses if loss is not None]
+    if not possible:
+        return None
+    return reduce(or_, possible)
+
+
+def as_type(raw: Expression, source: DataType, kind: DataType) -> Expression:
+    """A value in another type that holds all values of its own; nested ones field by field, by name."""
+    return _typed(raw, source, kind).value
+
+
+class _Unlike(Exception):
+    """Raised where a nested type is to become one of another shape."""
+
+
+def _typed(raw: Expression, source: DataType, kind: DataType) -> _Fitted:
+    """Cast of a value to another type; nested ones field by field, by name: CAST goes by their places."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import ArrayType, AtomicType, MapType, StructType
+
+    # Without regard to what may be NULL: a transform's expressions say NOT NULL by chance.
+    if source.simpleString() == kind.simpleString():
+        return _Fitted(raw, None)
+    if isinstance(source, StructType) and isinstance(kind, StructType):
+        return _struct(raw, source, kind)
+    if isinstance(source, ArrayType) and isinstance(kind, ArrayType):
+        inner, element = source.elementType, kind.elementType
+        lost = F.exists(raw, lambda item: _any([_typed(item, inner, element).lost]))
+        return _Fitted(F.transform(raw, lambda item: _typed(item, inner, element).value), lost)
+    if isinstance(source, MapType) and isinstance(kind, MapType):
+        return _map(raw, source, kind)
+    if isinstance(kind, (StructType, ArrayType, MapType)) and not isinstance(source, AtomicType):
+        raise _Unlike
+    return _atomic(raw, source, kind)
+
+
+def _struct(raw: Expression, source: StructType, kind: StructType) -> _Fitted:
+    from pyspark.sql import functions as F
+
+    undeclared = {field.name.lower(): field for field in source}
+    values, lost = [], []
+    for field in kind:
+        own_field = undeclared.pop(field.name.lower(), None)
+        if own_field is None:
+            values.append(F.lit(None).cast(as_ddl(field.dataType)).alias(field.name))
+            continue
+        inner = _typed(raw.getField(own_field.name), own_field.dataType, field.dataType)
+        values.append(inner.value.alias(field.name))
+        lost.append(inner.lost)
+    lost += [raw.getField(field.name).isNotNull() for field in undeclared.values()]
+    return _Fitted(F.when(raw.isNotNull(), F.struct(*values)), _any(lost))
+
+
+def _map(raw: Expression, source: MapType, kind: MapType) -> _Fitted:
+    from pyspark.sql import functions as F
+
+    if source.keyType.simpleString() != kind.keyType.simpleString():
+        raise _Unlike  # two keys may become one
+    inner, value = source.valueType, kind.valueType
+    lost = F.exists(F.map_values(raw), lambda item: _any([_typed(item, inner, value).lost]))
+    return _Fitted(F.transform_values(raw, lambda _, item: _typed(item, inner, value).value), lost)
+
+
+def _any(flags: Sequence[Expression | None]) -> Expression:
+    from pyspark.sql import functions as F
+
+    losses = [F.coalesce(flag, F.lit(False)) for flag in flags if flag is not None]
+    if not losses:
+        return F.lit(False)
+    return reduce(or_, losses)
+
+
+def _atomic(raw: Expression, source: DataType, kind: DataType) -> _Fitted:
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import (
+        BooleanType,
+        DateType,
+        FloatType,
+        NumericType,
+        StringType,
+        TimestampNTZType,
+        TimestampType,
+        VariantType,
+    )  # fmt: skip
+
+    counted = isinstance(source, NumericType) and isinstance(kind, NumericType) and not isinstance(kind, FloatType)
+    dated = isinstance(source, (TimestampType, TimestampNTZType)) and isinstance(kind, DateType)
+    if counted or dated:
+        fitted = Value(Column("", source, "value", kind, "typed"), raw, {})
+        return _Fitted(fitted.typed, fitted.lost)
+    if isinstance(source, StringType):
+        fitted = Value(Column("", source, "value", kind, "cast"), raw, {})
+        return _Fitted(fitted.typed, fitted.lost)
+    value = raw.try_cast(kind)
+    if BooleanType in (type(source), type(kind)):  # a declared type is the definition's word for the cast
+        return _Fitted(value, ~value.try_cast(source).eqNullSafe(raw))
+    lost = raw.isNotNull() & value.isNull()
+    if isinstance(source, VariantType):
+        lost &= ~F.is_variant_null(raw)
+    if isinstance(kind, FloatType) and isinstance(source, NumericType):  # a value too great becomes infinite
+        lost |= value.isin(*_INFINITE) & ~raw.try_cast("double").isin(*_INFINITE)
+    return _Fitted(value, lost)
+
+
+_INFINITE = (float("inf"), float("-inf"))

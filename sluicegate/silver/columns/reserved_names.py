@@ -1,0 +1,78 @@
+"""Columns that a transform has under names of the engine's own.
+
+Bronze makes no column of a field with such a name. A lake that began before the name was reserved may have one, and
+goes on: the value stays in bronze, a query that names the column has it, and what would hand it on by a star leaves it
+out and says so. From anywhere else such a column is a mistake of the query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from sluicegate.errors import QueryError, Where
+from sluicegate.schema.columns import RECORD_STRUCT, SEQUENCE
+from sluicegate.silver.side_tables.rescued import UNFIT
+from sluicegate.spark_sql.engine_columns import OF_SILVER, is_working
+from sluicegate.spark_sql.query import CAST_PREFIX
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from sluicegate.definition import SilverTable
+    from sluicegate.definition.tables.silver_flow import SilverFlow
+    from sluicegate.silver.evaluate import RowEvaluator
+
+
+def without_working(records: DataFrame) -> DataFrame:
+    """Records without columns of data under names that stand beside them while they are evaluated."""
+    names = [column for column in records.columns if is_working(column)]
+    if not names:
+        return records
+    return records.drop(*names)
+
+
+def without_reserved(
+    rows: DataFrame, records: Sequence[str], evaluator: RowEvaluator, maker: SilverTable | SilverFlow, flow: str
+) -> DataFrame:
+    """Result of a transform without columns of its records that a silver table cannot have under their names.
+
+    Args:
+        rows: the result, with the columns by which a record is known and a flag for each failed cast.
+        records: columns of the records.
+        evaluator: the evaluator, which gets a remark for each of these columns.
+        maker: whose transform it is.
+        flow: its name among several.
+
+    Raises:
+        QueryError: the transform has such a column from elsewhere, as by the star of a lookup.
+    """
+    clashing = [column for column in rows.columns if _is_reserved(column, evaluator)]
+    of_records = {column.lower() for column in records}
+    for column in clashing:
+        if column.lower() not in of_records:
+            raise QueryError(
+                f"the query of {evaluator.name} makes a column {column}, which is a name of the engine's own",
+                where=Where(table=evaluator.name, file=maker.sql_file),
+                hint="leave it out of the star, as in * EXCEPT (…), and give it another name with AS",
+            )
+    source = evaluator.batch.flow.source
+    if flow:
+        source = evaluator.batch.flow.streams[flow]
+    *_, layer, name = source.rstrip("/").split("/")
+    for column in [*clashing, *filter(is_working, records)]:
+        if layer == "bronze" or column != SEQUENCE:  # a silver table's own sequence is none of its data
+            evaluator.remarks[
+                f"{column} of {name} is a name of the engine's own, and {evaluator.name} has no such column: "
+                f"{name} keeps its values, and a query may have them under another name, {column} AS other"
+            ] = None
+    if not clashing:
+        return rows
+    return rows.drop(*clashing)
+
+
+def _is_reserved(column: str, evaluator: RowEvaluator) -> bool:
+    """Whether a result has a column under a name of the engine's own that evaluation has not put there."""
+    if column in (*evaluator.record_id, RECORD_STRUCT, UNFIT) or column.startswith(CAST_PREFIX):
+        return False
+    return column.lower() in OF_SILVER or is_working(column)

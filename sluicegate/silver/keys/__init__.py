@@ -1,0 +1,3 @@
+"""Records of one key: duplicates, deletes, and slowly changing dimensions."""
+
+from __future__ import annotations

@@ -1,0 +1,139 @@
+"""Deduplication by key: which of several records wins, and which are set aside.
+
+Two orders exist. Without a sequence the record that arrived first wins: a record that comes twice is one row. With
+``sequence_by`` (and in ``apply_changes``) the greatest sequence wins, of equal ones the last arrival. Either way the
+winner is a function of the records alone, not of the batches that they came in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from sluicegate.schema.columns import FLOW, IDENTITY, ROW, SEQUENCE, working
+from sluicegate.silver.expectations import DISPOSITION
+from sluicegate.spark_sql.identifiers import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+# The order of arrival: the ledger batch, within it the files in order of discovery, within a file the position. Rows of
+# one record follow each other by their numbers, where they have some.
+ARRIVAL = ("_chunk", working("arrived"), "_pos")
+
+# Place of the flow that brought a record among the flows of its table, where several fill it: those that stand first in
+# the definition count as the first to arrive, so that it does not matter in which order the runs took their records in.
+PLACE = working("place")
+
+# Rank of a record among those of its key, and what decides of the stored row that has the key.
+_RANK, _HELD_SEQUENCE, _HELD_PLACE = working("rank"), working("held_sequence"), working("held_place")
+
+
+def arrival(row_id: Sequence[str]) -> tuple[str, ...]:
+    """Columns by which the rows of a table arrived.
+
+    Args:
+        row_id: the columns by which one is known.
+    """
+    columns = [*ARRIVAL]
+    if FLOW in row_id:
+        columns.insert(0, PLACE)
+    if ROW in row_id:
+        columns.append(ROW)
+    return tuple(columns)
+
+
+def replaced(row_id: Sequence[str]) -> tuple[str, ...]:
+    """Columns of the identity of the row that a winner replaces; NULL when the key is new."""
+    return tuple(working(f"replaced{column}") for column in row_id)
+
+
+# Those of a row without a number, which rows with one have, too.
+REPLACED = replaced(IDENTITY)
+
+
+@dataclass(frozen=True)
+class Keyed:
+    """Keys of a table, and the order that decides between records with one key.
+
+    Attributes:
+        keys: its key columns; none means that every record is a row.
+        sequenced: whether the greatest sequence wins instead of the first arrival.
+        row_id: the columns by which a row is known.
+    """
+
+    keys: tuple[str, ...]
+    sequenced: bool
+    row_id: tuple[str, ...] = IDENTITY
+
+    def settle(self, evaluated: DataFrame, stored: DataFrame | None) -> DataFrame:
+        """Turn the disposition of good rows that lose against another record into ``duplicate``.
+
+        Args:
+            evaluated: rows with ``DISPOSITION``, the columns of ``arrival`` and, when sequenced, ``_sequence``.
+            stored: the stored rows, which arrived before; None when there are none.
+
+        Returns:
+            ``evaluated`` with the final ``DISPOSITION`` and the columns of ``replaced``.
+        """
+        kinds = {field.name: field.dataType.simpleString() for field in evaluated.schema}
+        replaced_columns = zip(self.row_id, replaced(self.row_id), strict=True)
+        no_row = {name: F.lit(None).cast(kinds[column]) for column, name in replaced_columns}
+        if not self.keys:
+            return evaluated.withColumns(no_row)
+        rank = F.row_number().over(Window.partitionBy(DISPOSITION, *self._columns(self.keys)).orderBy(*self._order()))
+        ranked = evaluated.withColumn(_RANK, rank)
+        beaten = F.col(_RANK) > 1
+        if stored is None:
+            ranked = ranked.withColumns(no_row)
+        else:
+            ranked = ranked.join(self._holders(stored), [*self.keys], "left")
+            beaten = beaten | self._holder_wins()
+        settled = ranked.withColumn(
+            DISPOSITION, F.when((F.col(DISPOSITION) == "good") & beaten, "duplicate").otherwise(F.col(DISPOSITION))
+        )
+        return settled.drop(_RANK, _HELD_SEQUENCE, _HELD_PLACE)
+
+    def _order(self) -> list[Column]:
+        order = arrival(self.row_id)
+        if not self.sequenced:
+            return [F.col(column) for column in order]
+        return [F.col(SEQUENCE).desc_nulls_last(), *[F.col(column).desc() for column in order]]
+
+    def _holders(self, stored: DataFrame) -> DataFrame:
+        replaced_columns = zip(self.row_id, replaced(self.row_id), strict=True)
+        columns = [F.col(column).alias(name) for column, name in replaced_columns]
+        if self.sequenced:
+            columns.append(F.col(SEQUENCE).alias(_HELD_SEQUENCE))
+        if self._placed:
+            columns.append(F.col(PLACE).alias(_HELD_PLACE))
+        return stored.select(*self._columns(self.keys), *columns)
+
+    def _holder_wins(self) -> Column:
+        """Whether the stored row wins: it arrived earlier, and of equal sequences the later arrival wins.
+
+        Of several flows that one arrived earlier whose flow stands before the other's.
+        """
+        has_key = F.col(REPLACED[0]).isNotNull()
+        if self.sequenced:
+            wins = F.col(_HELD_SEQUENCE) > F.col(SEQUENCE)
+            if self._placed:
+                even = F.col(_HELD_SEQUENCE) == F.col(SEQUENCE)
+                wins = wins | (even & (F.col(_HELD_PLACE) > F.col(PLACE)))
+            return has_key & wins
+        if self._placed:
+            return has_key & (F.col(_HELD_PLACE) <= F.col(PLACE))
+        return has_key
+
+    @property
+    def _placed(self) -> bool:
+        """Whether several flows brought the records."""
+        return FLOW in self.row_id
+
+    @staticmethod
+    def _columns(names: tuple[str, ...]) -> list[Column]:
+        return [F.col(quoted(name)) for name in names]

@@ -1,0 +1,75 @@
+"""Deletes of ``apply_changes``: which records are some, and what they are held to.
+
+A delete of a CDC feed has its key and NULLs, or the values of before. So it is held to what is said of its key and of
+its sequence alone: by a rule on a value, or by a value that does not cast, a key would stay that its source deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from sluicegate.definition import ApplyChanges, SilverTable
+from sluicegate.definition.tables.silver_flow import SilverFlow
+from sluicegate.schema.columns import DELETES, SEQUENCE
+from sluicegate.silver.side_tables.rescued import PARSED, UNFIT
+from sluicegate.spark_sql.query import CAST_PREFIX
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def with_deletes(frame: DataFrame, changes: ApplyChanges | None) -> DataFrame:
+    """Rows with whether each is a delete, where a table has such. A record that was not parsed is none.
+
+    Args:
+        frame: the rows.
+        changes: how the table takes in changes; None of one that takes in none.
+    """
+    if changes is None or not changes.deletes:
+        return frame
+    deletes = F.expr(changes.deletes)
+    if UNFIT in frame.columns:
+        deletes &= ~F.coalesce(F.array_contains(UNFIT, PARSED), F.lit(False))
+    return frame.withColumn(DELETES, deletes)
+
+
+def identity(table: SilverTable) -> set[str]:
+    """Columns of a delete that are its key and its sequence, in lower case; empty without ``apply_changes``."""
+    changes = table.apply_changes
+    if not changes:
+        return set()
+    return {SEQUENCE, *(name.lower() for name in [*changes.keys, changes.sequence_by])}
+
+
+def deciding(table: SilverTable) -> set[str]:
+    """Columns that tell the key and the sequence of a record, and whether it is a delete, in lower case."""
+    changes = table.apply_changes
+    if not changes:
+        return set()
+    return identity(table) | {name.lower() for name in changes.delete_columns}
+
+
+def of_values(table: SilverTable, maker: SilverTable | SilverFlow, flags: Mapping[str, str]) -> Iterator[str]:
+    """Flags of casts that make a value alone, which tells neither the key or the sequence nor what is a delete.
+
+    Args:
+        table: the table.
+        maker: whose transform has the casts.
+        flags: what each hidden boolean column tells of a record.
+    """
+    if table.apply_changes is None:
+        return
+    by_place = isinstance(maker, SilverFlow) and maker.named_as is not None  # and not by the names that it has
+    outputs: Sequence[str | None] = ()
+    if maker.query and not by_place:
+        outputs = maker.query.cast_outputs
+    outputs_by_flag = {f"{CAST_PREFIX}{number}": name for number, name in enumerate(outputs)}
+    declared = {f"{name} as {kind}": name for name, kind in (table.declared or {}).items()}
+    decides = deciding(table)
+    for flag, meaning in flags.items():
+        name = outputs_by_flag.get(flag) or declared.get(meaning)
+        if name is not None and name.lower() not in decides:
+            yield flag

@@ -1,0 +1,285 @@
+"""Slowly changing dimensions: the records of a key, in the order in which they happened, as its row or its versions.
+
+The meaning is that of AUTO CDC: https://docs.databricks.com/aws/en/ldp/cdc,
+https://docs.databricks.com/aws/en/ldp/developer/ldp-python-ref-apply-changes and, for snapshots,
+https://docs.databricks.com/aws/en/ldp/developer/ldp-python-ref-apply-changes-from-snapshot. Those pages do not say what
+comes of a record that changes nothing that is tracked. Apache Spark's own AUTO CDC, which the same people write, does
+(https://github.com/apache/spark/pull/57192, ``Scd2BatchProcessor``): successive records that agree, null-safely, in all
+tracked columns are one version. It begins with the first of them and shows the last one's values of the other columns;
+tracked is, unless something else is said, every column that is no key. So it is here.
+
+What comes of equal sequences is not defined there. Here the record that arrived last counts, so that the
+result is a function of the records; with ``ignore_null_updates`` the earlier ones still fill what it leaves NULL.
+
+A version keeps the identity of the record that began it: records that change nothing then change no row of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, StructType
+
+from sluicegate.definition.tables.apply_changes import END_AT, START_AT, ApplyChanges, ApplyChangesFromSnapshot
+from sluicegate.errors import ChangesError
+from sluicegate.frames.difference.value_equality import grouped
+from sluicegate.schema.columns import DELETES, SEQUENCE, working
+from sluicegate.silver.expectations import DISPOSITION
+from sluicegate.silver.keys.deduplicate import ARRIVAL
+from sluicegate.spark_sql.identifiers import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, WindowSpec
+
+# Working columns, dropped at the end: what is known of a record by itself and by the next one,
+_APART, _DELETE = working("scd_apart"), working("scd_delete")
+_AT, _GONE_AT, _NEXT = working("scd_at"), working("scd_gone_at"), working("scd_next")
+# its values, what is compared of it, and its place in the run of records that are one version.
+_EPOCH, _VALUES = working("scd_epoch"), working("scd_values")
+_STATE, _BEGINS = working("scd_state"), working("scd_begins")
+_BOUNDARY, _RUN = working("scd_boundary"), working("scd_run")
+_NEWEST, _END = working("scd_newest"), working("scd_end")
+
+
+@dataclass(frozen=True)
+class History:
+    """How the records of a key become its row (type 1) or its versions (type 2).
+
+    Attributes:
+        keys: the columns that say what a record is about.
+        sequence_by: the column that ``_sequence`` was made of.
+        scd_type: 1 or 2.
+        track: columns whose changes begin a version; None means all that are not in ``track_except``.
+        track_except: columns whose changes begin none.
+        ignore_null_updates: whether NULL in a record leaves the value as it was.
+        snapshots: whether the records of one sequence are all rows that there were then.
+        arrival: the columns by which they arrived.
+    """
+
+    keys: tuple[str, ...]
+    sequence_by: str
+    scd_type: int = 1
+    track: tuple[str, ...] | None = None
+    track_except: tuple[str, ...] = ()
+    ignore_null_updates: bool = False
+    snapshots: bool = False
+    arrival: tuple[str, ...] = ARRIVAL
+
+    @classmethod
+    def of(cls, changes: ApplyChanges | ApplyChangesFromSnapshot, order: tuple[str, ...] = ARRIVAL) -> History:
+        """Builds the history that ``apply_changes`` or ``apply_changes_from_snapshot`` of a definition asks for.
+
+        Args:
+            changes: that part of the definition.
+            order: the columns by which the records arrived.
+        """
+        tracked = changes.track_history_column_list
+        return cls(
+            keys=tuple(changes.keys),
+            sequence_by=changes.sequence_by,
+            scd_type=changes.stored_as_scd_type,
+            track=None if tracked is None else tuple(tracked),
+            track_except=tuple(changes.track_history_except_column_list or ()),
+            ignore_null_updates=isinstance(changes, ApplyChanges) and changes.ignore_null_updates,
+            snapshots=isinstance(changes, ApplyChangesFromSnapshot),
+            arrival=order,
+        )
+
+    def settle(self, evaluated: DataFrame, outputs: Sequence[str]) -> DataFrame:
+        """Decides the disposition of each record. Costs one shuffle by the keys, however many the expectations.
+
+        With snapshots ``evaluated`` is read once more, for the list of their sequences: persist what is costly.
+
+        Args:
+            evaluated: *all* records of the keys in it, and for snapshots all records of all snapshots: ``outputs``,
+                ``_sequence`` (of any type that has an order, not NULL where the record is good), the columns of
+                ``arrival``, which together name a record, ``DISPOSITION`` and, if there are deletes, ``DELETES``.
+            outputs: the columns of the table, without ``__START_AT`` and ``__END_AT``.
+
+        Returns:
+            The same rows with the same columns and, for type 2, ``__START_AT`` and ``__END_AT`` behind them. Of good
+            records ``DISPOSITION`` becomes ``good`` (a row of the table, whose ``outputs`` are as they should be
+            there), ``deleted`` (the record is a delete) or ``duplicate`` (superseded, or it changed nothing). Other
+            records stay as they are.
+
+        Raises:
+            ChangesError: a tracked column is not in ``outputs``, or the records have a column ``__START_AT``.
+        """
+        values = self._values(evaluated, outputs)
+        frame = self._prepared(evaluated, values)
+        settled = self._settled(frame, values)
+        good = F.col(DISPOSITION) == "good"
+        values_by_name = {
+            name: F.when(good, F.col(_VALUES)[name]).otherwise(_named(name)).alias(name) for name in values
+        }
+        columns = [values_by_name.get(name, _named(name)) for name in evaluated.columns]
+        if self.scd_type == 2:
+            columns += [F.when(good, F.col(SEQUENCE)).alias(START_AT), F.when(good, F.col(_END)).alias(END_AT)]
+        return settled.select(*columns)
+
+    def _settled(self, frame: DataFrame, values: list[str]) -> DataFrame:
+        if self.scd_type == 1 and not self.snapshots:
+            return self._latest(frame)
+        return self._versions(frame, values)
+
+    # --- the records of a key in their order -------------------------------------------------------------------------
+
+    def _values(self, evaluated: DataFrame, outputs: Sequence[str]) -> list[str]:
+        """The columns of the table that are no keys."""
+        for name in evaluated.columns if self.scd_type == 2 else ():
+            if name.upper() in (START_AT, END_AT):
+                raise ChangesError(
+                    f"the records have a column {name}, which a table of type 2 makes itself",
+                    hint="leave it out by except_column_list",
+                )
+        present = _lower(outputs)
+        for name in (*self.keys, *(self.track or ()), *self.track_except):
+            if name.lower() not in present:
+                raise ChangesError(
+                    f"the records have no column {name}, which apply_changes names",
+                    hint=f"the columns of the table are {', '.join(outputs)}",
+                )
+        return [name for name in outputs if name.lower() not in _lower(self.keys)]
+
+    def _prepared(self, evaluated: DataFrame, values: list[str]) -> DataFrame:
+        good = F.col(DISPOSITION) == "good"
+        deletes = F.lit(False)
+        if DELETES in evaluated.columns:
+            deletes = F.coalesce(F.col(DELETES), F.lit(False))
+        frame = evaluated.withColumns(
+            {
+                # Records that take no part are each alone, so that many without a key do not meet in one partition.
+                _APART: F.when(~good, F.struct(*[F.col(column) for column in self.arrival])),
+                _DELETE: good & deletes,
+            }
+        )
+        if self.snapshots:
+            frame = self._with_next_snapshot(frame)
+        # This comes before the values are put together, so that they are not shuffled twice over.
+        frame = frame.withColumn(_NEXT, F.lead(SEQUENCE).over(self._window()))
+        versions_of_values = {name: F.when(~F.col(_DELETE), _named(name)) for name in values}
+        if self.ignore_null_updates:
+            frame = frame.withColumn(_EPOCH, F.sum(F.col(_DELETE).cast("int")).over(_so_far(self._window())))
+            since_delete = _so_far(self._window(_EPOCH))
+            versions_of_values = {
+                name: _last_known(versions_of_values[name], evaluated.schema[name].dataType, since_delete)
+                for name in values
+            }
+        return frame.withColumn(_VALUES, _struct(versions_of_values))
+
+    @staticmethod
+    def _with_next_snapshot(frame: DataFrame) -> DataFrame:
+        """Adds the sequence of the snapshot after each record's, at which it is gone if it is not there."""
+        all_of_them = frame.where(f"{DISPOSITION} = 'good'").select(SEQUENCE).distinct()
+        in_order = all_of_them.agg(F.sort_array(F.collect_list(SEQUENCE)).alias("all"))
+        pairs = F.transform("all", lambda time, i: F.struct(time.alias(_AT), F.get("all", i + 1).alias(_GONE_AT)))
+        each = in_order.select(F.inline(pairs))
+        return frame.join(F.broadcast(each), F.col(SEQUENCE) == F.col(_AT), "left")
+
+    def _window(self, *within: str) -> WindowSpec:
+        """The good records of a key (or of a part of its records) in the order in which they happened."""
+        parts = [F.col(_APART), *[_named(key) for key in self.keys], *[F.col(column) for column in within]]
+        return Window.partitionBy(*parts).orderBy(SEQUENCE, *self.arrival)
+
+    # --- type 1 ------------------------------------------------------------------------------------------------------
+
+    def _latest(self, frame: DataFrame) -> DataFrame:
+        return frame.withColumn(DISPOSITION, _disposition(F.col(_NEXT).isNull()))
+
+    # --- type 2, and snapshots ---------------------------------------------------------------------------------------
+
+    def _versions(self, frame: DataFrame, values: list[str]) -> DataFrame:
+        frame = self._runs(self._begins(frame, values))
+        first = self._of_the_first(values)
+        if self.snapshots or len(first) < len(values):
+            whole = self._window(_RUN).rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+            newest = F.struct(_VALUES, *([_GONE_AT] if self.snapshots else []))
+            newest = F.when(_counts() & ~F.col(_DELETE), newest)
+            frame = frame.withColumn(_NEWEST, F.last(newest, ignorenulls=True).over(whole))
+            shown = {name: (F.col(_VALUES) if name in first else F.col(_NEWEST)[_VALUES])[name] for name in values}
+            frame = frame.withColumn(_VALUES, _struct(shown))
+        if self.snapshots:  # the next snapshot has no such record, or it would be of this run
+            frame = frame.withColumn(_END, F.col(_NEWEST)[_GONE_AT])
+        else:
+            frame = frame.withColumn(_END, F.lead(SEQUENCE).over(self._window(_BOUNDARY)))
+        is_row = F.col(_BEGINS) if self.scd_type == 2 else F.col(_BEGINS) & F.col(_END).isNull()
+        return frame.withColumn(DISPOSITION, _disposition(is_row))
+
+    def _begins(self, frame: DataFrame, values: list[str]) -> DataFrame:
+        """Adds whether a record begins a version: it counts, and differs from the one before that counts."""
+        types = frame.schema
+        tracked = {name: grouped(F.col(_VALUES)[name], types[name].dataType) for name in self._tracked(values)}
+        state = [F.col(_DELETE), _struct(tracked).alias(_VALUES), *([F.col(_GONE_AT)] if self.snapshots else [])]
+        frame = frame.withColumn(_STATE, F.when(_counts(), F.struct(*state)))
+        earlier = self._window().rowsBetween(Window.unboundedPreceding, -1)
+        before = F.last(_STATE, ignorenulls=True).over(earlier)
+        goes_on = ~before[_DELETE] & before[_VALUES].eqNullSafe(F.col(_STATE)[_VALUES])
+        if self.snapshots:
+            goes_on &= before[_GONE_AT] == F.col(SEQUENCE)
+        return frame.withColumn(_BEGINS, _counts() & ~F.col(_DELETE) & ~F.coalesce(goes_on, F.lit(False)))
+
+    def _runs(self, frame: DataFrame) -> DataFrame:
+        """Numbers the runs of records of a key: each begins with a version or with a delete."""
+        frame = frame.withColumn(_BOUNDARY, F.col(_BEGINS) | (_counts() & F.col(_DELETE)))
+        return frame.withColumn(_RUN, F.sum(F.col(_BOUNDARY).cast("int")).over(_so_far(self._window())))
+
+    def _tracked(self, values: list[str]) -> list[str]:
+        """The columns whose changes begin a version."""
+        if self.track is not None:
+            return [name for name in values if name.lower() in _lower(self.track)]
+        unseen = _lower(self.track_except)
+        if self.snapshots:  # each snapshot has another sequence: that alone is no change
+            unseen.add(self.sequence_by.lower())
+        return [name for name in values if name.lower() not in unseen]
+
+    def _of_the_first(self, values: list[str]) -> set[str]:
+        """The columns that show the values of a version's first record, also where a later one has others.
+
+        With snapshots that is the sequence: it would change all rows of the table with each snapshot.
+        """
+        first = _lower([*self._tracked(values), *([self.sequence_by] if self.snapshots else [])])
+        return {name for name in values if name.lower() in first}
+
+
+def _counts() -> Column:
+    """Whether a record counts: of equal sequences the last one does."""
+    return ~F.col(_NEXT).eqNullSafe(F.col(SEQUENCE))
+
+
+def _disposition(is_row: Column) -> Column:
+    return (
+        F.when(F.col(DISPOSITION) != "good", F.col(DISPOSITION))
+        .when(F.col(_DELETE), "deleted")
+        .when(is_row, "good")
+        .otherwise("duplicate")
+    )
+
+
+def _last_known(value: Column, kind: DataType, window: WindowSpec) -> Column:
+    """The last value that was not NULL; of a struct, field by field."""
+    last = F.last(value, ignorenulls=True).over(window)
+    if not isinstance(kind, StructType):
+        return last
+    fields = [_last_known(value.getField(f.name), f.dataType, window).alias(f.name) for f in kind.fields]
+    return F.when(last.isNotNull(), F.struct(*fields))
+
+
+def _so_far(window: WindowSpec) -> WindowSpec:
+    return window.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+
+
+def _struct(columns: dict[str, Column]) -> Column:
+    # Never without a field, and never NULL: a table may have no columns but its keys.
+    return F.struct(F.lit(True).alias(working("scd")), *[column.alias(name) for name, column in columns.items()])
+
+
+def _named(name: str) -> Column:
+    return F.col(quoted(name))
+
+
+def _lower(names: Sequence[str]) -> set[str]:
+    return {name.lower() for name in names}

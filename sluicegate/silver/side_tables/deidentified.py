@@ -1,0 +1,163 @@
+"""De-identified tables: copies of silver tables without what tells whose a row is.
+
+``{table}_deidentified`` follows its silver table by identity, through the same loop and the same ``apply`` as silver
+follows bronze: corrections, deletions and full refreshes come into it with the next run. The definition says how a
+column is treated; it must do so for every column that it marks ``pii``.
+
+Where another treatment, or another key, makes a copy, no version that a former one made is kept: whoever masks a column
+later does so since its values must not be read. The copy becomes a new table (lake/former_versions.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, StructType, VariantType
+
+from sluicegate import pii_key
+from sluicegate.definition.tables.silver import SilverTable
+from sluicegate.errors import QueryError, Where
+from sluicegate.flow.several import several_progress as stream_progress
+from sluicegate.lake import former_versions
+from sluicegate.schema.columns import RECORD_STRUCT, SEQUENCE, data_columns
+from sluicegate.silver import layer as silver_layer
+from sluicegate.silver.evaluate import RowEvaluator
+from sluicegate.silver.side_tables import pseudonyms
+from sluicegate.silver.side_tables.rescued import Source, Watched
+from sluicegate.silver.transform import Transform, TransformedRows
+from sluicegate.spark_sql.identifiers import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
+
+    from sluicegate.definition.tables.silver import Treatment
+    from sluicegate.definition.tables.silver_flow import SilverFlow
+    from sluicegate.flow.batch import Batch
+    from sluicegate.lake.layout import Lake
+
+MASKED = "***"
+
+# Types without one text in Spark: equal values could have two, or different values the same.
+_NO_TEXT = (StructType, ArrayType, MapType, VariantType, BinaryType)
+
+
+def apply(batch: Batch, name: str, table: SilverTable, at: Lake) -> None:
+    """Take in the changes of the silver table's rows.
+
+    Args:
+        batch: rows of the silver table.
+        name: the de-identified table.
+        table: definition of the silver table.
+        at: the lake.
+
+    Raises:
+        PiiKeyMissing: a column is to have pseudonyms, and there is no usable key for them.
+        QueryError: the silver table does not have a column that is to be treated, or one that has no text.
+    """
+    deidentifying = evaluator(batch, name, table)
+    if column := deidentifying.masked_since():
+        batch.report.state, batch.report.why = "rebuilt", f"{column} has come, which is masked in all rows"
+        deidentifying = evaluator(batch.of_everything(), name, table)
+    target = batch.opened[batch.flow.target]
+    definition = {"fingerprint": batch.flow.fingerprint, "key": batch.flow.key}
+    if deidentifying.batch.whole and target.delta is not None:
+        deidentifying.batch.replaces_table = former_versions.of_others(target, definition)
+    silver_layer.put(deidentifying, at)
+
+
+def evaluator(batch: Batch, name: str, table: SilverTable) -> Deidentifying:
+    """Evaluator of the rows of a silver table for its copy.
+
+    Args:
+        batch: rows of the silver table.
+        name: the de-identified table.
+        table: definition of the silver table.
+    """
+    return Deidentifying(batch, name, SilverTable.model_construct(), table.deidentified or {})
+
+
+class Deidentifying(RowEvaluator):
+    """Evaluator of the rows of a silver table: no expectations, no keys, the same identity."""
+
+    def __init__(self, batch: Batch, name: str, table: SilverTable, treatments: dict[str, Treatment]) -> None:
+        super().__init__(batch, name, table)
+        self.treatments = {column.lower(): treatment for column, treatment in treatments.items()}
+
+    def masked_since(self) -> str:
+        """A masked column that the copy does not have yet; empty if there is none.
+
+        Its rows would have NULL in it, and a full refresh would mask them like all others.
+        """
+        if self.batch.whole or self.target is None:
+            return ""
+        stored = {column.lower() for column in self.stored_columns}
+        for column in self.batch.rows.columns:
+            if self.treatments.get(column.lower()) == "mask" and column.lower() not in stored:
+                return column
+        return ""
+
+    def transform(self, maker: SilverTable | SilverFlow, flow: str) -> Transform:
+        """The treatment of the columns, in place of a query."""
+        query = super().transform(maker, flow)
+        attributes = {field.name: getattr(query, field.name) for field in fields(Transform)}
+        return _Treated(**attributes, treatments=self.treatments)
+
+
+@dataclass(frozen=True)
+class _Treated(Transform):
+    """Treatment of the columns of a silver table.
+
+    Attributes:
+        treatments: what happens to a column, by its name in lower case.
+    """
+
+    treatments: Mapping[str, Treatment]
+
+    def rows(self, records: DataFrame) -> TransformedRows:
+        """Rows with each column treated as defined; columns of the engine's own, such as rescued data, are left out."""
+        records = self._with_record(records)
+        names = [name for name in data_columns(records.columns) if name not in (RECORD_STRUCT, SEQUENCE)]
+        self._demand(names)
+        columns = [self._treated(name, records.schema[name].dataType) for name in names]
+        treated = [column for column in columns if column is not None]
+        rows = records.select(*treated, *self.record_id, RECORD_STRUCT)
+        return TransformedRows(
+            self, rows, Watched(Source(records, self.batch.flow.source, any_case=False), (), parsed=False), ()
+        )
+
+    def _demand(self, columns: list[str]) -> None:
+        """Raises if a treated column is missing: a misspelt name must not leave the intended one as it is.
+
+        One that a flow of the silver table makes whose source has no rows yet is not missing: the others need not wait.
+        """
+        flow = self.batch.flow
+        missing, _ = stream_progress.lacking(flow, self.batch.opened[flow.source], columns)
+        if missing:
+            source = self.name.removesuffix("_deidentified")
+            raise QueryError(
+                f"{source} has no column {', '.join(missing)}, which is to be de-identified",
+                where=Where(table=self.name),
+                hint="correct the name; a column that only comes with later files can be declared in bronze's schema",
+            )
+
+    def _treated(self, name: str, kind: DataType) -> Column | None:
+        column, treatment = F.col(quoted(name)), self.treatments.get(name.lower())
+        if treatment == "drop":
+            return None
+        if treatment == "mask" and isinstance(kind, StringType):
+            return F.lit(MASKED).alias(name)
+        if treatment == "mask":
+            return F.lit(None).cast(kind).alias(name)
+        if treatment == "hmac":
+            if isinstance(kind, _NO_TEXT):
+                raise QueryError(
+                    f"{name} cannot have pseudonyms: it is {kind.typeName()}, which has no text of its own",
+                    where=Where(table=self.name),
+                    hint="say mask or drop for it, or make columns of its parts in the query",
+                )
+            return pseudonyms.pseudonym(column, pii_key.key()).alias(name)
+        return column

@@ -1,0 +1,172 @@
+"""Records that a transform leaves out for a value that bronze rescued: they are quarantined, and not set aside.
+
+The column of such a value is NULL, so that a WHERE, an inner join or an ``explode`` over it may give no row for the
+record, and nobody would look for a value of it again. Which columns choose the records is in Spark's plan of the query.
+A condition of the WHERE that reads none of the rescued values leaves out a record as ever. None of this is looked at
+for batches without rescued data: their delivery counts it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F
+
+from sluicegate.flow.several import several_batch as stream_batch
+from sluicegate.frames.rules.rejected import BROKEN
+from sluicegate.frames.rules.row_rules import LENIENT
+from sluicegate.schema.columns import CORRUPT, RECORD, RECORD_STRUCT, RESCUED, ROW
+from sluicegate.silver import provenance
+from sluicegate.silver.columns import columns_read, reserved_names
+from sluicegate.silver.evaluate import RowEvaluator
+from sluicegate.silver.expectations import DISPOSITION
+from sluicegate.silver.reconcile import Reconciliation
+from sluicegate.silver.side_tables import rescued
+from sluicegate.silver.side_tables.rescued import PARSED, UNFIT
+from sluicegate.silver.transform import TransformedRows
+from sluicegate.spark import connect
+from sluicegate.spark.session import configured
+from sluicegate.spark_sql.conversion import where_casts
+from sluicegate.spark_sql.identifiers import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
+
+
+def with_left_out(
+    evaluator: RowEvaluator,
+    rows: DataFrame,
+    records: DataFrame,
+    reconciliation: Reconciliation,
+    keep: Callable[[DataFrame], DataFrame],
+) -> tuple[DataFrame, Reconciliation]:
+    """Rows with those of records that the transform leaves out for a rescued value, and their reconciliation.
+
+    Args:
+        evaluator: the evaluator of the rows.
+        rows: the evaluated rows, in their final disposition.
+        records: the records that they were made of; those of several flows packed, see ``stream_batch``.
+        reconciliation: the reconciliation of ``rows``.
+        keep: keeps a frame that is read more than once.
+    """
+    if not reconciliation.filtered:
+        return rows, reconciliation
+    parts = [*_of_flows(evaluator, rows, records)]
+    if not parts:
+        return rows, reconciliation
+    left_out = keep(reduce(lambda a, b: a.unionByName(b), parts))
+    if left_out.isEmpty():
+        return rows, reconciliation
+    both = rows.unionByName(left_out, allowMissingColumns=True)
+    return both, reconciliation.of_more(both)
+
+
+def _of_flows(evaluator: RowEvaluator, rows: DataFrame, records: DataFrame) -> Iterator[DataFrame]:
+    """Quarantined rows of the records that each flow leaves out for a rescued value."""
+    for flow, transformed in evaluator.made.items():
+        choosing = _choosing(transformed)
+        if not choosing:
+            continue
+        candidates = records
+        if flow:
+            candidates = stream_batch.unpacked(records, flow)
+        candidates = _unfit(transformed, reserved_names.without_working(candidates))
+        candidates = _without_filtered(transformed, candidates.where(F.arrays_overlap(UNFIT, _texts(choosing))))
+        candidates = candidates.join(rows.select(*evaluator.record_id), [*evaluator.record_id], "left_anti")
+        yield _quarantined(evaluator, transformed, rows, candidates)
+
+
+def _choosing(transformed: TransformedRows) -> list[str]:
+    """Rules on the columns by which a transform chooses its records, and that a record was parsed."""
+    query, watched = transformed.transform.maker.query, transformed.watched
+    if query is not None and query.keeps_every_record:
+        return []
+    if query is None or connect.is_remote(transformed.rows.sparkSession):
+        return watched.rules
+    chosen = columns_read.by_plan(
+        transformed.rows.select(F.lit(1).alias("one")), transformed.transform.view(query.stream or ""), watched.columns
+    )
+    return _rules(transformed, chosen)
+
+
+def _rules(transformed: TransformedRows, columns: set[str]) -> list[str]:
+    rules = [rescued.rule(column) for column in transformed.watched.columns if column in columns]
+    if transformed.watched.parsed:
+        rules.insert(0, PARSED)
+    return rules
+
+
+def _unfit(transformed: TransformedRows, records: DataFrame) -> DataFrame:
+    """Records that have rescued data or were not parsed, with the rules that they break."""
+    columns = [F.col(name) for name in (RESCUED, CORRUPT) if name in records.columns]
+    return records.where(F.coalesce(*columns).isNotNull()).withColumn(UNFIT, transformed.watched.broken())
+
+
+def _without_filtered(transformed: TransformedRows, records: DataFrame) -> DataFrame:
+    """Records without those that a condition of the WHERE leaves out by other columns than such with a rescued value.
+
+    A condition over a lookup, which the records alone do not have, leaves out none.
+    """
+    query = transformed.transform.maker.query
+    if query is None:
+        return records
+    stream = query.stream_alias or "records"
+    named = records.alias(stream)
+    with configured(records.sparkSession, LENIENT):
+        tests = [_meets(transformed, named, condition) for condition in where_casts.conditions(query.text, stream)]
+        return connect.frozen(
+            reduce(lambda frame, test: frame.where(test), [test for test in tests if test is not None], named)
+        )
+
+
+def _meets(transformed: TransformedRows, records: DataFrame, condition: str) -> Column | None:
+    """Whether records meet a condition, or do not by a rescued value; None if it is not about the records alone."""
+    met = F.coalesce(F.expr(condition), F.lit(False))
+    try:
+        read = _read(transformed, condition, connect.analyzed(records.select(met.alias("met"))))
+    except AnalysisException:
+        return None
+    return met | F.arrays_overlap(UNFIT, _texts(_rules(transformed, read)))
+
+
+def _read(transformed: TransformedRows, condition: str, met: DataFrame) -> set[str]:
+    """Columns of the records that a condition reads."""
+    query, columns = transformed.transform.maker.query, transformed.watched.columns
+    if query is None or connect.is_remote(met.sparkSession):
+        return {column for column in columns if column.lower() in condition.lower()}
+    return columns_read.by_plan(met, query.stream_alias or "records", columns)
+
+
+def _quarantined(
+    evaluator: RowEvaluator, transformed: TransformedRows, rows: DataFrame, records: DataFrame
+) -> DataFrame:
+    """Rows of the quarantine for records, with the columns that the query hands on untouched."""
+    frame = provenance.with_record(records.drop(UNFIT))
+    frame = frame.withColumn(BROKEN, transformed.watched.broken(f"{RECORD_STRUCT}."))
+    columns = [_handed_on(transformed, records, name, rows.schema[name].dataType) for name in evaluator.outputs]
+    columns += [F.col(column) for column in evaluator.record_id]
+    if evaluator.many:
+        columns.append(F.lit(1).cast("bigint").alias(ROW))
+    columns += [F.col(BROKEN), F.lit("quarantine").alias(DISPOSITION), *provenance.file_of(frame, [RECORD_STRUCT])]
+    if not evaluator.many:
+        columns.append(provenance.text_of(frame, [RECORD_STRUCT]).alias(RECORD))
+    return frame.select(*columns)
+
+
+def _handed_on(transformed: TransformedRows, records: DataFrame, output: str, kind: DataType) -> Column:
+    """Output of a record by the column that the query hands on untouched, as it is; NULL where it makes a new one."""
+    fields = {field.name.lower(): field for field in records.schema}
+    field = fields.get((transformed.transform.handed_on(output) or "").lower())
+    if field is None or field.dataType != kind:
+        return F.lit(None).cast(kind).alias(output)
+    return F.col(quoted(field.name)).alias(output)
+
+
+def _texts(texts: list[str]) -> Column:
+    if not texts:
+        return F.expr("cast(array() as array<string>)")
+    return F.array(*map(F.lit, texts))

@@ -1,0 +1,115 @@
+"""Rows of a silver table's side tables: quarantined rows, and identities of records that are set aside."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from sluicegate.flow.several import several_batch as stream_batch
+from sluicegate.frames import record_ids
+from sluicegate.frames.rules.rejected import BROKEN
+from sluicegate.schema.columns import FLOW, RECORD, ROW, SEQUENCE
+from sluicegate.silver import many_rows
+from sluicegate.silver.evaluate import RowEvaluator
+from sluicegate.silver.expectations import DISPOSITION
+from sluicegate.silver.keys.deduplicate import REPLACED, replaced
+from sluicegate.silver.provenance import SOURCE, as_it_came, text_of
+from sluicegate.spark_sql.identifiers import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+
+def good(evaluator: RowEvaluator, rows: DataFrame) -> DataFrame:
+    """Rows of the silver table itself."""
+    columns = [quoted(column) for column in evaluator.columns]
+    if evaluator.sequence_by:
+        columns.append(SEQUENCE)
+    return rows.where(f"{DISPOSITION} = 'good'").select(*columns, *evaluator.row_id)
+
+
+def quarantine(evaluator: RowEvaluator, rows: DataFrame, records: DataFrame, count: int) -> DataFrame:
+    """Rows of the quarantine: as evaluated, with the record as it came and all expectations that it broke.
+
+    Args:
+        evaluator: the evaluator of the rows.
+        rows: the evaluated rows.
+        records: the records that they were made of.
+        count: how many rows there are to be.
+    """
+    broken = rows.where(f"{DISPOSITION} = 'quarantine'")
+    if evaluator.many:
+        broken = _with_texts(evaluator, broken, records, count)
+    provenance = []
+    if "source_file" not in evaluator.outputs:
+        provenance.append(F.col(SOURCE).alias("source_file"))
+    return broken.select(
+        *[quoted(column) for column in evaluator.outputs],
+        *evaluator.row_id,
+        F.col(BROKEN).alias("_failed_expectations"),
+        RECORD,
+        *provenance,
+        F.current_timestamp().alias("_quarantined_at"),
+    )
+
+
+def _with_texts(evaluator: RowEvaluator, broken: DataFrame, records: DataFrame, count: int) -> DataFrame:
+    """Quarantined rows, of which the first of each record has the record's text, and no other.
+
+    With each of them a record of a thousand lines would be there a thousand times: a million lines.
+    """
+    record_id = [*evaluator.record_id]
+    first = broken.groupBy(*record_id).agg(F.min(ROW).alias(ROW))
+    if count <= record_ids.SENT:  # records may be long, and all of a lake
+        first = F.broadcast(first)
+    of_flows = [column for column in map(stream_batch.of, evaluator.table.several) if column in records.columns]
+    text = as_it_came(records.columns)
+    if of_flows:
+        text = text_of(records, of_flows)
+    texts = records.join(first, record_id).select(*record_id, ROW, text.alias(RECORD))
+    return broken.join(texts, [*record_id, ROW], "left")
+
+
+def set_aside(evaluator: RowEvaluator, rows: DataFrame, left_out: DataFrame | None) -> DataFrame:
+    """Identities of the records, or rows, that are in neither table, with the reason and a hash of their key.
+
+    Args:
+        evaluator: the evaluator of the rows.
+        rows: the evaluated rows; where a winner replaced a stored row, with that one's identity.
+        left_out: the records of which the query made no row; None if there are none.
+    """
+    lost = F.lit("duplicate")
+    if evaluator.sequence_by:
+        lost = F.lit("superseded")
+    beaten = rows.where(f"{DISPOSITION} IN ('duplicate', 'drop', 'deleted')")
+    reason = (
+        F.when(F.col(DISPOSITION) == "drop", "dropped").when(F.col(DISPOSITION) == "deleted", "deleted").otherwise(lost)
+    )
+    parts = [_aside(evaluator, beaten, reason)]
+    if REPLACED[0] in rows.columns and (evaluator.sequence_by or FLOW in evaluator.row_id):
+        beaten = rows.where(f"{DISPOSITION} = 'good' AND {REPLACED[0]} IS NOT NULL")
+        parts.append(_aside(evaluator, beaten, lost, identity=replaced(evaluator.row_id)))
+    if left_out is not None:
+        values = {BROKEN: F.expr("cast(array() as array<string>)"), **{key: F.lit(None) for key in evaluator.keys}}
+        reason = F.lit("filtered")
+        if evaluator.many:
+            values[ROW] = F.lit(many_rows.NONE).cast("bigint")
+            reason = F.lit(many_rows.NO_ROWS)
+        parts.append(_aside(evaluator, left_out.select(*evaluator.record_id).withColumns(values), reason))
+    return reduce(lambda a, b: a.unionByName(b), parts)
+
+
+def _aside(
+    evaluator: RowEvaluator, rows: DataFrame, reason: Column, identity: tuple[str, ...] | None = None
+) -> DataFrame:
+    return rows.select(
+        *[
+            F.col(column).alias(name)
+            for column, name in zip(identity or evaluator.row_id, evaluator.row_id, strict=True)
+        ],
+        reason.alias("reason"),
+        F.col(BROKEN).alias("rules"),
+        evaluator.key.alias("_key"),
+    )

@@ -1,0 +1,253 @@
+"""Records of which silver would lose a value: one that bronze rescued as it does not fit, or a text it could not parse.
+
+The column of such a value is NULL in bronze, and would be a NULL that the data did not have in a row called good. So a
+record breaks a rule if its query reads the column, ``amount fits its type``, or if it was not parsed. A query that
+itself names ``_rescued_data`` or ``_corrupt_record`` decides about these records.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from sluicegate.frames.rules.rejected import BROKEN, Refusal
+from sluicegate.lake import layout
+from sluicegate.schema import misfits
+from sluicegate.schema.columns import CORRUPT, RECORD_STRUCT, RESCUED, data_columns, working
+from sluicegate.schema.landed import landed_names
+from sluicegate.silver.columns import columns_read
+from sluicegate.silver.columns.columns_read import Run
+from sluicegate.spark import connect
+from sluicegate.spark_sql.identifiers import literal, quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from sluicegate.definition import SilverTable
+    from sluicegate.definition.tables.silver_flow import SilverFlow
+    from sluicegate.spark_sql.query import Query
+
+# Names of the rules on rescued values that a record breaks, beside the rows that are made of it.
+UNFIT = working("unfit")
+
+# What a record breaks whose text could not be parsed.
+PARSED = "record is parsed"
+
+_WORD = re.compile(r"\w+")
+
+_NO_NAMES = "cast(array() as array<string>)"
+
+
+def rule(column: str) -> str:
+    """Name of the rule that a record breaks of which the value of a column was rescued."""
+    return f"{column} fits its type"
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a flow reads record by record.
+
+    Attributes:
+        records: its records.
+        uri: address of its table.
+        any_case: whether fields go by their names in any case there.
+    """
+
+    records: DataFrame
+    uri: str
+    any_case: bool
+
+    @property
+    def is_bronze(self) -> bool:
+        """Whether they are of bronze: what another layer's tables have of rescued values was decided there."""
+        return layout.layer_of(self.uri) == "bronze"
+
+    @property
+    def columns(self) -> list[str]:
+        """Columns of which a value may have been rescued."""
+        if RESCUED not in self.records.columns:
+            return []
+        return [column for column in data_columns(self.records.columns) if column != RECORD_STRUCT]
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What each record is held to.
+
+    Attributes:
+        source: where the records come from.
+        columns: columns whose values must not have been rescued.
+        parsed: whether the text of a record must have been parsed.
+    """
+
+    source: Source
+    columns: Sequence[str]
+    parsed: bool
+
+    @property
+    def rules(self) -> list[str]:
+        """Names of the rules."""
+        of_columns = [rule(column) for column in self.columns]
+        if not self.parsed:
+            return of_columns
+        return [PARSED, *of_columns]
+
+    def broken(self, within: str = "") -> Column:
+        """Names of the rules that a record breaks; NULL where it has nothing that was rescued and has been parsed.
+
+        Args:
+            within: what stands before the names of its columns, if they are the fields of a struct.
+        """
+        of_columns = self._broken_of_columns(within)
+        if not self.parsed:
+            return of_columns
+        unparsed = F.col(f"{within}{CORRUPT}").isNotNull()
+        of_record = F.array(F.lit(PARSED))
+        if not self.columns:
+            return F.when(unparsed, of_record)
+        return F.when(unparsed, F.concat(of_record, F.coalesce(of_columns, F.expr(_NO_NAMES)))).otherwise(of_columns)
+
+    def _broken_of_columns(self, within: str) -> Column:
+        """Names of the rules on columns that a record breaks; NULL if no value of it was rescued."""
+        if not self.columns:
+            return F.lit(None).cast("array<string>")
+        schema = self.source.records.schema
+        kinds, landed = {field.name: field.dataType for field in schema}, landed_names(schema)
+        stored = {
+            rule(name): misfits.Stored(kinds[name], f"{within}{quoted(name)}", landed.get(name, name))
+            for name in self.columns
+        }
+        return misfits.misfits(stored, F.col(f"{within}{RESCUED}"), any_case=self.source.any_case)
+
+
+def of_all(table: SilverTable, source: Source) -> Watched:
+    """What records are held to of which all columns may be read, as by a Python function.
+
+    Args:
+        table: the silver table's definition.
+        source: the records.
+    """
+    if table.rescued == "keep" or not source.is_bronze:
+        return Watched(source, (), parsed=False)
+    return Watched(source, source.columns, CORRUPT in source.records.columns)
+
+
+def watched(
+    table: SilverTable, maker: SilverTable | SilverFlow, source: Source, run: Run, rows: DataFrame, view: str
+) -> Watched:
+    """What the records of a flow are held to.
+
+    Args:
+        table: the silver table's definition.
+        maker: whose transform it is: the table's own, or that of one of its flows.
+        source: the records.
+        run: gives the result of the query over records.
+        rows: that result.
+        view: name of the view by which the query reads the records.
+    """
+    query, has_text = maker.query, CORRUPT in source.records.columns
+    if maker.is_python:
+        return of_all(table, source)
+    if table.rescued == "keep" or not source.is_bronze:
+        # Without a query that could look at its text, a record that was not parsed could be taken for a delete.
+        return Watched(source, (), has_text and query is None)
+    if query is None:
+        return Watched(source, _taken(table, source.columns), has_text)
+    read = _columns_read(source, query, run, rows, view)
+    decided = {name for name in (RESCUED, CORRUPT) if name in read and _decides(query, name, run, source.records)}
+    columns = [column for column in source.columns if column in read]
+    if RESCUED in decided:
+        columns = []
+    return Watched(source, columns, has_text and CORRUPT not in decided)
+
+
+def _columns_read(source: Source, query: Query, run: Run, rows: DataFrame, view: str) -> set[str]:
+    """Columns of records that a query reads, those with rescued data and with an unparsed text among them."""
+    records = source.records
+    columns = [*source.columns, *(name for name in (RESCUED, CORRUPT) if name in records.columns)]
+    if connect.is_remote(records.sparkSession):
+        return columns_read.by_names(run, records, query, columns)
+    return columns_read.by_plan(rows, view, columns)
+
+
+def _decides(query: Query, name: str, run: Run, records: DataFrame) -> bool:
+    """Whether a query itself names a column, and not only by a star."""
+    return columns_read.says(query, name) and not columns_read.can_do_without(run, records, [name])
+
+
+def _taken(table: SilverTable, columns: Sequence[str]) -> list[str]:
+    """Columns of records that a table takes as they are: those that it has, and those by which it takes them."""
+    changes = table.changes
+    if changes is None:
+        return [*columns]
+    names = [*changes.selected(columns), *changes.keys, changes.sequence_by]
+    if table.apply_changes:
+        names += table.apply_changes.delete_columns
+    lower = {name.lower() for name in names}
+    return [column for column in columns if column.lower() in lower]
+
+
+def unexpected(static: Sequence[str]) -> str:
+    """SQL aggregate of the rows that broke a rule on rescued values.
+
+    Args:
+        static: names of all other rules.
+    """
+    return f"count_if(size({BROKEN}) > 0 AND size(array_except({BROKEN}, {_names(static)})) > 0)"
+
+
+def _names(names: Sequence[str]) -> str:
+    """SQL array of names."""
+    if not names:
+        return _NO_NAMES
+    return f"array({', '.join(map(literal, names))})"
+
+
+def counts(rows: DataFrame, static: Sequence[str]) -> dict[str, int]:
+    """How many rows broke each rule on rescued values, by its name; one job, for batches that have such rows.
+
+    Args:
+        rows: evaluated rows.
+        static: names of all other rules.
+    """
+    names = rows.select(F.explode(F.array_except(BROKEN, F.expr(_names(static)))).alias("name"))
+    return {row["name"]: row["count"] for row in names.groupBy("name").count().orderBy("name").collect()}
+
+
+def landed_values(record: str | None, rules: Sequence[str]) -> dict[str, Any]:
+    """Landed values of the fields that rules on conversions name, which a row has not.
+
+    Args:
+        record: JSON text of the record.
+        rules: names of the rules that the row broke.
+    """
+    if not record:
+        return {}
+    fields = json.loads(record)
+    if members := fields.pop(RESCUED, None):
+        fields |= json.loads(members)
+    words = {word for rule in rules if " fits" in rule for word in _WORD.findall(rule)}
+    if PARSED in rules:
+        words.add(CORRUPT)
+    return {name: value for name, value in fields.items() if name in words}
+
+
+def refusal(broken: dict[str, int], rows: Callable[[], DataFrame], refused: Refusal | None) -> Refusal | None:
+    """What refuses a batch under ``rescued: fail``; None if no row broke such a rule.
+
+    Args:
+        broken: how many rows broke each rule on rescued values.
+        rows: gives the rows, with ``BROKEN``.
+        refused: what refuses the batch besides, whose rows are not to come twice.
+    """
+    if not broken:
+        return None
+    failing = rows().where(F.arrays_overlap(F.col(BROKEN), F.array(*map(F.lit, broken))))
+    if refused is not None:
+        failing = failing.where(~F.arrays_overlap(F.col(BROKEN), F.array(*map(F.lit, refused.words))))
+    return Refusal({name: f"{name} ({count:,} rows)" for name, count in broken.items()}, ["rescued: fail"], failing)

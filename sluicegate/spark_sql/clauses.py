@@ -1,0 +1,41 @@
+"""Token positions of a query's clauses."""
+
+from __future__ import annotations
+
+from sqlglot.tokenizer_core import TokenType
+
+from sluicegate.spark_sql.tokens import QuerySyntax, Tokens
+
+
+def select_list(tokens: Tokens) -> tuple[int, int]:
+    """Token range of the outermost SELECT list: its first token, and the FROM after it.
+
+    Raises:
+        QuerySyntax: there is no such list.
+    """
+    first = None
+    for index in tokens.top_level(0, len(tokens)):
+        word = tokens.word(index)
+        if word == "SELECT" and first is None:
+            first = index + 1
+        # `a IS DISTINCT FROM b` is the only other FROM outside of parentheses.
+        elif word == "FROM" and first is not None and tokens.word(index - 1) != "DISTINCT":
+            return first, index
+        elif word == "FROM" and first is None:
+            raise QuerySyntax("write SELECT before FROM", tokens.line(index))
+    raise QuerySyntax("expected SELECT … FROM", 1)
+
+
+def from_end(tokens: Tokens) -> int:
+    """End of the outermost FROM clause: the next clause, or the end of the text."""
+    _, from_ = select_list(tokens)
+    ends = (TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY)
+    ends_of_from = (i for i in tokens.top_level(from_, len(tokens)) if tokens.is_type(i, *ends) and tokens.word(i))
+    return next(ends_of_from, len(tokens))
+
+
+def sample_end(tokens: Tokens, index: int) -> int:
+    """Last token of ``TABLESAMPLE (…) [REPEATABLE (…)]`` after a token, or that token: the alias follows it."""
+    while tokens.word(index + 1) in ("TABLESAMPLE", "REPEATABLE") and tokens.is_type(index + 2, TokenType.L_PAREN):
+        index = tokens.closing(index + 2)
+    return index

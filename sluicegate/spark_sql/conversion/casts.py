@@ -1,0 +1,317 @@
+"""Rewriting of ``CAST`` to ``TRY_CAST``, with a hidden flag column for each cast that fails.
+
+The same goes for other conversions, which ``conversions`` knows; what is said of casts here is meant of both.
+
+Under ANSI rules one text that is not a number fails a whole batch with ``CAST_INVALID_INPUT``. ``TRY_CAST`` gives NULL
+instead; a NULL made from a value is a data error that must not be lost, so each cast in the outermost SELECT list gets
+a column that is true exactly when the cast was evaluated, its value was not NULL, and its result is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+
+from sqlglot.tokenizer_core import TokenType
+
+from sluicegate.spark_sql.conversion import conversions
+from sluicegate.spark_sql.conversion.conversions import Conversion
+from sluicegate.spark_sql.tokens import QuerySyntax, Span, Tokens
+
+_Text = Callable[[int, int], str]
+
+# Spark's function spellings of a cast, which fail in the same way. `string(x)` and `binary(x)` cannot fail.
+CAST_FUNCTIONS = {"BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DATE", "TIMESTAMP", "DECIMAL"}
+# Functions that take a lambda over the elements of an array or the entries of a map.
+_EACH_ELEMENT = {"TRANSFORM", "FILTER", "EXISTS", "FORALL"}
+_EACH_ENTRY = {"TRANSFORM_VALUES", "TRANSFORM_KEYS", "MAP_FILTER"}
+# Types whose values have values in them.
+_NESTED = {"ARRAY", "MAP", "STRUCT"}
+# Functions whose later arguments are evaluated only if the former ones are all NULL.
+_FIRST_NOT_NULL = {"COALESCE", "NVL", "IFNULL"}
+
+
+@dataclass(frozen=True)
+class Cast:
+    """``CAST(value AS type)``: indices of ``CAST``, of ``AS`` and of the closing parenthesis."""
+
+    index: int
+    as_: int
+    close: int
+
+    def failed(self, text: _Text) -> str:
+        """Boolean expression of a value that is not NULL and does not cast.
+
+        Args:
+            text: gives the text of tokens, with replacements.
+        """
+        value, kind = text(self.index + 2, self.as_), text(self.as_ + 1, self.close)
+        return f"(({value}) IS NOT NULL AND TRY_CAST(({value}) AS {kind}) IS NULL)"
+
+
+Watched = Cast | Conversion
+
+
+@dataclass
+class _Group:
+    """A pair of parentheses, or CASE … END, with its separators: commas, or WHEN, THEN and ELSE."""
+
+    open: int
+    head: str
+    close: int = -1
+    boundaries: list[int] = field(default_factory=list)
+    arrows: list[int] = field(default_factory=list)
+
+    def part(self, index: int) -> int:
+        """Number of separators before a token: the part that it is in."""
+        return sum(boundary < index for boundary in self.boundaries)
+
+
+def find(tokens: Tokens) -> list[Cast]:
+    """All casts of a text in order, nested ones included."""
+    casts = []
+    for index in range(len(tokens)):
+        if tokens.word(index) == "CAST" and tokens.is_type(index + 1, TokenType.L_PAREN):
+            close = tokens.closing(index + 1)
+            aliases = [i for i in tokens.top_level(index + 2, close) if tokens.is_type(i, TokenType.ALIAS)]
+            if not aliases:
+                raise QuerySyntax("a CAST needs a type: CAST(value AS TYPE)", tokens.line(index))
+            casts.append(Cast(index, aliases[0], close))
+    return casts
+
+
+def find_all(tokens: Tokens, generators: Collection[str]) -> list[Watched]:
+    """All casts and other conversions of a text in order, without conversions in generators.
+
+    Where one fails there, it may be that no row is made that could tell of it.
+
+    Args:
+        tokens: the query.
+        generators: names of the functions that make several rows of one, in capitals.
+    """
+    groups = _groups(tokens, 0, len(tokens))
+    conversions_alone = [
+        conversion
+        for conversion in conversions.find(tokens)
+        if not any(group.head in generators for group in _around(groups, conversion))
+    ]
+    return sorted([*find(tokens), *conversions_alone], key=lambda cast: cast.index)
+
+
+def refused(tokens: Tokens) -> list[QuerySyntax]:
+    """Objections to unsupported spellings of casts, each with the one to use."""
+    objections = []
+    for index in range(len(tokens)):
+        word = tokens.word(index)
+        if tokens.raw(index) == "::":
+            objections.append(QuerySyntax("write CAST(value AS TYPE) instead of value::TYPE", tokens.line(index)))
+        elif word in CAST_FUNCTIONS and is_call(tokens, index):
+            message = f"write CAST(value AS {word}) instead of {tokens.raw(index)}(value)"
+            objections.append(QuerySyntax(message, tokens.line(index)))
+    return objections
+
+
+def is_call(tokens: Tokens, index: int) -> bool:
+    """Whether a type's name is called as a function; ``DECIMAL(10, 2)`` has only numbers in its parentheses."""
+    if not tokens.is_type(index + 1, TokenType.L_PAREN):
+        return False
+    inner = range(index + 2, tokens.closing(index + 1))
+    return any(not tokens.is_type(i, TokenType.NUMBER, TokenType.COMMA) for i in inner)
+
+
+def tried(casts: Sequence[Cast]) -> list[Span]:
+    """Spans that replace each ``CAST`` by ``TRY_CAST``."""
+    return [Span(cast.index, cast.index, "TRY_CAST") for cast in casts]
+
+
+def replaced(tokens: Tokens, flagged: Sequence[Watched], spans: Sequence[Span]) -> list[Span]:
+    """Replacements in a query, with those of all its casts, and of its other conversions that are flagged."""
+    return conversions.with_spans(tokens, flagged, [*spans, *tried(find(tokens))])
+
+
+def watched(tokens: Tokens, casts: Sequence[Watched], first: int, end: int) -> list[Watched]:
+    """Casts of the SELECT list ``[first, end)`` whose failure a flag column of that list can report.
+
+    Casts in a subquery are left out: their values are out of scope. So are conversions in a lambda whose values are not
+    known, which are no objection, as casts there are.
+    """
+    groups = _groups(tokens, first, end)
+    return [cast for cast in casts if first <= cast.index < end and _is_reportable(tokens, _around(groups, cast), cast)]
+
+
+def _is_reportable(tokens: Tokens, around: Sequence[_Group], cast: Watched) -> bool:
+    if any(_is_subquery(tokens, group) for group in around):
+        return False
+    return isinstance(cast, Cast) or not _is_unknown(around, cast)
+
+
+def _is_unknown(around: Sequence[_Group], cast: Watched) -> bool:
+    """Whether a cast is in a lambda whose values are not known outside of it."""
+    return any((arrow := _arrow(group, cast)) and not _is_followed(group, cast, arrow) for group in around)
+
+
+def items(tokens: Tokens, casts: Sequence[Watched], first: int, end: int) -> list[int]:
+    """Number of the item of the SELECT list ``[first, end)`` that each of some casts in it is in, from 0."""
+    commas = [index for index in tokens.top_level(first, end) if tokens.is_type(index, TokenType.COMMA)]
+    return [sum(comma < cast.index for comma in commas) for cast in casts]
+
+
+def untold(tokens: Tokens, casts: Sequence[Watched], first: int, end: int) -> list[QuerySyntax]:
+    """Objections to casts that give NULL inside of a value, where no flag column can report it."""
+    objections = []
+    groups = _groups(tokens, first, end)
+    for cast in (watched for watched in casts if isinstance(watched, Cast)):
+        kind = tokens.word(cast.as_ + 1)
+        reason = ""
+        if kind in _NESTED:
+            reason = f"a CAST to {kind} does not show which of its values failed: cast the values one by one"
+        elif _is_unknown(_around(groups, cast), cast):
+            reason = "a failing CAST in this lambda cannot be detected: CAST in transform(…)"
+        if reason:
+            message = f"{reason}, or use TRY_CAST to store NULL"
+            objections.append(QuerySyntax(message, tokens.line(cast.index)))
+    return objections
+
+
+def in_generators(tokens: Tokens, generators: Collection[str], first: int, end: int) -> list[QuerySyntax]:
+    """Objections to casts in the arguments of generators: where one fails there may be no row that could tell of it.
+
+    Those of ``untold`` are left out.
+
+    Args:
+        tokens: the query.
+        generators: names of the functions that make several rows of one, in capitals.
+        first: first token of the SELECT list.
+        end: the token after it.
+    """
+    groups, objections = _groups(tokens, 0, len(tokens)), []
+    for cast in find(tokens):
+        around, listed = _around(groups, cast), first <= cast.index < end
+        if (listed and tokens.word(cast.as_ + 1) in _NESTED) or any(_is_subquery(tokens, group) for group in around):
+            continue
+        name = next((group.head for group in around if group.head in generators), "")
+        if name:
+            fault = f"a failing CAST in {name}(…) may leave no row to quarantine"
+            message = f"{fault}: CAST what it gives in the SELECT list, or use TRY_CAST to store NULL"
+            objections.append(QuerySyntax(message, tokens.line(cast.index)))
+    return objections
+
+
+def failure(tokens: Tokens, cast: Watched, spans: Sequence[Span], first: int, end: int) -> str:
+    """Boolean expression of a failed cast: it is evaluated, its value is not NULL, and its result is.
+
+    Args:
+        tokens: the query.
+        cast: one of ``watched``.
+        spans: replacements in the query, which apply to the cast's value too.
+        first: first token of the SELECT list.
+        end: the token after it.
+    """
+
+    def text(start: int, stop: int) -> str:
+        return tokens.compose(spans, start, stop, compact=True)
+
+    failed = cast.failed(text)
+    # From the inside out: a cast in a branch that is not taken has not failed.
+    for group in _around(_groups(tokens, first, end), cast):
+        failed = _guarded(tokens, group, cast, failed, text)
+    return failed
+
+
+def _around(groups: Sequence[_Group], cast: Watched) -> list[_Group]:
+    around = [group for group in groups if group.open < cast.index < group.close]
+    return sorted(around, key=lambda group: -group.open)
+
+
+def _is_subquery(tokens: Tokens, group: _Group) -> bool:
+    return group.head != "CASE" and tokens.word(group.open + 1) in ("SELECT", "WITH", "FROM")
+
+
+def _arrow(group: _Group, cast: Watched) -> int:
+    """Arrow of the lambda whose body has the cast; 0 if there is none in this group."""
+    start = max((boundary for boundary in group.boundaries if boundary < cast.index), default=group.open)
+    return next((arrow for arrow in group.arrows if start < arrow < cast.index), 0)
+
+
+def _is_followed(group: _Group, cast: Watched, arrow: int) -> bool:
+    """Whether the lambda's values are known: those of the function's first argument."""
+    return group.head in _EACH_ELEMENT | _EACH_ENTRY and group.part(cast.index) == 1 and arrow > group.boundaries[0]
+
+
+def _groups(tokens: Tokens, first: int, end: int) -> list[_Group]:
+    """All groups in ``[first, end)`` with their separators."""
+    closed: list[_Group] = []
+    stack: list[_Group] = []
+    for index in range(first, end):
+        word = tokens.word(index)
+        if tokens.is_type(index, TokenType.L_PAREN, TokenType.L_BRACKET):
+            head = tokens.word(index - 1)
+            stack.append(_Group(index, "" if head == "CASE" else head))
+        elif word == "CASE":
+            stack.append(_Group(index, "CASE"))
+        elif stack and _ends(tokens, index, stack[-1]):
+            stack[-1].close = index
+            closed.append(stack.pop())
+        elif stack and tokens.is_type(index, TokenType.ARROW):
+            stack[-1].arrows.append(index)
+        elif stack and (word in ("WHEN", "THEN", "ELSE") if stack[-1].head == "CASE" else word == ","):
+            stack[-1].boundaries.append(index)
+    return closed
+
+
+def _ends(tokens: Tokens, index: int, group: _Group) -> bool:
+    if tokens.is_type(group.open, TokenType.L_PAREN, TokenType.L_BRACKET):
+        return tokens.is_type(index, TokenType.R_PAREN, TokenType.R_BRACKET)
+    return tokens.word(index) == "END"
+
+
+def _guarded(tokens: Tokens, group: _Group, cast: Watched, failed: str, text: _Text) -> str:
+    """``failed``, but false when the group does not evaluate the part with the cast."""
+    part = group.part(cast.index)
+    if group.head == "CASE":
+        return _in_case(tokens, group, part, failed, text)
+    if part == 0:
+        return failed
+    if arrow := _arrow(group, cast):
+        return _in_lambda(group, arrow, failed, text)
+    former = text(group.open + 1, group.boundaries[part - 1])
+    test = text(group.open + 1, group.boundaries[0])
+    if group.head in _FIRST_NOT_NULL:
+        return f"CASE WHEN COALESCE({former}) IS NOT NULL THEN false ELSE {failed} END"
+    if group.head in ("IF", "NVL2"):
+        condition = f"({test})" if group.head == "IF" else f"({test}) IS NOT NULL"
+        return (
+            f"CASE WHEN {condition} THEN {failed} ELSE false END"
+            if part == 1
+            else f"CASE WHEN {condition} THEN false ELSE {failed} END"
+        )
+    return failed
+
+
+def _in_lambda(group: _Group, arrow: int, failed: str, text: _Text) -> str:
+    """Expression that ``failed`` is true for any value of the lambda."""
+    values, names = text(group.open + 1, group.boundaries[0]), text(group.boundaries[0] + 1, arrow)
+    if group.head in _EACH_ENTRY:
+        each = f"map_values(transform_values({values}, {names} -> {failed}))"
+    else:
+        each = f"transform({values}, {names} -> {failed})"
+    return f"COALESCE(exists({each}, _failed -> _failed), false)"
+
+
+def _in_case(tokens: Tokens, group: _Group, part: int, failed: str, text: _Text) -> str:
+    """The CASE with ``failed`` in the cast's branch and false in all others.
+
+    A cast in a WHEN is evaluated if no condition before it is true.
+    """
+    if part <= 1:
+        return failed
+    edges = [*group.boundaries, group.close]
+    condition = text(group.open, group.boundaries[0])
+    for number, boundary in enumerate(group.boundaries[: part - 1]):
+        condition += (
+            f" WHEN {text(boundary + 1, edges[number + 1])}" if tokens.word(boundary) == "WHEN" else " THEN false"
+        )
+    ending = (
+        f" THEN {failed} ELSE false END" if tokens.word(group.boundaries[part - 1]) == "THEN" else f" ELSE {failed} END"
+    )
+    return condition + ending

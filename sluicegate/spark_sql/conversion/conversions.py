@@ -1,0 +1,237 @@
+"""Conversions by a function, as ``to_date(text, 'dd/MM/yyyy')``: what Spark does with a value that they cannot convert.
+
+Under ANSI rules some of them raise, which would stop the table, and others give NULL, which the data did not have. Each
+here is known with an expression that raises nothing and is true of such a value. What has a twin with ``try_`` is
+replaced by that; another function that raises is called for values only that it converts.
+https://spark.apache.org/docs/latest/sql-ref-ansi-compliance.html#useful-functions-for-ansi-mode
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sqlglot.tokenizer_core import TokenType
+
+from sluicegate.spark_sql.tokens import Span, Tokens
+
+_Text = Callable[[int, int], str]
+_Failed = Callable[[list[str]], str]
+
+# Column of a text that from_json and its like could not read, or of which a value does not fit.
+_MISFIT = "_sluicegate_misfit"
+
+# Beginning of a schema that is one type, and no list of columns.
+_NESTED = re.compile(r"(STRUCT|ARRAY|MAP)\s*<", re.IGNORECASE)
+
+_DAYS = "'SU','SUN','SUNDAY','MO','MON','MONDAY','TU','TUE','TUESDAY','WE','WED','WEDNESDAY','TH','THU','THURSDAY',\
+'FR','FRI','FRIDAY','SA','SAT','SATURDAY'"
+
+
+def _is_null(function: str) -> _Failed:
+    """A value that is NULL by the function, which gives NULL for nothing else."""
+    return lambda arguments: f"{function}({', '.join(arguments)}) IS NULL"
+
+
+def _unix(arguments: list[str]) -> str:
+    text, pattern = (*arguments, "'yyyy-MM-dd HH:mm:ss'")[:2]
+    return f"try_to_timestamp({text}, {pattern}) IS NULL"
+
+
+def _without_zone(arguments: list[str]) -> str:
+    if len(arguments) == 1:
+        return f"TRY_CAST({arguments[0]} AS TIMESTAMP_NTZ) IS NULL"
+    return f"try_to_timestamp({', '.join(arguments)}) IS NULL"
+
+
+def _make_date(arguments: list[str]) -> str:
+    return f"try_make_timestamp_ntz({', '.join(arguments)}, 0, 0, 0) IS NULL"
+
+
+def _outside(arguments: list[str]) -> str:
+    """No element of an array; a key that a map does not have is none that fails."""
+    of, index = arguments
+    # By way of a text: Spark casts no day, which may be the key of a map, to a number.
+    size = f"abs(TRY_CAST(CAST(({index}) AS STRING) AS BIGINT)) > size({of})"
+    return f"typeof({of}) LIKE 'array<%' AND {size}"
+
+
+def _no_url(arguments: list[str]) -> str:
+    """A text that is no URL: each URL has a scheme, a path or a fragment."""
+    parts = (f"try_parse_url({arguments[0]}, '{part}')" for part in ("PROTOCOL", "PATH", "REF"))
+    return f"COALESCE({', '.join(parts)}) IS NULL"
+
+
+def _of_variant(arguments: list[str]) -> str:
+    value, path, *_ = arguments
+    present = f"try_variant_get({value}, {path}, 'variant')"
+    return (
+        f"try_variant_get({', '.join(arguments)}) IS NULL AND {present} IS NOT NULL AND NOT is_variant_null({present})"
+    )
+
+
+def _no_json(function: str) -> _Failed:
+    """A text that is no JSON, where the function gives NULL."""
+    return lambda arguments: f"{function}({', '.join(arguments)}) IS NULL AND try_parse_json({arguments[0]}) IS NULL"
+
+
+def _no_day(arguments: list[str]) -> str:
+    return f"upper({arguments[1]}) NOT IN ({_DAYS})"
+
+
+def _unread(function: str) -> _Failed:
+    """A text of which from_json and its like cannot read all that the schema asks for.
+
+    It is read once more with the column that Spark has for such a text.
+    """
+
+    def failed(arguments: list[str]) -> str:
+        text, schema, options = (*arguments, "map()")[:3]
+        written = schema.strip()
+        no_text = f"try_parse_json({text}) IS NULL" if function == "from_json" else "false"
+        inner = options.strip()
+        if written[:1] not in "'\"" or not inner.lower().startswith("map(") or not inner.endswith(")"):
+            return no_text
+        fields = written[1:-1].strip()
+        if fields.startswith(("{", "[")) or fields.upper() == "VARIANT":
+            return no_text
+        nested = _NESTED.match(fields)
+        corrupt_record = f"'columnNameOfCorruptRecord', '{_MISFIT}'"
+        given_options = inner[4:-1].strip()
+        named = f"map({given_options}, {corrupt_record})" if given_options else f"map({corrupt_record})"
+        quote = written[0]
+        if function != "from_json":
+            fields = fields[nested.end() : -1] if nested else fields
+            whole = f"{quote}{fields}, {_MISFIT} STRING{quote}"
+            return f"{function}({text}, {whole}, {named}).{_MISFIT} IS NOT NULL"
+        kind = fields if nested else f"STRUCT<{fields}>"
+        whole = f"{quote}v {kind}, {_MISFIT} STRING{quote}"
+        return f"from_json(concat('{{\"v\":', {text}, '}}'), {whole}, {named}).{_MISFIT} IS NOT NULL"
+
+    return failed
+
+
+# Functions with a twin that gives NULL for a value that does not convert; how such a value is known.
+_TWINS: dict[str, tuple[str, _Failed]] = {
+    "TO_DATE": ("try_to_date", _is_null("try_to_date")),
+    "TO_TIMESTAMP": ("try_to_timestamp", _is_null("try_to_timestamp")),
+    "TO_NUMBER": ("try_to_number", _is_null("try_to_number")),
+    "TO_BINARY": ("try_to_binary", _is_null("try_to_binary")),
+    "TO_TIME": ("try_to_time", _is_null("try_to_time")),
+    "MAKE_TIMESTAMP": ("try_make_timestamp", _is_null("try_make_timestamp")),
+    "MAKE_TIMESTAMP_NTZ": ("try_make_timestamp_ntz", _is_null("try_make_timestamp_ntz")),
+    "MAKE_TIMESTAMP_LTZ": ("try_make_timestamp_ltz", _is_null("try_make_timestamp_ltz")),
+    "MAKE_INTERVAL": ("try_make_interval", _is_null("try_make_interval")),
+    "PARSE_JSON": ("try_parse_json", _is_null("try_parse_json")),
+    "PARSE_URL": ("try_parse_url", _no_url),
+    "URL_DECODE": ("try_url_decode", _is_null("try_url_decode")),
+    "VARIANT_GET": ("try_variant_get", _of_variant),
+    "ELEMENT_AT": ("try_element_at", _outside),
+    "AES_DECRYPT": ("try_aes_decrypt", _is_null("try_aes_decrypt")),
+    "VALIDATE_UTF8": ("try_validate_utf8", _is_null("try_validate_utf8")),
+    "MOD": ("try_mod", _is_null("try_mod")),
+}
+# Functions that raise and have no twin.
+_GUARDED: dict[str, _Failed] = {
+    "TO_TIMESTAMP_NTZ": _without_zone,
+    "TO_TIMESTAMP_LTZ": _is_null("try_to_timestamp"),
+    "UNIX_TIMESTAMP": _unix,
+    "TO_UNIX_TIMESTAMP": _unix,
+    "MAKE_DATE": _make_date,
+    "NEXT_DAY": _no_day,
+}
+# Functions that give NULL, or a struct of NULLs.
+_SILENT: dict[str, _Failed] = {
+    "FROM_JSON": _unread("from_json"),
+    "FROM_CSV": _unread("from_csv"),
+    "FROM_XML": _unread("from_xml"),
+    "UNHEX": _is_null("unhex"),
+    "GET_JSON_OBJECT": _no_json("get_json_object"),
+    "JSON_ARRAY_LENGTH": _no_json("json_array_length"),
+    "JSON_OBJECT_KEYS": _no_json("json_object_keys"),
+}
+# Arguments that may be NULL without making the result NULL, or that are no values: counted from 0.
+_FIRST_ALONE = {"FROM_JSON", "FROM_CSV", "FROM_XML"}
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """A call of one of the functions: indices of its name and of its closing parenthesis, and its arguments."""
+
+    index: int
+    close: int
+    arguments: tuple[tuple[int, int], ...]
+    function: str
+
+    def failed(self, text: _Text) -> str:
+        """Boolean expression of a value that is not NULL and does not convert; it raises nothing.
+
+        Args:
+            text: gives the text of tokens, with replacements.
+        """
+        arguments = [text(start, stop) for start, stop in self.arguments]
+        nullable = arguments[:1] if self.function in _FIRST_ALONE else arguments
+        present = " AND ".join(f"({argument}) IS NOT NULL" for argument in nullable)
+        return f"({present} AND {self._rule(arguments)})"
+
+    def spans(self, text: _Text) -> list[Span]:
+        """Replacements of the call by one that gives NULL for such a value.
+
+        Args:
+            text: as in ``failed``.
+        """
+        if self.function in _TWINS:
+            return [Span(self.index, self.index, _TWINS[self.function][0])]
+        if self.function in _GUARDED:
+            head = f"CASE WHEN NOT {self.failed(text)} THEN {self.function.lower()}"
+            return [Span(self.index, self.index, head), Span(self.close, self.close, ") END")]
+        return []
+
+    @property
+    def _rule(self) -> _Failed:
+        if self.function in _TWINS:
+            return _TWINS[self.function][1]
+        return _GUARDED.get(self.function) or _SILENT[self.function]
+
+
+def find(tokens: Tokens) -> list[Conversion]:
+    """All such calls of a text in order, nested ones included."""
+    conversions = []
+    for index in range(len(tokens)):
+        function = tokens.word(index)
+        supported = function in _TWINS or function in _GUARDED or function in _SILENT
+        if not supported or not tokens.is_type(index + 1, TokenType.L_PAREN):
+            continue
+        close = tokens.closing(index + 1)
+        arguments = _arguments(tokens, index + 2, close)
+        if arguments:
+            conversions.append(Conversion(index, close, arguments, function))
+    return conversions
+
+
+def _arguments(tokens: Tokens, first: int, close: int) -> tuple[tuple[int, int], ...]:
+    if first == close:
+        return ()
+    commas = [index for index in tokens.top_level(first, close) if tokens.is_type(index, TokenType.COMMA)]
+    starts = [first, *(comma + 1 for comma in commas)]
+    return tuple(zip(starts, [*commas, close], strict=True))
+
+
+def with_spans(tokens: Tokens, flagged: Sequence[object], spans: Sequence[Span]) -> list[Span]:
+    """Replacements in a query, with those of its flagged conversions.
+
+    Args:
+        tokens: the query.
+        flagged: what is flagged in it, conversions among others.
+        spans: the other replacements.
+    """
+    conversions = [flag for flag in flagged if isinstance(flag, Conversion)]
+    all_spans = [*spans]
+    for conversion in sorted(conversions, key=lambda flag: -flag.index):  # one may stand in the arguments of another
+
+        def text(start: int, stop: int, inner: Sequence[Span] = tuple(all_spans)) -> str:
+            return tokens.compose(inner, start, stop, compact=True)
+
+        all_spans += conversion.spans(text)
+    return all_spans

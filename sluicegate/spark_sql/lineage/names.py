@@ -1,0 +1,161 @@
+"""Names in a query: the columns that they mean, as Spark resolves them.
+
+https://spark.apache.org/docs/latest/sql-ref-name-resolution.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from sluicegate.spark_sql.lineage.model import IDENTITY, NONE, TRANSFORMATION, Origins, Source, through, together
+
+
+class Unsure(Exception):
+    """Raised where the text does not tell for certain what a column comes from; its argument is the reason."""
+
+
+Column = tuple[str, Origins]
+"""A column's name, and where it comes from."""
+
+
+@dataclass(frozen=True)
+class Relation:
+    """Columns and rows of a table, a subquery, or a whole FROM.
+
+    Attributes:
+        columns: its columns in order.
+        hidden: columns that a star does not bring.
+        rest: tables of whose columns those that are not known are there, too.
+        rows: columns that decide which rows there are.
+    """
+
+    columns: tuple[Column, ...] = ()
+    hidden: tuple[Column, ...] = ()
+    rest: frozenset[str] = frozenset()
+    rows: Origins = NONE
+
+    def named(self, name: str) -> Origins | None:
+        """Origins of a column; None if there is none for certain."""
+        matches = [origins for column, origins in (*self.columns, *self.hidden) if column.lower() == name.lower()]
+        return together(matches) if matches else None
+
+    def possible(self, name: str) -> Origins | None:
+        """Origins of a column that may be among those that are not known."""
+        if not self.rest:
+            return None
+        return frozenset((Source(table, name.lower()), IDENTITY) for table in self.rest)
+
+    def renamed(self, names: Sequence[str]) -> Relation:
+        """The same columns under other names.
+
+        Raises:
+            Unsure: there are not as many.
+        """
+        if not names:
+            return self
+        if self.rest or len(names) != len(self.columns):
+            raise Unsure("an alias renames columns that are not all known")
+        return replace(self, columns=tuple(zip(names, (of for _, of in self.columns), strict=True)), hidden=())
+
+    @property
+    def every(self) -> Origins:
+        """Origins of all of its columns."""
+        return together(origins for _, origins in self.columns) | frozenset(
+            (Source(table, "*"), IDENTITY) for table in self.rest
+        )
+
+
+@dataclass(frozen=True)
+class From:
+    """What a FROM brings: its tables by their aliases, and all of their columns together.
+
+    Attributes:
+        tables: alias, in lower case, and columns of each table.
+        all: the columns that names without a table, and a star, mean.
+    """
+
+    tables: tuple[tuple[str, Relation], ...] = ()
+    all: Relation = field(default_factory=Relation)
+
+    def of(self, alias: str) -> list[Relation]:
+        """Tables of an alias; more than one if a join gives two the same."""
+        return [relation for name, relation in self.tables if name == alias.lower()]
+
+    def joined(self, other: From) -> From:
+        """Both, as in a cross join."""
+        near, theirs = self.all, other.all
+        both = Relation(
+            near.columns + theirs.columns, near.hidden + theirs.hidden, near.rest | theirs.rest, near.rows | theirs.rows
+        )
+        return From(self.tables + other.tables, both)
+
+
+@dataclass
+class Names:
+    """Names that an expression may use.
+
+    Attributes:
+        from_: what the FROM brings.
+        outer: names of the query around it, for a subquery.
+        aliases: columns of the SELECT list before it, which come after those of the FROM.
+    """
+
+    from_: From
+    outer: Names | None = None
+    aliases: dict[str, Origins] = field(default_factory=dict)
+
+    def column(self, parts: Sequence[str]) -> Origins:
+        """Origins of a name, which may have a table before it and fields behind it.
+
+        Raises:
+            Unsure: nothing has this name.
+        """
+        sure, perhaps = self._found(parts)
+        if sure is None and perhaps is None:
+            raise Unsure(f"{'.'.join(parts)} is not a known column")
+        return together(filter(None, (sure, perhaps)))
+
+    def _found(self, parts: Sequence[str]) -> tuple[Origins | None, Origins | None]:
+        """What a name means, and what else it may mean if a table has a column that is not known."""
+        tables = self.from_.of(parts[0]) if len(parts) > 1 else []
+        if (sure := _first(table.named(parts[1]) for table in tables)) is not None:
+            return _fields(sure, parts[2:]), None
+        perhaps = [_fields(columns, parts[2:]) for table in tables if (columns := table.possible(parts[1])) is not None]
+        sure = self.from_.all.named(parts[0])
+        if sure is None and not tables:
+            unknown = self.from_.all.possible(parts[0])
+            perhaps += [] if unknown is None else [_fields(unknown, parts[1:])]
+        if sure is None:
+            sure = self.aliases.get(parts[0].lower())
+        if sure is not None:
+            return _fields(sure, parts[1:]), together(perhaps)
+        if self.outer is not None:
+            sure, further = self.outer._found(parts)
+            perhaps += [] if further is None else [further]
+            if sure is not None:
+                return sure, together(perhaps)
+        return None, together(perhaps) if perhaps else None
+
+    def star(self, alias: str = "") -> Relation:
+        """Columns that a star means, or that of one table.
+
+        Raises:
+            Unsure: there is no such table: it is a struct, whose fields are not known here.
+        """
+        if not alias:
+            return self.from_.all
+        relation = self.from_.of(alias)
+        if len(relation) != 1:
+            raise Unsure(f"{alias}.* matches no table of the FROM")
+        return relation[0]
+
+
+def _first(candidates: Iterable[Origins | None]) -> Origins | None:
+    present = [origins for origins in candidates if origins is not None]
+    return together(present) if present else None
+
+
+def _fields(origins: Origins, fields: Sequence[str]) -> Origins:
+    """Origins of a field of a column: the column, of which it is a part."""
+    return through(TRANSFORMATION, origins) if fields else origins

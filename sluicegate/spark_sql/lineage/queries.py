@@ -1,0 +1,274 @@
+"""Column lineage of a query, read from sqlglot's tree with the columns of its tables.
+
+Of what it does not know, a clause or the kind of a table, it says so: then every column may come from all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from sqlglot import exp
+
+from sluicegate.spark_sql import query_shape
+from sluicegate.spark_sql.lineage import tables
+from sluicegate.spark_sql.lineage.expressions import Expressions
+from sluicegate.spark_sql.lineage.model import (
+    EVERY,
+    NONE,
+    TRANSFORMATION,
+    Columns,
+    Lineage,
+    Origins,
+    Source,
+    Use,
+    through,
+    together,
+)
+from sluicegate.spark_sql.lineage.names import Column, From, Names, Relation, Unsure
+from sluicegate.spark_sql.tokens import QuerySyntax, parsed
+
+_FILTER, _GROUP_BY, _SORT = Use("FILTER"), Use("GROUP_BY"), Use("SORT")
+
+# Clauses of a SELECT that are understood here, or of which no column depends.
+_CLAUSES = {"expressions", "from_", "joins", "laterals", "where", "group", "having", "qualify", "order", "sort",
+            "cluster", "distribute", "windows", "distinct", "limit", "offset", "hint", "with_"}  # fmt: skip
+_OF_SETS = {"this", "expression", "distinct", "order", "sort", "cluster", "distribute", "limit", "offset", "with_"}
+_OF_GROUP = {"expressions", "grouping_sets", "cube", "rollup", "all"}
+
+
+def lineage(text: str, schemas: Mapping[str, Columns]) -> Lineage:
+    """Column lineage of a query.
+
+    Args:
+        text: the query.
+        schemas: columns of the tables that it reads, by lower-case name, as far as they are known.
+    """
+    try:
+        tree = parsed(text)
+        if not isinstance(tree, exp.Query):
+            raise Unsure("it is not a query")
+        relation = Reader(schemas).query(tree, None, {})
+    except (Unsure, QuerySyntax, RecursionError) as reason:
+        return anything(schemas, str(reason) or "it is nested too deeply")
+    names = [name for name, _ in relation.columns]
+    if "" in names or len({name.lower() for name in names}) < len(names):
+        return anything(schemas, "columns have no name or duplicate names")
+    return Lineage(dict(relation.columns), relation.rows, relation.rest)
+
+
+def anything(tables: Mapping[str, Columns], unsure: str) -> Lineage:
+    """Lineage of which only the tables are known: each of them may be in every column, and decide about the rows."""
+    of_all = frozenset((Source(table, EVERY), TRANSFORMATION) for table in tables)
+    return Lineage({EVERY: of_all}, through(_FILTER, of_all), unsure=unsure)
+
+
+class Reader:
+    """Reader of queries over tables.
+
+    Args:
+        schemas: columns of the tables.
+    """
+
+    def __init__(self, schemas: Mapping[str, Columns]) -> None:
+        self.schemas = schemas
+
+    def query(self, node: exp.Query, outer: Names | None, ctes: Mapping[str, Relation]) -> Relation:
+        """Columns and rows of a query.
+
+        Args:
+            node: the query.
+            outer: names of the query around it, if it may use them.
+            ctes: the queries of a WITH that it may read.
+
+        Raises:
+            Unsure: it has something in it that is not known here.
+        """
+        ctes = self._with(node, ctes)
+        if isinstance(node, exp.Select):
+            return _Select(self, node, outer, ctes).relation()
+        if isinstance(node, exp.SetOperation):
+            return self._sets(node, outer, ctes)
+        if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query):
+            tables.demand(node, {"this", "with_"}, "parentheses")
+            return self.query(node.this, outer, ctes)
+        raise Unsure(f"{node.key} is not supported")
+
+    def _with(self, node: exp.Query, ctes: Mapping[str, Relation]) -> Mapping[str, Relation]:
+        with_ = node.args.get("with_")
+        if with_ is None:
+            return ctes
+        if with_.args.get("recursive"):
+            raise Unsure("a WITH RECURSIVE reads itself")
+        visible = dict(ctes)
+        for cte in with_.expressions:
+            names = [column.name for column in cte.args["alias"].args.get("columns") or []]
+            visible[cte.alias.lower()] = self.query(cte.this, None, visible).renamed(names)
+        return visible
+
+    def _sets(self, node: exp.SetOperation, outer: Names | None, ctes: Mapping[str, Relation]) -> Relation:
+        tables.demand(node, _OF_SETS, "a set operation")
+        first = self.query(node.this, outer, ctes)
+        right = self.query(node.expression, outer, ctes)
+        if first.rest or right.rest or len(first.columns) != len(right.columns):
+            raise Unsure("the branches of a set operation have columns that are not all known")
+        rows = first.rows | right.rows
+        columns = first.columns
+        if isinstance(node, exp.Union):
+            pairs = zip(first.columns, right.columns, strict=True)
+            columns = tuple((name, origins | theirs) for (name, origins), (_, theirs) in pairs)
+        else:  # of the rows of one branch those that are, or are not, in the other one
+            rows |= through(_FILTER, first.every | right.every)
+        relation = Relation(columns, rows=rows)
+        if not isinstance(node, exp.Union) or node.args.get("distinct"):
+            relation = replace(relation, rows=relation.rows | through(_GROUP_BY, relation.every))
+        names = Names(From((), relation), outer)
+        return replace(relation, rows=relation.rows | _sorted(node, Expressions(names, self.within(ctes)), relation))
+
+    def within(self, ctes: Mapping[str, Relation]) -> tables.Subquery:
+        """Read a query within an expression, which may use the names around it."""
+        return lambda node, names: self.query(node, names, ctes)
+
+
+class _Select:
+    """One SELECT."""
+
+    def __init__(self, reader: Reader, node: exp.Select, outer: Names | None, ctes: Mapping[str, Relation]) -> None:
+        tables.demand(node, _CLAUSES, "a SELECT")
+        self.node = node
+        from_names = tables.From(reader.schemas, ctes, reader.within(ctes)).of(node, outer)
+        self.rows = from_names.all.rows
+        self.names = Names(from_names, outer)
+        windows = {window.this.name.lower(): window for window in node.args.get("windows") or []}
+        self.read = Expressions(self.names, reader.within(ctes), windows)
+
+    def relation(self) -> Relation:
+        """Its columns and rows."""
+        if (where := self.node.args.get("where")) is not None:
+            self.rows |= self.read.origins(where.this, _FILTER)
+        items, unknown = self._items()
+        plain = Relation(tuple(items), rest=unknown)
+        self._group(items)
+        names = Names(self.names.from_, self.names.outer, dict(self.names.aliases))
+        for clause in ("having", "qualify"):
+            if (condition := self.node.args.get(clause)) is not None:
+                self.rows |= self._either(condition.this, plain, names, _FILTER)
+        ordered = Names(From((), plain), names)  # a column of its own comes before one of the FROM
+        self.rows |= _sorted(self.node, Expressions(ordered, self.read.subquery, self.read.windows), plain)
+        if self.node.args.get("distinct") is not None:
+            if self.node.args["distinct"].args.get("on") is not None:
+                raise Unsure("DISTINCT ON is not supported")
+            self.rows |= through(_GROUP_BY, plain.every)
+        return replace(plain, rows=self.rows)
+
+    def _items(self) -> tuple[list[Column], frozenset[str]]:
+        """Columns of the SELECT list, and tables that a star brings whose columns are not all known."""
+        items: list[Column] = []
+        unknown: frozenset[str] = frozenset()
+        for node in self.node.expressions:
+            star = node.this if isinstance(node, exp.Column) else node
+            if isinstance(star, exp.Star):
+                brought = self._starred(node, star)
+                items += brought.columns
+                unknown |= brought.rest
+                continue
+            origins = self.read.origins(node)
+            self._generates(node, origins)
+            for name in _names(node):
+                items.append((name, origins))
+                if name:
+                    self.names.aliases.setdefault(name.lower(), origins)
+        return items, unknown
+
+    def _starred(self, node: exp.Expr, star: exp.Star) -> Relation:
+        tables.demand(star, {"except_"}, "a star")
+        if isinstance(node, exp.Column) and node.args.get("db"):
+            raise Unsure("a star follows a field")
+        brought = self.names.star(node.table if isinstance(node, exp.Column) else "")
+        without = [excluded for excluded in star.args.get("except_") or []]
+        if any(not isinstance(excluded, (exp.Column, exp.Identifier)) or "." in excluded.sql() for excluded in without):
+            raise Unsure("a star excludes a field")
+        names = {excluded.name.lower() for excluded in without}
+        return replace(brought, columns=tuple(column for column in brought.columns if column[0].lower() not in names))
+
+    def _generates(self, node: exp.Expr, origins: Origins) -> None:
+        """A function that makes several rows decides how many there are."""
+        inner = node.unalias() if isinstance(node, exp.Alias) else node.this if isinstance(node, exp.Aliases) else node
+        if query_shape.generator(inner):
+            if not isinstance(node, (exp.Alias, exp.Aliases)):
+                raise Unsure("the columns of a generator have no names")
+            self.rows |= through(_FILTER, origins)
+
+    def _group(self, items: list[Column]) -> None:
+        group = self.node.args.get("group")
+        if group is None:
+            return
+        tables.demand(group, _OF_GROUP, "GROUP BY")
+        if group.args.get("all"):
+            plain = [item for item in self.node.expressions if not _aggregates(item)]
+            self.rows |= self.read.every(iter(plain), _GROUP_BY)
+        for node in _grouped(group):
+            place = _place(node)
+            named = items[place - 1][1] if place and place <= len(items) else None
+            self.rows |= through(_GROUP_BY, named) if named is not None else self.read.origins(node, _GROUP_BY)
+
+    def _either(self, node: exp.Expr, relation: Relation, names: Names, use: Use) -> Origins:
+        """Origins of a condition whose names may be columns of its own as well as of the FROM: both of them."""
+        both = []
+        for scope in (names, Names(From((), relation), names)):
+            both.append(Expressions(scope, self.read.subquery, self.read.windows).origins(node, use))
+        return together(both)
+
+
+def _sorted(node: exp.Query, read: Expressions, relation: Relation) -> Origins:
+    """Columns that decide about the order of rows."""
+    origins = NONE
+    for clause in ("order", "sort", "cluster"):
+        for part in node.args[clause].expressions if node.args.get(clause) is not None else []:
+            inner = part.this if isinstance(part, exp.Ordered) else part
+            place = _place(inner)
+            if isinstance(inner, exp.Var) and inner.name.upper() == "ALL":
+                origins |= through(_SORT, relation.every)
+            elif place and place <= len(relation.columns):
+                origins |= through(_SORT, relation.columns[place - 1][1])
+            else:
+                origins |= read.origins(inner, _SORT)
+    return origins
+
+
+def _place(node: exp.Expr) -> int:
+    """The column that a number in GROUP BY or ORDER BY means, counted from 1; 0 for all else."""
+    return int(node.name) if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit() else 0
+
+
+def _grouped(group: exp.Group) -> Iterator[exp.Expr]:
+    """Expressions of a GROUP BY, with those of its grouping sets."""
+    for part in ("expressions", "grouping_sets", "cube", "rollup"):
+        for node in group.args.get(part) or []:
+            yield from _flat(node)
+
+
+def _flat(node: exp.Expr) -> Iterator[exp.Expr]:
+    if isinstance(node, (exp.GroupingSets, exp.Cube, exp.Rollup, exp.Tuple)):
+        for expression in node.expressions:
+            yield from _flat(expression)
+    elif isinstance(node, exp.Paren):
+        yield from _flat(node.this)
+    else:
+        yield node
+
+
+def _aggregates(node: exp.Expr) -> bool:
+    for aggregate_node in node.walk(prune=lambda inner: isinstance(inner, exp.Query)):
+        if query_shape.aggregate(aggregate_node) and not isinstance(aggregate_node.parent, exp.Window):
+            return True
+    return False
+
+
+def _names(node: exp.Expr) -> list[str]:
+    """Names of the columns of an item; empty for one without a name."""
+    if isinstance(node, exp.Aliases):
+        return [expression.name for expression in node.args["expressions"]]
+    if isinstance(node, exp.Alias):
+        return [node.alias]
+    return [node.name if isinstance(node, (exp.Column, exp.Dot)) else ""]

@@ -1,0 +1,203 @@
+"""Tables of a FROM: what they bring, and how joins put them together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from sluicegate.spark_sql import query_shape
+from sluicegate.spark_sql.lineage import names
+from sluicegate.spark_sql.lineage.expressions import Expressions
+from sluicegate.spark_sql.lineage.model import IDENTITY, NONE, TRANSFORMATION, Columns, Origins, Source, Use, through
+from sluicegate.spark_sql.lineage.names import Column, Names, Relation, Unsure
+
+Subquery = Callable[[exp.Query, Names], Relation]
+
+_FILTER, _JOIN = Use("FILTER"), Use("JOIN")
+_HALF = ("SEMI", "ANTI")
+
+
+def demand(node: exp.Expr, supported: set[str], place: str) -> None:
+    """Check that a node has only parts that are understood.
+
+    Raises:
+        Unsure: it has another one.
+    """
+    for part, value in node.args.items():
+        if value and part not in supported:
+            raise Unsure(f"{place} has {part.strip('_').replace('_', ' ').upper()}")
+
+
+class From:
+    """Reader of the FROM of a SELECT.
+
+    Args:
+        schemas: columns of the tables.
+        ctes: queries of a WITH by name.
+        subquery: reads a query, with the names that it may use.
+    """
+
+    def __init__(self, schemas: Mapping[str, Columns], ctes: Mapping[str, Relation], subquery: Subquery) -> None:
+        self.schemas, self.ctes, self.subquery = schemas, ctes, subquery
+
+    def of(self, select: exp.Select, outer: Names | None) -> names.From:
+        """What the FROM of a SELECT brings, with its joins and LATERAL VIEWs.
+
+        Args:
+            select: the SELECT.
+            outer: names of the query around it.
+        """
+        from_ = select.args.get("from_")
+        from_names = self._item(from_.this, Names(names.From(), outer)) if from_ is not None else names.From()
+        for join in select.args.get("joins") or []:
+            from_names = self._joined(from_names, join, outer)
+        for view in select.args.get("laterals") or []:
+            from_names = from_names.joined(self._generated(view, Names(from_names, outer)))
+        return from_names
+
+    def _item(self, node: exp.Expr, around: Names) -> names.From:
+        """One table of a FROM; only a LATERAL one may use the names around it."""
+        if isinstance(node, exp.Table):
+            return self._table(node, around)
+        if isinstance(node, exp.Subquery):
+            return self._subquery(node, around)
+        if isinstance(node, exp.Values):
+            return self._values(node, around)
+        if isinstance(node, exp.Lateral):
+            return self._lateral(node, around)
+        raise Unsure(f"FROM has {node.key}")
+
+    def _table(self, node: exp.Table, around: Names) -> names.From:
+        demand(node, {"this", "db", "catalog", "alias", "joins", "sample"}, "a table")
+        streamed = query_shape.is_stream(node)
+        if not streamed and not isinstance(node.this, exp.Identifier):
+            return self._function(node)
+        parts = query_shape.stream_parts(node) if streamed else node.parts
+        name = ".".join(part.name for part in parts).lower()
+        if not streamed and query_shape.is_from_with(node):
+            relation = self.ctes.get(name)
+            if relation is None:
+                raise Unsure(f"{name} is a WITH that is not in scope")
+        else:
+            relation = _stored(name, self.schemas.get(name, Columns()))
+        return self._with_joins(_aliased(node, relation, parts[-1].name), node, around)
+
+    def _function(self, node: exp.Table) -> names.From:
+        """A function in a FROM that makes rows of constants."""
+        if list(node.find_all(exp.Column)):
+            raise Unsure("a function in FROM takes columns")
+        alias = node.args.get("alias")
+        columns = [column.name for column in alias.columns] if alias is not None else []
+        name = node.this.name.lower() if isinstance(node.this, exp.Anonymous) else ""
+        if not columns and name != "range":
+            raise Unsure("a function in FROM does not name its columns")
+        return _aliased(node, Relation(tuple((column, NONE) for column in columns or ["id"])), name)
+
+    def _subquery(self, node: exp.Subquery, around: Names) -> names.From:
+        demand(node, {"this", "alias", "joins", "sample"}, "a subquery")
+        if isinstance(node.this, exp.Query) and not isinstance(node.this, exp.Values):
+            relation = replace(self.subquery(node.this, _none(around)), hidden=())
+            return self._with_joins(_aliased(node, relation, ""), node, around)
+        from_names = self._item(node.this, around)  # parentheses around joins
+        if node.args.get("alias") is not None:
+            from_names = _aliased(node, from_names.all, "")
+        return self._with_joins(from_names, node, around)
+
+    def _with_joins(self, from_names: names.From, node: exp.Expr, around: Names) -> names.From:
+        for join in node.args.get("joins") or []:
+            from_names = self._joined(from_names, join, around.outer)
+        return from_names
+
+    def _values(self, node: exp.Values, around: Names) -> names.From:
+        demand(node, {"expressions", "alias"}, "VALUES")
+        first = node.expressions[0]
+        count = len(first.expressions) if isinstance(first, exp.Tuple) else 1
+        origins = Expressions(around, self.subquery).every(iter(node.expressions), TRANSFORMATION)
+        return _aliased(node, Relation(tuple((f"col{number + 1}", origins) for number in range(count))), "")
+
+    def _lateral(self, node: exp.Lateral, around: Names) -> names.From:
+        demand(node, {"this", "alias", "outer", "view"}, "LATERAL")
+        if isinstance(node.this, exp.Subquery):
+            demand(node.this, {"this"}, "LATERAL")
+            return _aliased(node, self.subquery(node.this.this, around), "")
+        return self._generated(node, around)
+
+    def _generated(self, node: exp.Lateral, around: Names) -> names.From:
+        """Columns that a function makes of each row; where it makes none, the row is not there."""
+        demand(node, {"this", "alias", "outer", "view"}, "LATERAL VIEW")
+        alias = node.args.get("alias")
+        columns = [column.name for column in alias.columns] if alias is not None else []
+        if not columns:
+            raise Unsure("LATERAL VIEW does not name its columns")
+        origins = Expressions(around, self.subquery).origins(node.this, TRANSFORMATION)
+        relation = Relation(tuple((column, origins) for column in columns), rows=through(_FILTER, origins))
+        return _aliased(node, relation, "")
+
+    def _joined(self, before: names.From, join: exp.Join, outer: Names | None) -> names.From:
+        demand(join, {"this", "side", "kind", "on", "using", "method", "hint"}, "a join")
+        right = self._item(join.this, Names(before, outer))
+        if join.method and join.method != "NATURAL":
+            raise Unsure(f"a join is {join.method}")
+        both = before.joined(right)
+        using = (
+            _common(before, right) if join.method else [identifier.name for identifier in join.args.get("using") or []]
+        )
+        rows = NONE
+        if (on := join.args.get("on")) is not None:
+            rows = Expressions(Names(both, outer), self.subquery).origins(on, _JOIN)
+        keys: list[tuple[str, Origins, Origins]] = []
+        for name in using:
+            near, theirs = (Names(side).column([name]) for side in (before, right))
+            rows |= through(_JOIN, near | theirs)
+            keys.append((name, near, theirs))
+        if join.kind in _HALF:
+            return replace(before, all=replace(before.all, rows=before.all.rows | right.all.rows | rows))
+        joined = _using(both, before, right, keys, join.side) if keys else both
+        return replace(joined, all=replace(joined.all, rows=both.all.rows | rows))
+
+
+def _stored(name: str, columns: Columns) -> Relation:
+    def of(names: Sequence[str]) -> tuple[Column, ...]:
+        return tuple((column, frozenset({(Source(name, column.lower()), IDENTITY)})) for column in names)
+
+    return Relation(of(columns.names), of(columns.hidden), frozenset() if columns.complete else frozenset({name}))
+
+
+def _aliased(node: exp.Expr, relation: Relation, name: str) -> names.From:
+    alias = node.args.get("alias")
+    if alias is not None:
+        relation = relation.renamed([column.name for column in alias.columns])
+        name = alias.name or name
+    return names.From(((name.lower(), relation),), relation)
+
+
+def _none(around: Names) -> Names:
+    """Names of a derived table: those of the query around its own, of which it is a part."""
+    return around.outer or Names(names.From())
+
+
+def _common(before: names.From, right: names.From) -> list[str]:
+    if before.all.rest or right.all.rest:
+        raise Unsure("NATURAL JOIN joins on columns that are not all known")
+    theirs = {name.lower() for name, _ in right.all.columns}
+    return [name for name, _ in before.all.columns if name.lower() in theirs]
+
+
+def _using(
+    both: names.From, left: names.From, right: names.From, keys: list[tuple[str, Origins, Origins]], side: str
+) -> names.From:
+    """A join by columns of both sides, which are there once, and first."""
+    merged: list[Column] = []
+    for name, left_origins, right_origins in keys:
+        if side == "FULL":
+            merged.append((name, through(TRANSFORMATION, left_origins | right_origins)))
+        else:
+            merged.append((name, right_origins if side == "RIGHT" else left_origins))
+    key_names = {name.lower() for name, _, _ in keys}
+    other_columns = [
+        column for relation in (left, right) for column in relation.all.columns if column[0].lower() not in key_names
+    ]
+    hidden = tuple(column for column in both.all.hidden if column[0].lower() not in key_names)
+    return replace(both, all=replace(both.all, columns=(*merged, *other_columns), hidden=hidden))

@@ -1,0 +1,267 @@
+"""Expressions of a query as the user wrote them: extraction, comparison and replacement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+from sluicegate.spark_sql import query_shape
+from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.tokens import QuerySyntax, Span, Tokens, parsed
+
+if TYPE_CHECKING:
+    from sluicegate.spark_sql.refresh.group_by import Call
+    from sluicegate.spark_sql.scopes import Scope
+
+# Placeholder for a part of an expression, to see how the rest parses around it.
+_PART = "_sluicegate_part"
+
+_WORDS = {
+    "AND", "OR", "NOT", "IN", "WHEN", "THEN", "ELSE", "ON", "BY", "SELECT", "WHERE", "HAVING", "BETWEEN", "FILTER",
+    "OVER", "AS", "LIKE", "RLIKE", "ILIKE", "DISTINCT", "ALL", "INTERVAL", "CASE", "EXISTS", "FROM", "GROUP", "ORDER",
+    "WITHIN", "IS", "END", "USING", "VALUES", "ESCAPE", "TO", "FOR",
+}  # fmt: skip
+"""Keywords that may come before a parenthesis and are not function calls."""
+
+
+@dataclass(frozen=True)
+class Name:
+    """A column's name in a query.
+
+    Attributes:
+        last: its last token.
+        parts: its parts, in lower case.
+        meaning: table, column and fields (see spark_sql/scopes.py); None if no table of the FROM has it.
+    """
+
+    last: int
+    parts: tuple[str, ...]
+    meaning: tuple[str, ...] | None
+
+
+@dataclass(frozen=True)
+class Expressions:
+    """Tokens, tree and scope of a query.
+
+    Attributes:
+        tokens: its tokens.
+        tree: its tree.
+        scope: resolution of its names.
+    """
+
+    tokens: Tokens
+    tree: exp.Select
+    scope: Scope
+    _parsed: dict[str, exp.Expr | None] = field(default_factory=dict, repr=False, compare=False)
+
+    @cached_property
+    def columns(self) -> Mapping[int, Name]:
+        """Column names, by their first tokens."""
+        token_at = {token.start: index for index, token in enumerate(self.tokens)}
+        resolved = {}
+        for column in self.tree.find_all(exp.Column):
+            places = [token_at[part.meta["start"]] for part in column.parts if part.meta.get("start") in token_at]
+            if len(places) == len(column.parts):
+                parts = tuple(part.name.lower() for part in column.parts)
+                resolved[places[0]] = Name(places[-1], parts, self.scope.meaning(parts))
+        return resolved
+
+    def parts(self, first: int, end: int) -> list[tuple[int, int]]:
+        """Split a comma-separated list."""
+        commas = [i for i in self.tokens.top_level(first, end) if self.tokens.is_type(i, TokenType.COMMA)]
+        return list(zip([first, *(comma + 1 for comma in commas)], [*commas, end], strict=True))
+
+    def inside(self, start: int, end: int) -> tuple[int, int]:
+        """Strip the parentheses around a whole expression."""
+        while self.opens(start) and self.tokens.closing(start) == end - 1 and end - start > 2:
+            start, end = start + 1, end - 1
+        return start, end
+
+    def is_call(self, index: int) -> bool:
+        """Whether the word at ``index`` calls a function."""
+        word = self.tokens.word(index)
+        if self.tokens.is_type(index, TokenType.GROUP_BY, TokenType.ORDER_BY):
+            return False
+        if word in _WORDS or (word in ("ANY", "SOME") and self.tokens.word(index - 1) in ("LIKE", "ILIKE")):
+            return False
+        return bool(word) and (word[0].isalpha() or word[0] == "_") and self.opens(index + 1)
+
+    def opens(self, index: int) -> bool:
+        """Whether a parenthesis opens at ``index``."""
+        return self.tokens.is_type(index, TokenType.L_PAREN)
+
+    def text(self, start: int, end: int) -> str:
+        """Text of the tokens ``[start, end)``, on one line."""
+        return self.tokens.compose([], start, end, compact=True) if end > start else ""
+
+    def meant(self, first: int, end: int) -> Iterator[tuple[int, Name]]:
+        """Column names among some tokens."""
+        return ((index, self.columns[index]) for index in range(first, end) if index in self.columns)
+
+    def exchanged(
+        self, start: int, end: int, groups: Sequence[tuple[int, int]], calls: Sequence[tuple[Call, Span]],
+        exchange: Exchange,
+    ) -> str:  # fmt: skip
+        """Replace grouping expressions and aggregate functions in an expression.
+
+        Args:
+            start: its first token.
+            end: the token after it.
+            groups: the query's grouping expressions.
+            calls: the aggregate functions to replace.
+            exchange: the replacements.
+
+        Raises:
+            Left: another column remains, or a replacement would rename a field of a struct.
+        """
+        spans = [Span(span.first, span.last, exchange.call(call)) for call, span in calls if start <= span.first < end]
+        spans += self._groups_in(start, end, groups, exchange, _tokens_of(spans))
+        replaced = _tokens_of(spans)
+        columns = [(index, name) for index, name in self.meant(start, end) if index not in replaced]
+        if exchange.outputs is not None:
+            self._check_field_names(start, end, {span.first for span in spans} | {index for index, _ in columns})
+            spans += [self._output(index, name, exchange.outputs) for index, name in columns]
+        return self.tokens.compose(spans, start, end, compact=True)
+
+    def _groups_in(
+        self, start: int, end: int, groups: Sequence[tuple[int, int]], exchange: Exchange, replaced: set[int]
+    ) -> list[Span]:
+        """Occurrences of grouping expressions, the longest first, where no token is replaced yet."""
+        spans: list[Span] = []
+        longest = sorted(enumerate(groups), key=lambda group: group[1][0] - group[1][1])
+        for number, group in longest:
+            for span in self._occurrences(group, start, end, exchange.groups[number]):
+                if replaced.isdisjoint(_tokens_of([span])):
+                    spans.append(span)
+                    replaced |= _tokens_of([span])
+        return spans
+
+    def _check_field_names(self, start: int, end: int, changed: set[int]) -> None:
+        """Refuse a replacement that would rename a field of a struct.
+
+        Args:
+            start: the first token of an expression.
+            end: the token after it.
+            changed: first tokens of what is replaced, and of all columns.
+        """
+        for first, stop in self._naming(start, end):
+            if not changed.isdisjoint(range(first, stop)):
+                raise Left("a struct whose fields are named after what stands in it")
+
+    def _output(self, index: int, name: Name, outputs: Mapping[str, str]) -> Span:
+        """Replacement of a name that is an output of the query."""
+        if name.parts[0] not in outputs or (name.meaning is not None and self.scope.known):
+            raise Left(f"{self.text(index, name.last + 1)} outside of what it groups by and of the aggregate "
+                       f"functions known here")  # fmt: skip
+        return Span(index, index, outputs[name.parts[0]])
+
+    def qualified(self, start: int, end: int) -> str:
+        """Text of an expression with each column qualified by its table."""
+        spans = []
+        for index, name in self.meant(start, end):
+            if name.meaning is not None and name.meaning != name.parts:
+                table = quoted(name.meaning[0])
+                spans.append(Span(index, index, f"{table}.{quoted(name.parts[0])}"))
+        return self.tokens.compose(spans, start, end, compact=True)
+
+    def _naming(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """Arguments that name a field, such as x in ``struct(x)``, ``arrays_zip(x)`` and ``(x, y)``."""
+        for index in filter(self.opens, range(start, end)):
+            parts = self.parts(index + 1, self.tokens.closing(index))
+            before = self.tokens.name(index - 1).lower() if index else ""
+            called = self.is_call(index - 1) or self.tokens.is_type(index - 1, TokenType.IDENTIFIER)
+            called = called or self.tokens.is_type(index - 2, TokenType.DOT)
+            if before == "arrays_zip":
+                yield from parts
+            elif before == "struct" or (not called and before != "in" and len(parts) > 1):
+                yield from (part for part in parts if self.tokens.word(part[1] - 2) != "AS")
+
+    def _occurrences(self, group: tuple[int, int], start: int, end: int, text: str) -> Iterator[Span]:
+        names_of_group = self.names(*group)
+        for first in range(start, end):
+            if first and self.tokens.is_type(first - 1, TokenType.DOT):
+                continue  # a part of a longer name is another name
+            for last in range(first, end):
+                if self._inside_a_name(first, last):
+                    continue
+                names = self.names(first, last + 1)
+                if names == names_of_group:
+                    if self._is_one(first, last, start, end):
+                        yield Span(first, last, text)
+                    break
+                if names != names_of_group[: len(names)]:
+                    break
+
+    def _inside_a_name(self, first: int, last: int) -> bool:
+        """Whether a column's name continues after a token."""
+        return any(i <= last < name.last for i, name in self.meant(first, last + 1))
+
+    def _is_one(self, first: int, last: int, start: int, end: int) -> bool:
+        """Whether these tokens are a subtree of the expression, not split by operator precedence."""
+        whole = self._expression(self.tokens.compose([], start, end, compact=True))
+        around = self._expression(self.tokens.compose([Span(first, last, _PART)], start, end, compact=True))
+        part = self._expression(self.tokens.compose([], first, last + 1, compact=True))
+        if whole is None or around is None or part is None:
+            return False
+
+        def put_back(node: exp.Expr) -> exp.Expr:
+            return part.copy() if isinstance(node, exp.Column) and node.sql() == _PART else node
+
+        return bool(around.transform(put_back) == whole)
+
+    def _expression(self, text: str) -> exp.Expr | None:
+        if text not in self._parsed:
+            try:
+                [self._parsed[text]] = parsed(f"SELECT {text}").expressions
+            except (QuerySyntax, ValueError):
+                self._parsed[text] = None
+        return self._parsed[text]
+
+    def names(self, start: int, end: int) -> list[str]:
+        """Normalise tokens for comparison: columns as resolved, other words in lower case."""
+        words: list[str] = []
+        index = start
+        while index < end:
+            name = self.columns.get(index)
+            if name is not None:
+                meaning = name.meaning or ("", *name.parts)
+                words.append("\0".join(("column", *meaning)))
+                index = name.last + 1
+                continue
+            text = self.tokens.is_type(index, TokenType.STRING, TokenType.RAW_STRING, TokenType.IDENTIFIER)
+            words.append(self.tokens.raw(index) if text else self.tokens.raw(index).lower())
+            index += 1
+        return words
+
+    def is_aggregate(self, index: int) -> bool:
+        """Whether the call at ``index`` is of a known aggregate function."""
+        expression = self._expression(self.text(index, self.tokens.closing(index + 1) + 1))
+        return expression is not None and any(query_shape.aggregate(node) for node in [expression.unalias()])
+
+
+class Left(Exception):
+    """Raised when an expression needs more than the values of groups; its argument says what."""
+
+
+def _tokens_of(spans: Iterable[Span]) -> set[int]:
+    return {index for span in spans for index in range(span.first, span.last + 1)}
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """Replacements in an expression over groups.
+
+    Attributes:
+        groups: text for each grouping expression.
+        call: gives the text for an aggregate call.
+        outputs: text for each output name, in lower case, that is not a column; None to leave all names as they are.
+    """
+
+    groups: Sequence[str]
+    call: Callable[[Call], str]
+    outputs: Mapping[str, str] | None

@@ -1,0 +1,68 @@
+"""What a gold query must not have, so that it can be taken apart into groups and aggregate functions."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+from sluicegate.spark_sql import query_shape
+from sluicegate.spark_sql.scopes import Scope
+from sluicegate.spark_sql.tokens import Tokens
+
+# Parts of a SELECT that a maintained query may have.
+_PLAIN = {"expressions", "from_", "joins", "where", "group", "having", "order"}
+CLAUSES = {"hint": "it has a hint", "with_": "it has a WITH", "distinct": "it has a DISTINCT",
+           "limit": "it has a LIMIT",
+           "offset": "it has an OFFSET", "qualify": "it has a QUALIFY", "windows": "it has windows",
+           "laterals": "it has a LATERAL VIEW"}  # fmt: skip
+# Nondeterministic functions known to sqlglot. This is for `plan`; a run asks Spark (see gold/query_analysis.py).
+_OF_THE_RUN = (exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentTime, exp.CurrentUser, exp.Localtimestamp, exp.Rand,
+               exp.Randn, exp.Uuid)  # fmt: skip
+
+
+class Whole(Exception):
+    """Raised when the query cannot be taken apart; its argument is the reason."""
+
+
+class Never(Exception):
+    """Raised when all rows are needed; its arguments are the reason and what would help."""
+
+
+def check_plain(tree: exp.Select) -> None:
+    """Refuse a SELECT whose groups cannot be told from its clauses."""
+    for part, value in tree.args.items():
+        if value and part not in _PLAIN:
+            raise Whole(CLAUSES.get(part, f"its {part.upper()} needs all rows"))
+    if tree.find(exp.Window):
+        raise Whole("a window function looks at rows of other groups")
+    group = tree.args.get("group") or exp.Group()
+    if any(group.find(kind) for kind in (exp.Cube, exp.Rollup, exp.GroupingSets)) or group.args.get("totals"):
+        raise Whole("a row of it is of several groups (ROLLUP, CUBE or GROUPING SETS)")
+    if tree.find(exp.Star) and any(name is None for name in query_shape.output_names(tree)):
+        raise Whole("its SELECT list has a star")
+    if any(isinstance(expression, exp.Aliases) for expression in tree.expressions):
+        raise Whole("one expression of its SELECT list has several names")
+
+
+def check_no_stars(tokens: Tokens) -> None:
+    """Refuse a star, other than that of ``count(*)``."""
+    if any(_is_star(tokens, index) for index in range(len(tokens))):
+        raise Whole("a star in it means whatever columns there are")
+
+
+def check_lasting(tree: exp.Select, scope: Scope) -> None:
+    """Refuse functions that give another value with each run."""
+    for node in tree.find_all(*_OF_THE_RUN):
+        name = node.sql("spark").lower().removesuffix("()")
+        if scope.meaning((name,)) is None or not scope.known:
+            raise Never(f"{name} may have another value with each run")
+
+
+def _is_star(tokens: Tokens, index: int) -> bool:
+    """Whether a token is a star for columns, other than that of ``count(*)``."""
+    if not tokens.is_type(index, TokenType.STAR):
+        return False
+    if tokens.is_type(index - 1, TokenType.L_PAREN) and tokens.word(index - 2) == "COUNT":
+        return False
+    begins = tokens.is_type(index - 1, TokenType.L_PAREN, TokenType.COMMA, TokenType.DOT)
+    return begins or tokens.word(index - 1) == "DISTINCT"

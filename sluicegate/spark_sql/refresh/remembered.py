@@ -1,0 +1,27 @@
+"""Refresh strategies that this process has chosen already: the text of a query and its tables' columns decide them.
+
+The triggerer and the Lakehouse page ask for those of hundreds of tables time and again, some milliseconds each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+from sluicegate.spark_sql.refresh.strategy import RefreshStrategy
+from sluicegate.spark_sql.refresh.strategy import refresh_strategy as chosen
+
+
+def refresh_strategy(text: str, schemas: Mapping[str, Sequence[str]] | None = None) -> RefreshStrategy:
+    """Refresh strategy of a query: what ``strategy.refresh_strategy`` says, which is asked once.
+
+    Args:
+        text: the query.
+        schemas: columns of the tables that it reads, as far as they are known.
+    """
+    return _once(text, None if schemas is None else tuple((name, tuple(columns)) for name, columns in schemas.items()))
+
+
+@lru_cache(maxsize=1024)
+def _once(text: str, schemas: tuple[tuple[str, tuple[str, ...]], ...] | None) -> RefreshStrategy:
+    return chosen(text, None if schemas is None else dict(schemas))

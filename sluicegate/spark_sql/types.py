@@ -1,0 +1,396 @@
+"""Comparison, merging, widening and mapping of Spark data types, without tables or definitions.
+
+PySpark is imported when it is needed, as the command line may load this module without a session.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.type_parts import is_text
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType, StructType
+
+# Name of a nameless JSON field while it is read: another one in each process, so that nothing that lands can have it.
+UNNAMED = f"_sluicegate_unnamed_{secrets.token_hex(8)}"
+
+# Characters that Delta refuses in column names (special in Parquet), the backtick, which it does not escape when it
+# replaces rows of a table with a change data feed (INVALID_ATTRIBUTE_NAME_SYNTAX: packedData.…), and NUL, with which
+# Arrow reads no table.
+REFUSED = frozenset(" ,;{}()\n\t=`\0")
+REFUSED_IN_WORDS = "blanks or any of ,;{}()=`"
+
+
+def merge(existing: DataType, added: DataType) -> DataType:
+    """Merge the new fields of ``added`` into ``existing``; if types conflict, ``existing`` wins."""
+    from pyspark.sql.types import ArrayType, MapType, StructField, StructType
+
+    if isinstance(existing, ArrayType) and isinstance(added, ArrayType):
+        return ArrayType(merge(existing.elementType, added.elementType))
+    if isinstance(existing, MapType) and isinstance(added, MapType):
+        return MapType(existing.keyType, merge(existing.valueType, added.valueType))
+    if not (isinstance(existing, StructType) and isinstance(added, StructType)):
+        return existing
+    inner = {field.name: field.dataType for field in added}
+    fields = [StructField(f.name, merge(f.dataType, inner.get(f.name, f.dataType))) for f in existing]
+    have = {field.name.lower() for field in existing}
+    fields += [field for field in added if field.name.lower() not in have and nameable(StructType([field]))]
+    return StructType(fields)
+
+
+def columns_of(schema: StructType) -> list[tuple[str, str]]:
+    """Columns of a table with their types, without nullability, for comparison."""
+    return [(field.name, field.dataType.simpleString()) for field in schema]
+
+
+def holds(target: DataType, source: DataType) -> bool:
+    """Whether every field of type ``source`` has a place when it is read as ``target``."""
+    from pyspark.sql.types import AtomicType
+
+    return _within(target, source, lambda target, source: isinstance(target, AtomicType))
+
+
+def fits(target: DataType, source: DataType) -> bool:
+    """Whether Spark's JSON reader reads all values of type ``source`` as ``target``, with the result of a cast.
+
+    A single value that it cannot read would make the whole record corrupt.
+    """
+    from pyspark.sql.types import BooleanType, DoubleType, LongType, StringType, VariantType
+
+    def leaf(target: DataType, source: DataType) -> bool:
+        if isinstance(target, (StringType, VariantType)):
+            return True
+        if isinstance(target, DoubleType):  # a decimal is an integer that does not fit 64 bits
+            return isinstance(source, (LongType, DoubleType))
+        return isinstance(target, (LongType, BooleanType)) and target == source
+
+    return _within(target, source, leaf)
+
+
+def _within(target: DataType, source: DataType, leaf: Callable[[DataType, DataType], bool]) -> bool:
+    """Whether ``target`` has a place for all of ``source``; ``leaf`` decides for types that are not nested alike."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(target, StructType) and isinstance(source, StructType):
+        inner = {field.name: field.dataType for field in target}
+        return all(field.name in inner and _within(inner[field.name], field.dataType, leaf) for field in source)
+    if isinstance(target, ArrayType) and isinstance(source, ArrayType):
+        return _within(target.elementType, source.elementType, leaf)
+    if isinstance(target, MapType) and isinstance(source, StructType):
+        # Spark's readers make texts of the keys, whatever type they are to have.
+        return is_text(target.keyType) and all(_within(target.valueType, field.dataType, leaf) for field in source)
+    return leaf(target, source)
+
+
+def is_small_whole(kind: DataType) -> bool:
+    """Whether it is an integer type below the 64 bits that Spark's JSON reader gives."""
+    return kind.simpleString() in ("tinyint", "smallint", "int")
+
+
+def _mapped(
+    kind: DataType, leaf: Callable[[DataType], DataType], name: Callable[[str], str] = lambda name: name
+) -> DataType:
+    """Map the leaf types and field names of a type."""
+    from pyspark.sql.types import ArrayType, MapType, StructField, StructType
+
+    match kind:
+        case StructType():
+            return StructType([StructField(name(field.name), _mapped(field.dataType, leaf, name)) for field in kind])
+        case ArrayType():
+            return ArrayType(_mapped(kind.elementType, leaf, name))
+        case MapType():
+            return MapType(_mapped(kind.keyType, leaf, name), _mapped(kind.valueType, leaf, name))
+    return leaf(kind)
+
+
+def as_text(kind: DataType) -> DataType:
+    """Replace all leaf types by STRING; VARIANT stays."""
+    from pyspark.sql.types import StringType, VariantType
+
+    return _mapped(kind, lambda kind: kind if isinstance(kind, VariantType) else StringType())
+
+
+def without_lengths(kind: DataType) -> DataType:
+    """Replace CHAR and VARCHAR by STRING: a length is a rule, and rules are silver's."""
+    from pyspark.sql.types import CharType, StringType, VarcharType
+
+    return _mapped(kind, lambda kind: StringType() if isinstance(kind, (CharType, VarcharType)) else kind)
+
+
+def as_ddl(kind: DataType) -> str:
+    """A type as text, to be cast to: a client of Spark Connect sends one that is an object with a collation by name."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    match kind:
+        case StructType():
+            return f"struct<{', '.join(f'{quoted(field.name)}: {as_ddl(field.dataType)}' for field in kind)}>"
+        case ArrayType():
+            return f"array<{as_ddl(kind.elementType)}>"
+        case MapType():
+            return f"map<{as_ddl(kind.keyType)}, {as_ddl(kind.valueType)}>"
+    return kind.simpleString()
+
+
+def has_void(kind: DataType) -> bool:
+    """Whether a type is that of a NULL, which is none, or has such a part."""
+    from pyspark.sql.types import ArrayType, MapType, NullType, StructType
+
+    match kind:
+        case StructType():
+            return any(has_void(field.dataType) for field in kind)
+        case ArrayType():
+            return has_void(kind.elementType)
+        case MapType():
+            return has_void(kind.keyType) or has_void(kind.valueType)
+    return isinstance(kind, NullType)
+
+
+def unnamed(kind: DataType) -> DataType:
+    """Restore the empty name of nameless fields, as in the files."""
+    return _mapped(kind, lambda kind: kind, lambda name: "" if name == UNNAMED else name)
+
+
+def once(kind: DataType) -> DataType:
+    """Merge duplicate fields of an inferred JSON type into one, of a type for all their values."""
+    from pyspark.sql.types import ArrayType, StructField, StructType
+
+    if isinstance(kind, ArrayType):
+        return ArrayType(once(kind.elementType))
+    if not isinstance(kind, StructType):
+        return kind
+    kinds: dict[str, DataType] = {}
+    for field in kind:
+        kinds[field.name] = _either(kinds.get(field.name, field.dataType), field.dataType)
+    return StructType([StructField(name, once(merged_type)) for name, merged_type in kinds.items()])
+
+
+def _either(first: DataType, second: DataType) -> DataType:
+    """Common type of two types, as Spark's JSON inference has it."""
+    from pyspark.sql.types import ArrayType, NullType, NumericType, StringType, StructType
+
+    if first == second or isinstance(second, NullType):
+        return first
+    if isinstance(first, NullType):
+        return second
+    if isinstance(first, ArrayType) and isinstance(second, ArrayType):
+        return ArrayType(_either(first.elementType, second.elementType))
+    if isinstance(first, StructType) and isinstance(second, StructType):
+        return once(StructType([*first, *second]))
+    if isinstance(first, NumericType) and isinstance(second, NumericType):
+        from pyspark.sql.types import DoubleType
+
+        return DoubleType()
+    return StringType()
+
+
+def nameable(kind: DataType) -> bool:
+    """Whether Delta accepts all field names of a type."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(kind, ArrayType):
+        return nameable(kind.elementType)
+    if isinstance(kind, MapType):
+        return nameable(kind.keyType) and nameable(kind.valueType)
+    if not isinstance(kind, StructType):
+        return True
+    names = [name.lower() for name in kind.names]
+    taken = len(set(names)) == len(names) and not any(not name or REFUSED & set(name) for name in names)
+    return taken and all(nameable(field.dataType) for field in kind)
+
+
+def hinted(kind: DataType | None, path: tuple[str, ...], hint: DataType) -> DataType:
+    """Apply a hint to a nested field of a type; a type without fields is replaced."""
+    from pyspark.sql.types import ArrayType, MapType, StructField, StructType
+
+    if not path:
+        return hint
+    name, *below = path
+    inner = tuple(below)
+    if isinstance(kind, MapType) and name in ("key", "value"):
+        key, value = kind.keyType, kind.valueType
+        return MapType(
+            hinted(key, inner, hint) if name == "key" else key, value if name == "key" else hinted(value, inner, hint)
+        )
+    if name == "element" and not isinstance(kind, StructType):
+        return ArrayType(hinted(kind.elementType if isinstance(kind, ArrayType) else None, inner, hint))
+    fields = list(kind) if isinstance(kind, StructType) else []
+    place = next((n for n, field in enumerate(fields) if field.name.lower() == name.lower()), None)
+    if place is None:
+        return StructType([*fields, StructField(name, hinted(None, inner, hint))])
+    fields[place] = StructField(fields[place].name, hinted(fields[place].dataType, inner, hint))
+    return StructType(fields)
+
+
+def wider(existing: DataType, added: DataType) -> DataType:
+    """The wider of two types if Delta widens a column to it by schema evolution, else ``existing``.
+
+    https://docs.delta.io/latest/delta-type-widening.html
+    """
+    orders = (("tinyint", "smallint", "int", "bigint"), ("float", "double"), ("date", "timestamp_ntz"))
+    names = (existing.simpleString(), added.simpleString())
+    for order in orders:
+        if set(names) <= set(order):
+            return added if order.index(names[1]) > order.index(names[0]) else existing
+    return existing
+
+
+# Digits that a decimal can have.
+MOST_DIGITS = 38
+
+# Digits of the whole numbers of a type, and those that a type of numbers with a point holds without a loss.
+_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
+_EXACT = {"float": ("tinyint", "smallint"), "double": ("tinyint", "smallint", "int", "float")}
+
+
+def common(first: DataType, second: DataType) -> DataType | None:
+    """The type that is certain to hold all values of both without a loss; None if there is none."""
+    from pyspark.sql.types import ArrayType, MapType, NullType, StructType
+
+    if first.simpleString() == second.simpleString() or isinstance(second, NullType):
+        return first
+    if isinstance(first, NullType):
+        return second
+    if isinstance(first, StructType) and isinstance(second, StructType):
+        return _common_fields(first, second)
+    if isinstance(first, ArrayType) and isinstance(second, ArrayType):
+        element = common(first.elementType, second.elementType)
+        return None if element is None else ArrayType(element)
+    if isinstance(first, MapType) and isinstance(second, MapType):
+        value = common(first.valueType, second.valueType)
+        same = first.keyType.simpleString() == second.keyType.simpleString()
+        return MapType(first.keyType, value) if same and value is not None else None
+    if wider(first, second) != wider(second, first):
+        return _common_number(first, second)
+    return wider(first, second)
+
+
+def _common_fields(first: StructType, second: StructType) -> DataType | None:
+    from pyspark.sql.types import StructField, StructType
+
+    theirs = {field.name.lower(): field for field in second}
+    common_fields: list[StructField] = []
+    for field in first:
+        kind = common(field.dataType, theirs.pop(field.name.lower(), field).dataType)
+        if kind is None:
+            return None
+        common_fields.append(StructField(field.name, kind))
+    return StructType([*common_fields, *theirs.values()])
+
+
+def _common_number(first: DataType, second: DataType) -> DataType | None:
+    """Type of numbers of two kinds: a decimal with room for both, or one with a point that holds each of them."""
+    from pyspark.sql.types import DecimalType
+
+    names = [first.simpleString(), second.simpleString()]
+    for kind, name in ((first, names[1]), (second, names[0])):
+        if name in _EXACT.get(kind.simpleString(), ()):
+            return kind
+    whole, point = 0, 0
+    for kind, name in zip((first, second), names, strict=True):
+        if not isinstance(kind, DecimalType) and name not in _DIGITS:
+            return None
+        digits, scale = (kind.precision, kind.scale) if isinstance(kind, DecimalType) else (_DIGITS[name], 0)
+        whole, point = max(whole, digits - scale), max(point, scale)
+    return DecimalType(whole + point, point) if whole + point <= MOST_DIGITS else None
+
+
+def agree(actual: DataType, declared: DataType) -> bool:
+    """Whether a column's type agrees with the definition's; nested types may have additional fields."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(actual, StructType) and isinstance(declared, StructType):
+        have = {field.name.lower(): field.dataType for field in actual}
+        return all(agree(have[f.name.lower()], f.dataType) for f in declared if f.name.lower() in have)
+    if isinstance(actual, ArrayType) and isinstance(declared, ArrayType):
+        return agree(actual.elementType, declared.elementType)
+    if isinstance(actual, MapType) and isinstance(declared, MapType):
+        return agree(actual.keyType, declared.keyType) and agree(actual.valueType, declared.valueType)
+    return actual == declared
+
+
+@dataclass(frozen=True)
+class TypeDifference:
+    """First part of a value in which two types differ.
+
+    Attributes:
+        path: names of fields down to it; ``element``, ``key`` and ``value`` within arrays and maps.
+        held: its type where it is stored.
+        made: its type where it is made.
+    """
+
+    path: tuple[str, ...]
+    held: DataType
+    made: DataType
+
+    def sentence(self, column: str) -> str:
+        """What differs, in words."""
+        name = ".".join((column, *self.path))
+        stored_name, value_name = (kind.simpleString().upper() for kind in (self.held, self.made))
+        return f"{name} changes from {stored_name} to {value_name}"
+
+
+def differences(stored_type: DataType, value_type: DataType) -> Iterator[TypeDifference]:
+    """Parts in which values of a type would have to be converted to be stored in another.
+
+    Fields belong together by their names, whatever their order and case. One that only one of the types has is no
+    difference: it is added, or NULL. Nor is a NULL without a type, whether a part may be NULL, or a
+    collation.
+
+    Args:
+        stored_type: the type that is stored.
+        value_type: the type of the values.
+    """
+    from pyspark.sql.types import NullType
+
+    parts = _parts(stored_type, value_type)
+    if parts is None:
+        if isinstance(stored_type, NullType) or isinstance(value_type, NullType):
+            return
+        if _both_texts(stored_type, value_type) or stored_type == value_type:
+            return
+        yield TypeDifference((), stored_type, value_type)
+        return
+    for name, stored_part, value_part in parts:
+        for difference in differences(stored_part, value_part):
+            yield TypeDifference((name, *difference.path), difference.held, difference.made)
+
+
+def _parts(stored_type: DataType, value_type: DataType) -> list[tuple[str, DataType, DataType]] | None:
+    """Parts that two nested types have in common, each with its name and both of its types; None unless both nest."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(stored_type, StructType) and isinstance(value_type, StructType):
+        fields = {field.name.lower(): field.dataType for field in stored_type}
+        return [(f.name, fields[f.name.lower()], f.dataType) for f in value_type if f.name.lower() in fields]
+    if isinstance(stored_type, ArrayType) and isinstance(value_type, ArrayType):
+        return [("element", stored_type.elementType, value_type.elementType)]
+    if isinstance(stored_type, MapType) and isinstance(value_type, MapType):
+        return [
+            ("key", stored_type.keyType, value_type.keyType),
+            ("value", stored_type.valueType, value_type.valueType),
+        ]
+    return None
+
+
+def _both_texts(first: DataType, second: DataType) -> bool:
+    """Whether both types are of texts: a collation or a length changes none that is stored."""
+    from pyspark.sql.types import CharType, StringType, VarcharType
+
+    texts = (CharType, StringType, VarcharType)
+    return isinstance(first, texts) and isinstance(second, texts)
+
+
+def has_odd_parts(kind: DataType) -> bool:
+    """Whether a type is or contains a map or a variant, which Spark does not compare."""
+    from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
+
+    if isinstance(kind, ArrayType):
+        return has_odd_parts(kind.elementType)
+    if isinstance(kind, StructType):
+        return any(has_odd_parts(field.dataType) for field in kind.fields)
+    return isinstance(kind, (MapType, VariantType))

@@ -1,0 +1,89 @@
+"""UNION ALL of queries over streams: its branches, each as a query of its own.
+
+A branch keeps its place in the text, with blanks for all else, so that its lines are those of the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+from sluicegate.spark_sql import query_shape
+from sluicegate.spark_sql.tokens import QuerySyntax, Tokens, parsed
+
+_SET_OPERATIONS = ("UNION", "INTERSECT", "EXCEPT", "MINUS")
+
+# Clauses behind the last branch, which are of all rows together.
+_OF_ALL = {"order": "ORDER BY", "limit": "LIMIT", "offset": "OFFSET", "sort": "SORT BY"}
+
+
+def branches(text: str) -> list[str]:
+    """Texts of the branches of a UNION ALL in which tables stand in STREAM(…); empty for any other query.
+
+    Raises:
+        QuerySyntax: the text cannot be read, or its branches are not put together by UNION ALL alone.
+    """
+    tokens = Tokens(text)
+    tree = parsed(text) if any(tokens.word(index) in _SET_OPERATIONS for index in range(len(tokens))) else None
+    if not isinstance(tree, exp.SetOperation) or not any(map(query_shape.is_stream, tree.find_all(exp.Table))):
+        return []
+    first = _behind_with(tokens)
+    for part, name in _OF_ALL.items():
+        if tree.args.get(part) is not None:
+            raise QuerySyntax(
+                f"{name} applies to all rows of a UNION ALL, which is only possible in gold: remove it", _last(tokens)
+            )
+    return [_alone(tokens, first, *span) for span in _spans(tokens, first, len(tokens))]
+
+
+def _spans(tokens: Tokens, first: int, end: int) -> Iterator[tuple[int, int]]:
+    """Ranges of the tokens of each branch, without parentheses around it."""
+    while tokens.is_type(first, TokenType.L_PAREN) and tokens.closing(first) == end - 1:
+        first, end = first + 1, end - 1
+    begins = first
+    for index in tokens.top_level(first, end):
+        if tokens.word(index) not in _SET_OPERATIONS or tokens.is_type(index - 1, TokenType.STAR):  # of * EXCEPT (…)
+            continue
+        if (tokens.word(index), tokens.word(index + 1)) != ("UNION", "ALL"):
+            message = f"{tokens.word(index)} compares rows of several records: use UNION ALL"
+            raise QuerySyntax(message, tokens.line(index))
+        yield from _spans(tokens, begins, index)
+        begins = index + 2
+    if begins == first:
+        yield first, end
+    else:
+        yield from _spans(tokens, begins, end)
+
+
+def _behind_with(tokens: Tokens) -> int:
+    """Index of the first token behind WITH and its queries."""
+    if tokens.word(0) != "WITH":
+        return 0
+    index = 1
+    while True:
+        opening = next(i for i in range(index, len(tokens)) if tokens.word(i) == "AS") + 1
+        behind = tokens.closing(opening) + 1
+        if not tokens.is_type(behind, TokenType.COMMA):
+            return behind
+        index = behind + 1
+
+
+def _alone(tokens: Tokens, with_end: int, first: int, end: int) -> str:
+    """The text with blanks for all but WITH and the tokens ``[first, end)``."""
+    with_ = [(0, with_end)] if with_end else []
+    ranges = [(tokens[a].start, tokens[b - 1].end + 1) for a, b in (*with_, (first, end)) if a < b]
+    parts, start = [], 0
+    for begin, behind in ranges:
+        parts += [_blank(tokens.text[start:begin]), tokens.text[begin:behind]]
+        start = behind
+    return "".join([*parts, _blank(tokens.text[start:])]).rstrip()
+
+
+def _blank(text: str) -> str:
+    return "".join(character if character == "\n" else " " for character in text)
+
+
+def _last(tokens: Tokens) -> int:
+    return tokens.line(len(tokens) - 1)

@@ -1,0 +1,47 @@
+"""Type that a column is widened to where its table is rewritten, so that any type of Delta's list may follow another.
+
+``types.wider`` is of what Delta widens by itself, as rows are added.
+https://docs.delta.io/latest/delta-type-widening.html
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sluicegate.spark_sql.types import common, wider
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType
+
+
+def widened(existing: DataType, added: DataType) -> DataType:
+    """The type that holds both where Delta can widen a column to it, else ``existing``, whose fields go one by one."""
+    from pyspark.sql.types import (
+        ArrayType,
+        DecimalType,
+        DoubleType,
+        FloatType,
+        IntegralType,
+        LongType,
+        MapType,
+        StructField,
+        StructType,
+    )
+
+    match existing, added:
+        case StructType(), StructType():
+            inner = {field.name: field.dataType for field in added}
+            fields = [StructField(f.name, widened(f.dataType, inner.get(f.name, f.dataType))) for f in existing]
+            return StructType(fields)
+        case ArrayType(), ArrayType():
+            return ArrayType(widened(existing.elementType, added.elementType))
+        case MapType(), MapType():
+            return MapType(widened(existing.keyType, added.keyType), widened(existing.valueType, added.valueType))
+        case (LongType(), FloatType()) | (FloatType(), LongType()):
+            return existing
+        case (IntegralType(), FloatType()) | (FloatType(), IntegralType()):
+            return DoubleType()
+        case ((IntegralType() | DecimalType()), _):
+            both = common(existing, added)
+            return wider(existing, added) if both is None or not isinstance(both, (DecimalType, DoubleType)) else both
+    return wider(existing, added)

@@ -1,0 +1,43 @@
+"""Views in the text of a query: each that it reads becomes a WITH of it, so that it reads their tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlglot import exp
+
+from sluicegate.spark_sql.tokens import QuerySyntax, Tokens, parsed
+
+
+def in_one_line(text: str) -> str:
+    """A query without comments and line breaks, so that a text that it is put into keeps its lines."""
+    return Tokens(text).compose([], compact=True)
+
+
+def with_views(text: str, views: Mapping[str, str]) -> str:
+    """The text of a query with a WITH for each view; its own lines stay where they are.
+
+    Args:
+        text: the query.
+        views: the views that it reads by name, each with its query, which reads no view any more.
+
+    Raises:
+        QuerySyntax: a WITH of the query has the name of one of the views.
+    """
+    tokens = Tokens(text)
+    for name in _names(text):
+        if name in views:
+            raise QuerySyntax(f"{name} is both a view of the pipeline and a WITH in this query: rename the WITH", 1)
+    definitions = ", ".join(f"{name} AS ({query})" for name, query in views.items())
+    first = tokens[0].start
+    if tokens.word(0) != "WITH":
+        return f"{text[:first]}WITH {definitions} {text[first:]}"
+    last = 1 if tokens.word(1) == "RECURSIVE" else 0
+    end = tokens[last].end + 1
+    return f"{text[:end]} {definitions},{text[end:]}"
+
+
+def _names(text: str) -> set[str]:
+    """Lower-case names of the outermost WITH of a query."""
+    names = parsed(text).args.get("with_")
+    return {expression.alias.lower() for expression in names.expressions} if isinstance(names, exp.With) else set()
