@@ -71,7 +71,10 @@ def attach() -> None:
     """Take over the channel that this job's parent has named, and hide it from what the job starts."""
     global _sender
     file, token = os.environ.pop(FILE, ""), os.environ.pop(TOKEN, "")
-    _sender = _Sender(file, token) if token else None
+    if token:
+        _sender = _Sender(file, token)
+    else:
+        _sender = None
 
 
 def attached() -> bool:
@@ -129,7 +132,9 @@ class Channel:
 
     def environment(self) -> dict[str, str]:
         """Variables that give the channel to a job."""
-        file = str(self._folder.path / "channel") if self._folder is not None and self._file >= 0 else ""
+        file = ""
+        if self._folder is not None and self._file >= 0:
+            file = str(self._folder.path / "channel")
         return {FILE: file, TOKEN: self._token}
 
     def lines(self, output: Iterable[str], take: Callable[[str], None]) -> Iterator[str]:
@@ -146,7 +151,8 @@ class Channel:
             if text:
                 word = _WORD.search(head)
                 take(f"{word['kind'] if word else ''} {text.lstrip()}")
-                head = head[: word.start()] if word else head
+                if word:
+                    head = head[: word.start()]
             if head or not token:  # something was printed before it without an end of its line
                 yield escaped(head.expandtabs(4))
         for message in self._messages():

@@ -100,12 +100,16 @@ def ui_address(driver_address: str | None, master: str, application: str) -> str
         return f"{front}/proxy/{application}/"
     if "KUBERNETES_SERVICE_HOST" not in os.environ and not any(file.exists() for file in _OF_CONTAINERS):
         return driver_address or ""
-    return driver_address or "" if os.environ.get("SPARK_PUBLIC_DNS") else ""
+    if os.environ.get("SPARK_PUBLIC_DNS"):
+        return driver_address or ""
+    return ""
 
 
 def files(count: int) -> str:
     """Format a number of files."""
-    return "1 file" if count == 1 else f"{count:,} files"
+    if count == 1:
+        return "1 file"
+    return f"{count:,} files"
 
 
 def time_left(took: float, done_units: float, remaining_units: float) -> str:
@@ -116,7 +120,9 @@ def time_left(took: float, done_units: float, remaining_units: float) -> str:
         done_units: how much was done in them, in any unit.
         remaining_units: how much is left, in the same unit.
     """
-    seconds = took / done_units * remaining_units if done_units > 0 else 0.0
+    seconds = 0.0
+    if done_units > 0:
+        seconds = took / done_units * remaining_units
     if seconds < LONG:
         return ""
     for length, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second")):
@@ -137,6 +143,8 @@ def human_bytes(size: float) -> str:
     """Format a size in bytes with a decimal unit, up to TB."""
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+            if unit == "B":
+                return f"{size:.0f} {unit}"
+            return f"{size:.1f} {unit}"
         size /= 1000
     return f"{size:.1f} TB"

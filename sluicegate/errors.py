@@ -141,9 +141,14 @@ class Mistake:
     hint: str = ""
 
     def __str__(self) -> str:
-        place = f"{self.file}:{self.line}" if self.line else self.file
+        if self.line:
+            place = f"{self.file}:{self.line}"
+        else:
+            place = self.file
         text = f"{place}: {self.path}: {self.message} [{self.code}]"
-        return f"{text}\n    help: {self.hint}" if self.hint else text
+        if self.hint:
+            return f"{text}\n    help: {self.hint}"
+        return text
 
 
 class DefinitionError(UserError):
@@ -154,7 +159,10 @@ class DefinitionError(UserError):
 
     def __init__(self, pipeline: str, mistakes: list[Mistake]) -> None:
         first = mistakes[0]
-        count = "a mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
+        if len(mistakes) == 1:
+            count = "a mistake"
+        else:
+            count = f"{len(mistakes)} mistakes"
         message = f"{self.subject.format(pipeline)} {count}"
         if len(mistakes) == 1:
             message += f": {first.path}: {first.message}"

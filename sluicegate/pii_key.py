@@ -43,4 +43,6 @@ def _key() -> bytes:
 def fingerprint() -> str:
     """Eight hex digits that identify the key; empty, and no error, if there is no usable key."""
     secret = _key()
-    return hmac.digest(secret, _FINGERPRINTED, "sha256").hex()[:8] if len(secret) >= SHORTEST else ""
+    if len(secret) >= SHORTEST:
+        return hmac.digest(secret, _FINGERPRINTED, "sha256").hex()[:8]
+    return ""

@@ -78,7 +78,10 @@ def ended_with_us(job: subprocess.Popen[str]) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        number = error.number if isinstance(error, Stopped) else signal.SIGINT
+        if isinstance(error, Stopped):
+            number = error.number
+        else:
+            number = signal.SIGINT
         interrupted = isinstance(error, (Stopped, KeyboardInterrupt))
         _end(job, number if interrupted else signal.SIGKILL)
         if interrupted:
@@ -157,4 +160,6 @@ def _end_group() -> None:
 
 def named_parent() -> dict[str, str]:
     """Environment that passes this process to a job as its parent."""
-    return {PARENT: f"{world()} {os.getpid()}"} if world() else {}
+    if world():
+        return {PARENT: f"{world()} {os.getpid()}"}
+    return {}

@@ -61,13 +61,17 @@ class Settings:
     @property
     def remote(self) -> str:
         """Address of the Spark Connect server that is the master; empty if it is none."""
-        return self.master if self.master.startswith(SERVER) else ""
+        if self.master.startswith(SERVER):
+            return self.master
+        return ""
 
     @property
     def arguments(self) -> dict[str, str]:
         """Arguments of ``of`` that give the same settings, as texts, for another process."""
         texts = {name: str(value) for name, value in vars(self).items() if name != "given"}
-        return texts if self.target else {name: value for name, value in texts.items() if name != "target"}
+        if self.target:
+            return texts
+        return {name: value for name, value in texts.items() if name != "target"}
 
     @property
     def places(self) -> dict[str, str]:
@@ -79,4 +83,6 @@ def place(text: str) -> str:
     """Normalise a URI (``s3a://``), make a path absolute: spark-submit and Airflow run in other folders."""
     if text.startswith("s3://"):
         text = text.replace("s3://", "s3a://", 1)
-    return text.rstrip("/") if "://" in text else os.path.abspath(Path(text).expanduser())
+    if "://" in text:
+        return text.rstrip("/")
+    return os.path.abspath(Path(text).expanduser())

@@ -31,7 +31,9 @@ def time_span(text: str) -> timedelta:
     length, parts = timedelta(), 0
     while remaining_text:
         part = _PART.match(remaining_text)
-        unit = _OF_WORD.get(part[2]) if part else None
+        unit = None
+        if part:
+            unit = _OF_WORD.get(part[2])
         if part is None or unit is None or ("." in part[1] and unit != "seconds"):
             raise ValueError(text)
         length += timedelta(**{unit: float(part[1])})

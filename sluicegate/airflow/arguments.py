@@ -154,27 +154,32 @@ def _check(where: str, arguments: Mapping[str, Any], accepted: set[str], reserve
 
 
 def _listed(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, (list, tuple)) else [] if value is None else [value]
+    if isinstance(value, (list, tuple)):
+        return list(value)
+    if value is None:
+        return []
+    return [value]
 
 
 def pool_of_jobs() -> dict[str, str]:
     """The pool of the jobs, unless nobody would make it: Airflow never starts a task of a pool that is missing."""
-    return {"pool": POOL} if plugin_is_loaded() else {}
+    if plugin_is_loaded():
+        return {"pool": POOL}
+    return {}
 
 
 def _delays(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Our retries of a job, their delays no shorter than the first one that is given."""
     first = arguments.get("retry_delay", RETRIES["retry_delay"])
-    first = first if isinstance(first, timedelta) else timedelta(seconds=first)
+    if not isinstance(first, timedelta):
+        first = timedelta(seconds=first)
     return RETRIES | {"max_retry_delay": max(first, RETRIES["max_retry_delay"])}
 
 
 def _weight(definition: AirflowSettings | None) -> dict[str, Any]:
-    return (
-        {}
-        if definition is None or definition.priority_weight is None
-        else {"priority_weight": definition.priority_weight}
-    )
+    if definition is None or definition.priority_weight is None:
+        return {}
+    return {"priority_weight": definition.priority_weight}
 
 
 def _executor_config(name: str, config: Mapping[str, Any], settings: Settings) -> dict[str, Any]:

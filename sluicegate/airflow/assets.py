@@ -101,7 +101,10 @@ def news(
             continue
         about = asset(lake.pipeline, name)
         before = published(about)
-        known_version = int(before.get("version", -1)) if before.get("table") == uri else -1
+        if before.get("table") == uri:
+            known_version = int(before.get("version", -1))
+        else:
+            known_version = -1
         if known_version == last.version:
             continue
         if (

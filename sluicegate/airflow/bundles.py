@@ -47,7 +47,9 @@ def place_of(folder: Path) -> dict[str, str] | None:
     if not parts or not folders:
         return None
     top = max(folders, key=lambda parent: len(os.path.commonpath([parent, folder])))
-    pinned = {"version": parts[2]} if len(parts) > 2 and parts[1] == _VERSIONS else {}
+    pinned = {}
+    if len(parts) > 2 and parts[1] == _VERSIONS:
+        pinned = {"version": parts[2]}
     return {"name": parts[0], "path": os.path.relpath(folder, top), **pinned}
 
 

@@ -37,7 +37,10 @@ class ColumnFacets:
     def of(self, name: str) -> dict[str, DatasetFacet]:
         """Facet of a table, under its key; none if nothing is known of its columns."""
         table = self._tables[name]
-        facet = self._landed if table.layer == "bronze" else self._made
+        if table.layer == "bronze":
+            facet = self._landed
+        else:
+            facet = self._made
         fields = {column: facets.Fields(facet(name, column)) for column in table.columns}
         fields = {column: field for column, field in fields.items() if field.inputFields}
         rows = self._inputs(table.rows)
@@ -74,7 +77,10 @@ class ColumnFacets:
     def _address(self, name: str) -> tuple[str, str]:
         layer = self._tables[name].layer
         of_quarantine = name.endswith(QUARANTINE)
-        uri = self.at.quarantine(name.removesuffix(QUARANTINE)) if of_quarantine else self.at.table(layer, name)
+        if of_quarantine:
+            uri = self.at.quarantine(name.removesuffix(QUARANTINE))
+        else:
+            uri = self.at.table(layer, name)
         return self.dataset(uri)
 
     def _spelled(self, source: Source) -> Iterator[Source]:

@@ -53,7 +53,9 @@ class ConnectServer:
         try:
             connection: Any = Connection.get(conn_id)
         except AirflowNotFoundException:
-            return cls(settings.remote) if settings.remote else None
+            if settings.remote:
+                return cls(settings.remote)
+            return None
         if connection.conn_type != SparkConnectHook.conn_type:
             return None
         if not connection.host:

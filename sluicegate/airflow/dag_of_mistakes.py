@@ -125,7 +125,12 @@ def _schedule(fields: Any, settings: Settings) -> str | None:
     """Schedule of a definition that has mistakes, if that is not one of them."""
     try:
         target = (fields.get("targets") or {}).get(settings.target or os.environ.get(TARGET, "")) or {}
-        schedule = target["schedule"] if "schedule" in target else fields["schedule"]
-        return cron(schedule) if isinstance(schedule, str) else None
+        if "schedule" in target:
+            schedule = target["schedule"]
+        else:
+            schedule = fields["schedule"]
+        if isinstance(schedule, str):
+            return cron(schedule)
+        return None
     except (TypeError, KeyError, AttributeError, PydanticCustomError):
         return None

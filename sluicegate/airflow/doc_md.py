@@ -44,7 +44,9 @@ should have updated. Its result has the number of rows of each table, and of vio
 
 def of_dag(pipeline: Pipeline) -> str:
     """``doc_md`` of a pipeline's DAG."""
-    parts = [plain(pipeline.description, keep="\n")] if pipeline.description else []
+    parts = []
+    if pipeline.description:
+        parts = [plain(pipeline.description, keep="\n")]
     for layer in LAYERS:
         if getattr(pipeline, layer):
             parts.append("\n".join([f"**{layer.capitalize()}**", "", *_tables(pipeline, layer)]))
@@ -73,7 +75,10 @@ def of_run(pipeline: Pipeline) -> str:
 def _tables(pipeline: Pipeline, layer: Layer) -> Iterator[str]:
     """Lines for the tables: what each reads, and how."""
     for name in pipeline.names(layer):
-        comment = "" if name in pipeline.deidentified_tables else pipeline.table(name)[1].comment
+        if name in pipeline.deidentified_tables:
+            comment = ""
+        else:
+            comment = pipeline.table(name)[1].comment
         yield f"- `{name}`: {_table(pipeline, layer, name)}" + (f". {plain(comment)}" if comment else "")
 
 
@@ -88,15 +93,22 @@ def _table(pipeline: Pipeline, layer: Layer, name: str) -> str:
     table = pipeline.silver[name]
     lookups = table.joined
     text = f"from {_names(table.streams)}" + (f", joined with {_names(lookups)}" if lookups else "")
-    keys = table.changes.keys if table.changes else table.keys
-    text += f"; one row for each {_names(keys)}" if keys and not (table.changes and table.changes.history) else ""
-    text += "; several rows for each record" if table.many else ""
+    if table.changes:
+        keys = table.changes.keys
+    else:
+        keys = table.keys
+    if keys and not (table.changes and table.changes.history):
+        text += f"; one row for each {_names(keys)}"
+    if table.many:
+        text += "; several rows for each record"
     return text + _rules(table)
 
 
 def _rules(table: BronzeTable | SilverTable | GoldTable) -> str:
     names = [*table.expectations, *table.expect_table]
-    return f"; rules: {_names(names)}" if names else ""
+    if names:
+        return f"; rules: {_names(names)}"
+    return ""
 
 
 def _names(names: list[str]) -> str:

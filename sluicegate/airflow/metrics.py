@@ -25,7 +25,13 @@ def send_reports(result: Mapping[str, Any] | Iterable[Mapping[str, Any]] | None)
     Args:
         result: its report, or those of the layers that it ran.
     """
-    reports = [] if result is None else [result] if isinstance(result, Mapping) else [*result]
+    if result is None:
+        reports = []
+    else:
+        if isinstance(result, Mapping):
+            reports = [result]
+        else:
+            reports = [*result]
     try:
         for report in reports:
             for sample in of_report(RunReport.from_dict(dict(report)), datetime.now(UTC)):
@@ -75,12 +81,17 @@ def _gauge(name: str, value: float, labels: Labels) -> None:
 
 def _named(name: str, labels: Labels) -> str:
     """Name of a metric."""
-    parts = [] if _tagged() else [text for _, text in labels]
+    if _tagged():
+        parts = []
+    else:
+        parts = [text for _, text in labels]
     return ".".join([PREFIX, *parts, name])
 
 
 def _tags(labels: Labels) -> dict[str, str]:
-    return dict(labels) if _tagged() else {}
+    if _tagged():
+        return dict(labels)
+    return {}
 
 
 def _tagged() -> bool:

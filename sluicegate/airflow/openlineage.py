@@ -147,7 +147,9 @@ def _output(uri: str, version: int | None, rows: int, columns: dict[str, Dataset
 def _version(version: Any) -> dict[str, Any]:
     from openlineage.client.facet_v2 import dataset_version_dataset
 
-    return {} if version is None else {"version": dataset_version_dataset.DatasetVersionDatasetFacet(str(version))}
+    if version is None:
+        return {}
+    return {"version": dataset_version_dataset.DatasetVersionDatasetFacet(str(version))}
 
 
 def dataset(uri: str) -> tuple[str, str]:

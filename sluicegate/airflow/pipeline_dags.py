@@ -67,7 +67,9 @@ class PipelineDags:
         for name in ("max_active_runs", "max_backfill_runs"):
             if (value := getattr(self.pipeline.airflow, name, None)) is not None:
                 dag_arguments[name] = value
-        landed = watched(self.pipeline.name, self.pipeline.queueUrl, self.settings) if self.pipeline.trigger else None
+        landed = None
+        if self.pipeline.trigger:
+            landed = watched(self.pipeline.name, self.pipeline.queueUrl, self.settings)
         with new_dag(
             dag_id(self.pipeline.name),
             self.pipeline.schedule,
@@ -116,10 +118,15 @@ class PipelineDags:
         """Tasks of the DAG in context, in their order."""
         pipeline = self.pipeline
         reader = self.arguments.alerted(self.arguments.of_reader(pipeline.airflow), self._alerts)
-        users = pipeline.airflow.approvers if pipeline.airflow else []
+        users = []
+        if pipeline.airflow:
+            users = pipeline.airflow.approvers
         yield CheckRequest(task_id="check_request", doc_md=doc_md.CHECK, approvers=users, **self._subject, **reader)
         # An event-driven run need not wait for files: it would wait on beside each later run that an event starts.
-        wait = timedelta(0) if pipeline.trigger else step(pipeline.schedule)
+        if pipeline.trigger:
+            wait = timedelta(0)
+        else:
+            wait = step(pipeline.schedule)
         yield LandedFilesSensor(task_id="wait_for_files", doc_md=doc_md.WAIT, timeout=wait, **self._subject, **reader)
         layers = [layer for layer in definition.LAYERS if getattr(pipeline, layer)]
         if layers and pipeline.tasks == "run":

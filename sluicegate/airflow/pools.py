@@ -69,7 +69,9 @@ def _waits(tasks: Sequence[Any], slots_of_pools: Mapping[str | None, int]) -> st
     if not small:
         return ""
     pool, slots = small[0].pool, small[0].pool_slots
-    many = "slot" if slots == 1 else "slots"
+    many = "slots"
+    if slots == 1:
+        many = "slot"
     waiting = [task.task_id for task in small if task.pool == pool]
     return (
         f"{slots} {many} in the pool {pool}, which has {slots_of_pools[pool]},"
@@ -109,4 +111,6 @@ def _known(session: Session) -> dict[str | None, int]:
 def slots() -> int:
     """Slots that the pool is made with; what is no number from 1 is as if it were not set."""
     value = os.environ.get("SLUICEGATE_SPARK_SLOTS", "")
-    return int(value) if value.isdecimal() and int(value) else DEFAULT_SLOTS
+    if value.isdecimal() and int(value):
+        return int(value)
+    return DEFAULT_SLOTS

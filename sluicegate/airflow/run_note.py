@@ -56,9 +56,15 @@ def _write(run: DagRun) -> None:
     if (not mistaken and "CheckRequest" not in kinds.values()) or (run.note and not run.note.startswith(BEGINS)):
         return
     results = {task: result for task, result in _results(run) if task in kinds}
-    text = note_of_mistakes(results, kinds, dag.description or "") if mistaken else note(results, kinds)
+    if mistaken:
+        text = note_of_mistakes(results, kinds, dag.description or "")
+    else:
+        text = note(results, kinds)
     if text:
-        run.note = continued(text, run.note or "") if run.clear_number else text
+        if run.clear_number:
+            run.note = continued(text, run.note or "")
+        else:
+            run.note = text
 
 
 def note_of_mistakes(results: Mapping[str, Any], tasks: Iterable[str], mistakes: str) -> str:
@@ -88,7 +94,9 @@ def continued(text: str, before: str) -> str:
     former = [line for line in before.splitlines() if line not in current and line != BEFORE]
     while former and not former[0]:
         former.pop(0)
-    return _short([*current, "", BEFORE, *former]) if former else text
+    if former:
+        return _short([*current, "", BEFORE, *former])
+    return text
 
 
 def _results(run: DagRun) -> Iterator[tuple[str, Any]]:
@@ -137,7 +145,10 @@ def _of_jobs(result: Any) -> list[str]:
     """Lines on the tables of a job, or of the job of each layer."""
     if not result:
         return []
-    reports = result if isinstance(result, list) else [result]
+    if isinstance(result, list):
+        reports = result
+    else:
+        reports = [result]
     return [line for report in reports for line in _did(RunReport.from_dict(report))]
 
 

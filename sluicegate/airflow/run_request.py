@@ -49,7 +49,9 @@ def request_of(pipeline: Pipeline, context: Context) -> Request:
     if run.run_type == "backfill":
         mode, since, until = _backfill(run, mode, since or until)
     elif mode == AUTO:
-        mode = "interval" if since or until else "incremental"
+        mode = "incremental"
+        if since or until:
+            mode = "interval"
     if mode in (DISCARD, UNDO_DISCARD):
         return Request.of_discard(pipeline, _discard(form, mode, since or until))
     for name in _OF_DISCARDS:
@@ -115,7 +117,9 @@ def _one_table(action: str, form: Mapping[str, Any], end: str | None) -> str:
 def _backfill(run: Any, mode: str, end: str | None) -> tuple[str, str, str]:
     """Mode and interval of a backfill run; half of an interval, or another mode, is a misunderstanding."""
     if mode not in (AUTO, "interval") or end:
-        sentence = f"the mode {mode}" if mode not in (AUTO, "interval") else "an interval of its own"
+        sentence = "an interval of its own"
+        if mode not in (AUTO, "interval"):
+            sentence = f"the mode {mode}"
         raise UserError(
             f"a backfill run reprocesses its data interval, but the form sets {sentence}",
             hint="keep mode, from and to as they are, or trigger a single run with them",

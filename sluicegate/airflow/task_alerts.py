@@ -50,12 +50,18 @@ class TaskError:
         There is none where no task is left that could have it: the DAG processor calls the callback then.
         """
         exception = context.get("exception")
-        whole = LOST if exception is None else str(exception).strip() or type(exception).__name__
+        if exception is None:
+            whole = LOST
+        else:
+            whole = str(exception).strip() or type(exception).__name__
         text = escaped(whole, keep="\n")
         facts: Mapping[str, Any] = getattr(exception, FACTS, {})
         # A heading alone says nothing: the first of what stands below it belongs to it.
         first, *more = [line.strip() for line in text.splitlines()]
-        sentence = f"{first} {more[0]}" if first.endswith(":") and more else first
+        if first.endswith(":") and more:
+            sentence = f"{first} {more[0]}"
+        else:
+            sentence = first
         return cls(
             sentence=escaped(facts.get("message") or "") or sentence,
             code=facts.get("code", ""),

@@ -82,7 +82,8 @@ class PipelineTimetable(CronDataIntervalTimetable):
         """Beginning of the first interval of a backfill, and end of the last one that is over."""
         time = now("UTC")
         over = self._align_to_prev(time)
-        over = self._get_prev(over) if over == time else over
+        if over == time:
+            over = self._get_prev(over)
         return self._align_to_next(earliest), min(self._get_next(self._align_to_prev(latest)), over)
 
     def _end(self, start: DateTime, begin: DateTime, last: DateTime) -> DateTime:
@@ -107,4 +108,6 @@ def _ends(info: DagRunInfo) -> tuple[DateTime, DateTime]:
 
 def whole(time: datetime) -> datetime:
     """Beginning of an interval without the microseconds by which that of several was moved."""
-    return time.replace(microsecond=0) + timedelta(seconds=1) if time.microsecond else time
+    if time.microsecond:
+        return time.replace(microsecond=0) + timedelta(seconds=1)
+    return time

@@ -158,7 +158,10 @@ def run(
     from sluicegate.launch import pipeline as run_pipeline
     from sluicegate.launch.request import Request
 
-    since, until = (interval.since.isoformat(), interval.until.isoformat()) if interval else (None, None)
+    if interval:
+        since, until = (interval.since.isoformat(), interval.until.isoformat())
+    else:
+        since, until = (None, None)
     if full_refresh is not None:
         request = Request.of(pipeline, "full-refresh", since, until, full_refresh)
         return run_pipeline.refresh(pipeline, pipeline.settings, layer, tell, request)
@@ -370,7 +373,9 @@ def spark_session(name: str = "notebook") -> SparkSession:
     """
     from sluicegate.spark import connect, session
 
-    return session.open_session(name) if connect.address() else session.session_inside(name)
+    if connect.address():
+        return session.open_session(name)
+    return session.session_inside(name)
 
 
 def _demand_some(newest: int | None) -> None:

@@ -100,7 +100,10 @@ def copy_into(
     from sluicegate.landing.chosen.copy_options import CopyOptions
     from sluicegate.launch import submit
 
-    folder = str(source) if "://" in str(source) else str(Path(source).absolute())
+    if "://" in str(source):
+        folder = str(source)
+    else:
+        folder = str(Path(source).absolute())
     copy_options = CopyOptions(select, tuple(columns), format, dict(options or {}), merge_schema, dialect=dialect)
     copy = Copy(folder, tuple(files), pattern, force, _utc(modified_after), _utc(modified_before), copy_options)
     lake = Lake(pipeline.settings.lake, pipeline.name)
@@ -334,4 +337,6 @@ def _utc(time: datetime | None) -> datetime | None:
     """The time in UTC, which it is in where it has no zone."""
     if time is None:
         return None
-    return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+    if time.tzinfo:
+        return time.astimezone(UTC)
+    return time.replace(tzinfo=UTC)

@@ -116,7 +116,10 @@ def header(path: str, options: Mapping[str, str], separator: str) -> dict[str, A
     """
     quote = options.get("quote", '"')
     several = options.get("multiline", "").lower() == "true"
-    style: dict[str, Any] = {"quotechar": quote} if quote else {"quoting": csv.QUOTE_NONE}
+    if quote:
+        style: dict[str, Any] = {"quotechar": quote}
+    else:
+        style = {"quoting": csv.QUOTE_NONE}
     style["delimiter"] = separator
     try:
         with filesystems.reader(

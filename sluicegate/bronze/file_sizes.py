@@ -98,7 +98,10 @@ def too_large(
     too_large_files: dict[str, str] = {}
     unsure: list[str] = []
     for path in paths:
-        size = sizes[path] if path in sizes else _size(path)
+        if path in sizes:
+            size = sizes[path]
+        else:
+            size = _size(path)
         fits = bounds.fits(path, size)
         if fits is None:
             unsure.append(path)
@@ -145,7 +148,10 @@ def _opened(path: str) -> Any:
 
 def _longest(block: bytes, begun: int, separator: str) -> tuple[int, int]:
     """Longest line of a block, whose first line has ``begun`` bytes already, and the bytes of its last line."""
-    ends = block.split(separator.encode()) if separator else block.replace(b"\r", b"\n").split(b"\n")
+    if separator:
+        ends = block.split(separator.encode())
+    else:
+        ends = block.replace(b"\r", b"\n").split(b"\n")
     lengths = [len(line) for line in ends]
     lengths[0] += begun
     return max(lengths), lengths[-1]

@@ -46,7 +46,10 @@ class TypedFiles:
         """
         footers = self._footers(paths)
         for (_, refused, *void), paths_alike in alike(footers, footers.__getitem__):
-            group = groups.of(paths_alike) if refused else self._group(paths_alike)
+            if refused:
+                group = groups.of(paths_alike)
+            else:
+                group = self._group(paths_alike)
             fields = [field for field in group.fields if field.name not in void and not is_void(field.dataType)]
             yield replace(group, fields=fields)
 

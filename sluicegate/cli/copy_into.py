@@ -68,7 +68,10 @@ def copy_into(
     )  # fmt: skip
     facts: dict[str, Any] = dict.fromkeys(of.RESULT, 0)
     for report in reports:
-        facts = of.result(report.tables[0]) if validate is None else report.tables[0].as_dict()
+        if validate is None:
+            facts = of.result(report.tables[0])
+        else:
+            facts = report.tables[0].as_dict()
     if as_json:
         show_json(facts)
     elif not reports:

@@ -110,7 +110,10 @@ def _sum_of_files(source: BronzeTable, entries: Sequence[dict[str, Any]]) -> str
 
 def _of_versions(entry: dict[str, Any]) -> dict[str, Any]:
     """What there is to say of a run's versions of a Delta table, and of those that wait: they are no files."""
-    fields = ["chunk", "state"] if entry["state"] == "waiting" else ["chunk", "rows", "version", "ingested", "state"]
+    if entry["state"] == "waiting":
+        fields = ["chunk", "state"]
+    else:
+        fields = ["chunk", "rows", "version", "ingested", "state"]
     return {column: entry[column] for column in ["path", *fields]}
 
 

@@ -25,8 +25,12 @@ def help_(
 
     Example: sluicegate help SG208
     """
-    group: Any = context.parent.command if context.parent else None
-    commands = group.commands if group else {}
+    group: Any = None
+    if context.parent:
+        group = context.parent.command
+    commands = {}
+    if group:
+        commands = group.commands
     code = (topic or "").upper()
     if topic is None:
         _codes(as_json)

@@ -41,8 +41,12 @@ def history(
     if as_json:
         show_json(events)
         return
-    of_gold = [*_OF_GOLD, "by", *_SECONDS] if any(event["layer"] == "gold" for event in events) else []
-    of_many = _OF_MANY if any("no_rows" in event["details"] for event in events) else []
+    of_gold = []
+    if any(event["layer"] == "gold" for event in events):
+        of_gold = [*_OF_GOLD, "by", *_SECONDS]
+    of_many = []
+    if any("no_rows" in event["details"] for event in events):
+        of_many = _OF_MANY
     columns = ["time", "layer", "table", *_NUMBERS[:2], *of_many, *_NUMBERS[2:], *of_gold, "mode", "why"]
     show_table(columns, [_row(event, columns) for event in events], right=[*_NUMBERS, *_OF_MANY, *_OF_GOLD, *_SECONDS])
     say("", f"{len(events):,} {'commit' if len(events) == 1 else 'commits'}")

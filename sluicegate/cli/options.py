@@ -155,7 +155,9 @@ def printer(as_json: bool, *, quiet: bool = False) -> Callable[[str], None]:
     """What prints the lines of a job as they come: to stderr where stdout is for JSON, or there nowhere (``quiet``)."""
     if as_json and quiet:
         return silent
-    return warn if as_json else say
+    if as_json:
+        return warn
+    return say
 
 
 def ask(question: str, command: str, *, on_stderr: bool) -> None:
@@ -218,4 +220,6 @@ def _text(value: Any) -> str:
         return ""
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%d %H:%M:%S")
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else escaped(str(value))
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return escaped(str(value))

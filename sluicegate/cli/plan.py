@@ -136,12 +136,17 @@ def _planned(
     would += "".join(f"; delete the {count:,} rows of the flow {flow}" for flow, count in deleted.items())
     reads, manner = _described(definition, work.layer, work.table, work.flow.refresh_strategy)
     if work.described is not None:
-        would = f"set {work.described}" if would == "do nothing" else f"{would}; set {work.described}"
+        if would == "do nothing":
+            would = f"set {work.described}"
+        else:
+            would = f"{would}; set {work.described}"
     rules = _rules(definition, work.table)
-    manner += f"; rules: {', '.join(rules)}" if rules else ""
+    if rules:
+        manner += f"; rules: {', '.join(rules)}"
     remote = bool(definition.settings.remote)
     no_stream = work.flow.without_stream(remote=remote)
-    manner += f"; read by a query: {no_stream}" if no_stream and not remote else ""
+    if no_stream and not remote:
+        manner += f"; read by a query: {no_stream}"
     planned: dict[str, Any] = {
         "layer": work.layer, "table": work.table, "reads": reads, "how": manner, "rules": rules,
         "trigger": query_because(no_stream) if no_stream else AVAILABLE_NOW, "a run would": would,
@@ -203,7 +208,9 @@ def _waits(work: TableWork) -> str:
 
     if work.settling:
         return f"wait: {files(work.settling)} still settling"
-    return f"wait: {work.progress.why}" if work.progress.kind == "blocked" else "do nothing"
+    if work.progress.kind == "blocked":
+        return f"wait: {work.progress.why}"
+    return "do nothing"
 
 
 def _rules(definition: Pipeline, name: str) -> list[str]:
@@ -233,7 +240,10 @@ def _described(definition: Pipeline, layer: str, name: str, strategy: RefreshStr
         )
     table = definition.silver[name]
     if table.changes:
-        reads = f"new rows of {', '.join(table.streams)}" if table.several else str(table.from_)
+        if table.several:
+            reads = f"new rows of {', '.join(table.streams)}"
+        else:
+            reads = str(table.from_)
         return reads, "; ".join(_changes_texts(table))
     return f"new rows of {', '.join(table.streams)}", "; ".join(_record_texts(table))
 
@@ -252,7 +262,9 @@ def _changes_texts(table: SilverTable) -> Iterator[str]:
     changes = table.changes
     if changes is None:
         return
-    rows = "each version" if changes.history else "latest row"
+    rows = "latest row"
+    if changes.history:
+        rows = "each version"
     yield f"{rows} for each {', '.join(changes.keys)} by {changes.sequence_by}"
     yield from _of_deletes(table)
     if table.several:
@@ -284,7 +296,9 @@ def _rescued(table: SilverTable) -> list[str]:
     """Describe how rescued values are handled, if the definition changes the default."""
     if table.rescued == "keep":
         return ["a value that bronze rescued is NULL in a good row"]
-    return ["a value that bronze rescued fails the run"] if table.rescued == "fail" else []
+    if table.rescued == "fail":
+        return ["a value that bronze rescued fails the run"]
+    return []
 
 
 def _of_deletes(table: SilverTable) -> list[str]:
@@ -293,7 +307,9 @@ def _of_deletes(table: SilverTable) -> list[str]:
     if changes is None or changes.apply_as_deletes is None:
         return []
     rules = [name for name, rule in table.expectations.items() if not changes.binds_deletes(rule.columns)]
-    return [f"deletes are not checked by {', '.join(rules)}, which use more than keys and sequence"] if rules else []
+    if rules:
+        return [f"deletes are not checked by {', '.join(rules)}, which use more than keys and sequence"]
+    return []
 
 
 def _of_flows(state: Progress) -> str:
@@ -302,7 +318,9 @@ def _of_flows(state: Progress) -> str:
         f"{name}: all of it" if stream.whole else f"{name}: versions {stream.since + 1} to {stream.until}"
         for name, stream in state.streams.items() if stream.work
     ]  # fmt: skip
-    return f"take {', '.join(texts)}" if texts else ""
+    if texts:
+        return f"take {', '.join(texts)}"
+    return ""
 
 
 def _strategy_text(strategy: RefreshStrategy) -> str:
@@ -314,7 +332,9 @@ def _strategy_text(strategy: RefreshStrategy) -> str:
         "whole": "fully recomputed whenever a table that it reads changes, in one commit",
         "stream": "a streaming aggregation with a checkpoint",
     }[strategy.kind]
-    proviso = "judged by its text: the first run checks it with Spark" if strategy.expected else ""
+    proviso = ""
+    if strategy.expected:
+        proviso = "judged by its text: the first run checks it with Spark"
     return "; ".join(
         filter(None, [f"{kind}: {strategy.why}", proviso, strategy.cheaper and f"cheaper: {strategy.cheaper}"])
     )
@@ -334,6 +354,8 @@ def _joined(table: SilverTable) -> list[str]:
             texts.append(f"joins {name}: a changed row there re-evaluates its records, by {keys}")
         else:
             python = any(maker.is_python for maker in table.makers.values())
-            reason = "unknown for Python code" if python else "it has no equality with a column of the stream"
+            reason = "it has no equality with a column of the stream"
+            if python:
+                reason = "unknown for Python code"
             texts.append(f"joins {name}: when it changes, all records are re-evaluated ({reason} it affects)")
     return texts

@@ -67,7 +67,9 @@ def run(
         raise UserError("--every requires --continuous, and neither takes an interval or a full refresh")
     definition = api.load(pipeline, settings)
     request = _request(definition, since, until, full_refresh or "")
-    refreshed = request.tables if request.mode == "full-refresh" else None
+    refreshed = None
+    if request.mode == "full-refresh":
+        refreshed = request.tables
     only = cast("Layer | None", layer)  # whether there is such a layer is asked there
     reports = api.run(definition, layer=only, interval=request.interval, full_refresh=refreshed, tell=printer(as_json))
     if as_json:

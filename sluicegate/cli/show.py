@@ -78,7 +78,15 @@ def _demanded(chosen: Sequence[str], pipeline: str | None, table: str | None, *,
     """
     if len(chosen) > 1:
         raise UserError(f"{' and '.join(chosen)} exclude each other", hint="use one of them")
-    kind = chosen[0].lstrip("-") if chosen else "table" if table else "graph" if pipeline else "home"
+    if chosen:
+        kind = chosen[0].lstrip("-")
+    else:
+        if table:
+            kind = "table"
+        else:
+            kind = "home"
+            if pipeline:
+                kind = "graph"
     if kind in ("run", "runs", "days", "quarantine") and pipeline is None:
         raise UserError(f"--{kind} requires a pipeline", hint="name it: sluicegate show PIPELINE --{kind}")
     if kind == "quarantine" and table is None:
@@ -101,7 +109,9 @@ def _view(kind: str, name: str | None, table: str | None, settings: Settings, mo
     from sluicegate.monitor.views import runs as of_runs
     from sluicegate.monitor.views.source import Source
 
-    definition = loaded(name, settings) if name is not None else None
+    definition = None
+    if name is not None:
+        definition = loaded(name, settings)
     source = Source(settings if definition is None else definition.settings, patience=None)
     if kind == "search":
         return find.search(source, source.names() if name is None else [name], more["search"])
@@ -183,7 +193,9 @@ def _quarantine(view: QuarantineView) -> None:
     shown = [[reason.rule, reason.text, reason.records, reason.first, reason.last] for reason in view.reasons or ()]
     show_table(["rule", "condition", "records", "first (UTC)", "last (UTC)"], shown, ["records"])
     for example in view.examples or ():
-        discarded = f"  discarded by {example.by}: {example.note}" if example.discarded is not None else ""
+        discarded = ""
+        if example.discarded is not None:
+            discarded = f"  discarded by {example.by}: {example.note}"
         say("", f"{', '.join(example.rules)}  {example.file}{discarded}", f"  {example.record}")
     say("", f"{view.records:,} records in quarantine, {view.discarded:,} discarded")
     for discard in view.discards:
@@ -240,11 +252,15 @@ _PRINTED: dict[str, Any] = {"home": _home, "graph": _graph, "table": _table, "qu
 
 def _balance(balance: Balance | None) -> Iterable[int | None]:
     """Both sides of the equation; nothing of a table that a run left as it was."""
-    return [None] * 5 if balance is None else [balance.read, *(getattr(balance, name) for name in _ENDS)]
+    if balance is None:
+        return [None] * 5
+    return [balance.read, *(getattr(balance, name) for name in _ENDS)]
 
 
 def _s(seconds: float | None) -> str | None:
-    return None if seconds is None else f"{seconds:.1f}"
+    if seconds is None:
+        return None
+    return f"{seconds:.1f}"
 
 
 def _counted(items: Sequence[Any], noun: str) -> None:

@@ -54,11 +54,10 @@ def simulate(
 
         since = moment(begin)
     faults = simulators.Faults(drift, duplicates, bad, late)
-    landed = (
-        simulators.continuously(where, every, records, seed, pipeline, faults, since)
-        if continuous
-        else simulators.simulate(where, count, records, seed, pipeline, faults, since)
-    )
+    if continuous:
+        landed = simulators.continuously(where, every, records, seed, pipeline, faults, since)
+    else:
+        landed = simulators.simulate(where, count, records, seed, pipeline, faults, since)
     try:
         for file in landed:
             wrong = ", ".join(f"{number:,} {name}" for name, number in file.faults.items())

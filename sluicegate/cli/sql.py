@@ -44,7 +44,9 @@ def sql(
         return
     rows = arrow_values.rows(result.slice(0, limit))
     show_table(result.column_names, [[_pasteable(value) for value in row] for row in rows])
-    more = f", the first {limit:,} of them shown" if result.num_rows > limit else ""
+    more = ""
+    if result.num_rows > limit:
+        more = f", the first {limit:,} of them shown"
     say("", f"{result.num_rows:,} {'row' if result.num_rows == 1 else 'rows'}{more}")
 
 
@@ -52,5 +54,9 @@ def _pasteable(value: Any) -> Any:
     """A value as the next query can have it: a time with its fractions, a number without separators."""
     if isinstance(value, datetime):
         text = value.strftime("%Y-%m-%d %H:%M:%S")
-        return f"{text}.{value.microsecond:06}".rstrip("0") if value.microsecond else text
-    return str(value) if isinstance(value, int) else value
+        if value.microsecond:
+            return f"{text}.{value.microsecond:06}".rstrip("0")
+        return text
+    if isinstance(value, int):
+        return str(value)
+    return value

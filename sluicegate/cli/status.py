@@ -117,7 +117,9 @@ def _facts(current: Status) -> dict[str, Any]:
 
 
 def _show_tables(current: Status) -> None:
-    discarded = ["discarded"] if any(table.discarded for table in current.tables) else []
+    discarded = []
+    if any(table.discarded for table in current.tables):
+        discarded = ["discarded"]
     sides = ["quarantined", *discarded, "set aside", "rejected"]
     columns = ["layer", "table", "rows", "version", "changed (UTC)", *sides, "state"]
     right = ["rows", "version", *sides]

@@ -130,5 +130,7 @@ def _show(runs: Sequence[Stream]) -> None:
         values["pid"] = str(run.pid)
         rows.append([values[column] for column in columns])
     show_table([column.replace("_", " ") for column in columns], rows, right=["batches", "rows"])
-    noun = "run" if len(runs) == 1 else "runs"
+    noun = "runs"
+    if len(runs) == 1:
+        noun = "run"
     say("", f"{len(runs):,} continuous {noun}")

@@ -55,7 +55,8 @@ def run_cases(
     folder = Path(tempfile.mkdtemp(prefix="sluicegate-test-"))
     results = _Results(len(chosen), as_json=as_json, keep=keep)
     extra = ["--folder", str(folder)]
-    extra += [f"--matching={word}"] if word else []
+    if word:
+        extra += [f"--matching={word}"]
     extra += [f"--case={name}" for name in case or ()]
     in_folder = Settings.of(
         str(folder / "lake"), str(folder / "landing"), settings.pipelines, _local(), definition.settings.target
@@ -80,7 +81,9 @@ def run_cases(
 def _local() -> str:
     """Cases lie in a folder of this machine, so that no cluster can run them."""
     master = os.environ.get("SLUICEGATE_MASTER", "")
-    return master if master.startswith("local") else "local[*]"
+    if master.startswith("local"):
+        return master
+    return "local[*]"
 
 
 def _submit(
@@ -119,7 +122,10 @@ class _Results:
         if facts is None:
             return
         result = CaseResult.from_dict(facts)
-        result.folder = result.folder if self.keep else None
+        if self.keep:
+            result.folder = result.folder
+        else:
+            result.folder = None
         self.results.append(result)
         if not self.as_json:
             show(result, console(None if sys.stdout.isatty() else 200), keep=self.keep)

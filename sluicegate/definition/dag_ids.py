@@ -22,7 +22,9 @@ def dag_id(pipeline: str, other: str = "") -> str:
         pipeline: name of the pipeline, or of its folder.
         other: one of ``OTHERS``.
     """
-    end = f"_{other}" if other else ""
+    end = ""
+    if other:
+        end = f"_{other}"
     return (re.sub(r"[^\w.-]", "-", pipeline)[: LONGEST - len(end)] or "-") + end
 
 

@@ -61,7 +61,9 @@ def nearest(name: str) -> str:
         if encoding.is_readable
     }
     near = difflib.get_close_matches("".join(filter(str.isalnum, lower)), bare, 1, 0.6)
-    return bare[near[0]] if near else ""
+    if near:
+        return bare[near[0]]
+    return ""
 
 
 @cache
@@ -75,7 +77,10 @@ def _by_name() -> dict[str, Encoding]:
         if decoded.startswith(CHARACTERS):
             cells = decoded.removeprefix(CHARACTERS)
             characters = "".join(chr(int(cells[offset : offset + 4], 16)) for offset in range(0, len(cells), 4))
-        codec = "" if characters or decoded == UNREADABLE else decoded
+        if characters or decoded == UNREADABLE:
+            codec = ""
+        else:
+            codec = decoded
         encoding = Encoding(name, codec, characters)
         encodings |= {alias.lower(): encoding for alias in (name, *aliases.split())}
     return encodings

@@ -51,7 +51,9 @@ def nearest(name: str, names: Any) -> str:
     near = difflib.get_close_matches(name, list(names), 1, 0.6) or difflib.get_close_matches(
         name.lower(), [other for other in names if other == other.lower()], 1, 0.6
     )
-    return f"did you mean {near[0]}?" if near else ""
+    if near:
+        return f"did you mean {near[0]}?"
+    return ""
 
 
 def name_fault(name: str) -> str:
@@ -64,8 +66,12 @@ def name_fault(name: str) -> str:
 def _as_text(value: Any) -> Any:
     """Convert YAML's booleans and numbers to the texts that Spark's options take."""
     if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value) if isinstance(value, (int, float)) else value
+        if value:
+            return "true"
+        return "false"
+    if isinstance(value, (int, float)):
+        return str(value)
+    return value
 
 
 def _with_variables(text: str, info: ValidationInfo) -> str:
@@ -95,7 +101,9 @@ def absolute(path: str, hint: str = "") -> str:
         raise wrong(
             "relative-path", f"{path} is a relative path, so it depends on the working folder of each process", hint
         )
-    return path.rstrip("/") if "://" in path else os.path.normpath(path)
+    if "://" in path:
+        return path.rstrip("/")
+    return os.path.normpath(path)
 
 
 def _ddl(text: str) -> str:
@@ -209,7 +217,9 @@ def _moment(value: Any) -> Any:
         pass
     if not isinstance(value, datetime):
         raise wrong("wrong-type", f"expected a timestamp such as 2024-05-01T12:00:00, got {value}")
-    return value if value.tzinfo else value.replace(tzinfo=UTC)
+    if value.tzinfo:
+        return value
+    return value.replace(tzinfo=UTC)
 
 
 def _columns(names: list[str]) -> list[str]:

@@ -69,7 +69,10 @@ def read(text: str) -> Document:
         position = getattr(error, "problem_mark", None)
         parts = [getattr(error, "context", None), getattr(error, "problem", None)]
         problem = ", ".join(part for part in parts if part) or str(error)
-        line = position.line + 1 if position else 1
+        if position:
+            line = position.line + 1
+        else:
+            line = 1
         document.faults.append(Fault("yaml-syntax", (), f"invalid YAML: {problem}", line, _advice(problem)))
         document.data = None
     return document
@@ -87,7 +90,10 @@ def sections(text: str) -> dict[str, Any]:
     lines: dict[str, Any] = {}
     for begin, end in pairwise([*begins, len(text)]):
         alone = read(text[begin:end]).data
-        lines |= alone if isinstance(alone, dict) else {text[begin:end].partition(":")[0].strip(): None}
+        if isinstance(alone, dict):
+            lines |= alone
+        else:
+            lines |= {text[begin:end].partition(":")[0].strip(): None}
     return lines
 
 
@@ -97,10 +103,14 @@ def with_value(text: str, field: str, value: str) -> str:
     Raises:
         KeyError: it has no such field.
     """
-    begin = "\ufeff" if text.startswith("\ufeff") else ""
+    begin = ""
+    if text.startswith("\ufeff"):
+        begin = "\ufeff"
     text = text.removeprefix(begin)
     root = yaml.compose(text, Loader=yaml.SafeLoader)  # the other loader counts bytes
-    fields = root.value if isinstance(root, yaml.MappingNode) else []
+    fields = []
+    if isinstance(root, yaml.MappingNode):
+        fields = root.value
     place = {key.value: node for key, node in fields}[field]
     return f"{begin}{text[: place.start_mark.index]}{value}{text[place.end_mark.index :]}"
 

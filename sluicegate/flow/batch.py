@@ -135,9 +135,13 @@ class Batch:
 
         def metadata(field: StructField) -> dict[str, Any] | None:
             text = comments.get(field.name.lower())
-            return None if text is None else {**field.metadata, "comment": text}
+            if text is None:
+                return None
+            return {**field.metadata, "comment": text}
 
-        return with_metadata(rows, metadata) if comments else rows
+        if comments:
+            return with_metadata(rows, metadata)
+        return rows
 
     def _read(self, uri: str, version: int) -> DataFrame:
         # A query over whole tables speaks of their data: `SELECT *` must not bring identities of other records.
@@ -164,10 +168,13 @@ class Batch:
             AccountingError: Spark delivered more or fewer rows to the batch than the source's log has.
         """
         self.prove()
-        offset = self.progress.until if offset is None else offset
+        if offset is None:
+            offset = self.progress.until
         commit_info = {**self.describe(), "until": offset, **self._commits_read(offset), **facts}
         metadata = json.dumps({log.METADATA: commit_info}, default=str)
-        app_id = self.progress.app_id if fenced and offset > self.progress.since else None
+        app_id = None
+        if fenced and offset > self.progress.since:
+            app_id = self.progress.app_id
         settings = Facts(metadata, app_id, offset, private=self.flow.private)
         with configured(self.session, commit_settings.settings(settings)):
             yield
@@ -216,7 +223,9 @@ class Batch:
     def _commits_read(self, offset: int) -> dict[str, Any]:
         """Identities of the commits that were read up to an offset, which may be nearer than the batch's end."""
         if self.flow.streams or offset == self.progress.until:
-            return {COMMITS: self.commits_read} if self.commits_read else {}
+            if self.commits_read:
+                return {COMMITS: self.commits_read}
+            return {}
         nearer = replace(self.progress, until=offset)
         return {COMMITS: histories.facts(self.flow, nearer, self.opened)}
 
@@ -225,7 +234,9 @@ class Batch:
         if self.flow.streams:
             return {stream_progress.STREAMS: stream_progress.facts(self.progress.streams)}
         source = self.opened[self.flow.source].delta
-        return {"source_id": tables.table_id(source)} if source else {}
+        if source:
+            return {"source_id": tables.table_id(source)}
+        return {}
 
 
 def overtaken(table: str, uri: str) -> SluicegateError:
@@ -242,5 +253,8 @@ def raise_readable(error: BaseException, flow: Flow) -> NoReturn:
 
     A trace shows Spark's own words as its cause, but where they may quote personal data.
     """
-    cause = None if flow.private else error
+    if flow.private:
+        cause = None
+    else:
+        cause = error
     raise readable(error, flow.layer, flow.table, private=flow.private) from cause

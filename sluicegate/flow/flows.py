@@ -172,7 +172,9 @@ def _deidentified_flow(name: str, table: SilverTable, source: str, lake: layout.
 def _columns_made_by(maker: SilverFlow) -> frozenset[str] | None:
     """Columns that a flow is certain to make, in lower case; None if only its data tells."""
     columns = (maker.named_as and maker.named_as.outputs) or (maker.query and maker.query.outputs)
-    return frozenset(column.lower() for column in columns) if columns else None
+    if columns:
+        return frozenset(column.lower() for column in columns)
+    return None
 
 
 def _bronze_flow(name: str, table: BronzeTable, lake: layout.Lake) -> Flow:

@@ -129,7 +129,9 @@ def why_inputs(flow: Flow, stamps: Mapping[str, str], last: log.Commit) -> str:
     """
     relevant = {name: stamp for name, stamp in stamps.items() if name not in flow.as_of_run}
     changed = [name for name, stamp in relevant.items() if not _can_follow(flow, name, stamp, last)]
-    return f"{', '.join(changed)} changed" if changed else ""
+    if changed:
+        return f"{', '.join(changed)} changed"
+    return ""
 
 
 def _why_other(flow: Flow, source: DeltaTable, last: log.Commit) -> str:
@@ -154,7 +156,9 @@ def _why_foreign(flow: Flow, last: log.Commit | None, state: SourceState) -> str
         SchemaMismatch: the bronze table has rows of another kind of source, which would be lost.
     """
     name = name_of(flow.source)
-    filled_from = (last.ours or {}).get("source") if last else None
+    filled_from = None
+    if last:
+        filled_from = (last.ours or {}).get("source")
     if filled_from is None and (last is not None or state.offset is None):
         raise SchemaMismatch(
             f"{flow.table} has rows that did not come from a Delta table",

@@ -70,7 +70,9 @@ def identity_of_source(facts: Mapping[str, Any], flow: str = "") -> str | None:
 
 def is_other(table: Table, version: int, recorded: str | None) -> bool:
     """Whether the version of a table is another commit than the one that was recorded; not if that cannot be told."""
-    identity = table.commit_identity(version) if recorded is not None else None
+    identity = None
+    if recorded is not None:
+        identity = table.commit_identity(version)
     return identity is not None and identity != recorded
 
 
@@ -80,7 +82,9 @@ def comparable(flow: Flow, past: offsets.Lineage | None, opened: Tables) -> offs
     Where the history of an input is another one now its stamp is without the table's id, as if it were another table:
     neither its version nor what came after it can be followed.
     """
-    last = past.ours if past is not None else None
+    last = None
+    if past is not None:
+        last = past.ours
     if past is None or last is None or last.ours is None:
         return past
     stamps = {name: _comparable(flow, name, last.ours, opened) for name in last.ours.get("inputs", {})}

@@ -144,7 +144,9 @@ class TableRun:
         """
         report = TableReport(self.flow.table, self.flow.layer, state=part.kind, why=part.why)
         # The records that a person chose are applied once, with the last part.
-        choice = self.choice if part is waiting else None
+        choice = None
+        if part is waiting:
+            choice = self.choice
         batch = BatchRun(self.session, self.flow, self.apply, self.facts, report, choice, self.opened)
         taken = batch.bring_up(part, waiting)
         if report.state != "rebuilt":  # the layer may have noticed that changes alone do not do
@@ -155,14 +157,19 @@ class TableRun:
         """One report of all batches, with the table as it is after them."""
         target, report = self.opened[self.flow.target], reduce(TableReport.followed_by, reports)
         report.seconds, report.total = seconds, target.rows
-        report.version = None if target.delta is None else target.version
+        if target.delta is None:
+            report.version = None
+        else:
+            report.version = target.version
         return report
 
 
 def _state(taken: Progress, choice: Choice | None) -> str:
     """What became of a table by a batch, in the words of a report."""
     if taken.kind == "whole":
-        return "rebuilt" if taken.since >= 0 or taken.why else "written"
+        if taken.since >= 0 or taken.why:
+            return "rebuilt"
+        return "written"
     if choice is not None and choice.validate:
         return "validated"
     if choice is not None or taken.reprocesses:

@@ -253,7 +253,10 @@ class Progress:
             sources = [(flow.streams[name], stream.since, stream.until) for name, stream in self.streams.items()]
         for uri, since, until in sources:
             if since < until:
-                first = min(since, spans[uri][0]) if uri in spans else since
+                if uri in spans:
+                    first = min(since, spans[uri][0])
+                else:
+                    first = since
                 spans[uri] = (first, until)
         return spans
 
@@ -271,7 +274,9 @@ class Progress:
         """The same progress, with a full refresh that a person requested."""
         reason = "a full refresh was asked for"
         progress = replace(self, command="")
-        return replace(progress, kind="whole", why=reason) if self.kind in ("idle", "incremental") else progress
+        if self.kind in ("idle", "incremental"):
+            return replace(progress, kind="whole", why=reason)
+        return progress
 
 
 def name_of(uri: str) -> str:

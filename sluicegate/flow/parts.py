@@ -37,7 +37,9 @@ def first(flow: Flow, waiting: Progress, opened: Tables) -> Progress:
         return _first_of_streams(flow, waiting, most_bytes, opened)
     least = _written_to_side_tables(flow, waiting, opened)
     end = _end(flow.source, waiting.since, waiting.until, most_bytes, least)
-    return waiting if end == waiting.until else replace(waiting, until=end)
+    if end == waiting.until:
+        return waiting
+    return replace(waiting, until=end)
 
 
 def _first_of_streams(flow: Flow, waiting: Progress, most_bytes: int, opened: Tables) -> Progress:
@@ -48,15 +50,22 @@ def _first_of_streams(flow: Flow, waiting: Progress, most_bytes: int, opened: Ta
             parts[name] = stream
             continue
         least = max((_recorded(uri, name, opened) for uri in flow.side_tables), default=-1)
-        since = stream.since if stream.known else -1
+        if stream.known:
+            since = stream.since
+        else:
+            since = -1
         parts[name] = replace(stream, until=_end(flow.streams[name], since, stream.until, most_bytes, least))
-    return waiting if parts == waiting.streams else replace(waiting, streams=parts)
+    if parts == waiting.streams:
+        return waiting
+    return replace(waiting, streams=parts)
 
 
 def _recorded(side_table: str, flow: str, opened: Tables) -> int:
     """Offset of one of several flows by the newest commit of a side table; -1 if it has none."""
     offset = (stream_progress.recorded(opened[side_table].last_commit_of_ours) or {}).get(flow)
-    return -1 if offset is None else int(offset["until"])
+    if offset is None:
+        return -1
+    return int(offset["until"])
 
 
 def _written_to_side_tables(flow: Flow, waiting: Progress, opened: Tables) -> int:
@@ -97,7 +106,9 @@ def _end(uri: str, since: int, until: int, most_bytes: int, least: int) -> int:
         if is_full and end is not None and end >= least:
             # Columns that came later are NULL in what is read before; anything else cannot be read by today's columns.
             later = SourceChanges.of(uri, end, until, name=name_of(uri))
-            return end if later.only_gained_columns else until
+            if later.only_gained_columns:
+                return end
+            return until
         part_bytes, end = part_bytes + size, version
     return until
 

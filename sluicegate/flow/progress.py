@@ -74,7 +74,10 @@ def _of_source(
     """
     target = opened[flow.target]
     committed = _committed_offset(flow, source, target, past)
-    since = -1 if committed.offset is None else committed.offset
+    if committed.offset is None:
+        since = -1
+    else:
+        since = committed.offset
     until = source_changes.newest(source, since)
     changes = _changes(flow, source, committed.offset)
     state = SourceState(source, committed.offset, changes, unread.stamps, _identity(flow, source))
@@ -94,7 +97,9 @@ def _of_source(
         return replace(read, kind="whole", command=full_refresh.command(flow, target))
     if not flow.policy.by_record:
         return _of_query(flow, read, past.ours, opened)
-    reasons = [changes.revised] if changes.revised else []
+    reasons = []
+    if changes.revised:
+        reasons = [changes.revised]
     return _by_record(flow, read, reasons, past.ours, opened)
 
 
@@ -102,7 +107,10 @@ def _committed_offset(
     flow: Flow, source: DeltaTable, target: Table, past: offsets.Lineage | None
 ) -> offsets.CommittedOffset:
     """The offset of a flow; restores of a target that can be made again do not matter, as they lead to that."""
-    restores = None if flow.policy.rebuildable else past
+    if flow.policy.rebuildable:
+        restores = None
+    else:
+        restores = past
     return offsets.committed_offset(target.delta, offsets.app_id(flow.layer, flow.table, source), restores)
 
 
@@ -312,7 +320,9 @@ def _stopped(last: log.Commit, side_tables: Sequence[Table]) -> Mapping[str, Any
     facts = last.ours or {}
     for table in side_tables:
         commit = table.last_commit_of_ours
-        side_facts = commit.ours if commit is not None else None
+        side_facts = None
+        if commit is not None:
+            side_facts = commit.ours
         if side_facts is not None and int(side_facts.get("seen", -1)) >= last.version:
             return side_facts  # it began after the target's last commit, and never wrote the target
         name = name_of(table.uri)
@@ -338,14 +348,19 @@ def _has_left(side_facts: Mapping[str, Any] | None, facts: Mapping[str, Any]) ->
 def _inputs(flow: Flow, past: offsets.Lineage | None, opened: Tables) -> dict[str, tuple[DeltaTable, int]]:
     """The other inputs that are there, with the version that a batch is to read of each."""
     last = _commit_with_facts(past)
-    recorded = (last.ours or {}).get("inputs", {}) if last is not None else {}
+    recorded = {}
+    if last is not None:
+        recorded = (last.ours or {}).get("inputs", {})
     inputs: dict[str, tuple[DeltaTable, int]] = {}
     for name, uri in flow.inputs.items():
         table = opened[uri].delta
         if table is None:
             continue
         recorded_id, _, version = recorded.get(name, "@-1").rpartition("@")
-        read = int(version) if recorded_id == table_id(table) else -1
+        if recorded_id == table_id(table):
+            read = int(version)
+        else:
+            read = -1
         inputs[name] = (table, source_changes.newest(table, read))
     return inputs
 

@@ -94,7 +94,9 @@ class Proofs:
         if proof is None or proof.definition != _text(definition):
             return None
         is_recent = 0 <= (self._today - proof.whole).days < WHOLE_AFTER
-        return proof if is_recent else None
+        if is_recent:
+            return proof
+        return None
 
     def keep(
         self,
@@ -117,7 +119,10 @@ class Proofs:
         """
         if not self._keeps:
             return
-        whole = former.whole if former is not None else self._today
+        if former is not None:
+            whole = former.whole
+        else:
+            whole = self._today
         facts = {
             "form": FORM, "by": version("sluicegate"), "definition": _text(definition), "whole": whole.isoformat(),
             "last": self._today.isoformat(), "states": {key: state.as_dict() for key, state in states.items()},

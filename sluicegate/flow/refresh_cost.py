@@ -152,7 +152,9 @@ class Choice:
         """Choice in words."""
         rivals = [f"{seconds:.1f} s by {name}" for name, seconds in self.estimates.items() if name != self.technique]
         sentence = f"some {self.estimates[self.technique]:.1f} s by {self.technique}"
-        return f"{sentence} (by {', '.join(rivals)})" if rivals else sentence
+        if rivals:
+            return f"{sentence} (by {', '.join(rivals)})"
+        return sentence
 
 
 def permitted(strategy: RefreshStrategy, *, auto: bool, small: bool, few: bool, state: bool) -> list[Technique]:
@@ -248,7 +250,9 @@ class RefreshCost:
 
     def _usual(self, costs: Mapping[Technique, float]) -> Technique | None:
         """The technique that goes on with what the last run left; None if there is none among some."""
-        last = self.runs[0].technique if self.runs else None
+        last = None
+        if self.runs:
+            last = self.runs[0].technique
         if last == "restart":
             last = "partial"
         if last in costs:
@@ -297,7 +301,10 @@ def _fitted(runs: Sequence[FormerRun], before: tuple[float, float]) -> tuple[flo
     ff, fr, rr = 1.0, 0.0, 1.0
     ft, rt = before
     factors = [run.seconds / sum(run.work.parts(run.technique)) for run in runs]
-    most = MOST if len(runs) < OWN_RUNS else max(MOST, median(factors))
+    if len(runs) < OWN_RUNS:
+        most = MOST
+    else:
+        most = max(MOST, median(factors))
     for run in runs:
         fixed, rows = run.work.parts(run.technique)
         f, r, seconds = fixed / (fixed + rows), rows / (fixed + rows), run.seconds / (fixed + rows)

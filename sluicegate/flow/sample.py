@@ -43,7 +43,9 @@ class Sample:
         end = begin + self.percent / 100
         if self.whole:
             return [(0, 1)]
-        return [(begin, end)] if end <= 1 else [(begin, 1), (0, end - 1)]
+        if end <= 1:
+            return [(begin, end)]
+        return [(begin, 1), (0, end - 1)]
 
     def has(self, *names: str) -> bool:
         """Whether what is known by some names is in the sample."""

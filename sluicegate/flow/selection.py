@@ -174,4 +174,6 @@ def _moment(text: str, option: str) -> datetime:
         raise UserError(
             f"{option} {text} is not a time", hint="for example 2024-03-01 or 2024-03-01T06:00:00Z"
         ) from error
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    if moment.tzinfo is None:
+        return moment.replace(tzinfo=UTC)
+    return moment.astimezone(UTC)

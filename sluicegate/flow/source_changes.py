@@ -179,7 +179,10 @@ class SourceChanges:
 
     def _newest_first(self) -> Iterator[CommitChanges]:
         """The commits after the last one that is gone, the newest first."""
-        oldest = self.gone[-1] if self.gone else -1
+        if self.gone:
+            oldest = self.gone[-1]
+        else:
+            oldest = -1
         return (commit for commit in reversed(self.commits) if commit.version > oldest)
 
     def _up_to_gap(self) -> Iterator[CommitChanges]:

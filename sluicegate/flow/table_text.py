@@ -58,7 +58,9 @@ def _written(report: TableReport) -> str:
     """Records that were written, or the rows that they gave."""
     if report.rows is None:
         return f" = {report.written:>9,} written"
-    no_row = f" ({report.no_rows:,} gave no row)" if report.no_rows else ""
+    no_row = ""
+    if report.no_rows:
+        no_row = f" ({report.no_rows:,} gave no row)"
     return f"{no_row}, {report.rows:,} rows = {report.written:,} written"
 
 
@@ -70,15 +72,22 @@ def _reprocessed(report: TableReport) -> str:
     if unchanged:
         result = "no row of the table changed"
     if report.state == "validated":
-        result = "no row of the table would change" if unchanged else f"would be: {result}"
-    return f"{report.why}: {result}" if report.why else result
+        if unchanged:
+            result = "no row of the table would change"
+        else:
+            result = f"would be: {result}"
+    if report.why:
+        return f"{report.why}: {result}"
+    return result
 
 
 def _unread_files(report: TableReport) -> list[str]:
     """Remarks on files that could not be read, or have no record (bronze)."""
     lines: list[str] = []
     if report.failed:
-        subject = "it is" if len(report.failed) == 1 else "they are"
+        subject = "they are"
+        if len(report.failed) == 1:
+            subject = "it is"
         lines.append(
             f"         {files(len(report.failed))} could not be read; {subject} read again once changed, or once the "
             f"definition is:"

@@ -51,7 +51,9 @@ class BatchQuery:
 
     @property
     def _text(self) -> str | None:
-        return None if self.table.transform is not None else self.table.query.text
+        if self.table.transform is not None:
+            return None
+        return self.table.query.text
 
     @cached_property
     def everything(self) -> DataFrame:

@@ -86,7 +86,9 @@ class ChangedQuery(ProvedQuery):
 
     def _broadcast(self, frame: DataFrame) -> DataFrame:
         """A frame that Spark sends to all tasks, if it is of few rows."""
-        return F.broadcast(frame) if self._few else frame
+        if self._few:
+            return F.broadcast(frame)
+        return frame
 
     @cached_property
     def _touched(self) -> TouchedKeys:

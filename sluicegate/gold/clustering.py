@@ -55,7 +55,9 @@ def in_order(rows: DataFrame, keys: Sequence[str]) -> DataFrame:
     """Rows of each partition in the order of those keys that have statistics, so that few files can have a value."""
     able = _with_statistics(rows.schema)
     order = [quoted(key) for key in keys if key in able]
-    return rows.sortWithinPartitions(*order) if order else rows
+    if order:
+        return rows.sortWithinPartitions(*order)
+    return rows
 
 
 def _with_statistics(schema: StructType) -> set[str]:
@@ -73,7 +75,9 @@ def _with_statistics(schema: StructType) -> set[str]:
 def _leaves(kind: DataType) -> int:
     from pyspark.sql.types import StructType
 
-    return sum(_leaves(field.dataType) for field in kind.fields) if isinstance(kind, StructType) else 1
+    if isinstance(kind, StructType):
+        return sum(_leaves(field.dataType) for field in kind.fields)
+    return 1
 
 
 def replace(

@@ -145,7 +145,9 @@ def variance(sums: Mapping[int, int] | None, number: int, function: str) -> floa
     """
     sums, base = sums or {}, number * PLACES
     count = sums.get(base + COUNT, 0)
-    fixed = 0 if function.endswith("pop") else 1
+    fixed = 1
+    if function.endswith("pop"):
+        fixed = 0
     if count <= fixed:
         return None
     if any(sums.get(base + odd, 0) for odd in (_NAN, _INFINITE, _MINUS_INFINITE)):
@@ -158,7 +160,9 @@ def variance(sums: Mapping[int, int] | None, number: int, function: str) -> floa
         result = float((count * squares - total * total) / (count * (count - fixed)))
     except OverflowError:
         result = math.inf
-    return math.sqrt(result) if function.startswith("stddev") else result
+    if function.startswith("stddev"):
+        return math.sqrt(result)
+    return result
 
 
 def _whole_sum(sums: Mapping[int, int], base: int) -> Fraction:
@@ -209,7 +213,10 @@ class Sum:
             result: the type, of doubles or of decimals.
             scale: decimal digits of the result, for decimals.
         """
-        quotient = self._double(divided=True) if self.kind == "double" else self._decimal_mean(scale)
+        if self.kind == "double":
+            quotient = self._double(divided=True)
+        else:
+            quotient = self._decimal_mean(scale)
         return f"CASE WHEN {self.count} <> 0 THEN CAST({quotient} AS {result}) END"
 
     # --- whole numbers and decimals ----------------------------------------------------------------------------------

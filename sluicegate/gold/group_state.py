@@ -64,7 +64,9 @@ class GroupState:
             few: whether they are few.
         """
         state = table_reader.read(self.batch.session, self.uri)
-        buckets = self._buckets(groups) if few else None
+        buckets = None
+        if few:
+            buckets = self._buckets(groups)
         if buckets is not None:
             state = state.where(buckets(""))
         return state.drop(_BUCKET)
@@ -101,7 +103,9 @@ class GroupState:
         if histories.is_other(opened[flow.source], until, histories.identity_of_source(facts)):
             return None
         joined = self._versions_of_joined(facts.get("inputs", {}))
-        return None if joined is None else (until, joined)
+        if joined is None:
+            return None
+        return (until, joined)
 
     def _versions_of_joined(self, recorded: Mapping[str, str]) -> dict[str, int] | None:
         """Versions of the joined tables that have changed since the state was written.
@@ -146,7 +150,10 @@ class GroupState:
         with self.batch.commit(fenced=since < self.batch.progress.until, **self._about):
             state = tables.table_at(self.uri)
             if tables.rows(state) <= thresholds.FEW or _part_filled(state) >= MOST_FILES:
-                sent = F.broadcast(groups) if few else groups
+                if few:
+                    sent = F.broadcast(groups)
+                else:
+                    sent = groups
                 unchanged = same_groups(self.rows(), sent, partials.groups, join_type="left_anti")
                 new_state = groups.where("cardinality(_sums) > 0").select(*columns)
                 state_rows = unchanged.select(*columns).unionByName(new_state)
@@ -159,7 +166,9 @@ class GroupState:
             changes = groups.withColumn(OP, op).where(f"{OP} IS NOT NULL").select(self._bucket, *columns, OP)
             keys = [_BUCKET, *partials.groups]
             brought = bring(self.uri, changes, keys, few=few)
-            near = self._buckets(groups) if few and brought is None else None
+            near = None
+            if few and brought is None:
+                near = self._buckets(groups)
             merge_by(self.uri, changes, keys, few=few, brought=brought, near=near, numbers=[_BUCKET])
 
     def _write(self, rows: DataFrame) -> None:
@@ -171,7 +180,9 @@ class GroupState:
 
     @cached_property
     def _past(self) -> offsets.Lineage | None:
-        return offsets.lineage(self._opened) if self._opened is not None else None
+        if self._opened is not None:
+            return offsets.lineage(self._opened)
+        return None
 
     @cached_property
     def _opened(self) -> DeltaTable | None:
@@ -206,7 +217,9 @@ class GroupState:
 
 def _version(state: DeltaTable | None) -> int:
     """Version of the state; -1 before the first."""
-    return -1 if state is None else state.version()
+    if state is None:
+        return -1
+    return state.version()
 
 
 def _part_filled(state: DeltaTable) -> int:

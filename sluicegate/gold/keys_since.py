@@ -52,7 +52,10 @@ class KeysToCompare:
     names: list[str]
 
     def __str__(self) -> str:
-        values = "1 value" if self.count == 1 else f"{self.count:,} values"
+        if self.count == 1:
+            values = "1 value"
+        else:
+            values = f"{self.count:,} values"
         return f"{values} of {', '.join(self.names)}"
 
 
@@ -104,7 +107,10 @@ class KeysSince:
         source = self._versions.get(SOURCE)
         if not self._states or source is None or source.identity is None:
             return
-        columns = former.more["columns"] if former is not None else self._columns
+        if former is not None:
+            columns = former.more["columns"]
+        else:
+            columns = self._columns
         more = {"read": self._recorded, "columns": columns}
         self._proofs.keep(LAYER, self._flow.table, self._definition, self._states, former, more)
 

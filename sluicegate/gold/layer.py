@@ -64,7 +64,9 @@ class Refresh(ChangedQuery):
 
     def run(self) -> None:
         """Refreshes the table by the technique that is estimated to cost least."""
-        language = "python" if self.table.is_python else "sql"
+        language = "sql"
+        if self.table.is_python:
+            language = "python"
         rows = self.everything
         column_types.demand_typed(rows, rows.columns, self.name, language, self.table.sql_file)
         match self.choice.technique:
@@ -90,7 +92,9 @@ class Refresh(ChangedQuery):
         """Techniques that give the right rows."""
         kind = self.refresh_strategy.kind
         if self.batch.whole or (kind != "whole" and not self._keeps_columns):  # rows are found by keys of their types
-            return ["restart"] if kind == "partial" and not self._small else ["whole"]
+            if kind == "partial" and not self._small:
+                return ["restart"]
+            return ["whole"]
         if kind == "keys" and not self._small and self._touched.all_because:
             return ["whole"]
         return refresh_cost.permitted(
@@ -287,7 +291,10 @@ class Refresh(ChangedQuery):
         near = self._near(target, touched)
         evaluated = self.rules.evaluated(rows, few=self._few)
         expected = self.rules.staying(evaluated)
-        candidates = target.where(near("")) if near else target
+        if near:
+            candidates = target.where(near(""))
+        else:
+            candidates = target
         former = same_groups(candidates, self._broadcast(touched), self.touched_columns, self.keys)
         changes = self._changes_of_touched(expected, former)
         self.rules.demand(evaluated, former, lambda: changes.merged(target), changes.comes)

@@ -216,7 +216,10 @@ class Partials:
         value = F.col(_argument(call))
         inserted = F.when(first & (F.col(SIGN) > 0), value)
         deleted = F.when(first & (F.col(SIGN) < 0), value)
-        extreme = F.min if call.function == "min" else F.max
+        if call.function == "min":
+            extreme = F.min
+        else:
+            extreme = F.max
         return [extreme(inserted).alias(f"_came_{call.number}"), extreme(deleted).alias(f"_gone_{call.number}")]
 
     # --- from stored to new state ------------------------------------------------------------------------------------
@@ -270,13 +273,18 @@ class Partials:
 
     def _held(self, call: Call) -> Column:
         stored, inserted = F.col(f"_held_{call.number}"), F.col(f"_came_{call.number}")
-        return F.least(stored, inserted) if call.function == "min" else F.greatest(stored, inserted)
+        if call.function == "min":
+            return F.least(stored, inserted)
+        return F.greatest(stored, inserted)
 
     def _lost(self, call: Call) -> Column:
         """Whether the stored extreme may have been deleted."""
         deleted = F.col(f"_gone_{call.number}")
         best = self._held(call)
-        beyond = deleted <= best if call.function == "min" else deleted >= best
+        if call.function == "min":
+            beyond = deleted <= best
+        else:
+            beyond = deleted >= best
         return deleted.isNotNull() & F.coalesce(beyond, F.lit(True))
 
     # --- from state to values ----------------------------------------------------------------------------------------
@@ -302,7 +310,9 @@ class Partials:
     def _value(self, call: Call) -> str:
         """SQL of the value of a function that is made of counts, sums or extremes."""
         if call.function in ("count", "count_if"):
-            number = call.number + 1 if call.arguments or call.condition else 0
+            number = 0
+            if call.arguments or call.condition:
+                number = call.number + 1
             return f"coalesce(try_element_at(_sums, {number * PLACES + COUNT}), 0L)"
         if call.function in ("min", "max"):
             return f"_held_{call.number}"
@@ -379,7 +389,9 @@ def _prepared(grouped: Grouped, rows: DataFrame) -> DataFrame:
 
 def _value_of(call: Call) -> str:
     """SQL of a row's value for a function; NULL where it has none."""
-    conditions = [f"({call.condition})"] if call.condition else []
+    conditions = []
+    if call.condition:
+        conditions = [f"({call.condition})"]
     if call.function == "count_if":
         conditions, value = [*conditions, f"({call.arguments[0]})"], "1"
     elif call.function == "count":
@@ -394,5 +406,7 @@ def _value_of(call: Call) -> str:
 def _selected(grouped: Grouped, rows: DataFrame, items: Sequence[str]) -> DataFrame:
     """Expressions of the query over the rows that its WHERE lets through; joined tables are views already."""
     rows.createOrReplaceTempView(ROWS)
-    condition = f" WHERE {grouped.where}" if grouped.where else ""
+    condition = ""
+    if grouped.where:
+        condition = f" WHERE {grouped.where}"
     return connect.frozen(rows.sparkSession.sql(f"SELECT {', '.join(items)} FROM {grouped.from_}{condition}"))

@@ -121,7 +121,10 @@ class ProvedQuery(BatchQuery):
             return RefreshStrategy("whole", reason)
         try:
             with query_analysis.unlogged():
-                odd = partial_aggregates.odd_groups(grouped, self._rows) if strategy.kind != "whole" else ""
+                if strategy.kind != "whole":
+                    odd = partial_aggregates.odd_groups(grouped, self._rows)
+                else:
+                    odd = ""
         except AnalysisException:
             return RefreshStrategy("whole", "what it groups by has the name of an output in it")
         if odd:
@@ -237,7 +240,9 @@ class ProvedQuery(BatchQuery):
             rows_of_sums = self._query(rows, spans, f"LEFT JOIN {_EXACT} ON {' AND '.join(same)}")
         except AnalysisException:
             return plain
-        return rows_of_sums if columns_of(rows_of_sums.schema) == columns_of(plain.schema) else plain
+        if columns_of(rows_of_sums.schema) == columns_of(plain.schema):
+            return rows_of_sums
+        return plain
 
     @cached_property
     def _rounded(self) -> Partials | None:
@@ -251,4 +256,6 @@ class ProvedQuery(BatchQuery):
         except (NotPartial, AnalysisException):
             return None
         rounded = tuple(call for call, _ in grouped.sums if sums.is_rounded(call))
-        return replace(sums, grouped=replace(grouped, calls=rounded)) if rounded else None
+        if rounded:
+            return replace(sums, grouped=replace(grouped, calls=rounded))
+        return None

@@ -101,7 +101,9 @@ def disproved(session: SparkSession, query: Query, grouped: Grouped) -> str:
             same = all(user.sameSemantics(session.sql(text)) for text in texts)
         except AnalysisException:
             same = False
-    return "" if same else "Spark does not find its parts to be the same query"
+    if same:
+        return ""
+    return "Spark does not find its parts to be the same query"
 
 
 def by_chance(session: SparkSession, sql: str) -> bool:
@@ -132,7 +134,9 @@ def moment_of(session: SparkSession, conditions: Sequence[str], schema: StructTy
     analysis = Analysis(session, query, {"made": schema})
     if calls := analysis.of_the_run:
         return calls
-    return "a function that has another value each time" if by_chance(session, analysis.over_views) else ""
+    if by_chance(session, analysis.over_views):
+        return "a function that has another value each time"
+    return ""
 
 
 @dataclass(frozen=True)
@@ -165,7 +169,9 @@ class Analysis:
         for table, name in self._views.items():
             self.session.createDataFrame([], self.schemas[table]).createOrReplaceTempView(name)
         east, west = (_optimized(self.session, self.query.with_views(self._views), zone) for zone in _ZONES)
-        return "" if _same(east, west) else "a text that stands for a time of the run, such as today"
+        if _same(east, west):
+            return ""
+        return "a text that stands for a time of the run, such as today"
 
     @property
     def over_views(self) -> str:

@@ -45,11 +45,17 @@ class Recomputation:
         if query.refresh_strategy.kind == "partial":
             if not query._from_state:
                 return None
-            rows = query._of_all if self._keys is None else query._rows_of_groups(self._keys)
+            if self._keys is None:
+                rows = query._of_all
+            else:
+                rows = query._rows_of_groups(self._keys)
             return staying(self._table, rows), query._partials.rounded_outputs
         if query._rounded is None:
             return None
-        rows = query._exactly(query._rows) if self._keys is None else query._rows_of_groups(self._keys)
+        if self._keys is None:
+            rows = query._exactly(query._rows)
+        else:
+            rows = query._rows_of_groups(self._keys)
         return staying(self._table, rows), None
 
     def stored(self, rows: DataFrame) -> DataFrame:

@@ -48,7 +48,9 @@ def dropping(table: GoldTable) -> RowRules:
 def staying(table: GoldTable, rows: DataFrame) -> DataFrame:
     """Rows of the query that no expectation drops."""
     rules = dropping(table)
-    return rules.evaluated(rows).where(f"size({BROKEN}) = 0").drop(BROKEN) if rules.expectations else rows
+    if rules.expectations:
+        return rules.evaluated(rows).where(f"size({BROKEN}) = 0").drop(BROKEN)
+    return rows
 
 
 def moment(session: SparkSession, rules: RowRules, schema: StructType) -> str:
@@ -118,7 +120,9 @@ class GoldRules:
     @property
     def _stays(self) -> str:
         names = ", ".join(map(literal, self._dropping.expectations))
-        return f"NOT arrays_overlap({BROKEN}, array({names}))" if names else "true"
+        if names:
+            return f"NOT arrays_overlap({BROKEN}, array({names}))"
+        return "true"
 
     def demand(
         self,
@@ -145,7 +149,10 @@ class GoldRules:
         warnings = self._staying.warnings(tally)
         counts = tally.facts() | dropped.facts()
         self.facts = {"expectations": {name: counts[name] for name in self._all.expectations}}
-        self.facts |= {"warnings": warnings} if warnings else {}
+        if warnings:
+            self.facts |= {"warnings": warnings}
+        else:
+            self.facts |= {}
         refusals, table_facts = TableCheck(self.batch, self.table.expect_table).refusals(
             WouldBe(would_be, lambda: tally.rows, comes)
         )

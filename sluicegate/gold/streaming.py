@@ -106,7 +106,10 @@ def run(
         report.state = "rebuilt"
     report.seconds = time.monotonic() - started
     target = tables.delta_table(flow.target)
-    report.version = target.version() if target else None
+    if target:
+        report.version = target.version()
+    else:
+        report.version = None
     report.written = report.total = tables.rows(target)
     return report
 
@@ -135,8 +138,13 @@ class _Stream:
 
     def __post_init__(self) -> None:
         last = log.last_commit_of_ours(tables.delta_table(self.flow.target))
-        stream = (last.ours or {}).get("stream") if last else None
-        self.done = _Done(**stream) if stream else None
+        stream = None
+        if last:
+            stream = (last.ours or {}).get("stream")
+        if stream:
+            self.done = _Done(**stream)
+        else:
+            self.done = None
         self.checkpoint = Checkpoint(self.lake.checkpoint(self.flow.table))
 
     def unfit(self) -> str:
@@ -231,7 +239,9 @@ class _Stream:
     def _batch(self, rows: DataFrame, number: int, *, progress: Progress) -> None:
         """Takes a batch of the stream: writes its rows, unless the table has them, or can have none."""
         query, until = self._query_and_end(number)
-        before = self.checkpoint.end(number - 1) if number > 0 else None
+        before = None
+        if number > 0:
+            before = self.checkpoint.end(number - 1)
         without_data = before == until
         self.last = _Done(query, number, until)
         if self._is_of_state_only(number, without_data=without_data):
@@ -281,18 +291,19 @@ class _Stream:
         """
         # Only the first batch begins with all that the source has; others get what commits added.
         source = self.flow.source
-        expected = (
-            delivery.expected_rows(source, since, until, feed=False).count
-            if since >= 0
-            else delivery.rows_at(source, until)
-        )
+        if since >= 0:
+            expected = delivery.expected_rows(source, since, until, feed=False).count
+        else:
+            expected = delivery.rows_at(source, until)
         delivery.demand_same(self.flow, delivered, expected or 0)
 
     def _delivered(self, query: str) -> int:
         """Rows delivered to the running batch. Spark reports them after it, which is too late, so it is asked."""
         running: Any = self.session.streams.get(query)
         metrics = running._jsq.streamingQuery().lastExecution().observedMetrics()
-        return int(metrics.apply(DELIVERED).getLong(0)) if metrics.contains(DELIVERED) else 0
+        if metrics.contains(DELIVERED):
+            return int(metrics.apply(DELIVERED).getLong(0))
+        return 0
 
     def _as_batch(self, rows: DataFrame, progress: Progress, until: int) -> Batch:
         whole, progress = progress.kind == "whole", replace(progress, until=until)
@@ -308,13 +319,18 @@ class _Stream:
         rows = rules.staying(evaluated)
         if replaces and replacement.is_comparable(batch, rows.schema):
             few = rows.count() <= thresholds.FEW
-            by = self.keys if self.table.mode == "update" else []
+            by = []
+            if self.table.mode == "update":
+                by = self.keys
             changes = replacement.changes(batch, rows, by, few=few)
             if changes is not None:
                 rules.demand(evaluated, None, lambda: rows, changes.comes)
                 self._change(changes, batch, rules, fenced=fenced)
                 return
-        target = None if replaces else table_reader.read(batch.session, self.flow.target)
+        if replaces:
+            target = None
+        else:
+            target = table_reader.read(batch.session, self.flow.target)
         former = None if target is None else target.limit(0)  # rows that come take no other's place
         rules.demand(evaluated, former, lambda: rows if target is None else target.unionByName(rows))
         _faults.point("gold.before_commit")
@@ -355,7 +371,10 @@ class _Stream:
     def _committed(self, batch: Batch, *, fenced: bool) -> None:
         _faults.point("gold.after_commit")
         self.done, self.rebuilding = self.last, False
-        self.offset = batch.progress.until if fenced else self.offset
+        if fenced:
+            self.offset = batch.progress.until
+        else:
+            self.offset = self.offset
 
     def _close(self, schema: StructType, progress: Progress) -> None:
         """Commits the offset where no batch did, since none came or none was known to be the last."""

@@ -99,7 +99,9 @@ class TableChanges:
             changes = cls.replacing(uri, expected, former, expected.columns, few=few)
         else:
             changes = cls._exchanging(uri, expected, former, few=few)
-        return None if changes._replace_all(count) else changes
+        if changes._replace_all(count):
+            return None
+        return changes
 
     def _replace_all(self, expected: int) -> bool:
         """Whether none of the table's rows stays, of so many expected ones."""
@@ -144,7 +146,9 @@ class TableChanges:
 
     @cached_property
     def _brought(self) -> small_writes.Changes | None:
-        return None if self.counted else bring(self.uri, self.rows, self.keys, few=self.few)
+        if self.counted:
+            return None
+        return bring(self.uri, self.rows, self.keys, few=self.few)
 
 
 def _are_unique(rows: DataFrame, keys: Sequence[str]) -> bool:

@@ -184,7 +184,9 @@ class _Proof:
 
     def _other(self, waiting: Progress, history: offsets.Lineage) -> str:
         """Reason why the table is not of today's definition and today's sources; empty if it is."""
-        facts = (history.ours.ours or {}) if history.ours else {}
+        facts = {}
+        if history.ours:
+            facts = history.ours.ours or {}
         if history.news:
             return "it was restored"
         if waiting.kind == "blocked":
@@ -195,7 +197,9 @@ class _Proof:
             return f"{name_of(self.flow.source)} is not the table that it was filled from"
         recorded, today = _table_ids(facts.get("inputs", {})), _table_ids(waiting.stamps)
         replaced = sorted(name for name in {*recorded, *today} if recorded.get(name) != today.get(name))
-        return f"{', '.join(replaced)} is not the table that it was filled from" if replaced else ""
+        if replaced:
+            return f"{', '.join(replaced)} is not the table that it was filled from"
+        return ""
 
     def _compared(self, target: DeltaTable, batch: Batch, keys: KeysToCompare | None) -> Iterator[Finding]:
         """Findings about the rows that differ from those of the query; none if there are none."""
@@ -245,17 +249,25 @@ class _Proof:
         yield self._excused(compared)
 
     def _excused(self, compared: Compared) -> Finding:
-        rows = "1 row equals" if compared.count == 1 else f"{compared.count:,} rows equal"
+        if compared.count == 1:
+            rows = "1 row equals"
+        else:
+            rows = f"{compared.count:,} rows equal"
         sentence = f"{rows} those of sums without rounding; Spark's own sums, which depend on the order of rows, differ"
         return self._found("unproved", sentence)
 
     def _differing(self, compared: Compared, due: DataFrame) -> Finding:
-        rows = "1 row differs" if compared.count == 1 else f"{compared.count:,} rows differ"
+        if compared.count == 1:
+            rows = "1 row differs"
+        else:
+            rows = f"{compared.count:,} rows differ"
         sentence = f"{rows} from its query"
         if self.percent < 100:
             sentence += f" in a sample of {self.percent:g} %"
         if compared.others:
-            more = ", …" if compared.count > len(compared.others) else ""
+            more = ""
+            if compared.count > len(compared.others):
+                more = ", …"
             sentence += f": {'; '.join(map(str, compared.others))}{more}"
         if reason := excuse(due):
             return self._found("unproved", f"{reason}; {sentence}")
@@ -274,7 +286,9 @@ class _Proof:
         words = {node.getClass().getSimpleName() for node in parts}
         if not functions <= STEADY or words & MACHINE:
             return self._slack
-        return 0 if functions or words & ZEROS else None
+        if functions or words & ZEROS:
+            return 0
+        return None
 
     def _difference(self, stored: DataFrame, due: DataFrame, by: float | None) -> Compared:
         kinds = {field.name: field.dataType for field in stored.schema}
@@ -287,8 +301,12 @@ class _Proof:
     @cached_property
     def _keys(self) -> list[str]:
         """Key columns of the table, as far as its query tells."""
-        grouped = self.flow.refresh_strategy.grouped if self.flow.refresh_strategy else None
-        return [grouped.keys[number] for number in sorted(grouped.keys)] if grouped and grouped.located else []
+        grouped = None
+        if self.flow.refresh_strategy:
+            grouped = self.flow.refresh_strategy.grouped
+        if grouped and grouped.located:
+            return [grouped.keys[number] for number in sorted(grouped.keys)]
+        return []
 
     def _batch(self, facts: dict[str, Any]) -> Batch:
         """Batch of all rows of the versions that the table says it was made of."""
@@ -334,7 +352,10 @@ def _functions(node: Any, *, top: bool = False) -> Iterator[str]:
     if node.getClass().getSimpleName() == "AggregateExpression":
         yield _function(node)
         return
-    parts = node.aggregateExpressions() if top else node.children()
+    if top:
+        parts = node.aggregateExpressions()
+    else:
+        parts = node.children()
     for number in range(parts.size()):
         yield from _functions(parts.apply(number))
 
@@ -343,4 +364,6 @@ def _function(node: Any) -> str:
     """Class name of the function of an aggregate expression; a sum of numbers that are exact is a count."""
     function = node.aggregateFunction()
     name = str(function.getClass().getSimpleName())
-    return "Count" if name == "Sum" and function.dataType().simpleString() not in ("double", "float") else name
+    if name == "Sum" and function.dataType().simpleString() not in ("double", "float"):
+        return "Count"
+    return name

@@ -129,7 +129,9 @@ def masked(row: Mapping[str, Any], personal: frozenset[str]) -> dict[str, Any]:
 
 
 def _masked_value(value: Any) -> Any:
-    return None if value is None else "***"
+    if value is None:
+        return None
+    return "***"
 
 
 def _preview(copy: Copy, pipeline: Pipeline, name: str, target: str, paths: list[str], shown: int) -> dict[str, Any]:

@@ -215,7 +215,9 @@ class Job:
         def run_table(name: str) -> bool:
             return self._reported(name, chosen[name], renew=bool(needs[name]))
 
-        leave = self._left if self.layer == "gold" else None
+        leave = None
+        if self.layer == "gold":
+            leave = self._left
         return list(side_by_side(needs, run_table, SIDE_BY_SIDE, connect.interrupt_all, leave).values())
 
     def _left(self, name: str, missing: Sequence[str]) -> None:
@@ -298,4 +300,6 @@ def _with_others(error: Exception, further_errors: Sequence[Exception]) -> Excep
 
 
 def _of_sluicegate(error: Exception) -> SluicegateError:
-    return error if isinstance(error, SluicegateError) else unexpected(error)
+    if isinstance(error, SluicegateError):
+        return error
+    return unexpected(error)

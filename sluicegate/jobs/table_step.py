@@ -295,8 +295,12 @@ def _bronze_step(name: str, pipeline: Pipeline) -> type[TableStep]:
 
 
 def _silver_step(name: str, pipeline: Pipeline) -> type[TableStep]:
-    return Deidentified if name in pipeline.deidentified_tables else Silver
+    if name in pipeline.deidentified_tables:
+        return Deidentified
+    return Silver
 
 
 def _gold_step(name: str, pipeline: Pipeline) -> type[TableStep]:
-    return StreamingGold if pipeline.gold[name].mode else Gold
+    if pipeline.gold[name].mode:
+        return StreamingGold
+    return Gold

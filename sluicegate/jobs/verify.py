@@ -53,10 +53,16 @@ def _run(arguments: argparse.Namespace) -> RunReport:
     sample = Sample(arguments.sample)
     proofs = verification.proofs_of(pipeline, sample, console.say, since_last=arguments.since_last)
     who = str(facts.get("run_id") or f"verification of {pipeline.name}")
-    findings: list[Finding] = [] if arguments.queries else verify_damage.findings(pipeline, pipeline.settings)
+    if arguments.queries:
+        findings: list[Finding] = []
+    else:
+        findings = verify_damage.findings(pipeline, pipeline.settings)
     if findings:
         return _reported(pipeline.name, findings, began)
-    alone: AbstractContextManager[None] = nullcontext() if arguments.queries else pipeline_lock(lake, who)
+    if arguments.queries:
+        alone: AbstractContextManager[None] = nullcontext()
+    else:
+        alone = pipeline_lock(lake, who)
     with alone:
         if not arguments.queries:
             findings += verification.without_spark(pipeline, console.say, sample, proofs)

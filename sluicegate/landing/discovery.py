@@ -122,7 +122,10 @@ def below(
     except FileNotFoundError as error:
         if not filesystems.has_folders(folder) and emptied():
             return FILES.empty_table()
-        hint = "create the folder" if filesystems.has_folders(folder) else "land a file in it"
+        if filesystems.has_folders(folder):
+            hint = "create the folder"
+        else:
+            hint = "land a file in it"
         raise LandingMissing(
             f"the landing folder {folder} does not exist",
             where=Where(table=name, file=folder),

@@ -330,7 +330,10 @@ def _arrivals(entries: pa.Table, ends: pa.ChunkedArray) -> pa.Array:
     entries_of_rows = entries.select([*archive.KEYS, "action"]).take(rows).to_pylist()
     for row, is_end, entry in zip(rows.to_pylist(), ends.take(rows).to_pylist(), entries_of_rows, strict=True):
         before, facts = former.setdefault(entry["path"], []), archive.facts_of(entry)
-        last = counted[before[-1][0]] if before else -1
+        if before:
+            last = counted[before[-1][0]]
+        else:
+            last = -1
         counted[row] = last + (entry["action"] == "read")
         if is_end and before and before[-1][1] != facts:
             for earlier, content in reversed(before):

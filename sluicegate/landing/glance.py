@@ -90,5 +90,8 @@ def _known(ledger: DeltaTable) -> dict[str, tuple[int, int]]:
     newest: dict[str, tuple[int, int] | None] = {}
     entries = zip(chunks, paths, sizes, times, actions, strict=True)
     for _, path, size, time, action in sorted(entries, key=itemgetter(0)):
-        newest[path] = None if action == "drop" else (size, time)
+        if action == "drop":
+            newest[path] = None
+        else:
+            newest[path] = (size, time)
     return {path: facts for path, facts in newest.items() if facts is not None}

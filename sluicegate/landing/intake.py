@@ -102,9 +102,8 @@ def _append(ledger: DeltaTable, table: BronzeTable, discovered: Discovery) -> No
 
 def _baseline(name: str, table: BronzeTable, lake: layout.Lake) -> pa.Table:
     """SKIP entries of a new ledger: the files there before it, unless ``includeExistingFiles`` reads them."""
-    entries = (
-        landing_ledger.to(landing_ledger.SKIP, FILES.empty_table())
-        if table.includeExistingFiles
-        else discover(name, table, lake).new
-    )
+    if table.includeExistingFiles:
+        entries = landing_ledger.to(landing_ledger.SKIP, FILES.empty_table())
+    else:
+        entries = discover(name, table, lake).new
     return landing_ledger.stamped(entries, 0)

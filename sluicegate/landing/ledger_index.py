@@ -46,7 +46,10 @@ def _parts(files: pa.Table) -> Iterator[pa.Table]:
     drawn = files["path"].take(pa.array(range(0, files.num_rows, AT_ONCE // 100))).to_pylist()
     bounds = [None, *sorted(drawn)[100::100], None]
     for first, last in pairwise(bounds):
-        inside = pc.field("path") >= first if first else pc.scalar(True)
+        if first:
+            inside = pc.field("path") >= first
+        else:
+            inside = pc.scalar(True)
         yield files.filter(inside & (pc.field("path") < last) if last else inside)
 
 

@@ -72,7 +72,9 @@ class Discard:
             )  # fmt: skip
 
     def __str__(self) -> str:
-        broke = f" that broke {', '.join(self.rules)}" if self.rules else ""
+        broke = ""
+        if self.rules:
+            broke = f" that broke {', '.join(self.rules)}"
         if not self.undo:
             return f"discards the quarantined records of {self.table}{broke}, with a note"
         return f"undoes {f'the discard {self.only}' if self.only else f'discards of records of {self.table}{broke}'}"
@@ -95,7 +97,10 @@ def state(quarantine: DeltaTable, discards: DeltaTable | None) -> str:
     """State of a quarantine and its discards: what ``Discard.shown`` takes."""
     from sluicegate.lake import tables
 
-    of_discards = "" if discards is None else f"/{discards.version()}"
+    if discards is None:
+        of_discards = ""
+    else:
+        of_discards = f"/{discards.version()}"
     return f"{tables.table_id(quarantine)}@{quarantine.version()}{of_discards}"
 
 
@@ -125,7 +130,9 @@ class Chosen:
     def sentences(self) -> list[str]:
         """What it is about, in lines for people."""
         single, broke = self.records == 1, [f"  {rule}: {count:,}" for rule, count in self.rules.items()]
-        rows = f"{self.records:,} {'row' if single else 'rows'}" if self.records else "no rows"
+        rows = "no rows"
+        if self.records:
+            rows = f"{self.records:,} {'row' if single else 'rows'}"
         rows = f"{rows} of the quarantine of {self.request.table}"
         if not self.request.undo:
             return [f"{rows} {'waits' if single else 'wait'}", *broke]
@@ -133,11 +140,9 @@ class Chosen:
             f"  {it.id}: {it.time:%Y-%m-%d %H:%M} UTC by {it.by or '?'}, {it.records:,} of the rows: {it.note}"
             for it in self.discards
         ]
-        return (
-            [f"{rows} {'is' if single else 'are'} discarded", *lines_of_discards, *broke]
-            if lines_of_discards
-            else ["no discard"]
-        )
+        if lines_of_discards:
+            return [f"{rows} {'is' if single else 'are'} discarded", *lines_of_discards, *broke]
+        return ["no discard"]
 
     def facts(self) -> dict[str, Any]:
         """The same for programs."""
@@ -225,7 +230,10 @@ def _chosen(rows: pa.Table, request: Discard) -> Any:
 
     from sluicegate.lake import discards
 
-    is_it = pc.equal(rows["discard"], request.only) if request.only else pa.repeat(pa.scalar(True), rows.num_rows)
+    if request.only:
+        is_it = pc.equal(rows["discard"], request.only)
+    else:
+        is_it = pa.repeat(pa.scalar(True), rows.num_rows)
     return pc.and_(discards.breaks(rows, request.rules), is_it)
 
 

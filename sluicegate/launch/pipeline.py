@@ -178,7 +178,9 @@ def _rebuild(
         tell("gold is up to date: no silver row changed")
         return []
     layers = [name for name in layout.LAYERS if layer in (None, name) and (name != "bronze" or name in waiting.layers)]
-    return _submitted(pipeline, settings, tell, layers, interval.arguments()) if layers else []
+    if layers:
+        return _submitted(pipeline, settings, tell, layers, interval.arguments())
+    return []
 
 
 def _submitted(

@@ -127,7 +127,10 @@ class Request:
     def _demand_event_time(self, pipeline: Pipeline) -> None:
         if any(self.includes(name) and table.event_time for name, table in pipeline.silver.items()):
             return
-        of = f"of {', '.join(self.tables)}" if self.tables else f"of {pipeline.name}"
+        if self.tables:
+            of = f"of {', '.join(self.tables)}"
+        else:
+            of = f"of {pipeline.name}"
         raise UserError(
             f"no silver table {of} has an event_time, which an interval requires",
             hint="set event_time in the definition, or use `sluicegate replay` or a full refresh",
@@ -144,15 +147,24 @@ class Request:
     def of_layer(self, layer: str) -> Request:
         """The part of a layer. Only silver takes an interval: gold follows silver's changes."""
         reprocesses = self.mode == "interval" and layer == "silver"
-        mode: Mode = "incremental" if self.mode == "interval" and not reprocesses else self.mode
-        files = self.max_files if layer == "bronze" else None
+        if self.mode == "interval" and not reprocesses:
+            mode: Mode = "incremental"
+        else:
+            mode = self.mode
+        files = None
+        if layer == "bronze":
+            files = self.max_files
         return replace(self, mode=mode, interval=self.interval if reprocesses else None, max_files=files)
 
     def arguments(self, layer: str) -> list[str]:
         """Arguments for the job of a layer, or of the replay in its place; for the job ``run`` all of it."""
         if self.replays(layer):
-            return [*self.replay.arguments(), *(["--follow"] if layer == "run" else [])] if self.replay else []
-        return self._arguments() if layer == "run" else self.of_layer(layer)._arguments()
+            if self.replay:
+                return [*self.replay.arguments(), *(["--follow"] if layer == "run" else [])]
+            return []
+        if layer == "run":
+            return self._arguments()
+        return self.of_layer(layer)._arguments()
 
     def _arguments(self) -> list[str]:
         options = []
@@ -184,21 +196,30 @@ class Request:
         """File finder for bronze; None for plain discovery."""
         if self.mode == "full-refresh":
             return _reset_all
-        return None if self.max_files is None else partial(_at_most, self.max_files)
+        if self.max_files is None:
+            return None
+        return partial(_at_most, self.max_files)
 
     def __str__(self) -> str:
         if self.discard is not None:
             return str(self.discard)
         if self.replay is not None:
-            broke = f" that broke {', '.join(self.replay.rules)}" if self.replay.rules else ""
+            broke = ""
+            if self.replay.rules:
+                broke = f" that broke {', '.join(self.replay.rules)}"
             return f"replays the quarantined records of {self.replay.table}{broke}, and gold follows"
         parts = {
             "incremental": "ingests new data",
             "interval": f"ingests new data and reprocesses {self.interval} in silver, and gold follows",
             "full-refresh": "does a full refresh of the tables from all files and records",
         }
-        text = f"{parts[self.mode]}; only {', '.join(self.tables)}" if self.tables else parts[self.mode]
-        return text if self.max_files is None else f"{text}; at most {self.max_files:,} files for each bronze table"
+        if self.tables:
+            text = f"{parts[self.mode]}; only {', '.join(self.tables)}"
+        else:
+            text = parts[self.mode]
+        if self.max_files is None:
+            return text
+        return f"{text}; at most {self.max_files:,} files for each bronze table"
 
 
 def _at_most(limit: int, name: str, table: BronzeTable, lake: layout.Lake) -> discovery.Discovery:
@@ -220,7 +241,9 @@ def _entered(name: str, lake: layout.Lake) -> int:
     if ledger is None:
         return 0
     app_id = offsets.app_id("bronze", name, ledger)
-    offset = offsets.committed_offset(bronze, app_id, offsets.lineage(bronze)).offset if bronze is not None else None
+    offset = None
+    if bronze is not None:
+        offset = offsets.committed_offset(bronze, app_id, offsets.lineage(bronze)).offset
     waits = (pc.field("chunk") > (0 if offset is None else offset)) & ~pc.field("action").isin(
         [landing_ledger.SKIP, moved_files.MOVED]
     )

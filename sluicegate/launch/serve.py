@@ -91,7 +91,10 @@ def serve(settings: Settings, host: str, port: int, token_file: Path | None, tel
         JavaMissing: see ``submit_command``.
         SluicegateError: why the server ended by itself.
     """
-    file = connect.token_file() if token_file is None else token_file.absolute()
+    if token_file is None:
+        file = connect.token_file()
+    else:
+        file = token_file.absolute()
     if make_token(file):
         tell(f"created a token in {file}, readable only by you")
     command = submit.serve_command(submit.of_spark_submit(settings), host, port)
@@ -148,7 +151,10 @@ def _later(server: subprocess.Popen[str]) -> None:
 def _usage(url: str, file: Path) -> tuple[str, str]:
     """Explain how other commands of this user connect to the server."""
     url = url.replace("//0.0.0.0", "//localhost")
-    named = "" if file == connect.own_token_file() else f" {connect.TOKEN_FILE}={shlex.quote(str(file))}"
+    if file == connect.own_token_file():
+        named = ""
+    else:
+        named = f" {connect.TOKEN_FILE}={shlex.quote(str(file))}"
     return (
         f"use it with --remote {url}, or for all commands: export {connect.REMOTE}={url}{named}",
         "Ctrl-C stops it; from other machines, and for TLS, see docs/howto/spark-connect.md",

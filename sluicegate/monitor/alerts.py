@@ -105,7 +105,10 @@ class _Limits:
         for name, age in self.alerts.freshness.items():
             bronze = self.pipeline.bronze.get(name)
             layer = self.pipeline.table(name)[0]
-            last = arrivals.arrived(name, bronze, self.at) if bronze else arrivals.changed(layer, name, self.at)
+            if bronze:
+                last = arrivals.arrived(name, bronze, self.at)
+            else:
+                last = arrivals.changed(layer, name, self.at)
             yield self._freshness(name, last, age.warn, age.fail)
         for name, volume in self.alerts.volume.items():
             yield self._volume(name, volume)
@@ -121,7 +124,9 @@ class _Limits:
         """A table to which nothing has ever come is as old as can be."""
         for level, span in (("fail", fail), ("warn", warn)):
             if span is not None and (last is None or self.now - last > span):
-                sentence = f"the last change came at {last:%Y-%m-%d %H:%M} UTC" if last else "nothing has arrived yet"
+                sentence = "nothing has arrived yet"
+                if last:
+                    sentence = f"the last change came at {last:%Y-%m-%d %H:%M} UTC"
                 return Alert("freshness", name, "", _level(level), sentence, f"after {in_words(span)}")
         return Alert("freshness", name, "", "ok", f"the last change came at {last:%Y-%m-%d %H:%M} UTC")
 
@@ -143,7 +148,9 @@ class _Limits:
         counts = [event["details"].get("expectations", {}).get(rule) or {} for event in self._events(name, rate.per)]
         broken = sum(int(count.get("failed") or 0) for count in counts)
         rows = broken + sum(int(count.get("passed") or 0) for count in counts)
-        period = "day" if rate.per == "day" else "run"
+        period = "run"
+        if rate.per == "day":
+            period = "day"
         sentence = f"{broken:,} of {rows:,} rows of the last {period} broke it"
         for level, limit in (("fail", rate.fail), ("warn", rate.warn)):
             if limit is not None and limit.is_exceeded(broken, rows):
@@ -204,7 +211,10 @@ def _is_of_rejected(event: Mapping[str, Any]) -> bool:
 
 
 def _amount(event: Mapping[str, Any], of: str) -> int:
-    amount = event["written"] if of == "rows" else event["details"].get("files")
+    if of == "rows":
+        amount = event["written"]
+    else:
+        amount = event["details"].get("files")
     return int(amount or 0)
 
 

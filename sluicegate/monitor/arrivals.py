@@ -31,7 +31,9 @@ def late(pipeline: Pipeline, settings: Settings, time: datetime, only: Sequence[
             continue
         last = arrived(name, table, lake)
         if last is None or time - last > table.expect_files_within:
-            last_arrival = f"the last arrived at {last:%Y-%m-%d %H:%M} UTC" if last else "none has arrived yet"
+            last_arrival = "none has arrived yet"
+            if last:
+                last_arrival = f"the last arrived at {last:%Y-%m-%d %H:%M} UTC"
             expected = in_words(table.expect_files_within)
             late_tables[name] = f"{name} expects new files within {expected}, and {last_arrival}"
     if not late_tables:
@@ -49,10 +51,14 @@ def arrived(name: str, table: BronzeTable, lake: layout.Lake) -> datetime | None
         return None
     times = [time for (time,) in tables.statistics_rows(ledger, "max.discovered") if time is not None]
     newest: datetime | None = max(times, default=None)
-    return newest.replace(tzinfo=UTC) if newest and newest.tzinfo is None else newest
+    if newest and newest.tzinfo is None:
+        return newest.replace(tzinfo=UTC)
+    return newest
 
 
 def changed(layer: str, name: str, lake: layout.Lake) -> datetime | None:
     """Time at which a run last changed a table."""
     commit = log.last_commit_of_ours(tables.delta_table(lake.table(layer, name)))
-    return datetime.fromtimestamp(commit.timestamp / 1000, UTC) if commit else None
+    if commit:
+        return datetime.fromtimestamp(commit.timestamp / 1000, UTC)
+    return None

@@ -53,7 +53,9 @@ class Waiting:
     def missed(self) -> Iterator[tuple[str, log.Commit]]:
         """Commits of the source and of the lookups that it has not taken in, each with its table's name."""
         for uri, (since, until) in self.now.spans(self.flow).items():
-            table = tables.delta_table(uri) if since < until else None
+            table = None
+            if since < until:
+                table = tables.delta_table(uri)
             if table is None:
                 continue
             for commit in log.commits(table, table.version() - since):
@@ -111,8 +113,12 @@ def unread(pipeline: Pipeline, settings: Settings, began: datetime) -> dict[str,
     lake = layout.Lake(settings.lake, pipeline.name)
     counts = {}
     for name, table in pipeline.bronze.items():
-        ledger = tables.delta_table(lake.ledger(name)) if table.of_files else None
-        last = next(log.commits(ledger, 1), None) if ledger is not None else None
+        ledger = None
+        if table.of_files:
+            ledger = tables.delta_table(lake.ledger(name))
+        last = None
+        if ledger is not None:
+            last = next(log.commits(ledger, 1), None)
         if not table.of_files or (last is not None and last.timestamp >= began.timestamp() * 1000):
             continue
         times = discovery.discover(name, table, lake).new["modification_time"]
@@ -133,9 +139,13 @@ def _what(flow: Flow, flow_progress: Progress, opened: Tables) -> tuple[str, int
             return f"{count:,} {'range waits' if count == 1 else 'ranges wait'} that its ledger has", count
         return f"{files(count)} of its ledger {'waits' if count == 1 else 'wait'}", count
     first = opened[flow.target].delta is None
-    count = _records(source, flow_progress, first=first) if flow_progress.since < flow_progress.until or first else 0
+    count = 0
+    if flow_progress.since < flow_progress.until or first:
+        count = _records(source, flow_progress, first=first)
     rows = f"{count:,} {'row' if count == 1 else 'rows'} of {name} {'waits' if count == 1 else 'wait'}"
-    reason = f" ({flow_progress.why})" if flow_progress.why else ""
+    reason = ""
+    if flow_progress.why:
+        reason = f" ({flow_progress.why})"
     if first:
         return f"it does not exist, and {rows}{reason}", count
     return rows + reason if count else f"it is behind {name}{reason}", count
@@ -150,9 +160,15 @@ def _what_of_streams(flow: Flow, flow_progress: Progress, opened: Tables) -> tup
             of_stream = Progress("incremental", stream.since, stream.until)
             count = _records(source, of_stream, first=first or stream.whole or flow_progress.kind == "whole")
             all_ += count
-            waiting += [f"{count:,} {'row' if count == 1 else 'rows'} of {name_of(source.uri)}"] if count else []
-    rows = f"{' and '.join(waiting)} wait" if waiting else "it is behind"
-    sentence = f"it does not exist, and {rows}" if first else rows
+            if count:
+                waiting += [f"{count:,} {'row' if count == 1 else 'rows'} of {name_of(source.uri)}"]
+    rows = "it is behind"
+    if waiting:
+        rows = f"{' and '.join(waiting)} wait"
+    if first:
+        sentence = f"it does not exist, and {rows}"
+    else:
+        sentence = rows
     if flow_progress.why:
         sentence += f" ({flow_progress.why})"
     return sentence, all_

@@ -69,7 +69,10 @@ class Touched:
 
     def __str__(self) -> str:
         """Estimate in words."""
-        parts = [] if self.rows is None else [f"{self.rows:,} {'row' if self.rows == 1 else 'rows'} changed"]
+        if self.rows is None:
+            parts = []
+        else:
+            parts = [f"{self.rows:,} {'row' if self.rows == 1 else 'rows'} changed"]
         if self.all_of:
             parts.append(
                 f"reads all {human_bytes(self.reads)} of {', '.join(self.all_of)}{self.why and f' ({self.why})'}"
@@ -155,7 +158,10 @@ def touched(table: GoldTable, flow: Flow, flow_progress: Progress) -> Touched:
     news = None
     if flow_progress.since >= 0:
         news = commit_stats.between(flow.source, flow_progress.since, flow_progress.until)
-    rows = None if news is None else news.rows
+    if news is None:
+        rows = None
+    else:
+        rows = news.rows
     source, strategy = lake_tables.delta_table(flow.source, flow_progress.until), flow.refresh_strategy
     if flow_progress.kind == "whole" or strategy is None or strategy.kind == "whole" or news is None or source is None:
         return Touched(rows, *_all(flow, flow_progress))
@@ -204,7 +210,10 @@ def _choice(
         state=cost.has_state,
     )
     located = strategy.grouped is not None and strategy.grouped.located
-    rewritten = min(changed, target_rows) if located else target_rows
+    if located:
+        rewritten = min(changed, target_rows)
+    else:
+        rewritten = target_rows
     return cost.choose(permitted, Work(changed, rows, target_rows, rewritten))
 
 
@@ -214,7 +223,9 @@ def _why_all(choice: Choice, table: GoldTable, rows: int) -> str:
         return ""
     if rows <= thresholds.SMALL and table.refresh != "incremental":
         return "it is small"
-    return "for the rows of the groups" if choice.technique == "groups" else "which is faster"
+    if choice.technique == "groups":
+        return "for the rows of the groups"
+    return "which is faster"
 
 
 def _groups(
@@ -264,7 +275,9 @@ def _columns(grouped: Grouped, source: DeltaTable) -> list[str] | None:
             return None
         [column] = node.expressions
         mine = isinstance(column, exp.Column) and column.table.lower() in ("", grouped.alias.lower())
-        field = fields.get(column.name.lower()) if mine and len(column.parts) <= 2 else None
+        field = None
+        if mine and len(column.parts) <= 2:
+            field = fields.get(column.name.lower())
         if field is None or not isinstance(field["type"], str) or field["type"] in ("float", "double", "variant"):
             return None
         paths.append(field["name"])

@@ -135,7 +135,9 @@ def newest_rows(lake: layout.Lake, table: str | None, count: int) -> pa.Table:
         count: how many.
     """
     log = tables.delta_table(lake.events)
-    return EVENTS.empty_table() if log is None else newest(log, count, table)
+    if log is None:
+        return EVENTS.empty_table()
+    return newest(log, count, table)
 
 
 def newest(log: DeltaTable, count: int, table: str | None = None) -> pa.Table:
@@ -146,7 +148,10 @@ def newest(log: DeltaTable, count: int, table: str | None = None) -> pa.Table:
         count: how many.
         table: only of this table; None for all.
     """
-    of_table = None if table is None else pc.field("table") == table
+    if table is None:
+        of_table = None
+    else:
+        of_table = pc.field("table") == table
     if tables.filesystem(log) is None or not tables.is_plain(log):
         return _last(tables.dataset(log).to_table(EVENTS.names, filter=of_table), count)
     files = tables.statistics(log, "path", "max.time", "num_records").sort_by([("max.time", "descending")]).to_pylist()
@@ -210,14 +215,19 @@ def _bytes(commit: lake_log.Commit, of: Logged) -> dict[str, Any]:
     The changed bytes are None for a full refresh, and where the source's log was cleaned.
     """
     info = commit.ours or {}
-    wrote = commit_stats.of_commit(of.uri, commit.version) if of.followed else None
+    wrote = None
+    if of.followed:
+        wrote = commit_stats.of_commit(of.uri, commit.version)
     if wrote is None:
         return {}
     read = None
     if info.get("mode") == "incremental":
         read = commit_stats.between(of.followed, int(info.get("since", -1)), int(info.get("until", -1)))
     sizes: dict[str, Any] = {"written": wrote.written, "changed": read.changed if read else None}
-    sizes["written_per_byte_changed"] = round(wrote.written / read.changed, 3) if read and read.changed else None
+    if read and read.changed:
+        sizes["written_per_byte_changed"] = round(wrote.written / read.changed, 3)
+    else:
+        sizes["written_per_byte_changed"] = None
     return {"bytes": sizes}
 
 

@@ -31,7 +31,10 @@ def drawn(pipeline: Pipeline) -> Iterator[str]:
         above = name in drawn_tables and bool(graph[name])
         drawn_tables.add(name)
         yield f"{layers[name]:<6}  {branch}{name}{' (above)' if above else ''}"
-        parts = [] if above else graph[name]
+        if above:
+            parts = []
+        else:
+            parts = graph[name]
         for number, read in enumerate(parts, start=1):
             last = number == len(parts)
             yield from lines(read, f"{below}{'└─ ' if last else '├─ '}", f"{below}{'   ' if last else '│  '}")

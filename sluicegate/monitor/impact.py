@@ -151,7 +151,9 @@ def _step(origins: Origins, touched: Mapping[Source, bool]) -> _Step | None:
 def _rows_of(table: TableLineage, touched: Mapping[Source, bool]) -> _Step | None:
     """A table whose rows are made of the rows of one that is affected."""
     of = sorted(source.table for source in touched if source.column == ROWS and source.table in table.reads)
-    return _Step(False, ("ROWS",), tuple(f"{source}.{ROWS}" for source in of)) if of else None
+    if of:
+        return _Step(False, ("ROWS",), tuple(f"{source}.{ROWS}" for source in of))
+    return None
 
 
 def _named_by(pipeline: Pipeline, touched: set[Source]) -> Iterator[str]:

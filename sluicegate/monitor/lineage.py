@@ -122,7 +122,9 @@ class _Pipeline:
     def _held(self, layer: str, name: str) -> list[str] | None:
         """Columns that a table has by its log; None while it does not exist."""
         delta = self.opened[self.at.table(layer, name)].delta
-        return None if delta is None else [column.name for column in delta.schema().fields]
+        if delta is None:
+            return None
+        return [column.name for column in delta.schema().fields]
 
     def _bronze_columns(self, name: str) -> Columns:
         table, stored = self.pipeline.bronze[name], self._held("bronze", name)
@@ -135,7 +137,10 @@ class _Pipeline:
         table = self.pipeline.silver[name]
         transform = _united([self._made(table, maker) for maker in table.makers.values()])
         table_lineage = self._table("silver", name, transform)
-        chosen = _of_changes(table, table_lineage) if table.changes else table_lineage
+        if table.changes:
+            chosen = _of_changes(table, table_lineage)
+        else:
+            chosen = table_lineage
         rules = _rules(table, table_lineage, table.streams)
         self._add(replace(chosen, rows=chosen.rows | rules | _of_keys(table, table_lineage, table.streams)))
         self.found[f"{name}{QUARANTINE}"] = self._quarantine(name, table, table_lineage, rules)
@@ -148,7 +153,9 @@ class _Pipeline:
         if maker.query is not None:
             of_query = self._of_query(maker.query.text, maker.query.tables)
             first = getattr(maker, "named_as", None)
-            return _renamed(of_query, first.outputs) if first is not None and first.outputs else of_query
+            if first is not None and first.outputs:
+                return _renamed(of_query, first.outputs)
+            return of_query
         if maker.is_python:
             return self._of_python(table, [maker.stream, *table.lookups])
         of_source = self.known.get(maker.stream, Columns())
@@ -176,7 +183,10 @@ class _Pipeline:
                 same_name = ((Source(table, column.lower()), IDENTITY) for table in computed.rest)
                 columns[column] = of_every | frozenset(same_name)
         complete = not (computed.rest or computed.unsure) or bool(stored)
-        unknown = computed.rest if not stored else frozenset[str]()
+        if not stored:
+            unknown = computed.rest
+        else:
+            unknown = frozenset[str]()
         reads = tuple(self.pipeline.reads(name))
         return TableLineage(layer, name, columns, computed.rows, reads, unknown, complete, computed.unsure)
 
@@ -221,12 +231,10 @@ def _united(parts: Sequence[Lineage]) -> Lineage:
 def _renamed(lineage_of_query: Lineage, names: Sequence[str]) -> Lineage:
     """The same with the names that the first branch of a UNION ALL gives to its columns."""
     if lineage_of_query.unsure or lineage_of_query.rest or len(names) != len(lineage_of_query.columns):
-        return (
-            lineage_of_query
-            if lineage_of_query.unsure
-            else Lineage(
-                {EVERY: together(lineage_of_query.columns.values())}, lineage_of_query.rows, lineage_of_query.rest
-            )
+        if lineage_of_query.unsure:
+            return lineage_of_query
+        return Lineage(
+            {EVERY: together(lineage_of_query.columns.values())}, lineage_of_query.rows, lineage_of_query.rest
         )
     return replace(lineage_of_query, columns=dict(zip(names, lineage_of_query.columns.values(), strict=True)))
 
@@ -250,9 +258,13 @@ def _rules(table: SilverTable, of_table: TableLineage, streams: Sequence[str]) -
 def _of_keys(table: SilverTable, of_table: TableLineage, streams: Sequence[str]) -> Origins:
     """Columns that decide which of several records with the same keys is a row."""
     of = table.changes or table
-    sequence = [of.sequence_by] if of.sequence_by else []
+    sequence = []
+    if of.sequence_by:
+        sequence = [of.sequence_by]
     origins = _named(of_table, of.keys, _GROUP_BY, streams) | _named(of_table, sequence, _SORT, streams)
-    deletes = table.apply_changes.delete_columns if table.apply_changes else []
+    deletes = []
+    if table.apply_changes:
+        deletes = table.apply_changes.delete_columns
     return origins | _named(of_table, deletes, _FILTER, streams)
 
 

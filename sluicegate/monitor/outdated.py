@@ -43,15 +43,24 @@ class Outdated:
     def __str__(self) -> str:
         """What is so and what to do, in a sentence."""
         many = f"{self.rows:,} {'row' if self.rows == 1 else 'rows'}"
-        of = f"some of its {many} may still follow" if self.part else f"its {many} still follow"
-        since = f", since {self.reason}" if self.reason else ""
+        if self.part:
+            of = f"some of its {many} may still follow"
+        else:
+            of = f"its {many} still follow"
+        since = ""
+        if self.reason:
+            since = f", since {self.reason}"
         if self.by_itself:
             return f"{self.table}: {of} a former definition; the next run does a full refresh{since}"
         if self.reason:
             return f"{self.table}: {of} a former definition, which the next run refuses{since}: `{self.commands[0]}`"
         first, *more = (f"`{command}`" for command in self.commands)
-        alternative = f"; {' or '.join(more)} does so in part" if more else ""
-        types = "; if a column type changed, the run rebuilds the table" if self.compares else ""
+        alternative = ""
+        if more:
+            alternative = f"; {' or '.join(more)} does so in part"
+        types = ""
+        if self.compares:
+            types = "; if a column type changed, the run rebuilds the table"
         return (
             f"{self.table}: {of} a former definition, which a run does not change:"
             f" {first} reprocesses them{alternative}{types}"

@@ -110,7 +110,9 @@ class TableWork:
             return BLOCKED
         if self.unknown and not (self.progress.waits or self.behind):
             return UNASKED
-        return "behind" if self.waits else "up to date"
+        if self.waits:
+            return "behind"
+        return "up to date"
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,9 @@ class Pending:
 
     def _from(self, has: Callable[[TableWork], bool]) -> list[str]:
         first = next((index for index, layer in enumerate(layout.LAYERS) if any(map(has, self._of(layer)))), None)
-        return [] if first is None else [layer for layer in layout.LAYERS[first:] if self._of(layer)]
+        if first is None:
+            return []
+        return [layer for layer in layout.LAYERS[first:] if self._of(layer)]
 
     def only(self, included: Callable[[str], bool]) -> Pending:
         """Work of selected tables, by name."""
@@ -172,7 +176,9 @@ class Pending:
         if waiting:
             text = f"waiting: {'; '.join(waiting)}"
         passed_over = self._passed_over()
-        return f"{text}, but {' and '.join(passed_over)} (see `sluicegate files`)" if passed_over else text
+        if passed_over:
+            return f"{text}, but {' and '.join(passed_over)} (see `sluicegate files`)"
+        return text
 
     def _of_sources(self) -> Iterator[str]:
         """What is there to be read by bronze."""
@@ -221,21 +227,30 @@ class Pending:
 
 
 def _is(count: int) -> str:
-    return "is" if count == 1 else "are"
+    if count == 1:
+        return "is"
+    return "are"
 
 
 def _were(count: int) -> str:
-    return "was" if count == 1 else "were"
+    if count == 1:
+        return "was"
+    return "were"
 
 
 def versions_(count: int) -> str:
     """Number of versions in words."""
-    return "1 version" if count == 1 else f"{count:,} versions"
+    if count == 1:
+        return "1 version"
+    return f"{count:,} versions"
 
 
 def _left(failed: Mapping[str, bool], new: pa.Table) -> int:
     """Failed files that the next run does not retry: unchanged, or gone."""
-    retried = set(new["path"].to_pylist()) if failed else set()
+    if failed:
+        retried = set(new["path"].to_pylist())
+    else:
+        retried = set()
     return len(failed.keys() - retried)
 
 
@@ -272,7 +287,9 @@ def _of_table(pipeline: Pipeline, flow: Flow, lake: layout.Lake, opened: Tables)
     """Work that waits for a table, without what comments and properties a run would change."""
     flow_progress = progress(flow, opened)
     if flow.foreign:
-        versions = flow_progress.until - flow_progress.since if flow_progress.work else 0
+        versions = 0
+        if flow_progress.work:
+            versions = flow_progress.until - flow_progress.since
         return TableWork(flow, flow_progress, versions=versions)
     if flow.layer != "bronze":
         return TableWork(flow, flow_progress)

@@ -88,7 +88,10 @@ def status(pipeline: Pipeline, settings: Settings) -> Status:
     waiting = pending(pipeline, settings, opened)
     tables = []
     for work in waiting.tables:
-        state = work.progress.why if work.state == BLOCKED else work.state
+        if work.state == BLOCKED:
+            state = work.progress.why
+        else:
+            state = work.state
         has = facts(opened, lake, work.layer, work.table)
         if discarded := discarded_rows(lake, work.table, opened) if has.quarantined else 0:
             has = replace(has, quarantined=has.quarantined - discarded, discarded=discarded)
@@ -107,7 +110,9 @@ def facts(opened: Tables, lake: layout.Lake, layer: str, name: str) -> TableFact
     uri = lake.table(layer, name)
     table = opened[uri]
     last = table.last_commit_of_ours
-    side_tables = [lake.quarantine(name), lake.set_aside(name)] if layer == "silver" else []
+    side_tables = []
+    if layer == "silver":
+        side_tables = [lake.quarantine(name), lake.set_aside(name)]
     quarantined, aside = [opened[side_table].rows for side_table in side_tables] or [0, 0]
     return TableFacts(
         layer, name, table.rows, table.version if table.delta is not None else None,
@@ -186,7 +191,9 @@ def _of_delta(
     lake = layout.Lake(settings.lake, pipeline.name)
     of_delta = verify_delta_source.entries(lake, name, pipeline.bronze[name].path)
     chosen = [entry for entry in of_delta if not states or entry["state"] in states]
-    return chosen[max(len(chosen) - newest, 0) :] if newest else chosen
+    if newest:
+        return chosen[max(len(chosen) - newest, 0) :]
+    return chosen
 
 
 def _of_files(name: str, pipeline: Pipeline, settings: Settings, states: Sequence[str], newest: int | None) -> pa.Table:
@@ -216,7 +223,9 @@ def _with_reasons(entries: pa.Table, ledger_uri: str) -> pa.Table:
 
     skipped = pc.fill_null(pc.equal(entries["state"], "skipped"), False)
     chunks = entries.filter(skipped)["chunk"].unique().to_pylist()
-    ledger = tables.delta_table(ledger_uri) if chunks else None
+    ledger = None
+    if chunks:
+        ledger = tables.delta_table(ledger_uri)
     if ledger is None:
         return entries
     texts = skip.reasons(ledger, chunks)
@@ -233,7 +242,9 @@ def of_ledger(name: str, table: BronzeTable, lake: layout.Lake) -> pa.Table:
     from sluicegate.landing import file_status
 
     entries = file_status.statuses(lake, name)
-    return entries if table.kafka is None else with_records(entries)
+    if table.kafka is None:
+        return entries
+    return with_records(entries)
 
 
 def with_records(ranges: pa.Table) -> pa.Table:

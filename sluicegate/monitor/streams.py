@@ -167,7 +167,9 @@ def listed(root: str, pipeline: str | None = None) -> list[Stream]:
         for name in names:
             identity, _, kind = name.rpartition(".")
             if kind == "json" and ID.fullmatch(identity) and (stream := _read(lake, identity)) is not None:
-                state = "stopping" if f"{identity}.stop" in names else "running"
+                state = "running"
+                if f"{identity}.stop" in names:
+                    state = "stopping"
                 streams.append(replace(stream, state="no sign of life" if stream.dead else state))
     return sorted(streams, key=lambda stream: (stream.since, stream.id))
 

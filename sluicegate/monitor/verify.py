@@ -172,7 +172,9 @@ class _Identity:
             read: identities of the records of the sources.
             written: identities of the rows of the table and its side tables.
         """
-        unit = "rows" if self.many_rows else "records"
+        unit = "records"
+        if self.many_rows:
+            unit = "rows"
         counts = written.group_by(self.of_row).aggregate([([], "count_all")])
         yield counts.filter(pc.field("count_all") > 1), f"{unit} are in more than one place"
         yield read.join(written, keys=list(self.of_record), join_type="left anti"), "records are in no place"
@@ -255,6 +257,8 @@ def _named(records: pa.Table) -> str:
     """Identities of the first records, for a finding."""
     order = [(name, "ascending") for name in NO_IDS.names]
     first = records.select(NO_IDS.names).sort_by(order).slice(0, SHOWN).to_pylist()
-    more = ", …" if records.num_rows > SHOWN else ""
+    more = ""
+    if records.num_rows > SHOWN:
+        more = ", …"
     names = ", ".join("{_chunk}/{_pos}".format(**row) for row in first)
     return f"{names}{more} (chunk/position)"

@@ -61,7 +61,9 @@ def _gaps(name: str, entries: list[dict[str, Any]]) -> Iterator[Finding]:
     for range_ in ranges:
         if (end := ends.get(range_.partition, range_.start)) != range_.start:
             topic, number = range_.partition
-            where = "in two ranges" if range_.start < end else "in no range"
+            where = "in no range"
+            if range_.start < end:
+                where = "in two ranges"
             first, last = sorted((end, range_.start))
             which = f"offsets {first:,} to {last - 1:,} of {topic}/{number}"
             yield Finding("wrong", name, f"{which} are {where} of its ledger")
@@ -120,8 +122,14 @@ def _parts(read: Mapping[str, Mapping[str, Any]]) -> Iterator[Any]:
     number = pc.field("_chunk")
     # The first and the last have no end of their own: a row of a ledger batch that is in no ledger is looked at, too.
     for first, end in pairwise([None, *bounds, None]):
-        since = number.is_null() if first is None else number >= first
-        before = number.is_valid() if end is None else number < end
+        if first is None:
+            since = number.is_null()
+        else:
+            since = number >= first
+        if end is None:
+            before = number.is_valid()
+        else:
+            before = number < end
         yield since | before if first is None else since & before
 
 

@@ -37,7 +37,10 @@ def exact(texts: DataFrame, inferred: Mapping[str, DataType], options: Mapping[s
     for name, kind in inferred.items():
         lost = text_values.unpadded(F.col(name), kind, options).lost
         if lost is not None:
-            code = F.col(name).rlike(_CODE) if isinstance(kind, NumericType) else F.lit(False)
+            if isinstance(kind, NumericType):
+                code = F.col(name).rlike(_CODE)
+            else:
+                code = F.lit(False)
             signs[name] = F.max(lost | F.coalesce(code, F.lit(False)))
     if not signs:
         return dict(inferred)

@@ -201,7 +201,10 @@ def _written_type(target: DataType) -> DataType | None:
 def _as_struct(fitted: Fitted) -> Expression:
     from pyspark.sql import functions as F
 
-    lost = F.lit(False) if fitted.lost is None else F.coalesce(fitted.lost, F.lit(False))
+    if fitted.lost is None:
+        lost = F.lit(False)
+    else:
+        lost = F.coalesce(fitted.lost, F.lit(False))
     return F.struct(fitted.value.alias("value"), lost.alias("lost"))
 
 

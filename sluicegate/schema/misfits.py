@@ -115,7 +115,10 @@ def _differs(text: Expression, value: Expression, kind: DataType) -> Expression:
     if not _is_comparable(kind):
         return F.lit(False)
     landed = Value(Column("", StringType(), "value", kind, "cast"), text, {})
-    lost = F.lit(False) if landed.lost is None else F.coalesce(landed.lost, F.lit(False))
+    if landed.lost is None:
+        lost = F.lit(False)
+    else:
+        lost = F.coalesce(landed.lost, F.lit(False))
     return lost | ~landed.typed.eqNullSafe(value)
 
 

@@ -229,7 +229,9 @@ def _some(lost: Expression | None) -> Expression:
 def any_of(losses: list[Expression | None]) -> Expression | None:
     """Whether one of some parts is lost; None if none can be."""
     possible_losses = [lost for lost in losses if lost is not None]
-    return reduce(lambda a, b: a | b, possible_losses) if possible_losses else None
+    if possible_losses:
+        return reduce(lambda a, b: a | b, possible_losses)
+    return None
 
 
 def printable(value: Expression, kind: DataType) -> Expression:

@@ -107,7 +107,9 @@ class BoundRecords:
         has, had = self._evaluator.bonds.alias("_key"), F.col("_key")
         rows = [*[self._near(t, keys) for t in self._evaluator.there(self._table)], *self._doubles()]
         frames = [t.select(*self._record_id, has, F.lit(True).alias("_holds"), *self._time) for t in rows]
-        unknown = [F.lit(None).cast(keys.schema[_TIME].dataType).alias(_TIME)] if self._time else []
+        unknown = []
+        if self._time:
+            unknown = [F.lit(None).cast(keys.schema[_TIME].dataType).alias(_TIME)]
         lost = [F.lit(False).alias("_holds"), *unknown]
         frames += [t.select(*self._record_id, had, *lost) for t in self._evaluator.there(self._set_aside)]
         chosen = self.chosen.together(self.chosen.frame).distinct().withColumn("_chosen", F.lit(True))
@@ -153,10 +155,15 @@ def touched_by(evaluator: RowEvaluator, lookup: str, since: int) -> DataFrame:
     batch, record_id = evaluator.batch, evaluator.record_id
     parts = [batch.records().select(*record_id).limit(0)]
     for flow, maker in evaluator.table.makers.items():
-        join_keys = maker.query.join_keys.get(lookup) if maker.query else None
+        join_keys = None
+        if maker.query:
+            join_keys = maker.query.join_keys.get(lookup)
         if not join_keys or (flow and flow not in batch.progress.streams):
             continue
-        records = stream_batch.unpacked(batch.records(), flow) if flow else batch.records()
+        if flow:
+            records = stream_batch.unpacked(batch.records(), flow)
+        else:
+            records = batch.records()
         changes = batch.changes_of(lookup, since)
         parts.append(lookup_changes.touched(records, changes, join_keys, ENGINE_COLUMNS, record_id))
     return reduce(lambda a, b: a.unionByName(b), parts)

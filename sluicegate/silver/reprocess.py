@@ -88,7 +88,8 @@ class _Reprocessing:
         batch, now = self.batch, self.batch.progress
         parts = [batch.rows.select(*self.record_id)]
         parts += [touched_by(self.evaluator, name, since) for name, since in now.changed.items()]
-        parts += self._of_flows(now.replaced) if now.replaced else []
+        if now.replaced:
+            parts += self._of_flows(now.replaced)
         if now.retry:
             retried = [rule for rule, its in self.evaluator.table.expectations.items() if its.retry]
             broken = F.arrays_overlap("_failed_expectations", F.array(*map(F.lit, retried)))

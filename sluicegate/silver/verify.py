@@ -88,8 +88,14 @@ def prove(
                 yield from _Proof(spark.newSession(), pipeline, flow, at, persisted, sample, proofs).findings()
         except Exception as raised:
             error = readable(raised, "silver", name, private=flow.private)
-            why = error.message if isinstance(error, SluicegateError) else str(error).split("\n")[0]
-            cause = error.cause.split("\n")[0] if isinstance(error, SluicegateError) else ""
+            if isinstance(error, SluicegateError):
+                why = error.message
+            else:
+                why = str(error).split("\n")[0]
+            if isinstance(error, SluicegateError):
+                cause = error.cause.split("\n")[0]
+            else:
+                cause = ""
             said = ": ".join(filter(None, [why, cause]))
             yield Finding("unproved", name, f"its records could not be evaluated again: {said}")
 
@@ -113,7 +119,9 @@ class _Proof:
         if target is None:
             return
         line, now = offsets.lineage(target), progress(self.flow, self.opened)
-        made = (line.ours.ours or {}) if line.ours else {}
+        made = {}
+        if line.ours:
+            made = line.ours.ours or {}
         if not made or now.kind in ("whole", "blocked") or now.replaced or now.repair:
             yield self._found("unproved", f"it is not final: {now.why or 'a run was stopped while it wrote it'}")
             return
@@ -149,13 +157,18 @@ class _Proof:
         due = self._due(evaluator)
         differing = {uri: self._difference(evaluator, uri, frame) for uri, frame in due.items()}
         if not any(differing.values()):
-            sides = ", and so are its quarantine, but for its times, and its set-aside records" if len(due) > 1 else ""
+            sides = ""
+            if len(due) > 1:
+                sides = ", and so are its quarantine, but for its times, and its set-aside records"
             yield self._found("proved", f"each row{of} {BY}{sides}", version=version)
             return
         excuse = self._excuse(evaluator, due)
         for uri, how in differing.items():
             if how:
-                side = "" if uri == self.flow.target else f" of {uri.rstrip('/').rpartition('/')[2]}"
+                if uri == self.flow.target:
+                    side = ""
+                else:
+                    side = f" of {uri.rstrip('/').rpartition('/')[2]}"
                 said = f"rows{side}{of} differ from what today's definition gives: {how}"
                 yield self._found(*self._by_excuse(said, excuse))
 
@@ -163,14 +176,18 @@ class _Proof:
     def _side_tables(self) -> tuple[str, ...]:
         """Side tables that are compared with the table."""
         table = self.flow.table
-        return (self.at.quarantine(table), self.at.set_aside(table)) if self.flow.side_tables else ()
+        if self.flow.side_tables:
+            return (self.at.quarantine(table), self.at.set_aside(table))
+        return ()
 
     def _found(self, kind: Any, what: str, mend: str = "", version: int | None = None) -> Finding:
         return Finding(kind, self.flow.table, what, mend, version=version)
 
     def _by_excuse(self, said: str, excuse: str) -> tuple[Any, str, str]:
         refresh = f"sluicegate run {self.pipeline.name} --full-refresh {self.flow.table}"
-        return ("unproved", f"{excuse}; {said}", "") if excuse else ("wrong", said, refresh)
+        if excuse:
+            return ("unproved", f"{excuse}; {said}", "")
+        return ("wrong", said, refresh)
 
     # --- what it should be -------------------------------------------------------------------------------------------
 
@@ -179,7 +196,10 @@ class _Proof:
         stamps = {**now.stamps, **{name: str(stamp) for name, stamp in made.get("inputs", {}).items()}}
         versions = {name: int(stamp.rpartition("@")[2]) for name, stamp in stamps.items()}
         taken_in = {name: replace(one, until=one.since) for name, one in now.streams.items() if one.since >= 0}
-        until = now.until if now.streams else now.since
+        if now.streams:
+            until = now.until
+        else:
+            until = now.since
         then = replace(
             now, kind="whole", until=until, versions=versions, stamps=stamps, streams=taken_in, changed={}, retry=False
         )
@@ -210,7 +230,9 @@ class _Proof:
         found = {self.flow.target: quarantine.good(evaluator, rows)}
         if not self._side_tables:
             return found
-        left_out = records.join(rows, [*evaluator.record_id], "left_anti") if counted.filtered else None
+        left_out = None
+        if counted.filtered:
+            left_out = records.join(rows, [*evaluator.record_id], "left_anti")
         broken = quarantine.quarantine(evaluator, rows, records, counted.sums["quarantine"])
         aside = quarantine.set_aside(evaluator, rows, left_out)
         return found | dict(zip(self._side_tables, (broken, aside), strict=True))
@@ -262,7 +284,9 @@ class _Proof:
             other_time, other_time.settled(other_time.rows(evaluator.batch.by_flow or evaluator.batch.rows), None)
         )
         other = not difference(rows, due[self.flow.target], [*evaluator.row_id]).isEmpty()
-        return "its function gives other rows each time" if other else ""
+        if other:
+            return "its function gives other rows each time"
+        return ""
 
     @staticmethod
     def _queries(evaluator: RowEvaluator) -> Iterator[DataFrame]:

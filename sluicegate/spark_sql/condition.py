@@ -85,7 +85,9 @@ def _tree(tokens: Tokens) -> exp.Expr:
     except QuerySyntax as error:
         raise QuerySyntax(f"Spark cannot parse the condition {text}: {error.message}", 1) from None
     # A text that closes our parenthesis, such as `a) OR (b`, is more than one expression.
-    inner = select.expressions[0] if isinstance(select, exp.Select) and len(select.expressions) == 1 else None
+    inner = None
+    if isinstance(select, exp.Select) and len(select.expressions) == 1:
+        inner = select.expressions[0]
     if not isinstance(inner, exp.Paren) or any(value and part != "expressions" for part, value in select.args.items()):
         raise QuerySyntax(f"{text} is not a single condition", 1)
     if isinstance(inner.this, (exp.Literal, exp.Binary)) and not isinstance(inner.this, _BOOLEAN):

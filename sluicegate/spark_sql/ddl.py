@@ -185,11 +185,15 @@ class _Reader:
         self._take(">", f"unclosed {word}<…>")
 
     def _word(self) -> str:
-        return self.tokens.raw(self.at).upper() if self.at < len(self.tokens) else ""
+        if self.at < len(self.tokens):
+            return self.tokens.raw(self.at).upper()
+        return ""
 
     def _take(self, sign: str, otherwise: str) -> None:
         if self._word() != sign:
-            present = f", got {self.tokens.raw(self.at)}" if self.at < len(self.tokens) else ""
+            present = ""
+            if self.at < len(self.tokens):
+                present = f", got {self.tokens.raw(self.at)}"
             raise self._error(otherwise + present)
         self.at += 1
 

@@ -47,7 +47,10 @@ def join_keys(select: exp.Select, stream: str, names: Mapping[str, int]) -> dict
     using: set[str] | None = None  # columns in the USING of all joins so far: certainly the stream's
     for join in select.args.get("joins") or []:
         table, shared = join.this, {column.name.lower() for column in join.args.get("using") or []}
-        using_columns = shared if using is None else shared & using
+        if using is None:
+            using_columns = shared
+        else:
+            using_columns = shared & using
         if isinstance(table, exp.Table) and (key := _join_key(join, stream, table.alias or table.name, using_columns)):
             keys.setdefault(".".join(part.name for part in table.parts).lower(), []).append(key)
         using = using_columns
@@ -69,7 +72,9 @@ def _join_key(join: exp.Join, stream: str, lookup: str, using: set[str]) -> Join
                 equalities.append(f"{near.sql('spark')} {sign} {theirs.sql('spark')}")
                 columns += [column.parts[1].name for column in theirs.find_all(exp.Column)]
                 break
-    return JoinKey(stream, lookup, " AND ".join(equalities), tuple(dict.fromkeys(columns))) if equalities else None
+    if equalities:
+        return JoinKey(stream, lookup, " AND ".join(equalities), tuple(dict.fromkeys(columns)))
+    return None
 
 
 def _equalities(on: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr, str]]:

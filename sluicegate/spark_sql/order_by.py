@@ -95,7 +95,9 @@ class _Outputs:
         """Outputs that a term of ORDER BY refers to; none if it is not an output."""
         node = term.unnest()
         if isinstance(node, exp.Var) and node.name.upper() == "ALL" and "all" not in self.names:
-            return [] if self.star else [name for name, _ in self.all if name]
+            if self.star:
+                return []
+            return [name for name, _ in self.all if name]
         if isinstance(node, exp.Literal):
             return self._numbered(node)
         if isinstance(node, (exp.Column, exp.Var)) and not node.args.get("table"):
@@ -110,12 +112,16 @@ class _Outputs:
         if node.is_string or not node.name.isdecimal() or not 1 <= int(node.name) <= len(self.all):
             return []
         upto = [name for name, _ in self.all[: int(node.name)]]
-        return [upto[-1]] if upto[-1] and None not in upto else []
+        if upto[-1] and None not in upto:
+            return [upto[-1]]
+        return []
 
     def _same(self, node: exp.Expr) -> list[str]:
         """Output with the same expression."""
         comparable = self._comparable(node)
-        outputs = self.all if self.select is not None else []
+        outputs = []
+        if self.select is not None:
+            outputs = self.all
         same = (name for name, output in outputs if name and self._comparable(output.unalias()) == comparable)
         return [name for name in [next(same, None)] if name]
 
@@ -124,7 +130,9 @@ class _Outputs:
         if not (self.star and self.select is not None and isinstance(node, exp.Column)):
             return []
         of_table = len(node.parts) == 2 and node.table.lower() == self.table and node.name.lower() not in self.names
-        return [node.name] if of_table else []
+        if of_table:
+            return [node.name]
+        return []
 
     def _shadowed(self, node: exp.Expr) -> bool:
         """Whether a bare name in an expression is an output that is another expression than that column."""

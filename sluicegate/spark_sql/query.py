@@ -159,7 +159,9 @@ class Query:
     def cast_outputs(self) -> list[str | None]:
         """Output column that each of ``casts`` makes; None where that is not one alone, as in a WHERE."""
         outputs = query_shape.first_select(self._tree).expressions
-        places = sql_casts.items(self._tokens, self._casts, *select_list(self._tokens)) if self._casts else []
+        places = []
+        if self._casts:
+            places = sql_casts.items(self._tokens, self._casts, *select_list(self._tokens))
         names = [outputs[place].alias_or_name or None if place < len(outputs) else None for place in places]
         return [*names, *[None] * (len(self.casts) - len(names))]
 
@@ -170,12 +172,19 @@ class Query:
         """
         select, output = query_shape.first_select(self._tree), self.output(name)
         if output is None:
-            return None if self.lookups and None in query_shape.output_names(select) else name
+            if self.lookups and None in query_shape.output_names(select):
+                return None
+            return name
         if not isinstance(output, exp.Column) or len(output.parts) > 2:
             return None
         stream = (self.stream_alias or "").lower()
-        of_stream = output.table.lower() == stream if output.table else not self.lookups
-        return output.name if of_stream else None
+        if output.table:
+            of_stream = output.table.lower() == stream
+        else:
+            of_stream = not self.lookups
+        if of_stream:
+            return output.name
+        return None
 
     def output(self, name: str, names: Sequence[str] | None = None) -> exp.Expr | None:
         """Expression of an output column, without its alias; None if a star brings it; see ``query_shape.output``."""
@@ -320,7 +329,9 @@ class Query:
         select = query_shape.first_select(self._tree)
         for name, node in query_shape.outputs(select):
             if name == "":
-                names = "AS (name, …)" if query_shape.generator(node) else "AS name"
+                names = "AS name"
+                if query_shape.generator(node):
+                    names = "AS (name, …)"
                 message = f"an expression has no column name: add {names}"
                 faults.append(QuerySyntax(message, self._line_of_node(node)))
             elif name is not None and name.lower() in names_before:
@@ -330,7 +341,9 @@ class Query:
 
     def _line_of_node(self, node: exp.Expr) -> int:
         offset = query_shape.offset(node)
-        return line_at(self._tokens.text, offset) if offset is not None else 1
+        if offset is not None:
+            return line_at(self._tokens.text, offset)
+        return 1
 
 
 def _tree(tokens: Tokens) -> exp.Query:
@@ -360,9 +373,17 @@ def _tables(tree: exp.Query, tokens: Tokens) -> list[_Table]:
         if offset is None:
             raise QuerySyntax(f"the table {node.sql('spark')} could not be located in the query; simplify it", 1)
         first = tokens.at(offset)
-        alias = tokens_alias.this if (tokens_alias := node.args.get("alias")) else None
-        parts = query_shape.stream_parts(node) if streamed else node.parts
-        last = tokens.closing(first + 1) if streamed else first + 2 * (len(parts) - 1)
+        alias = None
+        if tokens_alias := node.args.get("alias"):
+            alias = tokens_alias.this
+        if streamed:
+            parts = query_shape.stream_parts(node)
+        else:
+            parts = node.parts
+        if streamed:
+            last = tokens.closing(first + 1)
+        else:
+            last = first + 2 * (len(parts) - 1)
         name = ".".join(part.name for part in parts).lower()
         tables.append(_Table(name, first, last, alias.name if alias else None, streamed, node))
     return sorted(tables, key=lambda table: table.first)
@@ -396,4 +417,6 @@ def _stream(tree: exp.Query, read: Sequence[_Table], tokens: Tokens) -> _Table |
 
 def _name(name: str) -> str:
     """Quote a name if it needs backticks."""
-    return name if re.fullmatch(r"[A-Za-z_]\w*", name) else quoted(name)
+    if re.fullmatch(r"[A-Za-z_]\w*", name):
+        return name
+    return quoted(name)

@@ -96,10 +96,16 @@ def brought_by_stars(select: exp.Select, alias: str, columns: Sequence[str]) -> 
     """Columns of the stream, among ``columns``, that stars of the SELECT list select."""
     brought: set[str] = set()
     for expression in select.expressions:
-        star = expression.this if isinstance(expression, exp.Column) else expression
+        if isinstance(expression, exp.Column):
+            star = expression.this
+        else:
+            star = expression
         if not isinstance(star, exp.Star):
             continue
-        of = expression.table if isinstance(expression, exp.Column) else alias
+        if isinstance(expression, exp.Column):
+            of = expression.table
+        else:
+            of = alias
         nested = isinstance(expression, exp.Column) and expression.args.get("db")
         if of.lower() == alias.lower() and not nested:
             without = {column.name.lower() for column in star.args.get("except_") or []}
@@ -246,14 +252,20 @@ def aggregate(node: exp.Expr) -> str:
     """Name of a node's aggregate function, known to sqlglot or only to Spark; else empty."""
     if isinstance(node, exp.AggFunc):
         return node.sql_name().upper()
-    return node.name.upper() if isinstance(node, exp.Anonymous) and node.name.lower() in _AGGREGATES else ""
+    if isinstance(node, exp.Anonymous) and node.name.lower() in _AGGREGATES:
+        return node.name.upper()
+    return ""
 
 
 def generator(node: exp.Expr) -> str:
     """Name of a node's generator function, which makes several rows of one; else empty."""
     if isinstance(node, exp.Anonymous):
-        return node.name.upper() if node.name.lower() in _GENERATORS else ""
-    return node.sql_name().upper() if isinstance(node, (exp.Explode, exp.Inline, exp.Stack)) else ""
+        if node.name.lower() in _GENERATORS:
+            return node.name.upper()
+        return ""
+    if isinstance(node, (exp.Explode, exp.Inline, exp.Stack)):
+        return node.sql_name().upper()
+    return ""
 
 
 def _own_generators(select: exp.Select) -> Iterator[tuple[exp.Expr, str]]:

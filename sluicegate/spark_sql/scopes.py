@@ -52,7 +52,9 @@ class Scope:
         if len(parts) > 1 and self.is_table(parts[0]):
             return tuple(parts)
         matches = self._tables(parts[0])
-        return (matches, *parts) if matches is not None else None
+        if matches is not None:
+            return (matches, *parts)
+        return None
 
     def is_table(self, name: str) -> bool:
         """Whether it is the alias of a table."""
@@ -62,15 +64,23 @@ class Scope:
         visible = [source for source in self.sources if not source.hidden]
         if self.known:
             having = [s.alias for s in visible if column in (s.columns or ()) and column not in s.using]
-            return having[0] if len(having) == 1 else None
+            if len(having) == 1:
+                return having[0]
+            return None
         if len(visible) == 1:
             return visible[0].alias
         shared = any(column in source.using for source in visible)
         named = [source.alias for source in visible if (source.alias, column) in self._seen]
-        return visible[0].alias if shared else named[0] if len(named) == 1 else ""
+        if shared:
+            return visible[0].alias
+        if len(named) == 1:
+            return named[0]
+        return ""
 
 
 def columns_of(schemas: Mapping[str, Sequence[str]] | None, table: str) -> frozenset[str] | None:
     """Columns of a table, in lower case; None if they are not known."""
     columns = (schemas or {}).get(table)
-    return None if columns is None else frozenset(column.lower() for column in columns)
+    if columns is None:
+        return None
+    return frozenset(column.lower() for column in columns)

@@ -66,7 +66,9 @@ class Tokens(Sequence[Token]):
     def name(self, index: int) -> str:
         """The token as a name, unquoted."""
         raw = self.raw(index)
-        return raw[1:-1].replace("``", "`") if self.is_type(index, TokenType.IDENTIFIER) else raw
+        if self.is_type(index, TokenType.IDENTIFIER):
+            return raw[1:-1].replace("``", "`")
+        return raw
 
     def word(self, index: int) -> str:
         """The token in upper case if it is a bare word, else empty (also out of range)."""
@@ -83,7 +85,10 @@ class Tokens(Sequence[Token]):
 
     def line(self, index: int) -> int:
         """Line of a token, counted from 1; the last line if there is no such token."""
-        start = self._items[index].start if index < len(self._items) else len(self.text)
+        if index < len(self._items):
+            start = self._items[index].start
+        else:
+            start = len(self.text)
         return line_at(self.text, start)
 
     def at(self, offset: int) -> int:
@@ -130,10 +135,13 @@ class Tokens(Sequence[Token]):
 
         A replacement that would run into the next word, as in ``STREAM(t)WHERE``, gets a space after it.
         """
-        end = len(self._items) if end is None else end
+        if end is None:
+            end = len(self._items)
         starts = {span.first: span for span in spans}
         # Comments before the first token stay with the whole query.
-        parts = [self.text[: self._items[0].start]] if first == 0 and not compact else []
+        parts = []
+        if first == 0 and not compact:
+            parts = [self.text[: self._items[0].start]]
         index = first
         while index < end:
             span = starts.get(index, Span(index, index, self.raw(index)))
@@ -148,7 +156,11 @@ class Tokens(Sequence[Token]):
 
     def _step(self, index: int) -> int:
         kind = self._items[index].token_type
-        return 1 if kind in _OPENING else -1 if kind in _CLOSING else 0
+        if kind in _OPENING:
+            return 1
+        if kind in _CLOSING:
+            return -1
+        return 0
 
 
 def line_at(text: str, offset: int) -> int:
@@ -165,7 +177,10 @@ def parsed(text: str) -> exp.Expr:
     try:
         return _parsed(text)
     except ParseError as error:
-        first = error.errors[0] if error.errors else {}
+        if error.errors:
+            first = error.errors[0]
+        else:
+            first = {}
         description = str(first.get("description") or error).rstrip(".")
         if description.startswith("Required keyword"):
             description = "it is incomplete"
@@ -207,7 +222,10 @@ def _read(text: str) -> list[Token]:
 def _open_line(error: TokenError, text: str) -> int:
     """Line of the unclosed quote or comment; sqlglot reports it as ``Missing ' from 2:7`` if it knows it."""
     quote = str(error.__cause__ or "").removeprefix("Missing ")[:1]
-    opened = text.rfind(quote) if quote in ("'", '"', "`") else text.rfind("/*")
+    if quote in ("'", '"', "`"):
+        opened = text.rfind(quote)
+    else:
+        opened = text.rfind("/*")
     return line_at(text, max(opened, 0))
 
 

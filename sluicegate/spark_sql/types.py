@@ -218,7 +218,9 @@ def hinted(kind: DataType | None, path: tuple[str, ...], hint: DataType) -> Data
         )
     if name == "element" and not isinstance(kind, StructType):
         return ArrayType(hinted(kind.elementType if isinstance(kind, ArrayType) else None, inner, hint))
-    fields = list(kind) if isinstance(kind, StructType) else []
+    fields = []
+    if isinstance(kind, StructType):
+        fields = list(kind)
     place = next((n for n, field in enumerate(fields) if field.name.lower() == name.lower()), None)
     if place is None:
         return StructType([*fields, StructField(name, hinted(None, inner, hint))])
@@ -235,7 +237,9 @@ def wider(existing: DataType, added: DataType) -> DataType:
     names = (existing.simpleString(), added.simpleString())
     for order in orders:
         if set(names) <= set(order):
-            return added if order.index(names[1]) > order.index(names[0]) else existing
+            if order.index(names[1]) > order.index(names[0]):
+                return added
+            return existing
     return existing
 
 
@@ -259,11 +263,15 @@ def common(first: DataType, second: DataType) -> DataType | None:
         return _common_fields(first, second)
     if isinstance(first, ArrayType) and isinstance(second, ArrayType):
         element = common(first.elementType, second.elementType)
-        return None if element is None else ArrayType(element)
+        if element is None:
+            return None
+        return ArrayType(element)
     if isinstance(first, MapType) and isinstance(second, MapType):
         value = common(first.valueType, second.valueType)
         same = first.keyType.simpleString() == second.keyType.simpleString()
-        return MapType(first.keyType, value) if same and value is not None else None
+        if same and value is not None:
+            return MapType(first.keyType, value)
+        return None
     if wider(first, second) != wider(second, first):
         return _common_number(first, second)
     return wider(first, second)
@@ -294,9 +302,14 @@ def _common_number(first: DataType, second: DataType) -> DataType | None:
     for kind, name in zip((first, second), names, strict=True):
         if not isinstance(kind, DecimalType) and name not in _DIGITS:
             return None
-        digits, scale = (kind.precision, kind.scale) if isinstance(kind, DecimalType) else (_DIGITS[name], 0)
+        if isinstance(kind, DecimalType):
+            digits, scale = (kind.precision, kind.scale)
+        else:
+            digits, scale = (_DIGITS[name], 0)
         whole, point = max(whole, digits - scale), max(point, scale)
-    return DecimalType(whole + point, point) if whole + point <= MOST_DIGITS else None
+    if whole + point <= MOST_DIGITS:
+        return DecimalType(whole + point, point)
+    return None
 
 
 def agree(actual: DataType, declared: DataType) -> bool:

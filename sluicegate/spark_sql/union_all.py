@@ -26,7 +26,9 @@ def branches(text: str) -> list[str]:
         QuerySyntax: the text cannot be read, or its branches are not put together by UNION ALL alone.
     """
     tokens = Tokens(text)
-    tree = parsed(text) if any(tokens.word(index) in _SET_OPERATIONS for index in range(len(tokens))) else None
+    tree = None
+    if any(tokens.word(index) in _SET_OPERATIONS for index in range(len(tokens))):
+        tree = parsed(text)
     if not isinstance(tree, exp.SetOperation) or not any(map(query_shape.is_stream, tree.find_all(exp.Table))):
         return []
     first = _behind_with(tokens)
@@ -72,7 +74,9 @@ def _behind_with(tokens: Tokens) -> int:
 
 def _alone(tokens: Tokens, with_end: int, first: int, end: int) -> str:
     """The text with blanks for all but WITH and the tokens ``[first, end)``."""
-    with_ = [(0, with_end)] if with_end else []
+    with_ = []
+    if with_end:
+        with_ = [(0, with_end)]
     ranges = [(tokens[a].start, tokens[b - 1].end + 1) for a, b in (*with_, (first, end)) if a < b]
     parts, start = [], 0
     for begin, behind in ranges:

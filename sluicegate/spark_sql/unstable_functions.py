@@ -92,7 +92,9 @@ def _moment_in_call(tokens: Tokens, index: int, name: str) -> str:
         return ""
     text = tokens.raw(index + 2)[1:-1]
     alone = tokens.is_type(index + 1, TokenType.L_PAREN) and tokens.closing(index + 1) == index + 3
-    return text if alone and _MOMENT.fullmatch(text) else ""
+    if alone and _MOMENT.fullmatch(text):
+        return text
+    return ""
 
 
 def by_arrival(text: str) -> str:
@@ -115,7 +117,9 @@ def _instead(tokens: Tokens, index: int, name: str) -> str:
     if called:
         return UNSTABLE.get(name, "")
     is_name = tokens.word(index - 1) == "AS" or tokens.is_type(index + 1, TokenType.DOT)
-    return UNSTABLE[name] if name in _BARE and not is_name else ""
+    if name in _BARE and not is_name:
+        return UNSTABLE[name]
+    return ""
 
 
 def _line(tokens: Tokens, text: str) -> int:

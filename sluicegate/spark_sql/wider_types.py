@@ -43,5 +43,7 @@ def widened(existing: DataType, added: DataType) -> DataType:
             return DoubleType()
         case ((IntegralType() | DecimalType()), _):
             both = common(existing, added)
-            return wider(existing, added) if both is None or not isinstance(both, (DecimalType, DoubleType)) else both
+            if both is None or not isinstance(both, (DecimalType, DoubleType)):
+                return wider(existing, added)
+            return both
     return wider(existing, added)

@@ -32,7 +32,9 @@ def with_views(text: str, views: Mapping[str, str]) -> str:
     first = tokens[0].start
     if tokens.word(0) != "WITH":
         return f"{text[:first]}WITH {definitions} {text[first:]}"
-    last = 1 if tokens.word(1) == "RECURSIVE" else 0
+    last = 0
+    if tokens.word(1) == "RECURSIVE":
+        last = 1
     end = tokens[last].end + 1
     return f"{text[:end]} {definitions},{text[end:]}"
 
@@ -40,4 +42,6 @@ def with_views(text: str, views: Mapping[str, str]) -> str:
 def _names(text: str) -> set[str]:
     """Lower-case names of the outermost WITH of a query."""
     names = parsed(text).args.get("with_")
-    return {expression.alias.lower() for expression in names.expressions} if isinstance(names, exp.With) else set()
+    if isinstance(names, exp.With):
+        return {expression.alias.lower() for expression in names.expressions}
+    return set()

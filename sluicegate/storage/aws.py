@@ -97,7 +97,9 @@ def current() -> dict[str, str]:
 def said(name: str) -> str:
     """Value of a variable, overridden or from the environment; empty if it is not set."""
     given_here = _GIVEN.get()
-    return given_here[name] if name in given_here else os.environ.get(name, "")
+    if name in given_here:
+        return given_here[name]
+    return os.environ.get(name, "")
 
 
 def endpoint() -> str:

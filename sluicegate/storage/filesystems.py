@@ -49,7 +49,9 @@ def _region_of(address: str) -> str:
 
 def local(address: str) -> str | None:
     """Path of an absolute path as ``opened`` has it; None for all that is a URI, or means another folder elsewhere."""
-    return os.path.normpath(address) if address.startswith("/") and "://" not in address else None
+    if address.startswith("/") and "://" not in address:
+        return os.path.normpath(address)
+    return None
 
 
 def opened(address: str) -> tuple[Any, str]:
@@ -64,7 +66,10 @@ def opened(address: str) -> tuple[Any, str]:
 
     store = s3.OURS.get(address.partition("://")[0])
     if store is None:
-        fs, root = _named(address) if _has_colons(address) else fsspec.core.url_to_fs(address)
+        if _has_colons(address):
+            fs, root = _named(address)
+        else:
+            fs, root = fsspec.core.url_to_fs(address)
         # Normalised as Spark will name the files, so that ledger and `source_file` agree.
         return fs, os.path.normpath(root) if "file" in fs.protocol else root
     return store(**store._get_kwargs_from_urls(address)), store._strip_protocol(address)
@@ -102,7 +107,9 @@ def reader(address: str, mode: str = "rb", compression: str | None = None, **tex
 
 def uri(fs: Any, path: str) -> str:
     """Address that both Spark and fsspec open: the path of a local file, the URI of any other."""
-    return path if "file" in fs.protocol else str(fs.unstrip_protocol(path))
+    if "file" in fs.protocol:
+        return path
+    return str(fs.unstrip_protocol(path))
 
 
 def is_same(first: str, second: str) -> bool:
@@ -139,7 +146,9 @@ def file(address: str) -> tuple[int, datetime] | None:
         info = fs.info(path)
     except FileNotFoundError:
         return None
-    return None if info.get("type") == "directory" else (int(info["size"]), _moment(changed(fs, path, info)))
+    if info.get("type") == "directory":
+        return None
+    return (int(info["size"]), _moment(changed(fs, path, info)))
 
 
 def digest(address: str) -> bytes:
@@ -161,14 +170,18 @@ def _on_disk(path: str) -> tuple[int, datetime] | None:
         about = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    return (about.st_size, _moment(about.st_mtime_ns // 1000)) if stat.S_ISREG(about.st_mode) else None
+    if stat.S_ISREG(about.st_mode):
+        return (about.st_size, _moment(about.st_mtime_ns // 1000))
+    return None
 
 
 def _on_s3(fs: Any, path: str) -> tuple[int, datetime] | None:
     from pyarrow.fs import FileType
 
     info = fs.fs.get_file_info(path)
-    return (info.size, _moment(info.mtime_ns // 1000)) if info.type is FileType.File else None
+    if info.type is FileType.File:
+        return (info.size, _moment(info.mtime_ns // 1000))
+    return None
 
 
 def sayable(microseconds: int) -> int:
@@ -183,8 +196,12 @@ def _moment(microseconds: int) -> datetime:
 def changed(fs: Any, path: str, info: dict[str, Any]) -> int:
     """Modification time of a file by fsspec's description of it, in microseconds since 1970 UTC."""
     named = [info[key] for key in CHANGED if info.get(key) is not None]
-    stamp = named[0] if named else fs.modified(path)
+    if named:
+        stamp = named[0]
+    else:
+        stamp = fs.modified(path)
     if not isinstance(stamp, datetime):
         return round(float(stamp) * 1e6)
-    stamp = stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)
+    if not stamp.tzinfo:
+        stamp = stamp.replace(tzinfo=UTC)
     return (stamp - EPOCH) // timedelta(microseconds=1)

@@ -95,7 +95,8 @@ def _walked(fs: Any, root: str, refused: dict[str, str]) -> Iterator[tuple[str, 
         for info in inside:
             path = info["name"].rstrip("/")
             if info["type"] == "directory":
-                folders += [path] if path != folder else []
+                if path != folder:
+                    folders += [path]
             elif info.get("islink") or info["type"] == "link":
                 refused[uri(fs, path)] = LINK
             else:

@@ -78,7 +78,9 @@ class Walk:
             for entry in self._inside(folder):
                 if not _is_text(entry.name):
                     # Its replacement in UTF-8 could be the name of another file.
-                    of_folder = "/" if entry.is_dir(follow_symlinks=False) else ""
+                    of_folder = ""
+                    if entry.is_dir(follow_symlinks=False):
+                        of_folder = "/"
                     self.skipped_paths[named + entry.path[len(top) :] + of_folder] = NO_TEXT
                     continue
                 try:
@@ -128,13 +130,18 @@ class Walk:
                 about = os.stat(link)
             except OSError as error:
                 nothing = error.errno in (errno.ENOENT, errno.ELOOP)
-                self.skipped_paths[link] = NOTHING if nothing else error.strerror or str(error)
+                if nothing:
+                    self.skipped_paths[link] = NOTHING
+                else:
+                    self.skipped_paths[link] = error.strerror or str(error)
                 continue
             if stat.S_ISDIR(about.st_mode) and target not in taken:
                 taken.add(target)
                 entries = [(path, entry) for path, entry in self._below(target, link)]
             else:
-                entries = [(target, about)] if stat.S_ISREG(about.st_mode) else []
+                entries = []
+                if stat.S_ISREG(about.st_mode):
+                    entries = [(target, about)]
             for path, entry in entries:
                 name = link + path[len(target) :]
                 if self._wanted(name, path[len(home) :]) and path not in taken:

@@ -86,7 +86,10 @@ def readable(error: BaseException, *, private: bool = False) -> SluicegateError 
     if refusal is None:
         return None
     where = Where(file=None if private else next(iter(ADDRESS.findall(text)), None))
-    cause = "" if private else _cause(text)
+    if private:
+        cause = ""
+    else:
+        cause = _cause(text)
     return refusal.error(refusal.message, where=where, cause=cause, hint=refusal.hint)
 
 

@@ -25,7 +25,9 @@ def values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
 def rows(table: pa.Table | pa.RecordBatch) -> list[list[Any]]:
     """Rows of a table, with ``values``."""
     columns = [values(column) for column in table.columns]
-    return [list(row) for row in zip(*columns, strict=True)] if columns else [[] for _ in range(table.num_rows)]
+    if columns:
+        return [list(row) for row in zip(*columns, strict=True)]
+    return [[] for _ in range(table.num_rows)]
 
 
 def _value(scalar: Any) -> Any:
@@ -60,8 +62,12 @@ def _text(scalar: Any) -> str:
     digits = _DIGITS[kind.unit]
     seconds, fraction = divmod(scalar.value, 10**digits)
     days, second = divmod(seconds, 24 * 60 * 60)
-    behind = f".{fraction:0{digits}}" if digits else ""
-    zone = "Z" if kind.tz else ""
+    behind = ""
+    if digits:
+        behind = f".{fraction:0{digits}}"
+    zone = ""
+    if kind.tz:
+        zone = "Z"
     return f"{_day(days)} {second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}{behind}{zone}"
 
 

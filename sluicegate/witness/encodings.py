@@ -47,8 +47,12 @@ def with_byte_order(name: str, head: bytes) -> str:
     """
     if head.startswith(_BEGINNINGS[name]):
         return name
-    width = 4 if name == "utf-32" else 2
+    width = 2
+    if name == "utf-32":
+        width = 4
     first, last = head[::width].count(0), head[width - 1 :: width].count(0)
     if first == last:
         raise LookupError("nothing in it tells its byte order")
-    return f"{name}-be" if first > last else f"{name}-le"
+    if first > last:
+        return f"{name}-be"
+    return f"{name}-le"

@@ -270,7 +270,10 @@ class _Table:
         """
         if copy.selects:
             return self.table, "a copy brought it with a SELECT or columns of its own"
-        table = copy.table(self.name, self.table) if copy.facts else self.table
+        if copy.facts:
+            table = copy.table(self.name, self.table)
+        else:
+            table = self.table
         return table, obstacle(table)
 
     def _leave(self, entry: Entry, why: str, batches: Iterator[pa.RecordBatch], result: _Result) -> None:
@@ -336,7 +339,9 @@ class _Table:
         sizes = f"has {facts[0]:,} bytes, and had {entry['size']:,} when it was read"
         if entry["place"]:
             return f"{place}, to which it was moved, {sizes}"
-        return f"it {sizes}, at the same time of change" if facts[1] == entry["modification_time"] else ""
+        if facts[1] == entry["modification_time"]:
+            return f"it {sizes}, at the same time of change"
+        return ""
 
     # --- what is told ------------------------------------------------------------------------------------------------
 
@@ -346,13 +351,19 @@ class _Table:
             more = f"so are the rows of {files(len(result.wrong) - SHOWN)} more"
             yield Finding("wrong", self.name, more, f"sluicegate reset {self.at.pipeline} {self.name}")
         for why, paths in result.unseen.items():
-            which = paths[0] if len(paths) == 1 else f"{files(len(paths))}, such as {paths[0]}"
+            if len(paths) == 1:
+                which = paths[0]
+            else:
+                which = f"{files(len(paths))}, such as {paths[0]}"
             yield Finding("unseen", self.name, f"{which}: {why}")
         for column, count in result.unsaid.items():
             if count:
                 yield Finding("unseen", self.name, f"{count:,} values of {column}: the second reader cannot tell them")
         if left := result.total - result.compared:
-            why = f"as {self.sample} is compared" if before is None else str(before)
+            if before is None:
+                why = f"as {self.sample} is compared"
+            else:
+                why = str(before)
             what = f"the values of {left:,} of {files(result.total)}, {why}"
             yield Finding("unseen", self.name, what, reason="" if before is None else "proved-before")
         if result.files and not result.wrong:
@@ -390,7 +401,10 @@ def _sorted(rows: Any, columns: list[str], *, in_memory: bool) -> Iterator[pa.Re
     """Rows by ledger batch and file, in the order of their records."""
     order = ["source_file", "_chunk", "_pos"]
     if in_memory:
-        table = rows if isinstance(rows, pa.Table) else rows.read_all()
+        if isinstance(rows, pa.Table):
+            table = rows
+        else:
+            table = rows.read_all()
         yield from table.sort_by([(name, "ascending") for name in order]).combine_chunks().to_batches(BLOCK)
         return
     with PrivateFolder() as folder, duckdb.connect() as engine:

@@ -31,7 +31,9 @@ UNSURE = Moment(-(2**80))
 def microseconds(value: Any) -> int | None:
     """Microseconds since 1970 UTC of a landed time; None if it is none that Python can tell."""
     if isinstance(value, Moment):
-        return None if value == UNSURE else int(value)
+        if value == UNSURE:
+            return None
+        return int(value)
     if type(value) is str:  # not a number of JSON, which is none
         return _of_text(value)
     if isinstance(value, datetime):
@@ -44,7 +46,9 @@ def microseconds(value: Any) -> int | None:
 @lru_cache(maxsize=65536)
 def _of_text(text: str) -> int | None:
     parts = _TIME.fullmatch(text)
-    local = _local(parts) if parts is not None else None
+    local = None
+    if parts is not None:
+        local = _local(parts)
     if parts is None or local is None:
         return None
     zone = parts[8] or "Z"
@@ -73,7 +77,9 @@ def _local(parts: re.Match[str]) -> int | None:
 def _ahead(sign: str, hours: str, minutes: str | None, seconds: str | None) -> int:
     """Microseconds by which a zone is ahead of UTC."""
     span = (int(hours) * 3600 + int(minutes or 0) * 60 + int(seconds or 0)) * 1_000_000
-    return span if sign == "+" else -span
+    if sign == "+":
+        return span
+    return -span
 
 
 def _in_zone(local: int, zone: str) -> int | None:

@@ -64,12 +64,24 @@ class ProvedFiles:
         moved: Mapping[str, str],
     ) -> None:
         self._proofs, self._name, self._definition, self._bronze = proofs, name, definition, bronze
-        self._states = states_of({TARGET: bronze}) if proofs.used else None
-        self._facts = dict(_facts(entries, moved)) if proofs.used else {}
+        if proofs.used:
+            self._states = states_of({TARGET: bronze})
+        else:
+            self._states = None
+        if proofs.used:
+            self._facts = dict(_facts(entries, moved))
+        else:
+            self._facts = {}
         former = proofs.last("bronze", name, definition)
         new_files = self._new_files(former)
-        self.proof = former if new_files is not None else None
-        self.keys = frozenset(self._unchanged(former, new_files)) if former and new_files is not None else frozenset()
+        if new_files is not None:
+            self.proof = former
+        else:
+            self.proof = None
+        if former and new_files is not None:
+            self.keys = frozenset(self._unchanged(former, new_files))
+        else:
+            self.keys = frozenset()
 
     def keep(self, proved: Collection[Key]) -> None:
         """Records that files have been proved, besides those that were before.

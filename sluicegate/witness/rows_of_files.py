@@ -35,6 +35,9 @@ def by_file(batch: pa.RecordBatch) -> Iterator[tuple[tuple[int, str | None], pa.
             pc.equal(rest.column("_chunk"), chunks[first]), pc.equal(rest.column("source_file"), paths[first])
         )
         ends = pc.index(pc.fill_null(same, False), False).as_py()
-        count = rest.num_rows if ends < 0 else max(ends, 1)
+        if ends < 0:
+            count = rest.num_rows
+        else:
+            count = max(ends, 1)
         yield key, rest.slice(0, count)
         first += count

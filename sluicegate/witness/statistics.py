@@ -46,7 +46,10 @@ def findings(pipeline: Pipeline, at: layout.Lake) -> Iterator[Finding]:
         if table is None:
             continue
         of = uri.rstrip("/").rpartition("/")[2]
-        side = "" if of == name else f"{of}, "
+        if of == name:
+            side = ""
+        else:
+            side = f"{of}, "
         if not tables.is_plain(table):
             yield Finding(
                 "unseen", name, f"{side}the statistics of its files, as their rows are not all of the table's"
@@ -110,7 +113,9 @@ def _differences(said: Mapping[str, Any], footer: FileMetaData) -> Iterator[str]
 
 
 def _rows(count: int) -> str:
-    return "1 row" if count == 1 else f"{count:,} rows"
+    if count == 1:
+        return "1 row"
+    return f"{count:,} rows"
 
 
 @dataclass(frozen=True)

@@ -91,11 +91,9 @@ def _plain(column: pa.Array) -> pa.Array:
         return column
     if pa.types.is_nested(column.type):
         return column.cast(kind)
-    return (
-        column.cast(pa.timestamp("us", column.type.tz)).cast(kind)
-        if pa.types.is_timestamp(column.type)
-        else (column.cast(pa.date32()).cast(kind))
-    )
+    if pa.types.is_timestamp(column.type):
+        return column.cast(pa.timestamp("us", column.type.tz)).cast(kind)
+    return column.cast(pa.date32()).cast(kind)
 
 
 def from_path(path: str, name: str) -> str | None:
@@ -103,7 +101,9 @@ def from_path(path: str, name: str) -> str | None:
     for part in path.split("/")[:-1]:
         if part.startswith(f"{name}="):
             value = unquote(part.removeprefix(f"{name}="))
-            return None if value in ("", "__HIVE_DEFAULT_PARTITION__") else value
+            if value in ("", "__HIVE_DEFAULT_PARTITION__"):
+                return None
+            return value
     return None
 
 
@@ -133,7 +133,9 @@ def _doubles(values: Sequence[Any]) -> list[Any] | None:
 
 
 def _texts(values: Sequence[Any]) -> list[Any] | None:
-    return list(values) if all(value is None or isinstance(value, str) for value in values) else None
+    if all(value is None or isinstance(value, str) for value in values):
+        return list(values)
+    return None
 
 
 # Conversion of a whole column, of the types that nearly all columns have; equal lists are equal values.

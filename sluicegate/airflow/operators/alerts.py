@@ -87,7 +87,9 @@ class CheckAlerts(BaseOperator):
     def _notified(self, context: Context) -> Notified:
         """What the run before has told, by its own clock: that of a run by hand is not known."""
         states = context["ti"].xcom_pull(task_ids=self.task_id, key=STATE, include_prior_dates=True, map_indexes=-1)
-        return states if isinstance(states, Mapping) else {}
+        if isinstance(states, Mapping):
+            return states
+        return {}
 
     def _warn(self, alert: Alert, context: Context) -> None:
         sentence = escaped(alert.sentence)

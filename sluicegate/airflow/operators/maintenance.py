@@ -50,7 +50,9 @@ class Maintenance(PipelineJob):
         from sluicegate.maintenance import optimize_vacuum
 
         tables = optimize_vacuum.maintainable(pipeline, layout.Lake(self.settings.lake, pipeline.name))
-        return "" if any(table.due for table in tables) else "needs no maintenance"
+        if any(table.due for table in tables):
+            return ""
+        return "needs no maintenance"
 
 
 class Verification(PipelineJob):
@@ -65,7 +67,10 @@ class Verification(PipelineJob):
 
     def __init__(self, *, percent: float = 100, **kwargs: Any) -> None:
         super().__init__(job="verify", **kwargs)
-        part = "--since-last" if percent >= 100 else f"--sample={percent:g}"
+        if percent >= 100:
+            part = "--since-last"
+        else:
+            part = f"--sample={percent:g}"
         chosen = f"{{{{ '--sample=100' if params.get('whole') else '{part}' }}}}"
         self.application_args = [*(self.application_args or ()), chosen]
 
@@ -87,4 +92,6 @@ class Catalog(PipelineJob):
         from sluicegate.lake import layout
         from sluicegate.maintenance import catalog
 
-        return "" if catalog.due(pipeline, layout.Lake(self.settings.lake, pipeline.name)) else "has no new table"
+        if catalog.due(pipeline, layout.Lake(self.settings.lake, pipeline.name)):
+            return ""
+        return "has no new table"

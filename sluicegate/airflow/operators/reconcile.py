@@ -104,7 +104,9 @@ class Account(BaseOperator):
         """
         late = [f"  {escaped(str(problem))}" for problem in behind] + self._backlog(pipeline, context, waiting)
         rerun = f"  trigger {pipeline.name} again, or run: sluicegate run {pipeline.name}"
-        return [*late, rerun] if late else []
+        if late:
+            return [*late, rerun]
+        return []
 
     def _backlog(self, pipeline: Pipeline, context: Context, waiting: list[Waiting]) -> list[str]:
         """Backlog that this run should have taken in; empty for a run over some of the tables."""
@@ -138,17 +140,22 @@ def _tables(pipeline: Pipeline, settings: Settings, run_id: str, waiting: list[W
         for name in pipeline.names(layer):
             table = lake_tables.delta_table(lake.table(layer, name))
             last = log.last_commit_of_ours(table)
-            info = last.ours if last is not None and last.ours and last.ours.get("run_id") == run_id else {}
-            side_tables = (
-                {"quarantined": lake.quarantine(name), "set aside": lake.set_aside(name)} if layer == "silver" else {}
-            )
+            info = {}
+            if last is not None and last.ours and last.ours.get("run_id") == run_id:
+                info = last.ours
+            side_tables = {}
+            if layer == "silver":
+                side_tables = {"quarantined": lake.quarantine(name), "set aside": lake.set_aside(name)}
             side_tables["rejected"] = layout.rejected(lake.table(layer, name))
             counts = {side: lake_tables.rows(lake_tables.delta_table(uri)) for side, uri in side_tables.items()}
             if counts.get("quarantined") and (discarded := status.discarded_rows(lake, name, Tables())):
                 counts |= {"quarantined": counts["quarantined"] - discarded, "discarded": discarded}
             if not counts["rejected"]:
                 del counts["rejected"]
-            counts |= _files(pipeline, lake, name) if layer == "bronze" else {}
+            if layer == "bronze":
+                counts |= _files(pipeline, lake, name)
+            else:
+                counts |= {}
             facts = {"layer": layer, "table": name, "rows": lake_tables.rows(table), **counts}
             facts |= {"waits": waits[name]} if name in waits else {}
             facts_of_tables.append({**facts, "expectations": info.get("expectations") or {}})
@@ -160,7 +167,9 @@ def _files(pipeline: Pipeline, lake: Lake, name: str) -> dict[str, int]:
     from sluicegate.lake import tables as lake_tables
     from sluicegate.landing import file_status, on_record
 
-    ledger = lake_tables.delta_table(lake.ledger(name)) if pipeline.bronze[name].of_files else None
+    ledger = None
+    if pipeline.bronze[name].of_files:
+        ledger = lake_tables.delta_table(lake.ledger(name))
     if ledger is None:
         return {}
     counts = {"failed files": len(file_status.failed(lake, name, "")), "skipped files": on_record.skipped(ledger).files}
@@ -181,7 +190,8 @@ def _lines(tables: list[dict[str, Any]]) -> list[str]:
         sides = [name for name in names if name in table]
         side_counts = "".join(f", {table[side]:,} {side}" for side in sides)
         lines.append(f"{table['layer']:<6} {table['table']:<28} {table['rows']:>9,} rows{side_counts}")
-        lines += [f"         behind: {table['waits']}"] if "waits" in table else []
+        if "waits" in table:
+            lines += [f"         behind: {table['waits']}"]
         for rule, counts in table["expectations"].items():
             if counts["failed"]:
                 lines.append(

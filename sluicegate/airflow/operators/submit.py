@@ -74,7 +74,10 @@ class SluicegateJob(SparkSubmitOperator):
     operator_extra_links = (SparkUI(),)
 
     def __init__(self, *, pipeline: str, layer: Layer | Literal["run"], settings: Settings, **kwargs: Any) -> None:
-        self.layers: tuple[Layer, ...] = LAYERS if layer == "run" else (layer,)
+        if layer == "run":
+            self.layers: tuple[Layer, ...] = LAYERS
+        else:
+            self.layers = (layer,)
         super().__init__(
             application=str(submit.job_file(layer)),
             application_args=submit.job_arguments(pipeline, settings, ["--run-info", RUN_INFO]),
@@ -158,7 +161,9 @@ class SluicegateJob(SparkSubmitOperator):
         reports = self._said.reports()
         if self.layer == "run":
             return reports
-        return reports[-1] if reports else None
+        if reports:
+            return reports[-1]
+        return None
 
     def _submit(self, context: Context) -> None:
         self._show = partial(context["ti"].xcom_push, SparkUI().xcom_key)
@@ -238,7 +243,9 @@ class SluicegateJob(SparkSubmitOperator):
             if about not in self.inlets:  # a table that the definition has had since the DAG was parsed
                 return {}
             events = list(context["inlet_events"][about].ascending(False).limit(1))
-            return dict(events[0].extra or {}) if events else {}
+            if events:
+                return dict(events[0].extra or {})
+            return {}
 
         lake = Lake(self.settings.lake, pipeline.name)
         # Airflow makes events for the outlets that a task has at its end.

@@ -122,7 +122,9 @@ class Anchors(Addresses):
         """A column in the file; the table of one that is not, which a run has not made yet."""
         name = self.column_id(table, column)
         is_here = pipeline == self.pipeline and name in self.columns
-        return f"#{quote(name, safe='')}" if is_here else self.table(pipeline, table)
+        if is_here:
+            return f"#{quote(name, safe='')}"
+        return self.table(pipeline, table)
 
     def dag(self, pipeline: str) -> str:
         """None: nobody knows where a report is opened."""

@@ -84,7 +84,10 @@ async def _refused(request: Request, error: Exception) -> Response:
     """Answer to whoever is not logged in, may not see something, or wants what does not exist: no data in any case."""
     if not isinstance(error, HTTPException):
         raise error
-    hint = error.hint if isinstance(error, Forbidden) else _HINTS.get(error.status_code, "")
+    if isinstance(error, Forbidden):
+        hint = error.hint
+    else:
+        hint = _HINTS.get(error.status_code, "")
     return _answer(request, error.status_code, str(error.detail), hint)
 
 

@@ -42,7 +42,9 @@ def stacked(
         for part in PARTS:
             count = getattr(batch.balance, part)
             # A few rows among many would be thinner than a line: each part that is not empty is seen.
-            tall = max(2.0, height * count / highest) if count else 0.0
+            tall = 0.0
+            if count:
+                tall = max(2.0, height * count / highest)
             y -= tall
             if tall:
                 parts.append(Shape(start + number * each + 1, max(y, 0.0), max(each - 2, 1.0), tall, part))
@@ -99,6 +101,9 @@ def calendar(days: Sequence[Day]) -> tuple[tuple[tuple[Day, Shape], ...], tuple[
             labelled.add((day.day.year, day.day.month))
             if not months or x - months[-1].x > 2 * CELL:
                 months.append(Month(f"{day.day:%b %Y}" if not months or day.day.month == 1 else f"{day.day:%b}", x))
-        level = 0 if not day.rows else 1 + min(3, int(4 * day.rows / most))
+        if not day.rows:
+            level = 0
+        else:
+            level = 1 + min(3, int(4 * day.rows / most))
         cells.append((day, Shape(x, day.day.weekday() * CELL, CELL - 2, CELL - 2, f"level{level}")))
     return tuple(cells), tuple(months), (days[-1].day - monday).days // 7 * CELL + CELL

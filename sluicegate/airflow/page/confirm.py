@@ -76,7 +76,9 @@ def shown(request: Request, pipeline: Pipeline, table: str, rule: str = "") -> q
 def counted(view: quarantined.QuarantineView) -> int:
     """Records that wait, for the rule of a view or for all."""
     counts = {reason.rule: reason.records for reason in view.reasons or ()}
-    return counts.get(view.rule, 0) if view.rule else view.records
+    if view.rule:
+        return counts.get(view.rule, 0)
+    return view.records
 
 
 def rules_of(view: quarantined.QuarantineView) -> list[quarantined.Reason]:

@@ -55,8 +55,13 @@ def ask_undo(request: Request, viewer: ViewerDep, pipeline: str, table: str, dis
     """Show the confirmation of undoing a discard. Nothing is started."""
     definition = confirm.demanded(request, viewer, pipeline)
     view = confirm.shown(request, definition, table)
-    discarded = None if _is_counting(view) else _made(view, discard)
-    records = discarded.records if discarded is not None else 0
+    if _is_counting(view):
+        discarded = None
+    else:
+        discarded = _made(view, discard)
+    records = 0
+    if discarded is not None:
+        records = discarded.records
     taking_back = TakingBack(pipeline, table, discard, records, replays.new_run_id(table, "undo-discard"))
     return confirm.page(request, "undo_discard", view, taking_back, 200, made=discarded)
 
@@ -96,6 +101,11 @@ def _question(
 ) -> Response:
     run_id = replays.new_run_id(view.table, "discard")
     discarding = Discarding(view.pipeline, view.table, view.rule, confirm.counted(view), view.version, run_id, note)
-    status = 409 if changed else 400 if wrong else 200
+    if changed:
+        status = 409
+    else:
+        status = 200
+        if wrong:
+            status = 400
     more = {"changed": changed, "wrong": wrong, "longest": LONGEST_NOTE, "rules": confirm.rules_of(view)}
     return confirm.page(request, "discard", view, discarding, status, **more)

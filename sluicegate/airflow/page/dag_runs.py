@@ -72,6 +72,8 @@ def _seconds(session: Session, run: Stored) -> Iterable[tuple[str, float]]:
 def _reports(result: Any) -> Iterator[Mapping[str, Any]]:
     """Return the report among a task's results; other tasks return other types."""
     for report in result if isinstance(result, list) else [result]:
-        listed = report.get("tables") if isinstance(report, dict) else None
+        listed = None
+        if isinstance(report, dict):
+            listed = report.get("tables")
         if isinstance(listed, list) and all(isinstance(t, dict) and {"table", "seconds"} <= t.keys() for t in listed):
             yield report

@@ -187,7 +187,9 @@ def _ordered(columns: list[list[Node]], edges: Sequence[tuple[str, str]]) -> Non
 
             def middle(node: Node, place: dict[str, float] = place) -> float:
                 neighbours = [place[name] for name in near.get(node.key, ()) if name in place]
-                return sum(neighbours) / len(neighbours) if neighbours else place[node.key]
+                if neighbours:
+                    return sum(neighbours) / len(neighbours)
+                return place[node.key]
 
             nodes.sort(key=middle)
             place |= {node.key: (number + 0.5) / len(nodes) for number, node in enumerate(nodes)}

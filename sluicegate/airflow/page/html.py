@@ -42,17 +42,23 @@ def number(value: float | None) -> str:
     """A number with separators; a dash for none."""
     if value is None:
         return "–"
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.0f}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.0f}"
 
 
 def size(value: float | None) -> str:
     """A size in bytes."""
-    return "–" if value is None else human_bytes(value)
+    if value is None:
+        return "–"
+    return human_bytes(value)
 
 
 def moment(value: datetime | None) -> str:
     """A time in UTC, to the second."""
-    return "–" if value is None else f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+    if value is None:
+        return "–"
+    return f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
 
 
 def seconds(value: float | None) -> str:
@@ -73,8 +79,13 @@ def percent(value: float | None) -> str:
     """A share; one that is not quite all is never written as 100 %."""
     if value is None:
         return "–"
-    shown = f"{value:.2%}" if 0.9 < value < 1 else f"{value:.0%}"
-    return "> 99.99%" if shown == "100.00%" else shown
+    if 0.9 < value < 1:
+        shown = f"{value:.2%}"
+    else:
+        shown = f"{value:.0%}"
+    if shown == "100.00%":
+        return "> 99.99%"
+    return shown
 
 
 def ago(value: datetime | None, time: datetime) -> str:

@@ -77,7 +77,9 @@ class Quarantined:
     @property
     def rules(self) -> list[str] | None:
         """Rules that select records; None for all."""
-        return [self.rule] if self.rule else None
+        if self.rule:
+            return [self.rule]
+        return None
 
     def subject(self) -> tuple[str, ...]:
         """What a form for it is sealed for: all that was shown."""

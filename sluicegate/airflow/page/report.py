@@ -45,7 +45,9 @@ def report_of(pipeline: Pipeline, run: str | None = None, *, rows: bool = False)
         UserError: there is no such run among the last ones.
     """
     source = Source(pipeline.settings, patience=None)
-    shown = run_view.named(source, pipeline, run) if run is not None else None
+    shown = None
+    if run is not None:
+        shown = run_view.named(source, pipeline, run)
     graph = flow_graph.graph(source, pipeline, (), shown.run.key if shown is not None else None)
     if shown is None and graph.run is not None:
         shown = run_view.run_view(source, pipeline, (), graph.run.key)

@@ -61,13 +61,19 @@ def _shown(request: Request, template: str, view: Any, *, live: bool = False, **
         live: whether it is about to change, so that a page asks its JSON for that from time to time.
         more: what else the template shows.
     """
-    tag = as_json.tag(view) if live else ""
+    tag = ""
+    if live:
+        tag = as_json.tag(view)
     if path_of(request).endswith(".json"):
-        headers = {"ETag": tag} if tag else {}
+        headers = {}
+        if tag:
+            headers = {"ETag": tag}
         if tag and tag in [part.strip() for part in request.headers.get("if-none-match", "").split(",")]:
             return Response(status_code=304, headers=headers)
         return Response(as_json.text(view), media_type="application/json", headers=headers)
-    twin = _twin(request) if live else ""
+    twin = ""
+    if live:
+        twin = _twin(request)
     return HTMLResponse(html.page(template, addresses(request), view=view, live=twin, tag=tag, **more))
 
 
@@ -75,7 +81,10 @@ def _twin(request: Request) -> str:
     """Address of a page's JSON, relative to the page."""
     path = (request.scope.get("raw_path") or request.scope["path"].encode()).decode("latin-1")
     query = request.scope.get("query_string", b"").decode("latin-1")
-    name = "home" if path_of(request) == "" else path.split("?")[0].rsplit("/", 1)[-1]
+    if path_of(request) == "":
+        name = "home"
+    else:
+        name = path.split("?")[0].rsplit("/", 1)[-1]
     return f"./{name}.json" + (f"?{query}" if query else "")
 
 
@@ -111,7 +120,9 @@ def _runs(viewer: Viewer, name: str, key: str | None = None) -> Sequence[DagRun]
     if not viewer.may_read_runs(name):
         return ()
     newest_runs = dag_runs.newest([name], dag_runs.NEWEST).get(name, [])
-    whole = dag_runs.one(name, key) if key else None
+    whole = None
+    if key:
+        whole = dag_runs.one(name, key)
     if whole is None:
         return newest_runs
     former = [run for run in newest_runs if run.run_id != whole.run_id]

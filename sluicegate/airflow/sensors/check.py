@@ -88,5 +88,8 @@ def find_landed(pipeline: Pipeline, tables: Sequence[str]) -> Found:
         waiting = pending(pipeline, pipeline.settings).only(Request.of(pipeline, tables=tables).includes)
     except DamagedTable as error:  # a run sets it aside, and how many files wait is known only then
         return Found({"files": 0, "bytes": 0}, f"a table is damaged, which a run may repair: {error}", None)
-    landed = None if waiting.nothing else {"files": waiting.files, "bytes": waiting.bytes}
+    if waiting.nothing:
+        landed = None
+    else:
+        landed = {"files": waiting.files, "bytes": waiting.bytes}
     return Found(landed, waiting.sentence(), _settle_in(pipeline, waiting))

@@ -160,4 +160,6 @@ class LandedFilesSensor(BaseOperator):
 
 
 def _seconds(span: timedelta | float) -> float:
-    return span.total_seconds() if isinstance(span, timedelta) else float(span)
+    if isinstance(span, timedelta):
+        return span.total_seconds()
+    return float(span)

@@ -38,7 +38,9 @@ def until_next(interval: float, settle_in: float | None, took: float) -> float:
         settle_in: seconds in which all that is settling has settled; None where nothing is.
         took: seconds that the check took.
     """
-    return interval if settle_in is None else min(interval, max(settle_in, took * OF_THE_TIME, AT_MOST_EVERY))
+    if settle_in is None:
+        return interval
+    return min(interval, max(settle_in, took * OF_THE_TIME, AT_MOST_EVERY))
 
 
 class LandedFilesTrigger(BaseTrigger):
@@ -73,7 +75,10 @@ class LandedFilesTrigger(BaseTrigger):
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Arguments from which the triggerer rebuilds the trigger."""
         arguments = {"pipeline": self.pipeline, "places": self.places, "tables": self.tables, "every": self.every}
-        arguments |= {"bundle": self.bundle} if self.bundle else {}
+        if self.bundle:
+            arguments |= {"bundle": self.bundle}
+        else:
+            arguments |= {}
         return f"{type(self).__module__}.{type(self).__qualname__}", arguments
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
@@ -144,7 +149,10 @@ class FileArrivalTrigger(BaseEventTrigger):
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Arguments from which the triggerer rebuilds the trigger; they are part of the DAG's version."""
         arguments = {"pipeline": self.pipeline, "places": self.places, "every": self.every, "queue": self.queue}
-        arguments |= {"bundle": self.bundle} if self.bundle else {}
+        if self.bundle:
+            arguments |= {"bundle": self.bundle}
+        else:
+            arguments |= {}
         return f"{type(self).__module__}.{type(self).__qualname__}", arguments
 
     async def run(self) -> AsyncIterator[TriggerEvent]:

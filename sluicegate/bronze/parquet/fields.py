@@ -113,7 +113,10 @@ def _list(node: Node) -> Stored:
     if not (repeated.physical or repeated.children):
         raise Unreadable(f"{node} of groups with no fields")
     old = repeated.physical or len(repeated.children) > 1 or repeated.name in ("array", f"{node.name}_tuple")
-    element = _of(repeated) if old else of_field(repeated.children[0])
+    if old:
+        element = _of(repeated)
+    else:
+        element = of_field(repeated.children[0])
     _demand_no_wide_decimal(node, element)
     return _elements(element)
 
@@ -127,7 +130,10 @@ def _elements(element: Stored) -> Stored:
 def _map(node: Node) -> Stored:
     from pyspark.sql.types import MapType
 
-    [pairs] = node.children if len(node.children) == 1 else [None]
+    if len(node.children) == 1:
+        [pairs] = node.children
+    else:
+        [pairs] = [None]
     if pairs is None or pairs.repetition != REPEATED or len(pairs.children) != 2:
         raise Unreadable(f"{node} without keys and values")
     key, item = map(of_field, pairs.children)

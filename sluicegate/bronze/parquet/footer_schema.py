@@ -159,7 +159,10 @@ def _struct(data: IO[bytes], last: int = 0) -> dict[int, Any]:
     number = 0
     while head := _byte(data):
         delta, kind = head >> 4, head & 15
-        number = number + delta if delta else _zigzag(data)
+        if delta:
+            number = number + delta
+        else:
+            number = _zigzag(data)
         values[number] = kind == 1 if kind in (1, 2) else _value(data, kind)  # a field's type says true or false
         if number == last:
             break

@@ -106,7 +106,10 @@ def usual_count(lines: Sequence[str], grammar: Grammar) -> int:
             count = grammar.count("".join(parts))
             # Each of its lines is one if they may be records that a quote has swallowed.
             alike = all(part.count(grammar.separator) + 1 == count for part in parts)
-            counts[count] += len(parts) if alike else 1
+            if alike:
+                counts[count] += len(parts)
+            else:
+                counts[count] += 1
         at += max(1, len(parts))
     if not counts:
         return 1

@@ -77,11 +77,17 @@ class Grammar:
         if self.escape != self.quote:
             body = rf"[^{quote}{escape}]*+(?:{escape}[\s\S][^{quote}{escape}]*+)*"
         blanks = "".join(blank for blank in " \t" if blank not in self.separator)
-        blanks = f"[{blanks}]*+" if blanks else ""
+        if blanks:
+            blanks = f"[{blanks}]*+"
+        else:
+            blanks = ""
         before = ""
         if self.leading:
             before = blanks
-        text = rf"[^{separator}\r\n]*+" if len(self.separator) == 1 else rf"(?:(?!{separator})[^\r\n])*"
+        if len(self.separator) == 1:
+            text = rf"[^{separator}\r\n]*+"
+        else:
+            text = rf"(?:(?!{separator})[^\r\n])*"
         cell = f"(?:{before}{quote}{body}{quote}{blanks}|(?!{before}{quote}){text})"
         last = rf"(?:{separator}{cell})*[\r\n]*"
         self.cell = re.compile(cell)
@@ -126,7 +132,10 @@ class Grammar:
         """Whether a value of a line has a quote and is not quoted, as in the second half of a record."""
         place = 0
         while self.has_quote(line) and (value := self.cell.match(line, place)):
-            text = value.group().lstrip() if self.leading else value.group()
+            if self.leading:
+                text = value.group().lstrip()
+            else:
+                text = value.group()
             if self.quote in text and not text.startswith(self.quote):
                 return True
             if not line.startswith(self.separator, value.end()):
@@ -226,7 +235,10 @@ class Records:
                 yield _ended("".join(parts)), True
                 number, after_tail = quoted_record.end, False
                 continue
-            swallowed = parts[1:] if quoted_record.whole else parts[1:-1]
+            if quoted_record.whole:
+                swallowed = parts[1:]
+            else:
+                swallowed = parts[1:-1]
             if self._are_records(swallowed):
                 yield _ended(line), False
                 yield from ((_ended(part), True) for part in swallowed if not self.grammar.is_no_record(part))

@@ -206,7 +206,10 @@ def _has_lone_surrogate(text: str) -> bool:
             continue
         if high >= 0 or 0xDC00 <= unit <= 0xDFFF:
             return True
-        high = escape.end() if 0xD800 <= unit <= 0xDBFF else -1
+        if 0xD800 <= unit <= 0xDBFF:
+            high = escape.end()
+        else:
+            high = -1
     return high >= 0
 
 

@@ -34,7 +34,10 @@ def _of_files(tables: Tables, alerts: Alerts) -> Iterator[Finding]:
 def _of_rules(tables: Tables, alerts: Alerts) -> Iterator[Finding]:
     for name, rules in alerts.rule_rate.items():
         table = tables.bronze.get(name) or tables.silver.get(name) or tables.gold.get(name)
-        expectations = None if table is None else table.expectations
+        if table is None:
+            expectations = None
+        else:
+            expectations = table.expectations
         for rule in rules:
             if expectations is not None and rule not in expectations:
                 hint = nearest(rule, expectations) or f"its expectations: {', '.join(expectations) or 'none'}"

@@ -88,7 +88,9 @@ def _within(path: str, folder: str) -> bool:
 
 def _resolved(address: str) -> str:
     """An address with the links of a local path resolved, and ``s3://`` spelled as Spark does."""
-    return os.path.realpath(address) if address.startswith("/") else address.replace("s3://", "s3a://", 1)
+    if address.startswith("/"):
+        return os.path.realpath(address)
+    return address.replace("s3://", "s3a://", 1)
 
 
 def _silver(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]:
@@ -277,14 +279,23 @@ def _columns(tables: Tables, name: str, table: SilverTable) -> Iterator[Finding]
         ("column_comments",): list(table.column_comments),
     }
     # sequence_by may also be a column of the record that the query does not select.
-    record = tables.columns(table.stream) if table.sequence_by not in columns else columns
+    if table.sequence_by not in columns:
+        record = tables.columns(table.stream)
+    else:
+        record = columns
     if table.sequence_by and record is not None and not table.several:
-        fields["sequence_by",] = [] if table.sequence_by in record else [table.sequence_by]
+        if table.sequence_by in record:
+            fields["sequence_by",] = []
+        else:
+            fields["sequence_by",] = [table.sequence_by]
     yield from _unknown(name, path, fields, columns)
     if table.changes is None:
         yield from _expected(path, name, table, columns)
     elif (source := tables.evaluated(table)) is not None:
-        of = name if table.several else table.stream
+        if table.several:
+            of = name
+        else:
+            of = table.stream
         yield from _changes(name, of, table, table.changes, source)
         # Expectations are evaluated on records, before they become rows, so on the source's columns.
         yield from _expected(path, of, table, source)
@@ -300,8 +311,12 @@ def _unknown(name: str, path: Path, fields: Mapping[Path, list[str]], columns: l
     for field_path, names in fields.items():
         for number, column in enumerate(names):
             if column not in columns:
-                place = (*path, *field_path, number) if field_path[-1] in _LISTS else (*path, *field_path)
-                place = (*place, column) if field_path[-1] in _BY_COLUMN else place
+                if field_path[-1] in _LISTS:
+                    place = (*path, *field_path, number)
+                else:
+                    place = (*path, *field_path)
+                if field_path[-1] in _BY_COLUMN:
+                    place = (*place, column)
                 yield Finding("unknown-column", place, f"unknown column {column} of {name}", instead(column, columns))
 
 

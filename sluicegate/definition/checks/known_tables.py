@@ -98,9 +98,15 @@ class Tables:
         if maker.is_python:
             return None
         if isinstance(maker, SilverFlow):
-            named = maker.named_as.outputs if maker.named_as else None
+            named = None
+            if maker.named_as:
+                named = maker.named_as.outputs
             columns = named or (maker.query.outputs if maker.query else self.columns(maker.stream, visited))
-            return columns if columns is None or maker.query else [c for c in columns if c not in _BRONZE_COLUMNS]
+            if columns is None or maker.query:
+                return columns
+            return [c for c in columns if c not in _BRONZE_COLUMNS]
         if maker.from_ and maker.changes:
             return self.columns(maker.from_, visited)
-        return maker.query.outputs if maker.query else None
+        if maker.query:
+            return maker.query.outputs
+        return None

@@ -49,7 +49,8 @@ def of_field(tables: Tables, path: Path, read: str, line: int | None) -> Iterato
         readable = [
             table for table, of in tables.layers.items() if table != name and (reader != "silver" or of != "gold")
         ]
-        readable += [view for view in tables.views.names if view != name] if line is not None else []
+        if line is not None:
+            readable += [view for view in tables.views.names if view != name]
         hint = nearest(read.rsplit(".", 1)[-1], readable) or (
             f"known tables: {', '.join(readable)}" if readable else ""
         )
@@ -73,7 +74,10 @@ def cycles(
 def cycles_of_views(views: Views) -> Iterator[Finding]:
     """Cycles of views alone."""
     for cycle in graph.cycles(views.reads):
-        read = cycle[1] if len(cycle) > 1 else cycle[0]
+        if len(cycle) > 1:
+            read = cycle[1]
+        else:
+            read = cycle[0]
         yield _cycle(cycle, ("views", cycle[0]), views.written[cycle[0]].line_of(read), "view")
 
 
@@ -83,7 +87,9 @@ def _cycle(cycle: Sequence[str], path: Path, line: int | None, kind: str) -> Fin
         hints = {"silver": "stream its source instead", "view": "read the tables of the view here"}
         hint = hints.get(kind, "read its source tables here")
         return Finding("cycle", path, f"{name} reads itself", hint, line)
-    verb = "views depend on" if kind == "view" else "tables wait for"
+    verb = "tables wait for"
+    if kind == "view":
+        verb = "views depend on"
     message = f"{verb} each other: {' reads '.join([*cycle, name])}"
     return Finding(
         "cycle", path, message, f"break the cycle: let {name} read the sources of {read}, or the reverse", line

@@ -55,7 +55,9 @@ def _columns(tables: Tables, name: str) -> list[str] | None:
     if name not in tables.gold:
         return tables.columns(name)
     gold = tables.gold[name]
-    return None if gold.is_python else gold.query.outputs
+    if gold.is_python:
+        return None
+    return gold.query.outputs
 
 
 # --- expectations ----------------------------------------------------------------------------------------------------
@@ -131,13 +133,16 @@ def _table_rules(tables: Tables, path: Path, table: Ruled) -> Iterator[Finding]:
 def _read(tables: Tables, path: Path, rule: TableRule, read: str) -> Iterator[Finding]:
     """A table that a rule reads must be of its own layer or one before it, and have the columns of a foreign key."""
     layer, place = tables.layers.get(read), (*path, "sql") if rule.sql is not None else (*path, "references")
-    line = rule.written.line_of(read) if rule.sql is not None else None
+    line = None
+    if rule.sql is not None:
+        line = rule.written.line_of(read)
     before = LAYERS[: LAYERS.index(path[0]) + 1]
     if read in tables.views.names:
         yield from _read_view(tables, place, read, line, before)
     elif layer is None:
         readable = [table_name for table_name, of in tables.layers.items() if of in before]
-        readable += tables.views.names if rule.sql is not None else []
+        if rule.sql is not None:
+            readable += tables.views.names
         hint = nearest(read, readable) or f"known tables: {', '.join(readable)}"
         yield Finding("unknown-table", place, f"unknown table {read} in this pipeline", hint, line)
     elif layer not in before:

@@ -63,7 +63,9 @@ def _text_of(
 def _of_table(tables: Tables, name: str, column: str, visited: tuple[str, ...]) -> tuple[str, str] | None:
     bronze, silver = tables.bronze.get(name), tables.silver.get(name)
     if bronze is not None:
-        return (name, column) if _is_untyped(bronze, column) else None
+        if _is_untyped(bronze, column):
+            return (name, column)
+        return None
     if silver is None or name in visited or _is_declared(silver, column):
         return None
     texts = (_text_of(tables, maker, column, (*visited, name)) for maker in silver.makers.values())

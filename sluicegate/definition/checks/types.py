@@ -37,7 +37,9 @@ def _types(tables: Tables, table: SilverTable) -> dict[str, str]:
     if table.declared is not None:
         return table.declared
     source = tables.bronze.get(table.from_ or "")
-    return source.declared or {} if source is not None and not table.is_python else {}
+    if source is not None and not table.is_python:
+        return source.declared or {}
+    return {}
 
 
 def _whole_table(path: Path, rules: Mapping[str, TableRule], types: Mapping[str, str]) -> Iterator[Finding]:

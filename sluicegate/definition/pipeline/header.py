@@ -78,4 +78,6 @@ class Header(Part):
     @field_validator("schedule")
     @classmethod
     def _schedule(cls, schedule: str | None) -> str | None:
-        return schedule if schedule is None else cron(schedule)
+        if schedule is None:
+            return schedule
+        return cron(schedule)

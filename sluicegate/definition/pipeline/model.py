@@ -150,14 +150,18 @@ class Pipeline(Header):
             return [self.deidentified_tables[name]]
         if name in self.silver:
             return self.silver[name].reads
-        return list(self.gold[name].reads) if name in self.gold else []
+        if name in self.gold:
+            return list(self.gold[name].reads)
+        return []
 
     def names_in(self, name: str) -> list[str]:
         """Tables and views that the query of a table or view names; of any other table those that it reads."""
         if name in self._views.reads:
             return list(self._views.reads[name])
         table = self.silver.get(name) or self.gold.get(name)
-        return self.reads(name) if table is None else table.named
+        if table is None:
+            return self.reads(name)
+        return table.named
 
 
 def bronze_table(pipeline: Pipeline, name: str) -> BronzeTable:

@@ -76,7 +76,9 @@ class ParamValue:
 
     def __str__(self) -> str:
         shown = [_text(self.type, item) for item in self.items]
-        return f"[{', '.join(shown)}]" if self.many else shown[0]
+        if self.many:
+            return f"[{', '.join(shown)}]"
+        return shown[0]
 
 
 def value_of(kind: ParamType, value: Any) -> ParamValue:
@@ -135,7 +137,10 @@ def _double(value: Any) -> float:
 
 def _decimal(value: Any) -> Decimal:
     try:
-        number = Decimal(str(value)) if not isinstance(value, (bool, list, dict)) else Decimal("NaN")
+        if not isinstance(value, (bool, list, dict)):
+            number = Decimal(str(value))
+        else:
+            number = Decimal("NaN")
     except InvalidOperation:
         number = Decimal("NaN")
     if not number.is_finite():
@@ -148,7 +153,9 @@ def _decimal(value: Any) -> Decimal:
 
 def _date(value: Any) -> date:
     try:
-        return date.fromisoformat(value) if re.fullmatch(r"\d{4}-\d\d-\d\d", str(value)) else _no_date(value)
+        if re.fullmatch(r"\d{4}-\d\d-\d\d", str(value)):
+            return date.fromisoformat(value)
+        return _no_date(value)
     except ValueError:
         return _no_date(value)
 
@@ -160,7 +167,9 @@ def _no_date(value: Any) -> date:
 def _timestamp(value: Any) -> datetime:
     try:
         time = datetime.fromisoformat(value)
-        return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+        if time.tzinfo:
+            return time.astimezone(UTC)
+        return time.replace(tzinfo=UTC)
     except (TypeError, ValueError, OverflowError):  # the last: in UTC it is in no year that there is
         raise _other("a time", "for example 2024-05-01T12:00:00Z (UTC if it has no zone)", value) from None
 
@@ -178,16 +187,26 @@ _READ: dict[str, Callable[[Any], Any]] = {
 
 
 def _other(expected: str, hint: str, value: Any) -> Exception:
-    shown = "nothing" if value is None else "a set of fields" if isinstance(value, dict) else str(value)
+    if value is None:
+        shown = "nothing"
+    else:
+        if isinstance(value, dict):
+            shown = "a set of fields"
+        else:
+            shown = str(value)
     return wrong("param-value", f"expected {expected}, got {shown}", hint)
 
 
 def _text(kind: str, item: Any) -> str:
     if kind == "boolean":
-        return "true" if item else "false"
+        if item:
+            return "true"
+        return "false"
     if kind == "timestamp":
         return str(item.isoformat()).replace("+00:00", "Z")
-    return f"{item:f}" if kind == "decimal" else str(item)
+    if kind == "decimal":
+        return f"{item:f}"
+    return str(item)
 
 
 def _literal(kind: str, item: Any) -> str:
@@ -204,4 +223,6 @@ def _literal(kind: str, item: Any) -> str:
             return text.upper()
     suffix = {"bigint": "L", "double": "D", "decimal": "BD"}.get(kind, "")
     number = text.replace("e+", "e") + suffix
-    return f"({number})" if number.startswith("-") else number
+    if number.startswith("-"):
+        return f"({number})"
+    return number

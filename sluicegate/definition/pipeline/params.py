@@ -47,7 +47,10 @@ class Param(Part):
     def _typed(cls, value: Any) -> Any:
         if isinstance(value, dict) and "type" in value:
             return value
-        default = value.get("default") if isinstance(value, dict) else value
+        if isinstance(value, dict):
+            default = value.get("default")
+        else:
+            default = value
         guess = f"{{type: {_guessed(default)}" + ("}" if default is None else f", default: {_shown(default)}}}")
         raise wrong("untyped-param", "a parameter needs a type", f"for example {guess}")
 
@@ -66,7 +69,9 @@ def _guessed(default: Any) -> str:
 
 
 def _shown(default: Any) -> str:
-    return str(default).lower() if isinstance(default, bool) else str(default)
+    if isinstance(default, bool):
+        return str(default).lower()
+    return str(default)
 
 
 @dataclass
@@ -144,7 +149,9 @@ class Params:
 
         def literals(name: str, line: int) -> Literals:
             value = self._value(name, lambda code, message, hint: report(code, message, hint, line))
-            return value.literals if value else Literals("NULL")
+            if value:
+                return value.literals
+            return Literals("NULL")
 
         try:
             return filled(text, literals)
@@ -167,7 +174,9 @@ class Params:
         if value is None:
             return name
         try:
-            return value.in_path if place == "path" else value.text
+            if place == "path":
+                return value.in_path
+            return value.text
         except PydanticCustomError as error:
             self.report(*in_words(error, path), None)
             return name
@@ -197,7 +206,9 @@ def _place(path: Path) -> Place | None:
     if field_ == ("flows",) and len(below) == 2:  # a flow has the field that its table would have
         field_, below = below[1:], ()
     if layer == "views":
-        return "sql" if len(path) == 2 else None
+        if len(path) == 2:
+            return "sql"
+        return None
     if layer == "bronze" and field_ in (("path",), ("cleanSourceMoveDestination",)) and not below:
         return "path"
     if layer == "bronze" and field_ in (("options",), ("kafka",)) and below:

@@ -60,7 +60,9 @@ class Target(Part):
     @field_validator("schedule")
     @classmethod
     def _schedule(cls, schedule: str | None) -> str | None:
-        return schedule if schedule is None else cron(schedule)
+        if schedule is None:
+            return schedule
+        return cron(schedule)
 
     @model_validator(mode="before")
     @classmethod
@@ -179,6 +181,8 @@ def _with_variables(text: str) -> str:
     """A text with the values of its variables; one that is empty has none: a lake would be wherever a process runs."""
 
     def value(match: re.Match[str]) -> str:
-        return match[0] if match[1] == pii_key.VARIABLE else os.environ.get(match[1]) or match[0]
+        if match[1] == pii_key.VARIABLE:
+            return match[0]
+        return os.environ.get(match[1]) or match[0]
 
     return VARIABLE.sub(value, text)

@@ -22,7 +22,9 @@ class Verify(Part):
     @field_validator("schedule")
     @classmethod
     def _schedule(cls, schedule: str | None) -> str | None:
-        return schedule if schedule is None else cron(schedule)
+        if schedule is None:
+            return schedule
+        return cron(schedule)
 
     @field_validator("sample")
     @classmethod

@@ -51,8 +51,12 @@ class Views:
         read = [name for name in query.lookups if name in self.names]
         if not all(name in self._texts for name in read):
             return None
-        return Query.parse(with_views(query.text, {name: self._texts[name] for name in read})) if read else query
+        if read:
+            return Query.parse(with_views(query.text, {name: self._texts[name] for name in read}))
+        return query
 
     def tables(self, name: str) -> list[str]:
         """Tables that a view is made of, also by other views; none of one with a mistake."""
-        return Query.parse(self._texts[name]).tables if name in self._texts else []
+        if name in self._texts:
+            return Query.parse(self._texts[name]).tables
+        return []

@@ -160,7 +160,9 @@ class _Loader:
             self.settings = definition_targets.settings_of(name, target, self.settings, self.mistakes.add)
         elif self.settings.target and not self.targets:  # it is that of others, and no process is to take it for ours
             self.settings = replace(self.settings, target="")
-        values = target.params if target else {}
+        values = {}
+        if target:
+            values = target.params
         self.params = Params.of(self.declared, values, self._of_param, complete=not data.get("targets"))
         fields_ = {key: value for key, value in data.items() if key not in ("params", "targets")}
         return self.params.resolved(fields_)  # type: ignore[no-any-return]
@@ -168,7 +170,9 @@ class _Loader:
     def _of_target(self) -> dict[str, Any]:
         """Fields of the pipeline that the target says, too."""
         target = self.targets.get(self.settings.target)
-        return {"schedule": target.schedule} if target and "schedule" in target.model_fields_set else {}
+        if target and "schedule" in target.model_fields_set:
+            return {"schedule": target.schedule}
+        return {}
 
     def _named(self, model: type[Part], data: dict[str, Any], field: str) -> dict[str, Any]:
         """Parts of the document that have names; None for one with mistakes."""
@@ -194,7 +198,9 @@ class _Loader:
             if getattr(header, field, None) and (self.folder.parent / other / FILE).is_file():
                 message = f"its DAG {other} would have the name of another pipeline"
                 self.mistakes.add("duplicate-name", (field,), message, f"rename the pipeline {other}")
-        return header if isinstance(header, Header) else None
+        if isinstance(header, Header):
+            return header
+        return None
 
     def _views(self, section: Any) -> Views:
         """Views, which are read before the tables whose queries name them."""
@@ -214,7 +220,9 @@ class _Loader:
     def _view(self, text: str, path: yaml.Path) -> Query | None:
         query = self._query(text, path)
         try:
-            return Query.parse(query[0]) if query else None
+            if query:
+                return Query.parse(query[0])
+            return None
         except QuerySyntax as error:
             self.mistakes.add_sql("sql", path, error.message, "", error.line, query[1] if query else None)
             return None
@@ -236,7 +244,10 @@ class _Loader:
         path = (layer, name)
         self._check_name(name, path)
         if name in tables.layers or name in self.views.names:
-            where = f"a table {name} in {tables.layers[name]}" if name in tables.layers else f"a view {name}"
+            if name in tables.layers:
+                where = f"a table {name} in {tables.layers[name]}"
+            else:
+                where = f"a view {name}"
             self.mistakes.add("duplicate-name", path, f"duplicate name: {where} exists")
             return
         tables.layers[name] = layer
@@ -273,7 +284,9 @@ class _Loader:
         except ValidationError as error:
             for code, inner, message, hint in in_our_words(error, model):
                 self.mistakes.add(code, (*path, *inner), message, hint)
-            return None if whole else self._salvaged(model, fields, error)
+            if whole:
+                return None
+            return self._salvaged(model, fields, error)
 
     def _salvaged(self, model: type[Part], fields: Any, error: ValidationError) -> Part | None:
         if not isinstance(fields, dict):
@@ -317,7 +330,10 @@ class _Loader:
     ) -> bool:
         """Parse a query, with the views that it reads; in silver it may be a UNION ALL over streams."""
         try:
-            branches = union_all.branches(text) if isinstance(model, SilverTable) else []
+            if isinstance(model, SilverTable):
+                branches = union_all.branches(text)
+            else:
+                branches = []
             written = [Query.parse(branch) for branch in branches or [text]]
             queries = [query for query in map(self.views.expanded, written) if query is not None]
         except QuerySyntax as error:
@@ -360,7 +376,9 @@ class _Loader:
         file = self.folder / name
         if not name.endswith(".sql"):
             python = re.fullmatch(r"\S+\.py:\w+", name) is not None
-            hint = f"write python: {name}" if python else "write SELECT …, or the name of an .sql file"
+            hint = "write SELECT …, or the name of an .sql file"
+            if python:
+                hint = f"write python: {name}"
             self.mistakes.add("sql-file", path, f"{name} is neither a query nor the name of an .sql file", hint)
         elif not file.resolve().is_relative_to(self.folder.resolve()):
             self.mistakes.add("sql-file", path, f"{name} is outside the pipeline's folder")

@@ -68,7 +68,9 @@ def in_our_words(error: ValidationError, model: type[Part]) -> Iterator[tuple[st
 
 def _words(detail: ErrorDetails, path: Path, model: type[Part]) -> tuple[str, str, str]:
     kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
-    field = str(path[-1]) if path else ""
+    field = ""
+    if path:
+        field = str(path[-1])
     if "hint" in context:
         return kind, str(context["message"]), str(context["hint"])
     if kind == "extra_forbidden":
@@ -83,7 +85,9 @@ def _words(detail: ErrorDetails, path: Path, model: type[Part]) -> tuple[str, st
     if kind == "literal_error":
         return _not_allowed(field, value, str(context.get("expected", "")))
     if kind in _EXPECTED:
-        hint = 'put it in quotes: "…"' if kind == "string_type" and isinstance(value, (int, float)) else ""
+        hint = ""
+        if kind == "string_type" and isinstance(value, (int, float)):
+            hint = 'put it in quotes: "…"'
         return "wrong-type", f"{_EXPECTED[kind]} got {_shown(value)}", hint
     if kind == "string_too_short":
         return "empty", f"{field} is empty", ""
@@ -107,12 +111,17 @@ def _fields(path: Path, model: type[Part]) -> list[str]:
         if step in _INNER:
             model = _INNER[str(step)]
             break
-    fields = Pipeline.model_fields if model is Header else model.model_fields
+    if model is Header:
+        fields = Pipeline.model_fields
+    else:
+        fields = model.model_fields
     return [field.alias or name for name, field in fields.items()]
 
 
 def _listed(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    if len(names) == 1:
+        return names[0]
+    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _shown(value: Any) -> str:
@@ -120,4 +129,8 @@ def _shown(value: Any) -> str:
         return "nothing"
     if isinstance(value, dict):
         return "a set of fields"
-    return "a list" if isinstance(value, list) else str(value).lower() if isinstance(value, bool) else str(value)
+    if isinstance(value, list):
+        return "a list"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value)

@@ -54,7 +54,9 @@ class Mistakes:
         text: Any = self.document.data
         for step in finding.path:
             text = text[step]
-        file = str(self._path.parent / text) if len(str(text).split()) == 1 else None
+        file = None
+        if len(str(text).split()) == 1:
+            file = str(self._path.parent / text)
         self.add_sql(finding.code, finding.path, finding.message, finding.hint, finding.sql_line, file)
 
     def stop(self, name: str) -> None:

@@ -31,4 +31,6 @@ def placed(where: Where, pipeline: Pipeline, layer: str, table: str, field: str)
     lines = yaml.read(file.read_text()).lines
     paths = [(layer, table, field), *((layer, table, of, field) for of in _RULES)]
     line = next((lines[path] for path in paths if path in lines), None)
-    return where if line is None else replace(where, file=str(file), line=line)
+    if line is None:
+        return where
+    return replace(where, file=str(file), line=line)

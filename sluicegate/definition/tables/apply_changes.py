@@ -109,7 +109,9 @@ class ApplyChanges(_Changes):
     @property
     def deletes(self) -> str | None:
         """Delete condition with TRY_CAST: a value that does not cast makes it NULL, which is no delete."""
-        return None if self.apply_as_deletes is None else Condition.parse(self.apply_as_deletes).tried
+        if self.apply_as_deletes is None:
+            return None
+        return Condition.parse(self.apply_as_deletes).tried
 
     def binds_deletes(self, columns: Iterable[str]) -> bool:
         """Whether a delete is held to a rule on some columns: it has its key and its sequence, and may have no more."""
@@ -118,7 +120,9 @@ class ApplyChanges(_Changes):
     @property
     def delete_columns(self) -> list[str]:
         """Source columns that ``apply_as_deletes`` refers to."""
-        return [] if self.apply_as_deletes is None else Condition.parse(self.apply_as_deletes).columns
+        if self.apply_as_deletes is None:
+            return []
+        return Condition.parse(self.apply_as_deletes).columns
 
     def selected(self, columns: Sequence[str]) -> list[str]:
         """Source columns that the table has, in the source's order.
@@ -137,7 +141,9 @@ class ApplyChanges(_Changes):
         for field in ("keys", *TRACKED):
             for name in getattr(self, field) or ():
                 if not self.selected([name]):
-                    where = "is not in column_list" if self.column_list else "is in except_column_list"
+                    where = "is in except_column_list"
+                    if self.column_list:
+                        where = "is not in column_list"
                     raise wrong("not-a-column", f"{name} of {field} {where}, so the table would not contain it")
         return self
 

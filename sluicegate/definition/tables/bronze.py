@@ -64,7 +64,9 @@ DELETE_AT_LEAST = timedelta(days=7)
 
 def _off(value: Any) -> Any:
     """Read ``OFF``, which YAML parses as false."""
-    return "OFF" if value is False else value
+    if value is False:
+        return "OFF"
+    return value
 
 
 Clean = Annotated[
@@ -183,7 +185,9 @@ class BronzeTable(Described, Ruled):
         if "path" in data:
             raise wrong("not-allowed", "path is for files: topics are listed under kafka. Remove path")
         table = make({**data, "path": "kafka://"})
-        return table if table.kafka is None else table.model_copy(update={"path": table.kafka.address})
+        if table.kafka is None:
+            return table
+        return table.model_copy(update={"path": table.kafka.address})
 
     @model_validator(mode="before")
     @classmethod
@@ -324,7 +328,9 @@ class BronzeTable(Described, Ruled):
     def of_values(self) -> BronzeTable:
         """The definition as that of a table of files, each of which is the value of one of Kafka's records."""
         forms = {"json": "json", "text": "text", "binary": "binaryFile"}
-        return self if self.kafka is None else self.model_copy(update={"format": forms[self.kafka.value]})
+        if self.kafka is None:
+            return self
+        return self.model_copy(update={"format": forms[self.kafka.value]})
 
     @property
     def adds_columns(self) -> bool:
@@ -371,7 +377,10 @@ class BronzeTable(Described, Ruled):
         """Hash of all fields that decide how files are read: failed files are retried when it changes."""
         left_out = {"path", "cleanSource", "cleanSourceRetentionDuration", "cleanSourceMoveDestination"} | DESCRIBED
         left_out |= {"kafka", "columnNames"} if self.columnNames == "landed" else {"kafka"}  # they came later
-        left_out |= set() if self.format == "csv" else {"dialect"}
+        if self.format == "csv":
+            left_out |= set()
+        else:
+            left_out |= {"dialect"}
         return hashlib.sha256(self.model_dump_json(exclude=left_out).encode()).hexdigest()[:16]
 
     @property
@@ -386,9 +395,13 @@ class BronzeTable(Described, Ruled):
 
     @property
     def _hints(self) -> dict[tuple[str, ...], str]:
-        return ddl.hints(self.schemaHints) if self.schemaHints else {}
+        if self.schemaHints:
+            return ddl.hints(self.schemaHints)
+        return {}
 
     @property
     def declared(self) -> dict[str, str] | None:
         """Type of each column of the schema, as written; None without a schema."""
-        return ddl.columns(self.schema_) if self.schema_ else None
+        if self.schema_:
+            return ddl.columns(self.schema_)
+        return None

@@ -30,4 +30,6 @@ def normalized(field: str) -> str:
     name = re.sub(r"[\W_]+", "_", small).strip("_")
     if name and not name[0].isalpha():
         name = f"c_{name}"
-    return f"{name}_" if name in RESERVED else name
+    if name in RESERVED:
+        return f"{name}_"
+    return name

@@ -54,7 +54,9 @@ def _properties(properties: dict[str, str]) -> dict[str, str]:
         if not _PROPERTY.fullmatch(name):
             raise wrong("name", f"invalid property name {name!r}: use letters, digits, _ . and -")
         if name.lower() in _OF_SPARK:
-            hint = "set it next to table_properties" if name == "comment" else "choose another name, or use a tag"
+            hint = "choose another name, or use a tag"
+            if name == "comment":
+                hint = "set it next to table_properties"
             raise wrong("property", f"{name} is reserved by Spark", hint)
         if name.lower().startswith("delta.") and name not in TUNING:
             hint = nearest(name, TUNING) or f"allowed properties: {', '.join(TUNING)}"

@@ -86,7 +86,9 @@ class Expectation(Part):
             return "drop"
         if self.expect_or_quarantine is not None:
             return "quarantine"
-        return "fail" if self.expect_or_fail is not None else "keep"
+        if self.expect_or_fail is not None:
+            return "fail"
+        return "keep"
 
     @property
     def text(self) -> str:

@@ -66,7 +66,10 @@ class GoldTable(MadeTable, streaming.Streamed, Ruled):
     def _one_maker(self) -> GoldTable:
         kinds = "a gold table needs either sql, or python and reads"
         if (self.sql is None) == (self.python is None):
-            code, present = ("missing-field", "neither") if self.sql is None else ("one-of", "both")
+            if self.sql is None:
+                code, present = ("missing-field", "neither")
+            else:
+                code, present = ("one-of", "both")
             raise wrong(code, f"{kinds}, not {present}")
         if self.is_python and not self.reads_:
             raise wrong("missing-field", f"{kinds}: reads is missing, which lists the inputs of {self.python}")
@@ -120,12 +123,16 @@ class GoldTable(MadeTable, streaming.Streamed, Ruled):
     @property
     def named(self) -> list[str]:
         """Tables and views that it names: as ``reads``, but with the views in place of the tables that they read."""
-        return self.written.tables if self.written else list(self.reads)
+        if self.written:
+            return self.written.tables
+        return list(self.reads)
 
     @property
     def reads(self) -> list[str]:
         """All tables read; the first is the one whose changes are followed."""
-        return self._query.tables if self._query else self.reads_
+        if self._query:
+            return self._query.tables
+        return self.reads_
 
     @property
     def fingerprint(self) -> str:
@@ -156,4 +163,6 @@ class GoldTable(MadeTable, streaming.Streamed, Ruled):
     @property
     def ordering(self) -> Ordering:
         """Order of its rows by the query's ORDER BY; none for a function."""
-        return self._query.ordering if self._query else Ordering()
+        if self._query:
+            return self._query.ordering
+        return Ordering()

@@ -68,7 +68,10 @@ def _security(options: dict[str, str]) -> dict[str, str]:
             raise wrong("refused-option", reason, f"set {variable} in the environment of the jobs")
         if name not in ALLOWED:
             bare = name.removeprefix("kafka.")
-            hint = f"write {bare}" if bare in ALLOWED else nearest(name, ALLOWED)
+            if bare in ALLOWED:
+                hint = f"write {bare}"
+            else:
+                hint = nearest(name, ALLOWED)
             raise wrong("unknown-option", f"unsupported option {name} of Kafka's clients", hint)
     return options
 
@@ -123,7 +126,9 @@ class KafkaSource(Part):
     @property
     def named(self) -> list[str] | None:
         """Topics by their names; None if a pattern says which."""
-        return [self.topic] if self.topic is not None else self.topics
+        if self.topic is not None:
+            return [self.topic]
+        return self.topics
 
     @property
     def address(self) -> str:

@@ -122,7 +122,9 @@ def problem(format_: Format, name: str, value: str) -> Problem | None:
         return Problem("wrong-type", f"{name} must be true or false, not {value}")
     if lower == "timezone":
         return _zone(name, value)
-    return _encoding(name, value) if lower in ("encoding", "charset") else None
+    if lower in ("encoding", "charset"):
+        return _encoding(name, value)
+    return None
 
 
 def _zone(name: str, value: str) -> Problem | None:
@@ -141,7 +143,9 @@ def _encoding(name: str, value: str) -> Problem | None:
     encoding = encodings.find(value)
     if encoding is None:
         near = encodings.nearest(value)
-        hint = f"did you mean {near}?" if near else "for example windows-1252, ISO-8859-15, Shift_JIS or UTF-16LE"
+        hint = "for example windows-1252, ISO-8859-15, Shift_JIS or UTF-16LE"
+        if near:
+            hint = f"did you mean {near}?"
         return Problem("unknown-encoding", f"{name}: unknown encoding {value}", hint)
     if not encoding.is_readable:
         hint = "convert the files to UTF-8 before they land, for example with `iconv -f … -t UTF-8`"

@@ -54,4 +54,6 @@ class Ruled(Part):
 
 def fingerprint(texts: list[str]) -> str:
     """Short hash of some texts; empty for none."""
-    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16] if texts else ""
+    if texts:
+        return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
+    return ""

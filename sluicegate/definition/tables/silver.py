@@ -132,7 +132,9 @@ class SilverTable(MadeTable, Ruled):
             stem = (query.stream or f"branch_{number}").rsplit(".", 1)[-1]
             numbered = (f"{stem}_{count}" for count in range(2, len(queries) + 2))
             name = next(candidate for candidate in (stem, *numbered) if candidate not in self._branches)
-            first = queries[0] if number > 1 else None
+            first = None
+            if number > 1:
+                first = queries[0]
             self._branches[name] = SilverFlow.of_branch(query, first, sql_file, written[number - 1])
 
     @property
@@ -153,7 +155,9 @@ class SilverTable(MadeTable, Ruled):
     @property
     def batch_bytes(self) -> int | None:
         """Bytes of its source's files that one batch takes in; None where it has to take in all that there is."""
-        return None if self.apply_changes_from_snapshot or self.expect_table else self.maxBytesPerTrigger
+        if self.apply_changes_from_snapshot or self.expect_table:
+            return None
+        return self.maxBytesPerTrigger
 
     @property
     def fingerprint(self) -> str:
@@ -161,8 +165,10 @@ class SilverTable(MadeTable, Ruled):
         usual = {name for name, value in _LATER.items() if getattr(self, name) == value} | {"flows"}
         left_out = {"sql", "python", "pii", "deidentified", "maxBytesPerTrigger", *DESCRIBED, *usual}
         parts = [self.model_dump_json(exclude=left_out, by_alias=True)]
-        parts += [self._query.fingerprint] if self._query else []
-        parts += [self._transform.fingerprint] if self._transform else []
+        if self._query:
+            parts += [self._query.fingerprint]
+        if self._transform:
+            parts += [self._transform.fingerprint]
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
     @property
@@ -181,7 +187,8 @@ class SilverTable(MadeTable, Ruled):
     def joined(self) -> list[str]:
         """The tables that are read besides, as lookups."""
         names = [name for maker in self.makers.values() if maker.query for name in maker.query.lookups]
-        names += self.lookups if any(maker.is_python for maker in self.makers.values()) else []
+        if any(maker.is_python for maker in self.makers.values()):
+            names += self.lookups
         return list(dict.fromkeys(names))
 
     @property
@@ -194,8 +201,12 @@ class SilverTable(MadeTable, Ruled):
         """Tables and views that it names: as ``reads``, but with the views in place of the tables that they read."""
         names: list[str] = []
         for maker in self.makers.values():
-            names += maker.written.tables if maker.written else [maker.stream]
-        names += self.lookups if any(maker.is_python for maker in self.makers.values()) else []
+            if maker.written:
+                names += maker.written.tables
+            else:
+                names += [maker.stream]
+        if any(maker.is_python for maker in self.makers.values()):
+            names += self.lookups
         return list(dict.fromkeys(names))
 
     def can_follow(self, lookup: str) -> bool:
@@ -210,7 +221,9 @@ class SilverTable(MadeTable, Ruled):
     @property
     def declared(self) -> dict[str, str] | None:
         """Type of each column of the schema, as written and in its order; None without a schema."""
-        return ddl.columns(self.schema_) if self.schema_ else None
+        if self.schema_:
+            return ddl.columns(self.schema_)
+        return None
 
     @field_validator("schema_")
     @classmethod
@@ -227,7 +240,9 @@ class SilverTable(MadeTable, Ruled):
             raise wrong(
                 "duplicate-name", f"deidentified has {', '.join(twice)} twice: names do not differ in case only"
             )
-        untreated = [column for column in self.pii if column not in self.deidentified] if self.deidentified else []
+        untreated = []
+        if self.deidentified:
+            untreated = [column for column in self.pii if column not in self.deidentified]
         if untreated:
             sentence = f"deidentified lacks {', '.join(untreated)}, which pii lists"
             raise wrong("not-deidentified", sentence, f"for example {untreated[0]}: hmac, mask or drop")

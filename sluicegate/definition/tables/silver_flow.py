@@ -70,8 +70,10 @@ class SilverFlow(MadeRows):
     def fingerprint(self) -> str:
         """SHA-256 of all that decides what rows it makes of a record."""
         parts = [self.stream, self._named_as.fingerprint if self._named_as else ""]
-        parts += [self._query.fingerprint] if self._query else []
-        parts += [self._transform.fingerprint] if self._transform else []
+        if self._query:
+            parts += [self._query.fingerprint]
+        if self._transform:
+            parts += [self._transform.fingerprint]
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
     @model_validator(mode="after")
@@ -80,6 +82,8 @@ class SilverFlow(MadeRows):
         if self.sql is not None and (self.from_ is not None or self.python is not None):
             raise wrong("one-of", f"{kinds}, not sql and {'from' if self.from_ is not None else 'python'}")
         if self.sql is None and self.from_ is None:
-            present = "python alone" if self.python is not None else "neither"
+            present = "neither"
+            if self.python is not None:
+                present = "python alone"
             raise wrong("missing-field", f"{kinds}, not {present}")
         return self

@@ -32,7 +32,9 @@ class Streamed(Part):
     def of_stream(self) -> list[str]:
         """Mode and watermark, which with the query determine a streaming aggregation; empty if it is none."""
         times = [f"{column} {delay.total_seconds()}" for column, delay in self.withWatermark.items()]
-        return [self.mode, *times] if self.mode else []
+        if self.mode:
+            return [self.mode, *times]
+        return []
 
     @model_validator(mode="after")
     def _of_a_stream(self) -> Streamed:

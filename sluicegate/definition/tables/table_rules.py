@@ -37,8 +37,11 @@ class RowCount(Part):
 
     def __str__(self) -> str:
         """Bounds in words."""
-        parts = [f"at least {self.min:,}"] if self.min is not None else []
-        parts += [f"at most {self.max:,}"] if self.max is not None else []
+        parts = []
+        if self.min is not None:
+            parts = [f"at least {self.min:,}"]
+        if self.max is not None:
+            parts += [f"at most {self.max:,}"]
         return " and ".join(parts)
 
 
@@ -71,7 +74,10 @@ class TableRule(Part):
     def _one_kind(self) -> TableRule:
         kinds = [name for name in KINDS if getattr(self, name) is not None]
         if len(kinds) != 1:
-            present = "has none" if not kinds else f"has {' and '.join(kinds)}"
+            if not kinds:
+                present = "has none"
+            else:
+                present = f"has {' and '.join(kinds)}"
             raise wrong("one-of", f"a table rule takes exactly one of {', '.join(KINDS)}, and this one {present}")
         if (self.foreign_key is None) != (self.references is None):
             raise wrong(
@@ -79,7 +85,9 @@ class TableRule(Part):
                 "foreign_key and references require each other",
                 "for example references: patients (mrn)",
             )
-        match = _REFERENCE.fullmatch(self.references.strip()) if self.references is not None else None
+        match = None
+        if self.references is not None:
+            match = _REFERENCE.fullmatch(self.references.strip())
         columns = self._referred(match)
         if self.references is not None and (match is None or not all(map(IDENTIFIER.fullmatch, columns))):
             message = f"references must be a table, with its columns if their names differ, not {self.references}"
@@ -128,17 +136,26 @@ class TableRule(Part):
 
     def reads(self, table: str) -> list[str]:
         """Tables that it reads besides its own."""
-        names = [self.referenced[0]] if self.references else self._query.tables if self._query else []
+        if self.references:
+            names = [self.referenced[0]]
+        else:
+            names = []
+            if self._query:
+                names = self._query.tables
         return [name for name in dict.fromkeys(names) if name != table]
 
     def named(self, table: str) -> list[str]:
         """As ``reads``, but with the views in place of the tables that they read."""
-        return [name for name in self.written.tables if name != table] if self._query else self.reads(table)
+        if self._query:
+            return [name for name in self.written.tables if name != table]
+        return self.reads(table)
 
     @property
     def fingerprint(self) -> str:
         """Text that differs where the rule does."""
-        return self._query.fingerprint if self._query else self.model_dump_json(exclude_none=True)
+        if self._query:
+            return self._query.fingerprint
+        return self.model_dump_json(exclude_none=True)
 
     def __str__(self) -> str:
         """Rule in words, as the cause of an error."""

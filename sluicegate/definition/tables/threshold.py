@@ -38,7 +38,9 @@ def _threshold(value: Any) -> Any:
         return value
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return Threshold(f"{value:,}", Fraction(value), False)
-    percent = _PERCENT.fullmatch(value.strip()) if isinstance(value, str) else None
+    percent = None
+    if isinstance(value, str):
+        percent = _PERCENT.fullmatch(value.strip())
     if percent is None or Fraction(percent[1]) > 100:
         hint = "write a number of rows such as 100, or a share from 0% to 100% such as 0.5%"
         raise wrong("threshold", f"{value} is neither a number of rows nor a share", hint)

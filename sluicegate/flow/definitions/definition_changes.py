@@ -107,11 +107,15 @@ class StoredRows:
 
     @property
     def _keys(self) -> Sequence[str]:
-        return self.table.changes.keys if self.table.changes else self.table.keys
+        if self.table.changes:
+            return self.table.changes.keys
+        return self.table.keys
 
     @property
     def _sequence_by(self) -> str | None:
-        return self.table.changes.sequence_by if self.table.changes else self.table.sequence_by
+        if self.table.changes:
+            return self.table.changes.sequence_by
+        return self.table.sequence_by
 
     def change(self, last: Commit, columns: Mapping[str, str]) -> str:
         """Reason for a full refresh, as stored rows are not comparable with today's; empty if they are.
@@ -184,8 +188,12 @@ class StoredRows:
         maker = self.table.makers[flow]
         if maker.query is None:
             return {}
-        first = maker.named_as if isinstance(maker, SilverFlow) else None
-        names = first.outputs if first is not None else None
+        first = None
+        if isinstance(maker, SilverFlow):
+            first = maker.named_as
+        names = None
+        if first is not None:
+            names = first.outputs
         columns = filter(None, [*self._keys, self._sequence_by])
         return {column: _text(maker.query, column, names) for column in columns}
 
@@ -196,7 +204,9 @@ def _text(query: Query, column: str, names: Sequence[str] | None) -> str:
     if node is None:
         return ""
     of_stream = isinstance(node, exp.Column) and node.table.lower() in ("", (query.stream_alias or "").lower())
-    return "" if of_stream and node.name.lower() == column.lower() else node.sql("spark")
+    if of_stream and node.name.lower() == column.lower():
+        return ""
+    return node.sql("spark")
 
 
 def refused(table: str, reason: str, lookups: str, command: str) -> SchemaMismatch:

@@ -53,9 +53,14 @@ def named(frame: DataFrame, name: str, *, numbered: bool) -> DataFrame:
     """Records of one flow with its name in ``_record_flow``, before the flow by which they came into its source."""
     from pyspark.sql import functions as F
 
-    inner = F.concat(F.lit(f"{name}/"), F.col(FLOW)) if FLOW in frame.columns else F.lit(name)
+    if FLOW in frame.columns:
+        inner = F.concat(F.lit(f"{name}/"), F.col(FLOW))
+    else:
+        inner = F.lit(name)
     frame = frame.withColumn(FLOW, inner)
-    return frame.withColumn(ROW, F.lit(0).cast("bigint")) if numbered and ROW not in frame.columns else frame
+    if numbered and ROW not in frame.columns:
+        return frame.withColumn(ROW, F.lit(0).cast("bigint"))
+    return frame
 
 
 def unpacked(records: DataFrame, name: str) -> DataFrame:

@@ -41,8 +41,12 @@ def newest_batch(places: Iterable[Table], app_id: str) -> int:
 
 def recorded(last: log.Commit | None) -> Mapping[str, Mapping[str, Any]] | None:
     """Offsets of the flows as a commit has them, by name; None if the table had one flow then."""
-    streams = (last.ours or {}).get(STREAMS) if last is not None else None
-    return streams if isinstance(streams, dict) else None
+    streams = None
+    if last is not None:
+        streams = (last.ours or {}).get(STREAMS)
+    if isinstance(streams, dict):
+        return streams
+    return None
 
 
 def facts(streams: Mapping[str, StreamProgress]) -> dict[str, dict[str, Any]]:

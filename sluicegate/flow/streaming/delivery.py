@@ -60,7 +60,9 @@ class ExpectedRows:
     def count(self) -> int | None:
         """Rows of all these versions; None where that is not known."""
         counts = [count for count in self.rows.values() if count is not None]
-        return sum(counts) if len(counts) == len(self.rows) else None
+        if len(counts) == len(self.rows):
+            return sum(counts)
+        return None
 
     def nothing_after(self, version: int) -> bool:
         """Whether the versions after one gave nothing to be delivered (an OPTIMIZE, new properties)."""
@@ -83,7 +85,9 @@ def expected_rows(uri: str, since: int, until: int, *, feed: bool) -> ExpectedRo
 
     def of(version: int) -> _Followed:
         actions = log.actions(uri, version)
-        return _Followed.by_feed(actions) if feed else _Followed.by_added_files(actions)
+        if feed:
+            return _Followed.by_feed(actions)
+        return _Followed.by_added_files(actions)
 
     try:
         commits = dict(zip(versions, each(of, versions), strict=True))
@@ -142,7 +146,9 @@ class _File(NamedTuple):
         stats = action.get("stats")
         if isinstance(stats, str) and stats:
             stats = json.loads(stats)
-        count = stats.get("numRecords") if isinstance(stats, dict) else None
+        count = None
+        if isinstance(stats, dict):
+            count = stats.get("numRecords")
         deleted = int((action.get("deletionVector") or {}).get("cardinality", 0))
         return cls(action["path"], kind != "remove", None if count is None else int(count), deleted)
 
@@ -200,7 +206,10 @@ class _Followed:
         # The same file with more deletions than before: these rows are what the commit changed.
         for file in self.files:
             if file.path in changed:
-                total += file.deleted if file.comes else -file.deleted
+                if file.comes:
+                    total += file.deleted
+                else:
+                    total += -file.deleted
         return total
 
 
@@ -239,7 +248,10 @@ class Delivery:
         self._seen = Observation()
         self._observed = frame
         if expected is not None:
-            counted = F.count(F.coalesce(*self._doubtful)) if self._doubtful else F.lit(0).cast("bigint")
+            if self._doubtful:
+                counted = F.count(F.coalesce(*self._doubtful))
+            else:
+                counted = F.lit(0).cast("bigint")
             self._observed = frame.observe(self._seen, F.count(F.lit(1)).alias("rows"), counted.alias("rescued"))
 
     @property
@@ -251,7 +263,9 @@ class Delivery:
     @property
     def read(self) -> int:
         """Their number by the log; 0 where it was not read."""
-        return self._expected if self._logged is not None else 0
+        if self._logged is not None:
+            return self._expected
+        return 0
 
     @property
     def may_have_rescued(self) -> bool:
@@ -288,7 +302,9 @@ class Delivery:
 
     def _by_batch(self) -> int:
         """Expected number of rows as Spark counts it in a batch read of these versions' change feed."""
-        versions = list(self._logged.rows) if self._logged is not None else []
+        versions = []
+        if self._logged is not None:
+            versions = list(self._logged.rows)
         reader = self.frame.sparkSession.read.format("delta").option("readChangeFeed", "true")
         reader = reader.option("startingVersion", versions[0]).option("endingVersion", versions[-1])
         return reader.load(self._flow.source).count()
@@ -298,7 +314,9 @@ class Delivery:
         """Data files that have all of the rows; none where they are not known."""
         if self._logged is not None:
             return self._logged.paths
-        return [] if self._table is None else [path for (path,) in tables.statistics_rows(self._table, "path")]
+        if self._table is None:
+            return []
+        return [path for (path,) in tables.statistics_rows(self._table, "path")]
 
     def prove(self) -> None:
         """Checks that these are all rows, and no others; to be called before anything is written of them.
@@ -324,7 +342,9 @@ class Delivery:
         if jvm is None or not jvm.future().isCompleted():
             return None
         # Adaptive execution drops what is below a stage without rows, and these counts with it.
-        return self._seen.get if jvm.getRow().length() else None
+        if jvm.getRow().length():
+            return self._seen.get
+        return None
 
 
 def demand_same(flow: Flow, delivered: int, expected: int) -> None:

@@ -82,7 +82,9 @@ class FirstLoad:
         if history is None or not history.paths:
             return None
         files = delivery.all_rows(self.flow.source, self._source_at(load.until)).paths
-        return history if sorted(history.paths) == sorted(files) else None
+        if sorted(history.paths) == sorted(files):
+            return history
+        return None
 
     def _stream_history(self, load: Progress, history: ExpectedRows) -> str:
         """Streams the change feed from the first version on, up to ``now.until``; as ``stream``.
@@ -93,7 +95,9 @@ class FirstLoad:
         """
         from_nothing = replace(load, since=-1)
         part = load.until < self.opened[self.flow.source].version
-        most_files = sum(history.files.values()) if part else None
+        most_files = None
+        if part:
+            most_files = sum(history.files.values())
         stream = source_stream.changes(self.session, self.flow, -1, most_files or None)
 
         def take(rows: DataFrame, checkpoint: Path) -> bool:
@@ -111,7 +115,9 @@ class FirstLoad:
             if not (source_stream.is_gap(error) or source_stream.is_file_gone(error) or _is_rewritten(error)):
                 raise
             return "files of its source's history are gone"
-        return "" if taken else "its source has no rows up to this version"
+        if taken:
+            return ""
+        return "its source has no rows up to this version"
 
     def _stream_snapshot(self, load: Progress) -> str:
         """Streams the rows of the source's newest version; as ``stream``."""
@@ -135,7 +141,9 @@ class FirstLoad:
             self.report.trigger = AVAILABLE_NOW
             source = self.flow.source
             self.apply(table_reader.records(self.session, source, load.until, self.opened[source].delta), load, None)
-        return "its source was changed while the stream was started" if whole is False else ""
+        if whole is False:
+            return "its source was changed while the stream was started"
+        return ""
 
     def _same_rows(self, version: int, later: int) -> bool:
         return version == later or source_changes.same_rows(self.flow.source, version, later)

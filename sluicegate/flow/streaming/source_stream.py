@@ -45,7 +45,10 @@ def changes(session: SparkSession, flow: Flow, since: int, most_files: int | Non
         since: the version.
         most_files: how many files the first batch has; by default all that is available.
     """
-    limit = source_changes.STREAM if most_files is None else {"maxFilesPerTrigger": str(most_files)}
+    if most_files is None:
+        limit = source_changes.STREAM
+    else:
+        limit = {"maxFilesPerTrigger": str(most_files)}
     reader = session.readStream.format("delta").options(**limit).option("startingVersion", since + 1)
     if not flow.foreign:
         reader = reader.option("readChangeFeed", "true")
@@ -82,9 +85,13 @@ def take_first_batch(
 
     with tempfile.TemporaryDirectory(prefix="sluicegate-", ignore_cleanup_errors=True) as scratch:
         writer = stream.writeStream.queryName(flow.stream_name)
-        enough = (Path(scratch) / "commits" / "0").exists if stops else None
+        enough = None
+        if stops:
+            enough = (Path(scratch) / "commits" / "0").exists
         run_available(writer, on_batch, f"file://{scratch}", private=flow.private, enough=enough)
-    return taken[0] if taken else None
+    if taken:
+        return taken[0]
+    return None
 
 
 def counted_changes(flow: Flow, part: Progress) -> ExpectedRows | None:

@@ -30,7 +30,9 @@ class Checkpoint:
     @property
     def location(self) -> str:
         """The same for Spark, which must not take a local path for one of its default file system."""
-        return f"file://{local_path(self.address)}" if is_local(self.address) else self.address
+        if is_local(self.address):
+            return f"file://{local_path(self.address)}"
+        return self.address
 
     def query(self) -> str | None:
         """Spark's id of its query; None if there is no checkpoint that can be read."""
@@ -83,4 +85,6 @@ def covered(offsets: str, files: Callable[[int], int] | None = None) -> int | No
     version, index = int(ends["reservoirVersion"]), int(ends["index"])
     if index == BASE:
         return version - 1
-    return version if files is not None and index + 1 == files(version) else None
+    if files is not None and index + 1 == files(version):
+        return version
+    return None

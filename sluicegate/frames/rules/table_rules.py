@@ -251,7 +251,10 @@ class TableCheck:
         views, own_table = {}, self.batch.flow.table
         for number, table in enumerate(rule.query.tables):
             views[table] = f"_sluicegate_{own_table}_rule_{number}"
-            rows = would_be.rows() if table == own_table else self._reference(table)
+            if table == own_table:
+                rows = would_be.rows()
+            else:
+                rows = self._reference(table)
             rows.createOrReplaceTempView(views[table])
         with configured(self.batch.session, NAMES):
             result = connect.frozen(self.batch.session.sql(rule.query.with_views(views)))

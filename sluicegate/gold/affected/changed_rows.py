@@ -51,7 +51,9 @@ class ChangedRows:
         changes = {name: F.broadcast(rows) if few else rows for name, rows in self.by_table.items()}
         with tried(self.batch.session):
             touched = keys.touched(changes, self.current)
-            return None if touched is None else materialize(touched, few=False)
+            if touched is None:
+                return None
+            return materialize(touched, few=False)
 
     @cached_property
     def _feeds(self) -> Mapping[str, DataFrame]:

@@ -52,7 +52,9 @@ class Expression:
 
     def tried(self, catalyst: Catalyst) -> Any:
         """Its value, NULL where that is an error: it may be computed for rows that the query has filtered out."""
-        return self.jvm if self.bare else catalyst.tried(self.jvm)
+        if self.bare:
+            return self.jvm
+        return catalyst.tried(self.jvm)
 
     def column(self, catalyst: Catalyst, attribute: Any) -> Any:
         """Its value, as ``tried``, under the name and the number of a column."""
@@ -70,8 +72,11 @@ class Expression:
 
 def expression(jvm: Any) -> Expression:
     """Reads an expression of Spark's; an alias is passed through."""
-    metadata = jvm.metadata().json() if name_of(jvm) in ("Alias", "AttributeReference") else ""
-    jvm = jvm.child() if name_of(jvm) == "Alias" else jvm
+    metadata = ""
+    if name_of(jvm) in ("Alias", "AttributeReference"):
+        metadata = jvm.metadata().json()
+    if name_of(jvm) == "Alias":
+        jvm = jvm.child()
     names = set(map(name_of, _nodes(jvm)))
     refs = list(each(jvm.references().toSeq()))
     bare = _is_bare(jvm)

@@ -122,7 +122,9 @@ class Operator:
 def either(inputs: Inputs, plans: Iterable[Any | None]) -> Any | None:
     """Rows of several plans with the same columns in the same order; None without any."""
     some_rows = [plan for plan in plans if plan is not None]
-    return inputs.catalyst.union(some_rows) if some_rows else None
+    if some_rows:
+        return inputs.catalyst.union(some_rows)
+    return None
 
 
 @dataclass
@@ -148,7 +150,9 @@ class Leaf(Operator):
 
     def touched(self, inputs: Inputs, key: Columns) -> Any | None:
         """Values of the rows that came or went."""
-        return self._of(inputs, inputs.changes[self.table], key) if self.is_changed(inputs) else None
+        if self.is_changed(inputs):
+            return self._of(inputs, inputs.changes[self.table], key)
+        return None
 
     def cover(self, inputs: Inputs, key: Columns) -> Any:
         """Values of the rows that are there, and of those that went."""
@@ -199,7 +203,9 @@ class Projected(Operator):
     def touched(self, inputs: Inputs, key: Columns) -> Any | None:
         """Values of the touched rows."""
         rows = self.child.touched(inputs, self._needed(key))
-        return None if rows is None else self._made(inputs, key, rows)
+        if rows is None:
+            return None
+        return self._made(inputs, key, rows)
 
     def cover(self, inputs: Inputs, key: Columns) -> Any:
         """Values of the rows."""
@@ -261,7 +267,9 @@ class Filtered(Operator):
     def touched(self, inputs: Inputs, key: Columns) -> Any | None:
         """The child's keys, as far as they pass."""
         rows = self.child.touched(inputs, key | self._refs)
-        return None if rows is None else self._passing(inputs, key, rows)
+        if rows is None:
+            return None
+        return self._passing(inputs, key, rows)
 
     def cover(self, inputs: Inputs, key: Columns) -> Any:
         """The child's values, as far as they pass."""

@@ -102,7 +102,10 @@ def _of_items(operator: Projected, below: Peers) -> Peers:
 
 def _of_window(window: Windowed, below: Peers) -> Peers:
     window_columns = frozenset(window.attributes) - frozenset(window.child.attributes)
-    agreed = below.agreed if window.peers is None else below.agreed & window.peers
+    if window.peers is None:
+        agreed = below.agreed
+    else:
+        agreed = below.agreed & window.peers
     if below.rows or window.uses & below.unsettled:  # its values are of whole partitions
         agreed &= window.of_partition
     elif window.peers is None:

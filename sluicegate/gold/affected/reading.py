@@ -85,7 +85,9 @@ def read(plan: Any, tables: Sequence[str]) -> Operator:
         Unreadable: it reads something else than these tables.
     """
     kind = name_of(plan)
-    table = _table(plan, tables) if kind == "Project" else None
+    table = None
+    if kind == "Project":
+        table = _table(plan, tables)
     if table is not None:
         return Leaf(table, _attributes(plan), plan)
     if kind in _CONSTANT:
@@ -193,7 +195,9 @@ def _joined(plan: Any, children: list[Operator]) -> Operator | None:
     if kind is None:
         return None
     condition = plan.condition()
-    conditions = conjuncts(condition.get()) if condition.isDefined() else []
+    conditions = []
+    if condition.isDefined():
+        conditions = conjuncts(condition.get())
     left_side, right_side = children
     return Joined(left_side, right_side, kind, _attributes(plan), conditions)
 

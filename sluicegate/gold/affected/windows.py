@@ -96,7 +96,9 @@ class Generated(Operator):
     def touched(self, inputs: Inputs, key: Columns) -> Any | None:
         """Keys of the rows that are made of touched rows."""
         rows = self.child.touched(inputs, self._needed(key))
-        return None if rows is None else self._over(inputs, key, rows)
+        if rows is None:
+            return None
+        return self._over(inputs, key, rows)
 
     def cover(self, inputs: Inputs, key: Columns) -> Any:
         """Values of the rows that are made of the child's rows."""

@@ -213,4 +213,6 @@ def moment(text: str) -> datetime:
         time = datetime.fromisoformat(text)
     except ValueError:
         raise UserError(f"{text} is not a timestamp", hint="write 2024-05-01 or 2024-05-01T12:00:00") from None
-    return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+    if time.tzinfo:
+        return time.astimezone(UTC)
+    return time.replace(tzinfo=UTC)

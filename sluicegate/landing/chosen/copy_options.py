@@ -150,7 +150,10 @@ class CopyOptions:
         """Definition fields that the copy overrides."""
         overrides: dict[str, Any] = {}
         if self.merge_schema is not None:
-            overrides["schemaEvolutionMode"] = "addNewColumns" if self.merge_schema else "failOnNewColumns"
+            if self.merge_schema:
+                overrides["schemaEvolutionMode"] = "addNewColumns"
+            else:
+                overrides["schemaEvolutionMode"] = "failOnNewColumns"
         form = self._form(name, table)
         if not self._reads_otherwise:
             return overrides

@@ -140,14 +140,21 @@ def _alias(query: Query, tree: exp.Select) -> str:
     if clauses:
         clause = clauses[0].strip("_").upper()
         raise QuerySyntax(f"a copy is SELECT expressions FROM {SOURCE}: {clause} is only possible in silver", 1)
-    table = tree.args["from_"].this if tree.args.get("from_") else None
-    parts = set(table.args) - {"this", "alias"} if isinstance(table, exp.Table) else {"this"}
+    table = None
+    if tree.args.get("from_"):
+        table = tree.args["from_"].this
+    if isinstance(table, exp.Table):
+        parts = set(table.args) - {"this", "alias"}
+    else:
+        parts = {"this"}
     if table is None or any(table.args[part] for part in parts) or query.stream or query.tables != [SOURCE]:
         raise QuerySyntax(f"a copy reads from the files: write FROM {SOURCE}", 1)
     alias = table.args.get("alias")
     if alias and alias.columns:
         raise QuerySyntax("rename columns in the SELECT list", 1)
-    return str(alias.name) if alias else SOURCE
+    if alias:
+        return str(alias.name)
+    return SOURCE
 
 
 def _objections(tree: exp.Select) -> list[QuerySyntax]:
@@ -160,7 +167,12 @@ def _fault(node: exp.Expr) -> str:
         return "a copy cannot contain a subquery: join in silver"
     if isinstance(node, exp.Window) or query_shape.aggregate(node):
         return "a copy stores single records: aggregate and window functions are only possible in gold"
-    name = node.name if isinstance(node, exp.Anonymous) else node.sql_name() if isinstance(node, exp.Func) else ""
+    if isinstance(node, exp.Anonymous):
+        name = node.name
+    else:
+        name = ""
+        if isinstance(node, exp.Func):
+            name = node.sql_name()
     if isinstance(node, (exp.UDTF, exp.Explode, exp.Inline, exp.Stack)) or name.lower() in _REFUSED:
         return f"{name or 'this function'} cannot be used in a copy, which returns one row for each record"
     if isinstance(node, exp.Aliases):

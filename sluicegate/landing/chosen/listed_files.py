@@ -40,7 +40,10 @@ class Prefix:
         former = spelled(self.former).rstrip("/")
         if path != former and not path.startswith(f"{former}/"):
             return None
-        present = self.present if "://" in self.present else os.path.abspath(self.present)
+        if "://" in self.present:
+            present = self.present
+        else:
+            present = os.path.abspath(self.present)
         return spelled(present).rstrip("/") + path[len(former) :]
 
 
@@ -116,7 +119,9 @@ class Landing:
         for folder in self._folders:
             if path.startswith(folder):
                 return path[len(folder) :]
-        return self._through_links(path) if path.startswith("/") else None
+        if path.startswith("/"):
+            return self._through_links(path)
+        return None
 
     def _through_links(self, path: str) -> str | None:
         above, _, name = path.rpartition("/")
@@ -207,7 +212,10 @@ def _of_csv(text: str, part: str, column: str | None) -> Iterator[str]:
 
 def _of_json(text: str, part: str, column: str | None) -> Iterator[str]:
     is_array = text.lstrip().startswith("[")
-    values = json.loads(text) if is_array else [json.loads(line) for line in _lines(text)]
+    if is_array:
+        values = json.loads(text)
+    else:
+        values = [json.loads(line) for line in _lines(text)]
     objects = [value for value in values if isinstance(value, dict)]
     if not objects:
         return _values(values, part)

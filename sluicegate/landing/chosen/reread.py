@@ -192,7 +192,10 @@ class Preview:
 
     def sentences(self, drop_missing: bool) -> list[str]:
         """Lines for the person who decides."""
-        are, their = ("is", "its") if self.files == 1 else ("are", "their")
+        if self.files == 1:
+            are, their = ("is", "its")
+        else:
+            are, their = ("are", "their")
         replaced = self.rows - self.missing_rows - self.former_rows
         lines = [f"{files(self.files)} {are} read again, and {their} rows replace {replaced:,} rows in one commit"]
         if self.archived:
@@ -205,7 +208,9 @@ class Preview:
         """Lines on files that are not read again."""
         lines = []
         if self.missing:
-            consequence = "are LOST" if drop_missing else "are kept (--drop-missing deletes them)"
+            consequence = "are kept (--drop-missing deletes them)"
+            if drop_missing:
+                consequence = "are LOST"
             rows = f"the {self.missing_rows:,} rows of them {consequence}"
             lines.append(f"{files(len(self.missing))} cannot be read again, and {rows}")
             lines += [f"  {path}" for path in self.missing[:5]]
@@ -234,7 +239,10 @@ def _preview(
 ) -> Preview:
     lost = {file["path"]: table_files.last_batches(file["path"]) for file in selected.missing}
     former = [(path, arrival.batches) for path, arrival in selected.former]
-    statuses = file_status.statuses(lake, table_files.name) if lost or former else file_status.STATUSES.empty_table()
+    if lost or former:
+        statuses = file_status.statuses(lake, table_files.name)
+    else:
+        statuses = file_status.STATUSES.empty_table()
     statuses = statuses.filter(pc.field("state").isin(["ingested", "archived", "failed"]))
     present = [*selected.present, *selected.archived]
     from_archive = sum(

@@ -65,10 +65,12 @@ class Cleaned:
             return [
                 f"         no file of {name} was removed, because its rows are not yet synced to disk: {self.unsynced}"
             ]
-        where = f"moved to {table.cleanSourceMoveDestination}" if table.cleanSource == "MOVE" else "deleted"
-        lines = (
-            [f"         {files(self.removed)} of {name} {where} after the commit of their rows"] if self.removed else []
-        )
+        where = "deleted"
+        if table.cleanSource == "MOVE":
+            where = f"moved to {table.cleanSourceMoveDestination}"
+        lines = []
+        if self.removed:
+            lines = [f"         {files(self.removed)} of {name} {where} after the commit of their rows"]
         lines += [
             f"         {files(count)} of {name} not removed until {condition}"
             for condition, count in self.unread.items()

@@ -89,7 +89,10 @@ def _former(ledger: DeltaTable | pa.Table, where: pc.Expression) -> Iterator[tup
 
 
 def _facts(ledger: DeltaTable | pa.Table, where: pc.Expression) -> pa.Table:
-    entries = ledger.filter(where) if isinstance(ledger, pa.Table) else tables.where(tables.dataset(ledger), where)
+    if isinstance(ledger, pa.Table):
+        entries = ledger.filter(where)
+    else:
+        entries = tables.where(tables.dataset(ledger), where)
     return entries.select([*FILES.names, "chunk"])
 
 

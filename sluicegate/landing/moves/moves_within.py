@@ -71,7 +71,10 @@ def _origins(ledger: DeltaTable, files: pa.Table, partitions: Collection[str]) -
     former: dict[_Named, dict[str, str]] = {}
     for entry in tables.where(tables.dataset(ledger), alike, [*FILES.names, "action"]).to_pylist():
         former.setdefault(_named(entry), {}).setdefault(entry["path"], entry["action"])
-    arrived = Counter(map(_named, files.to_pylist())) if former else Counter[_Named]()
+    if former:
+        arrived = Counter(map(_named, files.to_pylist()))
+    else:
+        arrived = Counter[_Named]()
     origins = {}
     for file in files.to_pylist() if former else ():
         places = former.get(_named(file), {})

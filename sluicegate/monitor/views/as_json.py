@@ -27,7 +27,9 @@ def facts(value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, float) and value != value:
         return None
-    return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
+    if isinstance(value, (str, int, float, bool, type(None))):
+        return value
+    return str(value)
 
 
 def tag(value: Any) -> str:
@@ -45,7 +47,9 @@ def _lasting(value: Any) -> Any:
         }
     if isinstance(value, Mapping):
         return {name: _lasting(field_value) for name, field_value in value.items()}
-    return [_lasting(field_value) for field_value in value] if isinstance(value, (list, tuple)) else value
+    if isinstance(value, (list, tuple)):
+        return [_lasting(field_value) for field_value in value]
+    return value
 
 
 def text(value: Any) -> str:

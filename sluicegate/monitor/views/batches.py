@@ -41,7 +41,9 @@ class RuleCount:
     def rate(self) -> float | None:
         """Share of rows that passed; None if there were none."""
         rows = self.passed + self.failed
-        return self.passed / rows if rows else None
+        if rows:
+            return self.passed / rows
+        return None
 
 
 @dataclass(frozen=True)
@@ -81,11 +83,16 @@ class Balance:
     @property
     def _gave(self) -> int:
         """Rows that the records gave, where each is one as well."""
-        return (self.read or 0) if self.made is None else self.made
+        if self.made is None:
+            return self.read or 0
+        return self.made
 
     def __add__(self, other: Balance) -> Balance:
         """Both together."""
-        produced = None if self.made is None and other.made is None else self._gave + other._gave
+        if self.made is None and other.made is None:
+            produced = None
+        else:
+            produced = self._gave + other._gave
         return Balance(
             _sum(self.read, other.read), produced, self.no_rows + other.no_rows,
             self.written + other.written, self.quarantined + other.quarantined, self.dropped + other.dropped,
@@ -184,7 +191,10 @@ def _not_copied(source: Source, of: Logged, versions: Mapping[str, int]) -> tupl
     """Batches of a table since those of the event log; none of one that cannot be read, whose own page says why."""
     try:
         table = source.table(of.uri)
-        copied = -1 if table is None else versions.get(tables.table_id(table), -1)
+        if table is None:
+            copied = -1
+        else:
+            copied = versions.get(tables.table_id(table), -1)
         if table is None or table.version() <= copied:
             return ()
         return source.of_version(of.uri, table, ("since", copied), partial(_since, of=of, copied=copied))
@@ -246,7 +256,9 @@ def _interval(details: Mapping[str, Any]) -> tuple[str, str] | None:
 
 def _balance(row: Mapping[str, Any], details: Mapping[str, Any]) -> Balance:
     counts = {name: int(row[name] or 0) for name in ("written", "quarantined", "dropped", "duplicates")}
-    rows_of_records = details.get("rows") if "no_rows" in details else None
+    rows_of_records = None
+    if "no_rows" in details:
+        rows_of_records = details.get("rows")
     return Balance(row["read"], rows_of_records, int(details.get("no_rows") or 0), **counts)
 
 
@@ -262,4 +274,6 @@ def total(batches: Sequence[Batch]) -> Balance:
 
 
 def _sum(first: int | None, second: int | None) -> int | None:
-    return None if first is None and second is None else (first or 0) + (second or 0)
+    if first is None and second is None:
+        return None
+    return (first or 0) + (second or 0)

@@ -113,7 +113,9 @@ def links(source: Source, pipeline: Pipeline, table: str, readable: Collection[s
     used_by = _used_by(tables, pipeline.name, of_table)
     if of_table.layer == "bronze":
         reads |= _of_other(source, pipeline, table, reads, readable)
-    elsewhere = other_pipelines.readers(source) if len(source.names()) > 1 else None
+    elsewhere = None
+    if len(source.names()) > 1:
+        elsewhere = other_pipelines.readers(source)
     for other, bronze in _others(elsewhere.value if elsewhere else None, pipeline.name, of_table, readable):
         for column, link in _passed_on(source, other, bronze, of_table).items():
             used_by[column] = (*used_by.get(column, ()), link)
@@ -132,7 +134,9 @@ def _named(tables: Mapping[str, TableLineage], pipeline: str, origins: Origins) 
 
 def _spelled(tables: Mapping[str, TableLineage], source: Origin) -> str:
     of = tables.get(source.table)
-    return source.column if of is None else of.spelled(source.column)
+    if of is None:
+        return source.column
+    return of.spelled(source.column)
 
 
 def _words(uses: Iterable[Use]) -> tuple[str, ...]:

@@ -34,7 +34,9 @@ class Standing:
 def of(source: Source, lake: layout.Lake, name: str) -> DeltaTable | None:
     """The table of discards of a silver table; None where nothing is discarded."""
     uri = lake.discarded(name)
-    return source.table(uri) if source.rows(uri) else None
+    if source.rows(uri):
+        return source.table(uri)
+    return None
 
 
 def standing(source: Source, lake: layout.Lake, name: str) -> Standing | None:
@@ -58,13 +60,17 @@ def standing(source: Source, lake: layout.Lake, name: str) -> Standing | None:
 def rows(source: Source, lake: layout.Lake, name: str) -> int:
     """Rows of a quarantine that are discarded; 0 while they are being counted."""
     discards_of_table = standing(source, lake, name)
-    return discards_of_table.discarded if discards_of_table is not None else 0
+    if discards_of_table is not None:
+        return discards_of_table.discarded
+    return 0
 
 
 def waiting(source: Source, lake: layout.Lake, name: str) -> int:
     """Rows of a quarantine that wait: those that nobody has discarded."""
     quarantined = source.rows(lake.quarantine(name))
-    return quarantined - rows(source, lake, name) if quarantined else 0
+    if quarantined:
+        return quarantined - rows(source, lake, name)
+    return 0
 
 
 def among(source: Source, lake: layout.Lake, name: str, records: Sequence[dict[str, Any]]) -> dict[int, dict[str, Any]]:

@@ -60,8 +60,13 @@ def _of_pipeline(source: Source, pipeline: Pipeline, words: str) -> Iterator[Hit
     lake = source.lake(pipeline)
     for layer in LAYERS:
         for name in pipeline.names(layer):
-            about: Any = None if name in pipeline.deidentified_tables else pipeline.table(name)[1]
-            comment = about.comment if about is not None else ""
+            if name in pipeline.deidentified_tables:
+                about: Any = None
+            else:
+                about = pipeline.table(name)[1]
+            comment = ""
+            if about is not None:
+                comment = about.comment
             if (place := _place(name, comment, words)) is not None:
                 yield Hit(pipeline.name, layer, name, "", "", comment, place)
             for column in _columns(source, pipeline, lake.table(layer, name), name):
@@ -90,4 +95,6 @@ def _place(name: str, comment: str, words: str) -> int | None:
         return 1
     if words in low:
         return 2
-    return 3 if words in comment.lower() else None
+    if words in comment.lower():
+        return 3
+    return None

@@ -71,7 +71,9 @@ class Node:
     @property
     def key(self) -> str:
         """What it is called among the nodes of the graph."""
-        return self.table if self.kind in (*LAYERS, "view") else f"{self.kind}:{self.table}"
+        if self.kind in (*LAYERS, "view"):
+            return self.table
+        return f"{self.kind}:{self.table}"
 
 
 @dataclass(frozen=True)
@@ -140,14 +142,18 @@ def _nodes(
     source: Source, pipeline: Pipeline, tables: Tables, run: Run | None, waiting: Pending | None
 ) -> Iterator[Node]:
     lake = source.lake(pipeline)
-    works = {work.table: work for work in waiting.tables} if waiting is not None else {}
+    works = {}
+    if waiting is not None:
+        works = {work.table: work for work in waiting.tables}
     for name, table in pipeline.bronze.items():
         yield Node(place_of(table), "landing", name, _of_folder(works.get(name)), files=_of(run, name).files)
     for name in pipeline.views:
         yield Node(name, "view", name)
     for (layer, name), (node, has) in tables.items():
         of_run = _of(run, name)
-        step = run.step(layer) if run is not None else ""
+        step = ""
+        if run is not None:
+            step = run.step(layer)
         yield _with_run(_with_state(replace(node, step=step), works.get(name)), of_run)
         if has is not None and has.quarantined:
             rows = discarded.waiting(source, lake, name)
@@ -157,7 +163,11 @@ def _nodes(
 def _of_folder(work: TableWork | None) -> str:
     if work is None:
         return ""
-    return UNASKED if work.state == UNASKED else "behind" if work.waits else "up to date"
+    if work.state == UNASKED:
+        return UNASKED
+    if work.waits:
+        return "behind"
+    return "up to date"
 
 
 def _with_state(node: Node, work: TableWork | None) -> Node:
@@ -180,14 +190,19 @@ def place_of(table: BronzeTable) -> str:
 
 def _node(source: Source, pipeline: Pipeline, layer: str, name: str) -> tuple[Node, TableFacts | None]:
     """A table with what is wrong with it, and what it has; None of one that cannot be read."""
-    comment = "" if name in pipeline.deidentified_tables else pipeline.table(name)[1].comment
+    if name in pipeline.deidentified_tables:
+        comment = ""
+    else:
+        comment = pipeline.table(name)[1].comment
     try:
         has = status.facts(source.opened(), source.lake(pipeline), layer, name)
     except SluicegateError as error:
         return Node(name, layer, name, "broken", error.message, comment=comment), None
     if has.version is None:
         return Node(name, layer, name, "no table", "not created yet", comment=comment), has
-    refused = f"its newest batch was refused for {has.rejected:,} rows" if has.rejected else ""
+    refused = ""
+    if has.rejected:
+        refused = f"its newest batch was refused for {has.rejected:,} rows"
     return Node(
         name, layer, name, "failed" if refused else "", refused, has.rows, has.version, has.changed,
         rejected=has.rejected, comment=comment,

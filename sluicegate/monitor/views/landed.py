@@ -164,7 +164,9 @@ def _of_versions(request: Request, pipeline: Pipeline) -> FilesView:
     runs = answer.value or ()
     matching = [run for run in runs if request.shows(run) and (request.before is None or _ends(run) < request.before)]
     files = tuple(matching[: ledger_files.PAGE])
-    error = answer.error.message if answer.error is not None else ""
+    error = ""
+    if answer.error is not None:
+        error = answer.error.message
     return FilesView(
         pipeline=pipeline.name,
         table=name,
@@ -190,13 +192,17 @@ def _versions(pipeline: Pipeline, name: str) -> tuple[File, ...]:
 
 def _ends(file: File) -> int:
     """Version of its source that a run ended at."""
-    return file.batch if file.batch is not None else -1
+    if file.batch is not None:
+        return file.batch
+    return -1
 
 
 def _ranges(source: Source, ledger: str) -> int:
     """Ranges of offsets that a ledger has."""
     ranges = source.once(ledger, "ranges", lambda table: status.with_records(tables.dataset(table).to_table(["size"])))
-    return 0 if ranges is None else int(ranges.num_rows)
+    if ranges is None:
+        return 0
+    return int(ranges.num_rows)
 
 
 def _landed(pipeline: Pipeline, name: str) -> tuple[File, ...]:

@@ -76,7 +76,9 @@ class File:
         if self.ingested is None or self.modified is None:
             return None
         seconds = (self.ingested - self.modified).total_seconds()
-        return seconds if seconds >= 0 else None
+        if seconds >= 0:
+            return seconds
+        return None
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,10 @@ def _windows(ledger: DeltaTable, before: int | None) -> Iterator[int]:
     """First ledger batch of ever larger windows that end before a batch, the first of them with some ``PAGE`` files."""
     sizes = tables.statistics(ledger, "max.chunk", "num_records").to_pylist()
     newest = max((int(size["max.chunk"]) for size in sizes if size["max.chunk"] is not None), default=0)
-    end = newest + 1 if before is None else min(before, newest + 1)
+    if before is None:
+        end = newest + 1
+    else:
+        end = min(before, newest + 1)
     width = max(1, PAGE * (newest + 1) // max(1, sum(size["num_records"] or 0 for size in sizes)))
     while end > 0:
         yield max(0, end - width)
@@ -231,4 +236,6 @@ def file_of(row: dict[str, Any]) -> File:
 
 def version_of(table: DeltaTable | None) -> tuple[str, int] | None:
     """What tells one state of a table from all others; None without a table."""
-    return None if table is None else (tables.table_id(table), table.version())
+    if table is None:
+        return None
+    return (tables.table_id(table), table.version())

@@ -105,7 +105,9 @@ class RuleHistory:
     def rate(self) -> float | None:
         """Share of rows that passed."""
         rows = self.passed + self.failed
-        return self.passed / rows if rows else None
+        if rows:
+            return self.passed / rows
+        return None
 
 
 @dataclass(frozen=True)
@@ -220,8 +222,12 @@ def table_view(
     history: tuple[Batch, ...] = facts.pop("history", ())
     if "columns" in facts:
         facts |= _linked(column_links.links(source, pipeline, name, readable), facts["columns"])
-    last = history[-1] if history else None
-    of_run = {"strategy": last.strategy, "because": last.because, "mixed": last.mixed} if last else {}
+    last = None
+    if history:
+        last = history[-1]
+    of_run = {}
+    if last:
+        of_run = {"strategy": last.strategy, "because": last.because, "mixed": last.mixed}
     return TableView(
         pipeline.name, layer, name, history=history, rules=tuple(_rules(pipeline, name, history)),
         **(about | of_run | facts),
@@ -261,7 +267,10 @@ def _defined(pipeline: Pipeline, layer: str, name: str) -> dict[str, Any]:
     about |= {"comment": table.comment, "tags": dict(table.tags)}
     if layer == "bronze":
         return about | {"source": f"{table.format} {place_of(table)}"}
-    streams = table.streams if layer == "silver" else pipeline.reads(name)[:1]
+    if layer == "silver":
+        streams = table.streams
+    else:
+        streams = pipeline.reads(name)[:1]
     about["upstream"] = tuple((read, "stream" if read in streams else "lookup") for read in pipeline.reads(name))
     return about | {"sql": _sql(pipeline, table), "python": table.python or ""}
 
@@ -286,7 +295,9 @@ def _read(source: Source, pipeline: Pipeline, layer: str, name: str, *, rows: bo
     columns = columns_of(pipeline, name, table)
     shows = personal.shown(source, pipeline, layer, name)
     shown = tuple(shows(column.name) for column in columns)
-    sample = source.once(uri, ("sample", shown), lambda table: _sample(table, shows)) if rows else None
+    sample = None
+    if rows:
+        sample = source.once(uri, ("sample", shown), lambda table: _sample(table, shows))
     return facts | {
         "exists": True, "rows": has.rows, "bytes": sum(sizes), "files": len(sizes),
         "small_files": sum(size < SMALL for size in sizes), "version": has.version, "changed": has.changed,
@@ -315,9 +326,18 @@ def columns_of(pipeline: Pipeline, name: str, table: DeltaTable) -> tuple[Column
 
 def _columns(pipeline: Pipeline, name: str, table: DeltaTable) -> Iterator[Column]:
     copied = pipeline.deidentified_tables.get(name)
-    defined: Any = None if copied else pipeline.table(name)[1]
-    personal_columns = set() if copied or not hasattr(defined, "pii") else {column.lower() for column in defined.pii}
-    comments = {} if copied else {column.lower(): text for column, text in defined.column_comments.items()}
+    if copied:
+        defined: Any = None
+    else:
+        defined = pipeline.table(name)[1]
+    if copied or not hasattr(defined, "pii"):
+        personal_columns = set()
+    else:
+        personal_columns = {column.lower() for column in defined.pii}
+    if copied:
+        comments = {}
+    else:
+        comments = {column.lower(): text for column, text in defined.column_comments.items()}
     rules: dict[str, list[str]] = {}
     for rule, expectation in {} if copied else defined.expectations.items():
         for column in expectation.columns:
@@ -356,7 +376,8 @@ def newest_rows(table: DeltaTable, columns: Sequence[str], count: int) -> list[d
             parquet = pq.ParquetFile(file)
             present = [name for name in columns if name in parquet.schema_arrow.names]
             batch = next(parquet.iter_batches(batch_size=count - len(newest), columns=present), None)
-            newest += rows_of(batch) if batch is not None else []
+            if batch is not None:
+                newest += rows_of(batch)
         if len(newest) >= count:
             break
     return newest

@@ -205,7 +205,9 @@ def of_answer(answer: Answer[Pending]) -> Backlog:
     """What waits, in numbers and in words."""
     if answer.error is not None:
         return Backlog(error=answer.error.message, since=answer.since)
-    return Backlog() if answer.value is None else _of_pending(answer.value, answer.since)
+    if answer.value is None:
+        return Backlog()
+    return _of_pending(answer.value, answer.since)
 
 
 def _of_pending(work: Pending, since: datetime | None) -> Backlog:
@@ -230,7 +232,9 @@ def _state(last: Sequence[Run], waiting: Backlog, schedule: str | None, time: da
         return "late", f"no run has succeeded since {late_since:%Y-%m-%d %H:%M} UTC"
     if waiting.files or waiting.behind:
         return "behind", waiting.sentence
-    return ("fine", "") if last else ("empty", "it has not run yet")
+    if last:
+        return ("fine", "")
+    return ("empty", "it has not run yet")
 
 
 def _late(last: Sequence[Run], schedule: str | None, time: datetime) -> datetime | None:
@@ -242,7 +246,9 @@ def _late(last: Sequence[Run], schedule: str | None, time: datetime) -> datetime
     due: datetime = ended
     for _ in range(LATE_AFTER):
         due = ticks.get_next(datetime)
-    return ended if due + timedelta(minutes=1) < time else None
+    if due + timedelta(minutes=1) < time:
+        return ended
+    return None
 
 
 def _fresh(last: Sequence[Run]) -> datetime | None:
@@ -250,8 +256,12 @@ def _fresh(last: Sequence[Run]) -> datetime | None:
 
 
 def _mistakes(count: int) -> str:
-    return "1 mistake" if count == 1 else f"{count} mistakes"
+    if count == 1:
+        return "1 mistake"
+    return f"{count} mistakes"
 
 
 def _files(count: int) -> str:
-    return "1 file" if count == 1 else f"{count:,} files"
+    if count == 1:
+        return "1 file"
+    return f"{count:,} files"

@@ -80,4 +80,6 @@ def text_of(value: Any) -> str:
     if isinstance(value, (dict, list, tuple)):
         value = json.dumps(value, default=str, ensure_ascii=False)
     text = str(value)
-    return text if len(text) <= 200 else f"{text[:200]}…"
+    if len(text) <= 200:
+        return text
+    return f"{text[:200]}…"

@@ -138,7 +138,10 @@ def _values_of(tables: Mapping[str, TableLineage], column: Column) -> Iterator[C
     table = tables.get(column.table)
     if table is None or table.layer == "bronze":
         return
-    names = [*table.columns] if column.column == EVERY else [table.spelled(column.column)]
+    if column.column == EVERY:
+        names = [*table.columns]
+    else:
+        names = [table.spelled(column.column)]
     for name in names:
         if name in table.columns:
             yield from (source for source, use in table.columns[name] if use.direct)
@@ -182,11 +185,17 @@ def _hidden(source: Source, other: str, layer: str, table: str, readers: frozens
     """Columns of a pipeline's table that have personal data; ``*`` if that is not known."""
     try:
         pipeline = source.pipeline(other)
-        personal = None if other in readers else of(source, pipeline, readers)
+        if other in readers:
+            personal = None
+        else:
+            personal = of(source, pipeline, readers)
         if personal is None and other not in readers:
             return
         is_known = personal is not None and layer in LAYERS and table in pipeline.names(layer)
-        columns = kinds(source, pipeline, layer, table) if is_known else {}
+        if is_known:
+            columns = kinds(source, pipeline, layer, table)
+        else:
+            columns = {}
     except SluicegateError:
         personal, columns = None, {}
     if personal is None or not columns:

@@ -49,7 +49,9 @@ class TableOfRun:
         if not self.usual:
             return None
         more = self.balance.written - self.usual
-        return more / self.usual if abs(more) > UNUSUAL * self.usual else None
+        if abs(more) > UNUSUAL * self.usual:
+            return more / self.usual
+        return None
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,9 @@ def run_view(source: Source, pipeline: Pipeline, dag_runs: Sequence[DagRun], key
     names = dict.fromkeys((batch.layer, batch.table) for batch in run.batches)
     order = sorted(names, key=lambda name: LAYERS.index(name[0]))
     tables = tuple(_table(all_runs, run, layer, table) for layer, table in order)
-    before = all_runs[place + 1].key if place + 1 < len(all_runs) else None
+    before = None
+    if place + 1 < len(all_runs):
+        before = all_runs[place + 1].key
     last = {batch.layer: batch.time for batch in run.batches}
     began = run.began
     until: dict[str, float] = {
@@ -123,8 +127,15 @@ def named(source: Source, pipeline: Pipeline, run: str | None) -> RunView:
 
 def _table(all_runs: Sequence[Run], run: Run, layer: str, table: str) -> TableOfRun:
     of_table = run.of(table)
-    reported = run.dag_run.seconds.get(table) if run.dag_run is not None else None
+    reported = None
+    if run.dag_run is not None:
+        reported = run.dag_run.seconds.get(table)
     took = [batch.seconds for batch in of_table if batch.seconds is not None]
-    seconds = reported if reported is not None else sum(took) if took else None
+    if reported is not None:
+        seconds = reported
+    else:
+        seconds = None
+        if took:
+            seconds = sum(took)
     return TableOfRun(layer, table, batches.total(of_table), of_table, seconds, runs.usual(all_runs, run, table),
                       techniques.differs(of_table[-1]))  # fmt: skip

@@ -47,7 +47,9 @@ class Step:
     @property
     def seconds(self) -> float | None:
         """Seconds that it took."""
-        return (self.ended - self.began).total_seconds() if self.began and self.ended else None
+        if self.began and self.ended:
+            return (self.ended - self.began).total_seconds()
+        return None
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,9 @@ class Run:
     @property
     def seconds(self) -> float | None:
         """Seconds from its beginning to its end."""
-        return (self.ended - self.began).total_seconds() if self.began and self.ended else None
+        if self.began and self.ended:
+            return (self.ended - self.began).total_seconds()
+        return None
 
     @property
     def entered(self) -> int:
@@ -171,8 +175,11 @@ def _goes_on(run: Sequence[Batch], batch: Batch) -> bool:
 
 def _of_commits(key: str, batches: Sequence[Batch]) -> Run:
     first, last = batches[0], batches[-1]
-    kind = "continuous" if first.run_id.startswith("continuous") else "command line"
-    kind = first.run_id.split("__", 1)[0] if first.by_airflow else kind
+    kind = "command line"
+    if first.run_id.startswith("continuous"):
+        kind = "continuous"
+    if first.by_airflow:
+        kind = first.run_id.split("__", 1)[0]
     return Run(key, first.run_id, "committed", kind, first.time, last.time, tuple(batches))
 
 
@@ -195,4 +202,6 @@ def usual(runs: Sequence[Run], run: Run, table: str) -> float | None:
     before = [
         former for former in runs if former.began and run.began and former.began < run.began and former.of(table)
     ][:USUAL]
-    return median(former.balance(table).written for former in before) if before else None
+    if before:
+        return median(former.balance(table).written for former in before)
+    return None

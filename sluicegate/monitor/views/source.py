@@ -90,7 +90,9 @@ class _Handle(Table):
     @cached_property
     def last_commit_of_ours(self) -> log.Commit | None:
         """See ``Table.last_commit_of_ours``: with what RESTOREs left, so that the log is read once for both."""
-        return self.restores.ours if self.restores is not None else None
+        if self.restores is not None:
+            return self.restores.ours
+        return None
 
     @property
     def rows(self) -> int:
@@ -100,11 +102,15 @@ class _Handle(Table):
     @cached_property
     def dataset(self) -> Any:
         """See ``Table.dataset``."""
-        return self._once("dataset", tables.dataset) if self.delta is not None else super().dataset
+        if self.delta is not None:
+            return self._once("dataset", tables.dataset)
+        return super().dataset
 
     def _once(self, key: str, compute: Callable[[DeltaTable], T]) -> T | None:
         """What is computed from the version that this handle is pinned to."""
-        return None if self.delta is None else self._source.of_version(self.uri, self.delta, key, compute)
+        if self.delta is None:
+            return None
+        return self._source.of_version(self.uri, self.delta, key, compute)
 
 
 class _Handles(Tables):
@@ -192,7 +198,10 @@ class Source:
         if last_opened is not None and self._is_newest(uri, last_opened):
             return last_opened.table
         opened = tables.delta_table(uri)
-        commit = None if opened is None else _commit(uri, opened.version())
+        if opened is None:
+            commit = None
+        else:
+            commit = _commit(uri, opened.version())
         self._store(("table", uri), _Opened(opened, commit, time.monotonic()))
         return opened
 
@@ -272,7 +281,9 @@ class Source:
         try:
             return running.result(wait)  # type: ignore[no-any-return]
         except NotYet:
-            return answered[0] if answered is not None else Answer()
+            if answered is not None:
+                return answered[0]
+            return Answer()
 
     def until(self) -> float:
         """The time of ``time.monotonic()`` until which a page waits that asks for several results."""
@@ -330,7 +341,9 @@ def _defines(name: str) -> bool:
 def _store_of(uri: str) -> str:
     """Scheme and bucket of an address; that of a path is empty."""
     scheme, separator, path = uri.partition("://")
-    return f"{scheme}://{path.partition('/')[0]}" if separator else ""
+    if separator:
+        return f"{scheme}://{path.partition('/')[0]}"
+    return ""
 
 
 def _commit(uri: str, version: int) -> Any:

@@ -206,7 +206,10 @@ class History:
             frame = frame.withColumn(_END, F.col(_NEWEST)[_GONE_AT])
         else:
             frame = frame.withColumn(_END, F.lead(SEQUENCE).over(self._window(_BOUNDARY)))
-        is_row = F.col(_BEGINS) if self.scd_type == 2 else F.col(_BEGINS) & F.col(_END).isNull()
+        if self.scd_type == 2:
+            is_row = F.col(_BEGINS)
+        else:
+            is_row = F.col(_BEGINS) & F.col(_END).isNull()
         return frame.withColumn(DISPOSITION, _disposition(is_row))
 
     def _begins(self, frame: DataFrame, values: list[str]) -> DataFrame:

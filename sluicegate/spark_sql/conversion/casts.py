@@ -279,12 +279,13 @@ def _guarded(tokens: Tokens, group: _Group, cast: Watched, failed: str, text: _T
     if group.head in _FIRST_NOT_NULL:
         return f"CASE WHEN COALESCE({former}) IS NOT NULL THEN false ELSE {failed} END"
     if group.head in ("IF", "NVL2"):
-        condition = f"({test})" if group.head == "IF" else f"({test}) IS NOT NULL"
-        return (
-            f"CASE WHEN {condition} THEN {failed} ELSE false END"
-            if part == 1
-            else f"CASE WHEN {condition} THEN false ELSE {failed} END"
-        )
+        if group.head == "IF":
+            condition = f"({test})"
+        else:
+            condition = f"({test}) IS NOT NULL"
+        if part == 1:
+            return f"CASE WHEN {condition} THEN {failed} ELSE false END"
+        return f"CASE WHEN {condition} THEN false ELSE {failed} END"
     return failed
 
 
@@ -308,10 +309,12 @@ def _in_case(tokens: Tokens, group: _Group, part: int, failed: str, text: _Text)
     edges = [*group.boundaries, group.close]
     condition = text(group.open, group.boundaries[0])
     for number, boundary in enumerate(group.boundaries[: part - 1]):
-        condition += (
-            f" WHEN {text(boundary + 1, edges[number + 1])}" if tokens.word(boundary) == "WHEN" else " THEN false"
-        )
-    ending = (
-        f" THEN {failed} ELSE false END" if tokens.word(group.boundaries[part - 1]) == "THEN" else f" ELSE {failed} END"
-    )
+        if tokens.word(boundary) == "WHEN":
+            condition += f" WHEN {text(boundary + 1, edges[number + 1])}"
+        else:
+            condition += " THEN false"
+    if tokens.word(group.boundaries[part - 1]) == "THEN":
+        ending = f" THEN {failed} ELSE false END"
+    else:
+        ending = f" ELSE {failed} END"
     return condition + ending

@@ -89,7 +89,9 @@ def _unread(function: str) -> _Failed:
     def failed(arguments: list[str]) -> str:
         text, schema, options = (*arguments, "map()")[:3]
         written = schema.strip()
-        no_text = f"try_parse_json({text}) IS NULL" if function == "from_json" else "false"
+        no_text = "false"
+        if function == "from_json":
+            no_text = f"try_parse_json({text}) IS NULL"
         inner = options.strip()
         if written[:1] not in "'\"" or not inner.lower().startswith("map(") or not inner.endswith(")"):
             return no_text
@@ -99,13 +101,20 @@ def _unread(function: str) -> _Failed:
         nested = _NESTED.match(fields)
         corrupt_record = f"'columnNameOfCorruptRecord', '{_MISFIT}'"
         given_options = inner[4:-1].strip()
-        named = f"map({given_options}, {corrupt_record})" if given_options else f"map({corrupt_record})"
+        if given_options:
+            named = f"map({given_options}, {corrupt_record})"
+        else:
+            named = f"map({corrupt_record})"
         quote = written[0]
         if function != "from_json":
-            fields = fields[nested.end() : -1] if nested else fields
+            if nested:
+                fields = fields[nested.end() : -1]
             whole = f"{quote}{fields}, {_MISFIT} STRING{quote}"
             return f"{function}({text}, {whole}, {named}).{_MISFIT} IS NOT NULL"
-        kind = fields if nested else f"STRUCT<{fields}>"
+        if nested:
+            kind = fields
+        else:
+            kind = f"STRUCT<{fields}>"
         whole = f"{quote}v {kind}, {_MISFIT} STRING{quote}"
         return f"from_json(concat('{{\"v\":', {text}, '}}'), {whole}, {named}).{_MISFIT} IS NOT NULL"
 
@@ -171,7 +180,10 @@ class Conversion:
             text: gives the text of tokens, with replacements.
         """
         arguments = [text(start, stop) for start, stop in self.arguments]
-        nullable = arguments[:1] if self.function in _FIRST_ALONE else arguments
+        if self.function in _FIRST_ALONE:
+            nullable = arguments[:1]
+        else:
+            nullable = arguments
         present = " AND ".join(f"({argument}) IS NOT NULL" for argument in nullable)
         return f"({present} AND {self._rule(arguments)})"
 

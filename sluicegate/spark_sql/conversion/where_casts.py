@@ -96,7 +96,9 @@ def _let_through(tokens: Tokens, part: Part, spans: Sequence[Span]) -> str:
     failures = [_failure(tokens, part, cast, spans) for cast in part.casts]
     hidden = hides(tokens, part.first, part.end)
     failed = " OR ".join(failures)
-    return f"(({text}) OR ({failed}))" if hidden else f"(({text}) OR (({text}) IS NULL AND ({failed})))"
+    if hidden:
+        return f"(({text}) OR ({failed}))"
+    return f"(({text}) OR (({text}) IS NULL AND ({failed})))"
 
 
 def _failure(tokens: Tokens, part: Part, cast: Watched, spans: Sequence[Span]) -> str:

@@ -122,9 +122,15 @@ class Expressions:
         while within is not None:
             order = within.args.get("order")
             origins |= self.every(iter(within.args.get("partition_by") or []), use.of(_WINDOW))
-            origins |= self.origins(order, use.of(_WINDOW)) if order is not None else NONE
+            if order is not None:
+                origins |= self.origins(order, use.of(_WINDOW))
+            else:
+                origins |= NONE
             spec = within.args.get("spec")
-            origins |= self.origins(spec, use.of(_WINDOW)) if spec is not None else NONE
+            if spec is not None:
+                origins |= self.origins(spec, use.of(_WINDOW))
+            else:
+                origins |= NONE
             within = self._base(within, visited)
         return origins
 
@@ -145,7 +151,12 @@ class Expressions:
 
 
 def _masks(node: exp.Expr) -> bool:
-    name = node.name if isinstance(node, exp.Anonymous) else node.sql_name() if isinstance(node, exp.Func) else ""
+    if isinstance(node, exp.Anonymous):
+        name = node.name
+    else:
+        name = ""
+        if isinstance(node, exp.Func):
+            name = node.sql_name()
     return name.upper() in _MASKING
 
 

@@ -38,7 +38,9 @@ class Relation:
     def named(self, name: str) -> Origins | None:
         """Origins of a column; None if there is none for certain."""
         matches = [origins for column, origins in (*self.columns, *self.hidden) if column.lower() == name.lower()]
-        return together(matches) if matches else None
+        if matches:
+            return together(matches)
+        return None
 
     def possible(self, name: str) -> Origins | None:
         """Origins of a column that may be among those that are not known."""
@@ -118,7 +120,9 @@ class Names:
 
     def _found(self, parts: Sequence[str]) -> tuple[Origins | None, Origins | None]:
         """What a name means, and what else it may mean if a table has a column that is not known."""
-        tables = self.from_.of(parts[0]) if len(parts) > 1 else []
+        tables = []
+        if len(parts) > 1:
+            tables = self.from_.of(parts[0])
         if (sure := _first(table.named(parts[1]) for table in tables)) is not None:
             return _fields(sure, parts[2:]), None
         perhaps = [_fields(columns, parts[2:]) for table in tables if (columns := table.possible(parts[1])) is not None]
@@ -153,9 +157,13 @@ class Names:
 
 def _first(candidates: Iterable[Origins | None]) -> Origins | None:
     present = [origins for origins in candidates if origins is not None]
-    return together(present) if present else None
+    if present:
+        return together(present)
+    return None
 
 
 def _fields(origins: Origins, fields: Sequence[str]) -> Origins:
     """Origins of a field of a column: the column, of which it is a part."""
-    return through(TRANSFORMATION, origins) if fields else origins
+    if fields:
+        return through(TRANSFORMATION, origins)
+    return origins

@@ -166,7 +166,10 @@ class _Select:
         items: list[Column] = []
         unknown: frozenset[str] = frozenset()
         for node in self.node.expressions:
-            star = node.this if isinstance(node, exp.Column) else node
+            if isinstance(node, exp.Column):
+                star = node.this
+            else:
+                star = node
             if isinstance(star, exp.Star):
                 brought = self._starred(node, star)
                 items += brought.columns
@@ -193,7 +196,13 @@ class _Select:
 
     def _generates(self, node: exp.Expr, origins: Origins) -> None:
         """A function that makes several rows decides how many there are."""
-        inner = node.unalias() if isinstance(node, exp.Alias) else node.this if isinstance(node, exp.Aliases) else node
+        if isinstance(node, exp.Alias):
+            inner = node.unalias()
+        else:
+            if isinstance(node, exp.Aliases):
+                inner = node.this
+            else:
+                inner = node
         if query_shape.generator(inner):
             if not isinstance(node, (exp.Alias, exp.Aliases)):
                 raise Unsure("the columns of a generator have no names")
@@ -209,8 +218,13 @@ class _Select:
             self.rows |= self.read.every(iter(plain), _GROUP_BY)
         for node in _grouped(group):
             place = _place(node)
-            named = items[place - 1][1] if place and place <= len(items) else None
-            self.rows |= through(_GROUP_BY, named) if named is not None else self.read.origins(node, _GROUP_BY)
+            named = None
+            if place and place <= len(items):
+                named = items[place - 1][1]
+            if named is not None:
+                self.rows |= through(_GROUP_BY, named)
+            else:
+                self.rows |= self.read.origins(node, _GROUP_BY)
 
     def _either(self, node: exp.Expr, relation: Relation, names: Names, use: Use) -> Origins:
         """Origins of a condition whose names may be columns of its own as well as of the FROM: both of them."""
@@ -225,7 +239,10 @@ def _sorted(node: exp.Query, read: Expressions, relation: Relation) -> Origins:
     origins = NONE
     for clause in ("order", "sort", "cluster"):
         for part in node.args[clause].expressions if node.args.get(clause) is not None else []:
-            inner = part.this if isinstance(part, exp.Ordered) else part
+            if isinstance(part, exp.Ordered):
+                inner = part.this
+            else:
+                inner = part
             place = _place(inner)
             if isinstance(inner, exp.Var) and inner.name.upper() == "ALL":
                 origins |= through(_SORT, relation.every)
@@ -238,7 +255,9 @@ def _sorted(node: exp.Query, read: Expressions, relation: Relation) -> Origins:
 
 def _place(node: exp.Expr) -> int:
     """The column that a number in GROUP BY or ORDER BY means, counted from 1; 0 for all else."""
-    return int(node.name) if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit() else 0
+    if isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit():
+        return int(node.name)
+    return 0
 
 
 def _grouped(group: exp.Group) -> Iterator[exp.Expr]:

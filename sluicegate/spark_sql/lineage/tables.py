@@ -50,7 +50,10 @@ class From:
             outer: names of the query around it.
         """
         from_ = select.args.get("from_")
-        from_names = self._item(from_.this, Names(names.From(), outer)) if from_ is not None else names.From()
+        if from_ is not None:
+            from_names = self._item(from_.this, Names(names.From(), outer))
+        else:
+            from_names = names.From()
         for join in select.args.get("joins") or []:
             from_names = self._joined(from_names, join, outer)
         for view in select.args.get("laterals") or []:
@@ -74,7 +77,10 @@ class From:
         streamed = query_shape.is_stream(node)
         if not streamed and not isinstance(node.this, exp.Identifier):
             return self._function(node)
-        parts = query_shape.stream_parts(node) if streamed else node.parts
+        if streamed:
+            parts = query_shape.stream_parts(node)
+        else:
+            parts = node.parts
         name = ".".join(part.name for part in parts).lower()
         if not streamed and query_shape.is_from_with(node):
             relation = self.ctes.get(name)
@@ -89,8 +95,12 @@ class From:
         if list(node.find_all(exp.Column)):
             raise Unsure("a function in FROM takes columns")
         alias = node.args.get("alias")
-        columns = [column.name for column in alias.columns] if alias is not None else []
-        name = node.this.name.lower() if isinstance(node.this, exp.Anonymous) else ""
+        columns = []
+        if alias is not None:
+            columns = [column.name for column in alias.columns]
+        name = ""
+        if isinstance(node.this, exp.Anonymous):
+            name = node.this.name.lower()
         if not columns and name != "range":
             raise Unsure("a function in FROM does not name its columns")
         return _aliased(node, Relation(tuple((column, NONE) for column in columns or ["id"])), name)
@@ -113,7 +123,9 @@ class From:
     def _values(self, node: exp.Values, around: Names) -> names.From:
         demand(node, {"expressions", "alias"}, "VALUES")
         first = node.expressions[0]
-        count = len(first.expressions) if isinstance(first, exp.Tuple) else 1
+        count = 1
+        if isinstance(first, exp.Tuple):
+            count = len(first.expressions)
         origins = Expressions(around, self.subquery).every(iter(node.expressions), TRANSFORMATION)
         return _aliased(node, Relation(tuple((f"col{number + 1}", origins) for number in range(count))), "")
 
@@ -128,7 +140,9 @@ class From:
         """Columns that a function makes of each row; where it makes none, the row is not there."""
         demand(node, {"this", "alias", "outer", "view"}, "LATERAL VIEW")
         alias = node.args.get("alias")
-        columns = [column.name for column in alias.columns] if alias is not None else []
+        columns = []
+        if alias is not None:
+            columns = [column.name for column in alias.columns]
         if not columns:
             raise Unsure("LATERAL VIEW does not name its columns")
         origins = Expressions(around, self.subquery).origins(node.this, TRANSFORMATION)
@@ -141,9 +155,10 @@ class From:
         if join.method and join.method != "NATURAL":
             raise Unsure(f"a join is {join.method}")
         both = before.joined(right)
-        using = (
-            _common(before, right) if join.method else [identifier.name for identifier in join.args.get("using") or []]
-        )
+        if join.method:
+            using = _common(before, right)
+        else:
+            using = [identifier.name for identifier in join.args.get("using") or []]
         rows = NONE
         if (on := join.args.get("on")) is not None:
             rows = Expressions(Names(both, outer), self.subquery).origins(on, _JOIN)
@@ -154,7 +169,10 @@ class From:
             keys.append((name, near, theirs))
         if join.kind in _HALF:
             return replace(before, all=replace(before.all, rows=before.all.rows | right.all.rows | rows))
-        joined = _using(both, before, right, keys, join.side) if keys else both
+        if keys:
+            joined = _using(both, before, right, keys, join.side)
+        else:
+            joined = both
         return replace(joined, all=replace(joined.all, rows=both.all.rows | rows))
 
 

@@ -97,7 +97,9 @@ class Expressions:
 
     def text(self, start: int, end: int) -> str:
         """Text of the tokens ``[start, end)``, on one line."""
-        return self.tokens.compose([], start, end, compact=True) if end > start else ""
+        if end > start:
+            return self.tokens.compose([], start, end, compact=True)
+        return ""
 
     def meant(self, first: int, end: int) -> Iterator[tuple[int, Name]]:
         """Column names among some tokens."""
@@ -173,7 +175,9 @@ class Expressions:
         """Arguments that name a field, such as x in ``struct(x)``, ``arrays_zip(x)`` and ``(x, y)``."""
         for index in filter(self.opens, range(start, end)):
             parts = self.parts(index + 1, self.tokens.closing(index))
-            before = self.tokens.name(index - 1).lower() if index else ""
+            before = ""
+            if index:
+                before = self.tokens.name(index - 1).lower()
             called = self.is_call(index - 1) or self.tokens.is_type(index - 1, TokenType.IDENTIFIER)
             called = called or self.tokens.is_type(index - 2, TokenType.DOT)
             if before == "arrays_zip":
@@ -210,7 +214,9 @@ class Expressions:
             return False
 
         def put_back(node: exp.Expr) -> exp.Expr:
-            return part.copy() if isinstance(node, exp.Column) and node.sql() == _PART else node
+            if isinstance(node, exp.Column) and node.sql() == _PART:
+                return part.copy()
+            return node
 
         return bool(around.transform(put_back) == whole)
 

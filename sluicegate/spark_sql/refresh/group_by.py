@@ -55,7 +55,9 @@ class Call:
             qualified: the same call with other texts of its parts.
         """
         arguments_from = qualified or self
-        condition = f" FILTER (WHERE {arguments_from.condition})" if arguments_from.condition else ""
+        condition = ""
+        if arguments_from.condition:
+            condition = f" FILTER (WHERE {arguments_from.condition})"
         return f"{self.function}({', '.join(arguments_from.arguments) or '*'}){condition}"
 
 

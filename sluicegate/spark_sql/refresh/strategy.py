@@ -170,7 +170,10 @@ class _Reading:
     def _recomputed(self, grouped: Grouped, needing_all: Sequence[str]) -> RefreshStrategy:
         """The strategy of a query with parts that need all rows of a group."""
         names = ", ".join(needing_all)
-        needs = f"{names} needs all rows" if len(needing_all) == 1 else f"{names} need all rows"
+        if len(needing_all) == 1:
+            needs = f"{names} needs all rows"
+        else:
+            needs = f"{names} need all rows"
         if grouped.one_row:
             return RefreshStrategy("whole", f"it has no GROUP BY, and {needs}", f"without {names}", grouped)
         if not grouped.located:
@@ -261,8 +264,13 @@ class _Reading:
         for (start, end), name, node in zip(parts, names, self.tree.expressions, strict=True):
             last = end
             if isinstance(node, exp.Alias):
-                last -= 2 if self.tokens.word(end - 2) == "AS" else 1
-            alias = f" AS {quoted(name or '')}" if last < end else ""
+                if self.tokens.word(end - 2) == "AS":
+                    last -= 2
+                else:
+                    last -= 1
+            alias = ""
+            if last < end:
+                alias = f" AS {quoted(name or '')}"
             items.append(_Item(start, last, name or "", alias))
         return items
 
@@ -349,9 +357,14 @@ class _Reading:
 
     def _call(self, index: int, *, qualified: bool = False) -> tuple[Call, int]:
         """Parse the call at a token; also returns its last token."""
-        text = self.words.qualified if qualified else self.words.text
+        if qualified:
+            text = self.words.qualified
+        else:
+            text = self.words.text
         close = self.tokens.closing(index + 1)
-        inside = self.words.parts(index + 2, close) if close > index + 2 else []
+        inside = []
+        if close > index + 2:
+            inside = self.words.parts(index + 2, close)
         arguments = tuple(text(*part) for part in inside)
         function, condition = PARTIAL[self.tokens.word(index).lower()], ""
         last = close

@@ -70,7 +70,8 @@ def create(file: Path, name: str | None, settings: Settings) -> Imported:
         DefinitionError: the definition would have mistakes; nothing is written.
     """
     contract = _read(file)
-    name = table_name(str(contract.get("name") or contract.get("id") or file.stem)) if name is None else name
+    if name is None:
+        name = table_name(str(contract.get("name") or contract.get("id") or file.stem))
     imported = Imported(name, staging_folder.demand(name, settings.pipelines))
     data = _Draft(contract, imported).definition()
     if not imported.tables:
@@ -116,11 +117,23 @@ class _Draft:
         """The definition as its YAML has it."""
         contract = self.contract
         about = contract.get("description")
-        purpose = about.get("purpose") if isinstance(about, dict) else about
+        if isinstance(about, dict):
+            purpose = about.get("purpose")
+        else:
+            purpose = about
         head: dict[str, Any] = {"name": self.imported.name}
-        head |= {"description": str(purpose)} if purpose else {}
-        head |= {"owner": owner} if (owner := self._owner()) else {}
-        head |= {"tags": tags} if (tags := _texts(contract.get("tags"))) else {}
+        if purpose:
+            head |= {"description": str(purpose)}
+        else:
+            head |= {}
+        if owner := self._owner():
+            head |= {"owner": owner}
+        else:
+            head |= {}
+        if tags := _texts(contract.get("tags")):
+            head |= {"tags": tags}
+        else:
+            head |= {}
         bronze: dict[str, Any] = {}
         silver: dict[str, Any] = {}
         for schema in _parts(contract.get("schema")):
@@ -143,7 +156,9 @@ class _Draft:
         team = self.contract.get("team")
         members = _parts(team.get("members") if isinstance(team, dict) else team)
         owners = [member for member in members if str(member.get("role", "")).lower() == "owner"] or members
-        name = owners[0].get("username") or owners[0].get("name") if owners else None
+        name = None
+        if owners:
+            name = owners[0].get("username") or owners[0].get("name")
         return str(name or (team.get("name") if isinstance(team, dict) else "") or "")
 
     def _columns(self, table: str, schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -164,7 +179,10 @@ class _Draft:
         hints = [f"{quoted(n)} {kind if kind.startswith(nested) else 'STRING'}" for n, kind in kinds.items()]
         fields: dict[str, Any] = {"path": f"${{landing}}/{self.imported.name}/{table}",
                                 "format": form if form in _FORMATS else "json"}  # fmt: skip
-        fields |= {"options": {"header": "true"}} if form == "csv" else {}
+        if form == "csv":
+            fields |= {"options": {"header": "true"}}
+        else:
+            fields |= {}
         return fields | ({"schemaHints": ", ".join(hints)} if fields["format"] in ("json", "csv") else {})
 
     def _silver(self, name: str, contract: Mapping[str, Any], columns: list[Mapping[str, Any]]) -> dict[str, Any]:
@@ -196,7 +214,10 @@ class _Draft:
             if text is None:
                 continue
             name, rule_fields = str(check.get("name")), _table_rule(str(text))
-            other = "" if rule_fields is None else str(rule_fields.get("references", table)).partition("(")[0].strip()
+            if rule_fields is None:
+                other = ""
+            else:
+                other = str(rule_fields.get("references", table)).partition("(")[0].strip()
             if rule_fields is None or "sql" in rule_fields or other not in tables or not IDENTIFIER.fullmatch(name):
                 self.imported.remarks.append(
                     f"{table}: the rule {name}, which is a query, or of a table not in the contract"
@@ -279,7 +300,9 @@ def _condition(check: Mapping[str, Any], column: str | None) -> str | None:
         return None
     if metric == "duplicateValues":
         unique = _texts(arguments.get("properties")) or ([column] if column else [])
-        return f"unique({', '.join(map(quoted, unique))})" if unique else None
+        if unique:
+            return f"unique({', '.join(map(quoted, unique))})"
+        return None
     if column is None:
         return None
     if metric == "nullValues":
@@ -307,7 +330,9 @@ def _keys(columns: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _place_in_key(column: Mapping[str, Any]) -> int:
     place = column.get("primaryKeyPosition")
-    return place if isinstance(place, int) else 0
+    if isinstance(place, int):
+        return place
+    return 0
 
 
 def _custom(check: Mapping[str, Any]) -> dict[str, Any]:
@@ -317,7 +342,9 @@ def _custom(check: Mapping[str, Any]) -> dict[str, Any]:
 def _threshold(text: str) -> int | str:
     """How many rows may break a rule, as a definition has it."""
     number = text.replace(",", "")
-    return int(number) if number.isdecimal() else text
+    if number.isdecimal():
+        return int(number)
+    return text
 
 
 def _table_rule(text: str) -> dict[str, Any] | None:
@@ -326,7 +353,9 @@ def _table_rule(text: str) -> dict[str, Any] | None:
         fields = json.loads(text)
     except ValueError:
         return None
-    return dict(fields) if isinstance(fields, dict) else None
+    if isinstance(fields, dict):
+        return dict(fields)
+    return None
 
 
 def _calls_java(condition: str) -> bool:
@@ -337,7 +366,9 @@ def _calls_java(condition: str) -> bool:
 
 def _value(value: Any) -> str:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    return str(value) if is_number else literal(str(value))
+    if is_number:
+        return str(value)
+    return literal(str(value))
 
 
 def _is_personal(column: Mapping[str, Any]) -> bool:
@@ -346,8 +377,12 @@ def _is_personal(column: Mapping[str, Any]) -> bool:
 
 
 def _parts(values: Any) -> list[dict[str, Any]]:
-    return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
+    if isinstance(values, list):
+        return [value for value in values if isinstance(value, dict)]
+    return []
 
 
 def _texts(values: Any) -> list[str]:
-    return [str(value) for value in values if isinstance(value, (str, int, float))] if isinstance(values, list) else []
+    if isinstance(values, list):
+        return [str(value) for value in values if isinstance(value, (str, int, float))]
+    return []

@@ -99,7 +99,9 @@ def _columns(table: SilverTable | GoldTable, columns: Any) -> dict[str, dict[str
 def _keys(table: SilverTable | GoldTable) -> list[str]:
     changes = getattr(table, "changes", None)
     if changes is not None:  # a history has several rows of a key
-        return [] if changes.history else list(changes.keys)
+        if changes.history:
+            return []
+        return list(changes.keys)
     return list(getattr(table, "keys", ()))
 
 
@@ -139,8 +141,13 @@ def _table_check(name: str, rule: TableRule) -> dict[str, Any]:
     """A check that other tools run, of a rule about a whole table."""
     if rule.rows is not None:
         least, most = rule.rows.min, rule.rows.max
-        both = {"mustBeBetween": [least, most]} if least is not None and most is not None else {}
-        bound = {"mustBeGreaterOrEqualTo": least} if most is None else {"mustBeLessOrEqualTo": most}
+        both = {}
+        if least is not None and most is not None:
+            both = {"mustBeBetween": [least, most]}
+        if most is None:
+            bound = {"mustBeGreaterOrEqualTo": least}
+        else:
+            bound = {"mustBeLessOrEqualTo": most}
         return {"type": "library", "metric": "rowCount", **(both or bound)}
     if rule.unique is not None:
         return {"type": "library", "metric": "duplicateValues", "arguments": {"properties": rule.unique}, "mustBe": 0}
@@ -150,7 +157,10 @@ def _table_check(name: str, rule: TableRule) -> dict[str, Any]:
             f"o.{quoted(key)} = t.{quoted(column)}" for key, column in zip(keys, rule.foreign_key, strict=True)
         )
         condition = " AND ".join(f"t.{quoted(column)} IS NOT NULL" for column in rule.foreign_key)
-        referenced = "${object}" if other == name else other
+        if other == name:
+            referenced = "${object}"
+        else:
+            referenced = other
         query = f"FROM ${{object}} AS t WHERE {condition} AND NOT EXISTS (SELECT 1 FROM {referenced} AS o WHERE {same})"
         return {"type": "sql", "query": f"SELECT count(*) {query}", "mustBe": 0}
     text = rule.query.with_views({read: "${object}" if read == name else read for read in rule.query.tables})

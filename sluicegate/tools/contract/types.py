@@ -57,16 +57,18 @@ def spark_type(schema: Mapping[str, Any]) -> str:
     """Spark's type of a column of a contract, as DDL: its physical type, if Spark has it, else by its logical one."""
     physical = str(schema.get("physicalType") or "").strip()
     if physical and is_type(physical):
-        return physical.upper() if physical.isidentifier() else physical
+        if physical.isidentifier():
+            return physical.upper()
+        return physical
     logical = schema.get("logicalType")
     if logical == "array":
-        return f"ARRAY<{spark_type(items)}>" if isinstance(items := schema.get("items"), dict) else "ARRAY<STRING>"
+        if isinstance(items := schema.get("items"), dict):
+            return f"ARRAY<{spark_type(items)}>"
+        return "ARRAY<STRING>"
     inner = schema.get("properties")
-    parts = (
-        [schema for schema in inner if isinstance(schema, dict) and schema.get("name")]
-        if isinstance(inner, list)
-        else []
-    )
+    parts = []
+    if isinstance(inner, list):
+        parts = [schema for schema in inner if isinstance(schema, dict) and schema.get("name")]
     if logical == "object" and parts:
         fields = [f"{quoted(str(part['name']))}: {spark_type(part)}" for part in parts]
         return f"STRUCT<{', '.join(fields)}>"

@@ -198,7 +198,9 @@ def _show(pipeline: Pipeline, settings: Settings) -> None:
         columns = [column.name for column in table.schema().fields]
         order = ", ".join(f'"{column}"' for column in sorted(columns, key=lambda name: name != "date"))
         first = _ask(table, f"SELECT * FROM t ORDER BY {order} LIMIT {SHOWN}")
-        more = f", the first {SHOWN} of {tables.rows(table):,} rows" if tables.rows(table) > SHOWN else ""
+        more = ""
+        if tables.rows(table) > SHOWN:
+            more = f", the first {SHOWN} of {tables.rows(table):,} rows"
         say(f"{pipeline.name}.{name}{more}")
         _say_table(columns, [list(row.values()) for row in first])
         say("")
@@ -232,14 +234,22 @@ def _text(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, datetime):
-        return f"{value:%Y-%m-%d}" if f"{value:%H%M%S%f}" == "000000000000" else f"{value:%Y-%m-%d %H:%M:%S}"
-    return f"{value:.2f}" if isinstance(value, float) else str(value)
+        if f"{value:%H%M%S%f}" == "000000000000":
+            return f"{value:%Y-%m-%d}"
+        return f"{value:%Y-%m-%d %H:%M:%S}"
+    if isinstance(value, float):
+        return f"{value:.2f}"
+    return str(value)
 
 
 def _next(pipeline: Pipeline, settings: Settings, input_folder: str | None, *, in_airflow: bool) -> None:
     command_name = program()
-    lake_here = f" --lake {_short(Path(settings.lake))}" if input_folder else ""
-    landing_here = f" --landing {_short(Path(settings.landing))}" if input_folder else ""
+    lake_here = ""
+    if input_folder:
+        lake_here = f" --lake {_short(Path(settings.lake))}"
+    landing_here = ""
+    if input_folder:
+        landing_here = f" --landing {_short(Path(settings.landing))}"
     one_more = f"{command_name} simulate {pipeline.name}"
     if input_folder:  # that is somebody's own folder: nothing is made up in it
         one_more = f"cp ANOTHER.json {_short(Path(settings.landing) / 'recordings')}/"
@@ -261,8 +271,12 @@ def _next(pipeline: Pipeline, settings: Settings, input_folder: str | None, *, i
 def _first_days(pipeline: Pipeline, settings: Settings) -> str:
     """First two days of the gold table as SQL; empty when it has no rows."""
     table = tables.delta_table(layout.Lake(settings.lake, pipeline.name).table("gold", "daily_patient_avg"))
-    first = _ask(table, "SELECT min(date) AS day FROM t")[0]["day"] if table is not None else None
-    return f"DATE '{first:%Y-%m-%d}' AND DATE '{first + timedelta(days=1):%Y-%m-%d}'" if first else ""
+    first = None
+    if table is not None:
+        first = _ask(table, "SELECT min(date) AS day FROM t")[0]["day"]
+    if first:
+        return f"DATE '{first:%Y-%m-%d}' AND DATE '{first + timedelta(days=1):%Y-%m-%d}'"
+    return ""
 
 
 def _ask(table: DeltaTable, query: str) -> list[dict[str, Any]]:
@@ -276,7 +290,9 @@ def _ask(table: DeltaTable, query: str) -> list[dict[str, Any]]:
 
 def _short(path: Path) -> str:
     """Path relative to the working directory, if it is below it."""
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+    if path.is_relative_to(Path.cwd()):
+        return str(path.relative_to(Path.cwd()))
+    return str(path)
 
 
 # --- the web page ----------------------------------------------------------------------------------------------------

@@ -265,7 +265,9 @@ class LocalAirflow:
             parsed = self._parsed(dag)
         except OSError:  # no such DAG yet
             parsed = False
-        return "" if parsed else f"its dag-processor has not parsed the DAG {dag}"
+        if parsed:
+            return ""
+        return f"its dag-processor has not parsed the DAG {dag}"
 
     def start_triggerer(self) -> None:
         """Start the triggerer, which runs deferred tasks; unless it runs."""

@@ -66,14 +66,18 @@ def fields(files: Files, name: str, schema: str, source: Source) -> dict[str, An
 def _glob(path: str) -> str:
     """Glob that a path ends in; empty if it ends in a folder or a file."""
     last = re.split(r"[/\\]", path)[-1]
-    return last if re.search(r"[*?\[{]", last) and "${" not in last else ""
+    if re.search(r"[*?\[{]", last) and "${" not in last:
+        return last
+    return ""
 
 
 def _path(files: Files, name: str, source: Source) -> str:
     """Path of an object store as it is; for any other, a folder below the landing folder."""
     whole = files.path.removesuffix(_glob(files.path)) or "/"
     if files.path.startswith(_STORES) and "${" not in files.path:
-        return whole.rstrip("/") if whole != files.path else whole
+        if whole != files.path:
+            return whole.rstrip("/")
+        return whole
     parts = [table_name(part) for part in re.split(r"[/\\]", whole) if table_name(part) and not _glob(part)] or [name]
     # Two folders of the source never become one here.
     folders = ["_".join(parts[-count:]) for count in range(1, len(parts) + 1)]
@@ -120,4 +124,6 @@ def _typed(field: str, value: str) -> Any:
         return [part.strip() for part in value.split(",") if part.strip()]
     if value.lower() in ("true", "false"):
         return value.lower() == "true"
-    return int(value) if value.isdigit() else value
+    if value.isdigit():
+        return int(value)
+    return value

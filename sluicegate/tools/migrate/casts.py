@@ -55,7 +55,9 @@ def _first(tokens: Tokens) -> str | None:
 
 def _is_type(tokens: Tokens, index: int) -> bool:
     """Whether a name is in the position of a type, as in ``STRUCT<a: DECIMAL(10, 2)>``."""
-    return tokens.raw(index - 1) in ("<", ":") if index else False
+    if index:
+        return tokens.raw(index - 1) in ("<", ":")
+    return False
 
 
 def _operand(tokens: Tokens, last: int) -> int | None:
@@ -68,7 +70,8 @@ def _operand(tokens: Tokens, last: int) -> int | None:
             continue
         name = index - 1
         called = name >= 0 and tokens.word(name) not in _NO_NAMES and _is_word(tokens, name)
-        index = name if called else index
+        if called:
+            index = name
         break
     if tokens.word(index) in _NO_NAMES or tokens.raw(index) in ("END", "end"):
         return None
@@ -76,7 +79,9 @@ def _operand(tokens: Tokens, last: int) -> int | None:
         index -= 2
         if tokens.raw(index) in (")", "]"):
             return None
-    return None if index and tokens.raw(index - 1) in (":", "-", "::") else index
+    if index and tokens.raw(index - 1) in (":", "-", "::"):
+        return None
+    return index
 
 
 def _is_word(tokens: Tokens, index: int) -> bool:

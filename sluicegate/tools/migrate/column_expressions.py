@@ -101,7 +101,9 @@ class Expressions:
         """Name of the pyspark function that is called; empty if it is a method."""
         if isinstance(node.func, ast.Name):
             return self.functions.get(node.func.id, "")
-        base = node.func.value if isinstance(node.func, ast.Attribute) else None
+        base = None
+        if isinstance(node.func, ast.Attribute):
+            base = node.func.value
         if isinstance(node.func, ast.Attribute) and isinstance(base, ast.Name) and base.id in self.modules:
             return node.func.attr
         return ""
@@ -137,7 +139,9 @@ class Expressions:
 
     def _of_method(self, method: ast.Attribute, node: ast.Call) -> str:
         of = self.sql(method.value)
-        value = node.args[0].value if len(node.args) == 1 and isinstance(node.args[0], ast.Constant) else None
+        value = None
+        if len(node.args) == 1 and isinstance(node.args[0], ast.Constant):
+            value = node.args[0].value
         match method.attr:
             case "alias" if isinstance(value, str):
                 return f"{of} AS {ident(value)}"
@@ -161,4 +165,6 @@ def _first_text(node: ast.Call) -> str | None:
     if not node.args or not isinstance(node.args[0], ast.Constant):
         return None
     value = node.args[0].value
-    return value if isinstance(value, str) else None
+    if isinstance(value, str):
+        return value
+    return None

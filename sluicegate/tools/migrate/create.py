@@ -55,9 +55,12 @@ class Imported:
     def summary(self) -> str:
         """Summary of how much of the source was converted, in a line."""
         imported, missing = len(self.draft.imported), len(self.draft.missing)
-        flows = " and flows" if any(name.startswith("the ") for name in self.draft.missing) else ""
+        flows = ""
+        if any(name.startswith("the ") for name in self.draft.missing):
+            flows = " and flows"
         text = f"imported {imported:,} of {imported + missing:,} declared tables{flows}"
-        text += f" ({missing:,} not imported, see above)" if missing else ""
+        if missing:
+            text += f" ({missing:,} not imported, see above)"
         rules = len(self.draft.rules_left)
         return text + (f", {rules:,} rule{'' if rules == 1 else 's'} not imported" if rules else "")
 
@@ -97,7 +100,8 @@ def create(
             pipeline exists already; nothing can be converted.
         SourceError: the file cannot be read.
     """
-    name = table_name(file.stem) if name is None else name
+    if name is None:
+        name = table_name(file.stem)
     folder = staging_folder.demand(name, settings.pipelines)
     values = SourceSettings(setting_values)
     source = _read(file, values)
@@ -131,7 +135,10 @@ def _read(file: Path, settings: SourceSettings) -> Source:
         text = file.read_text("utf-8-sig").replace("\r\n", "\n")
     except (OSError, UnicodeDecodeError) as error:
         raise SourceError(f"{file.name} cannot be read", where=Where(file=str(file)), cause=str(error)) from error
-    read = sql_source.read if file.suffix == ".sql" else python_source.read
+    if file.suffix == ".sql":
+        read = sql_source.read
+    else:
+        read = python_source.read
     source = read(text, str(file), settings)
     for number, line in enumerate(text.split("\n"), 1):
         # In an exported notebook, cells in another language than its own are comments.
@@ -158,7 +165,8 @@ def _definition(name: str, source: str, draft: Draft, remarks: list[Remark]) -> 
     lines += [f"name: {name}"]
     for layer in ("bronze", "silver", "gold"):
         tables: dict[str, dict[str, Any]] = getattr(draft, layer)
-        lines += ["", f"{layer}:"] if tables else []
+        if tables:
+            lines += ["", f"{layer}:"]
         for table, fields in tables.items():
             lines += [f"  # {in_comment(text, 110)}" for text in draft.comments.get(table, [])]
             lines += [f"  {table}:", *(f"    {field}: {_value(value)}" for field, value in fields.items())]

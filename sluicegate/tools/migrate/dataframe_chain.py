@@ -63,7 +63,9 @@ def constant(node: ast.expr, names: Names) -> Any:
         case ast.Dict():
             keys = [constant(key, names) if key else None for key in node.keys]
             values = _constants(node.values, names)
-            return None if None in keys or values is None else dict(zip(keys, values, strict=True))
+            if None in keys or values is None:
+                return None
+            return dict(zip(keys, values, strict=True))
         case ast.FormattedValue():
             return constant(node.value, names)
         case ast.JoinedStr():
@@ -84,7 +86,9 @@ def _concatenated(left: Any, right: Any) -> str | None:
 def _constants(nodes: Sequence[ast.expr], names: Names) -> list[Any] | None:
     """Values of constant expressions; None if one of them is none."""
     values = [constant(node, names) for node in nodes]
-    return None if None in values else values
+    if None in values:
+        return None
+    return values
 
 
 @dataclass
@@ -130,8 +134,13 @@ class Chain:
         chain = cls(names, line=node.lineno)
         calls: list[tuple[str, ast.Call | None, int]] = []
         while isinstance(node, (ast.Call, ast.Attribute)):
-            call = node if isinstance(node, ast.Call) else None
-            inner = node.func if isinstance(node, ast.Call) else node
+            call = None
+            if isinstance(node, ast.Call):
+                call = node
+            if isinstance(node, ast.Call):
+                inner = node.func
+            else:
+                inner = node
             if not isinstance(inner, ast.Attribute):
                 break
             calls.insert(0, (inner.attr, call, node.end_lineno or node.lineno))
@@ -159,7 +168,8 @@ class Chain:
         if self.files and self._items == ["*"] and not self._where and self._group is None:
             return None
         text = f"SELECT {', '.join(self._items)}\nFROM {self._from}"
-        text += f"\nWHERE {' AND '.join(self._where)}" if self._where else ""
+        if self._where:
+            text += f"\nWHERE {' AND '.join(self._where)}"
         return text + (f"\nGROUP BY {', '.join(self._group)}" if self._group else "")
 
     def _no(self, reason: str) -> NotTaken:
@@ -175,7 +185,9 @@ class Chain:
 
     def _begin(self, calls: list[tuple[str, ast.Call | None, int]]) -> list[tuple[str, ast.Call | None, int]]:
         """Read the head of the chain; return the steps after it."""
-        first = calls[0][0] if calls else "nothing"
+        first = "nothing"
+        if calls:
+            first = calls[0][0]
         if first == "sql" and calls[0][1]:
             self._sql_text(calls[0][1])
             return calls[1:]
@@ -188,7 +200,9 @@ class Chain:
         raise self._no(f"{first} is not supported: read a table, a stream, files or spark.sql")
 
     def _sql_text(self, call: ast.Call) -> None:
-        text = self._constant(call.args[0]) if call.args else None
+        text = None
+        if call.args:
+            text = self._constant(call.args[0])
         if not isinstance(text, str) or len(call.args) > 1 or call.keywords:
             raise self._no("the SQL is not a string literal")
         try:
@@ -199,14 +213,19 @@ class Chain:
         self.streams = "STREAM(" in self._whole
 
     def _read_table(self, call: ast.Call) -> None:
-        name = self._constant(call.args[0]) if call.args else None
+        name = None
+        if call.args:
+            name = self._constant(call.args[0])
         if not isinstance(name, str) or not re.fullmatch(r"[\w.`]+", name):
             raise self._no("the name of the table is not a string literal")
         parts = name.replace("`", "").split(".")
         if not all(parts):
             raise self._no("the table has no name")
         plain = ".".join(ident(part) for part in address(parts).split("."))
-        self._from = f"STREAM({plain})" if self.streams else plain
+        if self.streams:
+            self._from = f"STREAM({plain})"
+        else:
+            self._from = plain
 
     def _reader(self, steps: list[tuple[str, ast.Call | None, int]]) -> list[tuple[str, ast.Call | None, int]]:
         form, path = "", None
@@ -249,7 +268,9 @@ class Chain:
 
     def _arguments(self, name: str, call: ast.Call | None) -> tuple[list[Any], ast.Call]:
         """Constant arguments of a reader method."""
-        values = [self._constant(argument) for argument in call.args] if call else []
+        values = []
+        if call:
+            values = [self._constant(argument) for argument in call.args]
         if call is None or None in values:
             raise self._no(f"an argument of {name} is not a string literal")
         if len(values) != (expected := _ARGUMENTS.get(name, len(values))):
@@ -257,7 +278,10 @@ class Chain:
         return values, call
 
     def _one_path(self, values: list[Any], options: dict[str, str]) -> str:
-        path = values[0] if values else options.pop("path", "")
+        if values:
+            path = values[0]
+        else:
+            path = options.pop("path", "")
         if len(values) > 1 or not isinstance(path, str):
             raise self._no("it reads several sets of files: declare a table for each")
         return path
@@ -278,7 +302,10 @@ class Chain:
 
     def _do_select(self, call: ast.Call) -> None:
         self._demand_star("select")
-        columns = call.args[0].elts if len(call.args) == 1 and isinstance(call.args[0], ast.List) else call.args
+        if len(call.args) == 1 and isinstance(call.args[0], ast.List):
+            columns = call.args[0].elts
+        else:
+            columns = call.args
         self._items = [self._item(column) for column in columns]
 
     def _do_selectExpr(self, call: ast.Call) -> None:
@@ -295,7 +322,9 @@ class Chain:
 
     def _item(self, node: ast.expr) -> str:
         if isinstance(value := self._constant(node), str):
-            return "*" if value == "*" else ".".join(ident(part) for part in value.split("."))
+            if value == "*":
+                return "*"
+            return ".".join(ident(part) for part in value.split("."))
         sql = self._sql_of(node)
         if " AS " in sql.upper():
             self._made.add("*")  # an alias it makes may have the name of a column that a later filter means
@@ -303,7 +332,10 @@ class Chain:
 
     def _do_filter(self, call: ast.Call) -> None:
         value = self._constant(call.args[0])
-        condition = value if isinstance(value, str) else self._sql_of(call.args[0])
+        if isinstance(value, str):
+            condition = value
+        else:
+            condition = self._sql_of(call.args[0])
         if "*" in self._made or self._made & _words(condition):
             raise self._no("filter on derived columns: filter first, or declare a table for each step")
         self._where.append(f"({condition})")
@@ -322,7 +354,9 @@ class Chain:
 
     def _except(self, name: str) -> str:
         star = re.fullmatch(r"\* EXCEPT \((.*)\)", self._items[0])
-        return f"* EXCEPT ({star[1]}, {ident(name)})" if star else f"* EXCEPT ({ident(name)})"
+        if star:
+            return f"* EXCEPT ({star[1]}, {ident(name)})"
+        return f"* EXCEPT ({ident(name)})"
 
     def _do_drop(self, call: ast.Call) -> None:
         for node in call.args:
@@ -336,8 +370,13 @@ class Chain:
             raise self._no("join after other steps")
         other = Chain.of(call.args[0], self.names, {})
         on = self._constant(call.args[1])
-        columns = [on] if isinstance(on, str) else on
-        join_type = str(self._constant(call.args[2])) if len(call.args) > 2 else "inner"
+        if isinstance(on, str):
+            columns = [on]
+        else:
+            columns = on
+        join_type = "inner"
+        if len(call.args) > 2:
+            join_type = str(self._constant(call.args[2]))
         kind = {"inner": "JOIN", "left": "LEFT JOIN", "leftouter": "LEFT JOIN", "left_outer": "LEFT JOIN"}.get(
             join_type
         )
@@ -350,7 +389,10 @@ class Chain:
     def _do_groupBy(self, call: ast.Call) -> None:
         if self._items != ["*"] or self._group is not None:
             raise self._no("groupBy after derived or dropped columns")
-        columns = call.args[0].elts if len(call.args) == 1 and isinstance(call.args[0], ast.List) else call.args
+        if len(call.args) == 1 and isinstance(call.args[0], ast.List):
+            columns = call.args[0].elts
+        else:
+            columns = call.args
         self._items = [self._item(node) for node in columns]
         self._group = [re.sub(r"(?i) AS [`\w]+$", "", item) for item in self._items]
         self._made = {"*"}
@@ -376,7 +418,9 @@ def _words(sql: str) -> set[str]:
 
 
 def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value)
 
 
 def _substituted(node: ast.expr, bound: dict[str, ast.expr]) -> ast.expr:
@@ -386,5 +430,8 @@ def _substituted(node: ast.expr, bound: dict[str, ast.expr]) -> ast.expr:
         def visit_Name(self, name: ast.Name) -> ast.expr:
             return bound.get(name.id, name)
 
-    substituted: ast.expr = _Names().visit(ast.fix_missing_locations(node)) if bound else node
+    if bound:
+        substituted: ast.expr = _Names().visit(ast.fix_missing_locations(node))
+    else:
+        substituted = node
     return substituted

@@ -66,7 +66,9 @@ def _fields(dataset: Dataset, tables: Draft) -> dict[str, Any]:
     for objection in Query.parse(text).stream_objections(many=True):
         raise objection
     tables.queries[dataset.name] = text
-    many = {"rows": "many"} if Query.parse(text).stream_objections() else {}
+    many = {}
+    if Query.parse(text).stream_objections():
+        many = {"rows": "many"}
     return {"sql": f"{dataset.name}.sql", **many, **as_of_run([Query.parse(dataset.query)])}
 
 
@@ -101,7 +103,9 @@ def as_of_run(queries: Sequence[Query]) -> dict[str, Any]:
     https://docs.databricks.com/aws/en/ldp/streaming-tables
     """
     joined = [name for query in queries if query.stream for name in query.lookups if name != query.stream]
-    return {"lookups": dict.fromkeys(joined, "as_of_run")} if joined else {}
+    if joined:
+        return {"lookups": dict.fromkeys(joined, "as_of_run")}
+    return {}
 
 
 def reads(name: str, fields: dict[str, Any], tables: Draft) -> list[str]:
@@ -111,6 +115,8 @@ def reads(name: str, fields: dict[str, Any], tables: Draft) -> list[str]:
     for part in parts.values():
         stem = str(part.get("sql", "")).removesuffix(".sql")
         text = tables.queries.get(stem)
-        queries = [Query.parse(branch) for branch in union_all.branches(text) or [text]] if text else []
+        queries = []
+        if text:
+            queries = [Query.parse(branch) for branch in union_all.branches(text) or [text]]
         names += [read for query in queries for read in query.tables] or [str(part.get("from"))]
     return list(dict.fromkeys(names))

@@ -239,9 +239,13 @@ class _Mapping:
             self._gold(dataset, text, True, objections[0].message if objections else "it combines rows")
             return
         lookups = flows.as_of_run(branches)
-        remarks = ["It was a view: here it is a table."] if dataset.kind == "view" else []
+        remarks = []
+        if dataset.kind == "view":
+            remarks = ["It was a view: here it is a table."]
         self._comment(dataset, *remarks, *([flows.AS_OF_RUN] if lookups else []))
-        many = {"rows": "many"} if any(query.stream_objections() for query in branches) else {}
+        many = {}
+        if any(query.stream_objections() for query in branches):
+            many = {"rows": "many"}
         many |= lookups
         if all(query.outputs is not None for query in branches):
             self._silver(dataset, {"sql": f"{dataset.name}.sql", **many})
@@ -275,13 +279,16 @@ class _Mapping:
                 self.source.leave(rule.line, f"the rule {rule.name} of {dataset.name}", error.message)
             else:
                 rules[self._rule_name(rule)] = {rule.action: condition}
-        return {"expectations": rules} if rules else {}
+        if rules:
+            return {"expectations": rules}
+        return {}
 
     def _rule_name(self, rule: Rule) -> str:
         if IDENTIFIER.fullmatch(rule.name):
             return rule.name
         name = re.sub(r"\W+", "_", rule.name, flags=re.ASCII).strip("_")
-        name = name if IDENTIFIER.fullmatch(name) else f"rule_{rule.line}"
+        if not IDENTIFIER.fullmatch(name):
+            name = f"rule_{rule.line}"
         self.source.leave(rule.line, f"the name of the rule {rule.name}", f"it is called {name} here")
         return name
 
@@ -327,7 +334,9 @@ class _Mapping:
             for read in flows.reads(name, fields, self._draft):
                 if read in self._draft.gold:
                     dataset = self.source.named(name)
-                    line = dataset.line if dataset else 1
+                    line = 1
+                    if dataset:
+                        line = dataset.line
                     reason = "it aggregates, so it is a gold table, which is built after silver"
                     self.source.leave(line, f"{name} reads {read}", reason)
 
@@ -335,7 +344,9 @@ class _Mapping:
         """Declare tables made elsewhere that are read: Delta tables whose path a person fills in."""
         for name, fields in {**self._draft.silver, **self._draft.gold}.items():
             dataset = self.source.named(name)
-            line = dataset.line if dataset else 1
+            line = 1
+            if dataset:
+                line = dataset.line
             for read in flows.reads(name, fields, self._draft):
                 if read in self._draft.known:
                     if address := self.elsewhere.get(read):

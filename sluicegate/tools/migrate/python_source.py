@@ -244,7 +244,10 @@ class _Reader:
     def _decorated(self, dataset: Dataset, node: ast.expr) -> str:
         """Read a decorator; return what it declares, if anything."""
         name = self._of_dlt(node)
-        call = node if isinstance(node, ast.Call) else ast.Call(node, [], [])
+        if isinstance(node, ast.Call):
+            call = node
+        else:
+            call = ast.Call(node, [], [])
         if name in _RULES:
             dataset.rules += self._rules(name, call, node.lineno)
         elif name in _KINDS:
@@ -343,7 +346,10 @@ def _changed(module: ast.Module) -> set[str]:
         elif isinstance(node, (ast.Subscript, ast.Attribute)) and not isinstance(node.ctx, ast.Load):
             changed |= {inner.id for inner in ast.walk(node.value) if isinstance(inner, ast.Name)}
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGING:
-            changed |= {node.func.value.id} if isinstance(node.func.value, ast.Name) else set()
+            if isinstance(node.func.value, ast.Name):
+                changed |= {node.func.value.id}
+            else:
+                changed |= set()
         elif isinstance(node, ast.arg):
             bound[node.arg] += 1
     return changed | {name for name, times in bound.items() if times > 1}
@@ -359,4 +365,6 @@ def _title(node: ast.stmt) -> str:
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return f"{'class' if isinstance(node, ast.ClassDef) else 'def'} {node.name}"
     plain = " ".join(ast.unparse(node).split())
-    return plain if len(plain) <= 60 else plain[:59] + "…"
+    if len(plain) <= 60:
+        return plain
+    return plain[:59] + "…"

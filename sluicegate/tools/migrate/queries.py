@@ -81,7 +81,8 @@ def rewritten(tokens: Tokens, first: int, lines_before: int, *, only_table: bool
         span, files_read = _place(tokens, index, lines_before)
         if span is not None:
             spans.append(span)
-            files += [files_read] if files_read else []
+            if files_read:
+                files += [files_read]
         index = end = (span.last if span else index) + 1
         if only_table:
             index = end = _behind_name(tokens, index) if span is None else index
@@ -122,7 +123,10 @@ def _call(tokens: Tokens, index: int, lines_before: int) -> tuple[Span | None, F
     word = tokens.word(index)
     if word in ("READ_FILES", "CLOUD_FILES"):
         files = _files(tokens, index, lines_before)
-        source = f"STREAM({FILES})" if word == "CLOUD_FILES" else FILES
+        if word == "CLOUD_FILES":
+            source = f"STREAM({FILES})"
+        else:
+            source = FILES
         return Span(index, tokens.closing(index + 1), source), files
     if word == "INPUT_FILE_NAME":
         return Span(index, index + 2, "source_file"), None
@@ -143,7 +147,10 @@ def _metadata(tokens: Tokens, index: int) -> Span:
 def _stream(tokens: Tokens, index: int, lines_before: int) -> tuple[Span, Files | None]:
     """Replacement of ``STREAM(x)``, ``STREAM x`` and ``STREAM read_files(…)``, with ``LIVE.`` or without."""
     closed = tokens.is_type(index + 1, TokenType.L_PAREN)
-    inner = index + 2 if closed else index + 1
+    if closed:
+        inner = index + 2
+    else:
+        inner = index + 1
     if tokens.word(inner) in ("READ_FILES", "CLOUD_FILES"):
         last = tokens.closing(inner + 1)
         return Span(index, last + closed, f"STREAM({FILES})"), _files(tokens, inner, lines_before)
@@ -165,7 +172,9 @@ def _files(tokens: Tokens, index: int, lines_before: int) -> Files:
         raise NotTaken("the path of the files is not a string literal", tokens.line(index))
     path = unquoted(parts[0])
     if tokens.word(index) == "CLOUD_FILES":
-        options = _map(parts[2]) if len(parts) > 2 else {}
+        options = {}
+        if len(parts) > 2:
+            options = _map(parts[2])
         return Files(path, unquoted(parts[1]).lower() if len(parts) > 1 else "", options, line)
     named = dict(_named(part, tokens.line(index)) for part in parts[1:])
     form = next((named.pop(name) for name in [*named] if name.lower() == "format"), "")

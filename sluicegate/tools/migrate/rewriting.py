@@ -80,7 +80,10 @@ def _dotted(tokens: Tokens, first: int, last: int) -> str:
 def _qualifiers(tokens: Tokens, addresses: Collection[str]) -> Iterator[tuple[int, int, str]]:
     """Addresses of tables that qualify columns, as ``silver.customers`` in ``silver.customers.id``."""
     for index in range(1, len(tokens)):
-        end = index if tokens.is_type(index - 1, TokenType.DOT) else _name_end(tokens, index)
+        if tokens.is_type(index - 1, TokenType.DOT):
+            end = index
+        else:
+            end = _name_end(tokens, index)
         qualifiers = ((last, _dotted(tokens, index, last)) for last in range(index + 2, end, 2))
         yield from ((index, last, address) for last, address in qualifiers if address in addresses)
 

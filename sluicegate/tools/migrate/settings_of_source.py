@@ -64,4 +64,6 @@ class SourceSettings:
 def missing(text: str) -> str | None:
     """Name of a setting in a SQL statement that has no value; None if there is none."""
     reference = _REFERENCE.search(text)
-    return None if reference is None else reference[1]
+    if reference is None:
+        return None
+    return reference[1]

@@ -64,7 +64,9 @@ def read(text: str, file: str, settings: SourceSettings) -> Source:
 def _title(statement: str) -> str:
     """First words of a statement."""
     plain = " ".join(re.sub(r"--[^\n]*|/\*.*?\*/", " ", statement, flags=re.DOTALL).split())
-    return plain if len(plain) <= 60 else plain[:59] + "…"
+    if len(plain) <= 60:
+        return plain
+    return plain[:59] + "…"
 
 
 def _statements(text: str, file: str) -> list[tuple[int, str]]:
@@ -98,7 +100,9 @@ def _begins(tokens: list[Token], index: int, text: str, depth: int) -> bool:
     if depth > 0 or text[line : tokens[index].start].strip():
         return False
     two = " ".join(text[token.start : token.end + 1].upper() for token in tokens[index : index + 2])
-    before = text[tokens[index - 1].start : tokens[index - 1].end + 1].upper() if index else ""
+    before = ""
+    if index:
+        before = text[tokens[index - 1].start : tokens[index - 1].end + 1].upper()
     words = two.split()
     if words[0] == "CREATE":
         return words[-1] in (*_MODIFIERS, *_CREATED)
@@ -213,7 +217,10 @@ class _Statement:
         dataset = Dataset(self._name(), line, "view" if view else "materialized")
         self.source.declared.setdefault(dataset.name, line)
         if "STREAMING" in words or "INCREMENTAL" in words:
-            dataset.kind = "view" if view else "streaming"
+            if view:
+                dataset.kind = "view"
+            else:
+                dataset.kind = "streaming"
         if self.tokens.is_type(self.at, TokenType.L_PAREN):
             self._columns(dataset)
         query = self._clauses(dataset)
@@ -263,7 +270,9 @@ class _Statement:
             return
         close = self.tokens.closing(first + 3)
         behind = tuple(self.tokens.word(i) for i in range(close + 1, end))
-        action = _ACTIONS.get(behind[2:]) if behind[:2] == ("ON", "VIOLATION") else None
+        action = None
+        if behind[:2] == ("ON", "VIOLATION"):
+            action = _ACTIONS.get(behind[2:])
         if behind and action is None:
             self.source.leave(
                 line, f"{self._text(close + 1, end)} of {name}", "rows that break it are kept and counted"
@@ -275,7 +284,9 @@ class _Statement:
         """Read the clauses between the columns and the query; return the query's first token, if there is one."""
         while self.at < len(self.tokens):
             if self._take("AS"):
-                return self.at if self.at < len(self.tokens) else None
+                if self.at < len(self.tokens):
+                    return self.at
+                return None
             if self._word() == "SELECT" or (self._word() == "WITH" and self._word(2) == "AS"):
                 return self.at
             if self._take("COMMENT"):
@@ -386,5 +397,8 @@ class _Statement:
         ends = {"KEYS", "IGNORE", "APPLY", "SEQUENCE", "COLUMNS", "STORED", "TRACK"}
         while self.at < len(self.tokens) and (self._word() not in ends or self.at == first):
             opening = self.tokens.is_type(self.at, TokenType.L_PAREN)
-            self.at = self.tokens.closing(self.at) + 1 if opening else self.at + 1
+            if opening:
+                self.at = self.tokens.closing(self.at) + 1
+            else:
+                self.at = self.at + 1
         return self._text(first, self.at)

@@ -65,7 +65,13 @@ def addresses(declared: Iterable[str], reads: Collection[tuple[str, str]]) -> Ad
         if read in of_source:
             means[reader, read] = read
         else:
-            means[reader, read] = read if not matches else matches[0] if len(matches) == 1 else ""
+            if not matches:
+                means[reader, read] = read
+            else:
+                if len(matches) == 1:
+                    means[reader, read] = matches[0]
+                else:
+                    means[reader, read] = ""
     elsewhere = [address for address in dict.fromkeys(means.values()) if address and address not in of_source]
     return Addresses(_names(of_source, elsewhere), elsewhere, means)
 
@@ -98,8 +104,13 @@ def _names(of_source: Collection[str], elsewhere: Collection[str]) -> dict[str, 
     shorts = Counter(_joined(address, 2) for address in (*of_source, *elsewhere))
     names: dict[str, str] = {}
     for number, address in enumerate((*of_source, *elsewhere), 1):
-        parts = 9 if address in elsewhere or shorts[_joined(address, 2)] > 1 else 2
-        name = _last(address) if address in of_source and lasts[_last(address)] == 1 else _joined(address, parts)
+        parts = 2
+        if address in elsewhere or shorts[_joined(address, 2)] > 1:
+            parts = 9
+        if address in of_source and lasts[_last(address)] == 1:
+            name = _last(address)
+        else:
+            name = _joined(address, parts)
         if name_fault(name):
             name = table_name(name) or f"table_{number}"
         free, count = name, 2

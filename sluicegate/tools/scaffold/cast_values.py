@@ -33,7 +33,10 @@ def caster(column: Column, *, typed: bool) -> Callable[[Any], Any]:
     def of(value: Any) -> Any:
         if value is None or isinstance(value, (dict, list)):
             return None
-        text = str(value).lower() if isinstance(value, bool) else str(value)
+        if isinstance(value, bool):
+            text = str(value).lower()
+        else:
+            text = str(value)
         if text in nothing:
             return None
         try:
@@ -75,5 +78,6 @@ def _whole(text: str) -> int:
 
 def _time(text: str) -> timedelta:
     time = datetime.fromisoformat(trimmed(text))
-    time = time if time.tzinfo else time.replace(tzinfo=UTC)
+    if not time.tzinfo:
+        time = time.replace(tzinfo=UTC)
     return time - datetime(1970, 1, 1, tzinfo=UTC)

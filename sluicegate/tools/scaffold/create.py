@@ -44,7 +44,10 @@ class NewPipeline:
 
     def commands(self, program: str = "sluicegate") -> list[str]:
         """Next commands, as a person types them; ``program`` is how the program is called there."""
-        copies = [] if self.landed else [self._copying(table) for table in self.tables]
+        if self.landed:
+            copies = []
+        else:
+            copies = [self._copying(table) for table in self.tables]
         query = f"SELECT * FROM {self.name}.{self.gold} LIMIT 10"
         return [*copies, f"{program} run {self.name}", f'{program} sql "{query}"']
 
@@ -185,7 +188,10 @@ def _planned(table: NewTable, folder: Path) -> list[Landed]:
             hint = "move it away, or choose another name for the pipeline"
             raise UserError("an existing file would be overwritten", where=Where(file=str(target)), hint=hint)
         planned.append((file, target, not target.exists()))
-    present = {path.name for path in folder.iterdir()} - taken if folder.is_dir() else set()
+    if folder.is_dir():
+        present = {path.name for path in folder.iterdir()} - taken
+    else:
+        present = set()
     if present:
         message = f"{folder} contains other files, which would also be read"
         raise UserError(message, where=Where(file=str(folder / min(present))), hint="move them elsewhere")
@@ -195,7 +201,9 @@ def _planned(table: NewTable, folder: Path) -> list[Landed]:
 def _file_name(name: str) -> str:
     """File name that Spark reads: neither hidden nor temporary, without special characters."""
     plain = _UNSAFE.sub("-", name).lstrip("._-") or "file"
-    return plain if plain[-1] != "~" else plain[:-1] + "-"
+    if plain[-1] != "~":
+        return plain
+    return plain[:-1] + "-"
 
 
 def _copy(source: Path, target: Path) -> None:

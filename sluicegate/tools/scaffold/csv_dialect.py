@@ -217,7 +217,9 @@ def _reader(
 
 def _unescaped(line: str) -> str:
     """Line with its backslashes doubled if nothing is quoted: Spark escapes in quotes only, Python always."""
-    return line if '"' in line else line.replace("\\", "\\\\")
+    if '"' in line:
+        return line
+    return line.replace("\\", "\\\\")
 
 
 def _safely(reader: Iterator[list[str]]) -> Iterator[list[str]]:

@@ -61,7 +61,10 @@ def tables(sources: Sequence[str], header: bool | None = None) -> list[NewTable]
     folders: set[Path] = set()
     for name, path in map(_split, sources):
         sources_by_name.setdefault(name, []).extend(_files(path))
-        folders |= {path} if path.is_dir() else set()
+        if path.is_dir():
+            folders |= {path}
+        else:
+            folders |= set()
     new_tables: list[NewTable] = []
     for name, files in sources_by_name.items():
         files = list(dict.fromkeys(files))
@@ -93,7 +96,9 @@ def _table_fault(name: str) -> str:
     if fault := name_fault(name):
         return fault
     ending = next((ending for ending in ("_quarantine", "_deidentified") if name.endswith(ending)), "")
-    return f"{name} is not a valid table name: it ends in {ending}" if ending else ""
+    if ending:
+        return f"{name} is not a valid table name: it ends in {ending}"
+    return ""
 
 
 def _files(path: Path) -> list[Path]:
@@ -177,7 +182,10 @@ def _name(group: _Group, *, of_folder: bool) -> str:
     stems = [re.sub(r"(\.[A-Za-z0-9]{1,8}){1,2}$", "", file.name) for file in group.files]
     by_files = table_name(stems[0] if len(stems) == 1 else _common(stems))
     by_folder = table_name(group.folder.name)
-    name = by_folder or by_files if of_folder else by_files or by_folder
+    if of_folder:
+        name = by_folder or by_files
+    else:
+        name = by_files or by_folder
     if not name:
         first = group.files[0]
         hint = f"name it: TABLE={first}"

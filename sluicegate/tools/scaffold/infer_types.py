@@ -92,18 +92,26 @@ def words(name: str) -> list[str]:
 def kind_of_text(text: str) -> Kind:
     """Type of one text."""
     if _WHOLE.fullmatch(text):
-        return "BIGINT" if len(text.lstrip("-")) <= _LONG else "DECIMAL" if len(text) <= _MOST else "STRING"
+        if len(text.lstrip("-")) <= _LONG:
+            return "BIGINT"
+        if len(text) <= _MOST:
+            return "DECIMAL"
+        return "STRING"
     if _NUMBER.fullmatch(text):
         return _kind_of_fraction(text)
     if _DATE.fullmatch(text) or _TIME.fullmatch(text):
         return _kind_of_time(text)
-    return "BOOLEAN" if text.lower() in ("true", "false") else "STRING"
+    if text.lower() in ("true", "false"):
+        return "BOOLEAN"
+    return "STRING"
 
 
 def _kind_of_fraction(text: str) -> Kind:
     if _is_of_a_double(text):
         return "DOUBLE"
-    return "STRING" if "e" in text.lower() or len(text) > _MOST else "DECIMAL"
+    if "e" in text.lower() or len(text) > _MOST:
+        return "STRING"
+    return "DECIMAL"
 
 
 def _is_of_a_double(text: str) -> bool:
@@ -124,7 +132,9 @@ def _kind_of_time(text: str) -> Kind:
         datetime.fromisoformat(text)
     except ValueError:
         return "STRING"
-    return "DATE" if len(text) == 10 else "TIMESTAMP"
+    if len(text) == 10:
+        return "DATE"
+    return "TIMESTAMP"
 
 
 def of_values(name: str, values: Sequence[Any], *, commas: bool) -> InferredType:
@@ -225,7 +235,9 @@ def _number(name: str, texts: Sequence[str], kinds: set[Kind]) -> InferredType:
             return InferredType("TIMESTAMP", pattern, remark="taken for milliseconds since 1970", is_guess=True)
     if "DECIMAL" in kinds:
         return _decimal(texts)
-    kind: Kind = "BIGINT" if kinds == {"BIGINT"} else "DOUBLE"
+    kind: Kind = "DOUBLE"
+    if kinds == {"BIGINT"}:
+        kind = "BIGINT"
     return InferredType(kind, f"CAST({{}} AS {kind})")
 
 

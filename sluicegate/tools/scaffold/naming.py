@@ -38,7 +38,10 @@ def column_name(field: str, number: int, taken: Collection[str]) -> str:
         number: its position among the fields, counted from 1.
         taken: lower-case names that other columns have.
     """
-    name = "" if re.fullmatch(r"_c[0-9]+", field) else normalized(field)
+    if re.fullmatch(r"_c[0-9]+", field):
+        name = ""
+    else:
+        name = normalized(field)
     name = name or f"column_{number}"
     free, count = name, 2
     while free.lower() in taken:
@@ -89,4 +92,6 @@ def in_comment(text: str, most: int = 100) -> str:
     A backslash at the end of a comment would make Spark take the next line into it.
     """
     plain = "".join(char if char.isprintable() else "�" for char in text).replace("\\", "/")
-    return plain if len(plain) <= most else plain[: most - 1] + "…"
+    if len(plain) <= most:
+        return plain
+    return plain[: most - 1] + "…"

@@ -28,9 +28,17 @@ def _types(table: NewTable, *, examples: bool) -> Iterator[str]:
         if misfits := column.inferred_type.misfits:
             fitting = misfits.among - misfits.count
             shown = examples and column.name not in table.guess.pii and not has_mail_address(misfits.example)
-            example = f'"{in_comment(misfits.example, _SHOWN)}" in {misfits.place}' if shown else misfits.place
-            other = "the other one" if misfits.count == 1 else f"the other {misfits.count:,}"
-            rows = "its record goes" if misfits.count == 1 else "their records go"
+            if shown:
+                example = f'"{in_comment(misfits.example, _SHOWN)}" in {misfits.place}'
+            else:
+                example = misfits.place
+            if misfits.count == 1:
+                other = "the other one"
+            else:
+                other = f"the other {misfits.count:,}"
+            rows = "their records go"
+            if misfits.count == 1:
+                rows = "its record goes"
             kind = column.inferred_type.kind
             yield (
                 f"{in_comment(column.field)}: {fitting:,} of {misfits.among:,} values are {kind}; {other}"
@@ -42,7 +50,10 @@ def _types(table: NewTable, *, examples: bool) -> Iterator[str]:
 def _keys(table: NewTable) -> Iterator[str]:
     proof, missed = table.guess.proof, table.guess.missed
     if proof and proof.surplus:
-        copies = "1 row is a copy" if proof.surplus == 1 else f"{proof.surplus:,} rows are copies"
+        if proof.surplus == 1:
+            copies = "1 row is a copy"
+        else:
+            copies = f"{proof.surplus:,} rows are copies"
         yield (
             f"{_names(proof)}: {copies} of an earlier row (as {proof.place}): set aside as"
             f" {'a duplicate' if proof.surplus == 1 else 'duplicates'}, and counted"

@@ -72,7 +72,8 @@ def is_cast(column_type: InferredType, text: str) -> bool:
     if column_type.kind == "BOOLEAN":
         return text.lower() in _CAST_TO_BOOLEAN
     if "AS DOUBLE" in column_type.pattern or column_type.kind not in TIMES:
-        text = text.replace(",", ".") if "replace(" in column_type.pattern else text
+        if "replace(" in column_type.pattern:
+            text = text.replace(",", ".")
         return _CAST_TO_NUMBER.fullmatch(text) is not None
     if "timestamp_millis" in column_type.pattern:
         return _CAST_TO_NUMBER.fullmatch(text) is not None

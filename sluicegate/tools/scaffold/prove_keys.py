@@ -94,7 +94,9 @@ class _Candidate:
         """Result over all rows."""
         surplus = len(self.key_numbers) - int(pc.count_distinct(self._values()).as_py())
         near = few(self.empty + self.unfit + surplus, rows)
-        reason = f"not unique: {surplus:,} of {rows:,} rows would be set aside as duplicates" if surplus else ""
+        reason = ""
+        if surplus:
+            reason = f"not unique: {surplus:,} of {rows:,} rows would be set aside as duplicates"
         if self.empty or (self.unfit and not few(self.unfit, rows)):
             without = self.empty + self.unfit
             reason, surplus = f"not proved: {without:,} of {rows:,} rows have no value there that fits", 0
@@ -137,7 +139,9 @@ def prove(
         return []
     first = _proofs(samples, files, columns, candidates[:1])
     # The others cost as much again, and are rarely needed.
-    return first if not first[0].why_not else first + _proofs(samples, files, columns, candidates[1:])
+    if not first[0].why_not:
+        return first
+    return first + _proofs(samples, files, columns, candidates[1:])
 
 
 def _proofs(
@@ -291,7 +295,10 @@ def _rows(
         yield from _of_parquet(file, fields, types)
         return
     named = encodings.find(like.options.get("encoding", "UTF-8")) or encodings.UTF_8
-    encoding = "utf-8-sig" if named.codec == "utf-8" else named.codec
+    if named.codec == "utf-8":
+        encoding = "utf-8-sig"
+    else:
+        encoding = named.codec
     with sniff.unpacked(file) as raw, io.TextIOWrapper(raw, encoding=encoding, newline="") as text:
         lines = _counted(text, budget)
         if like.format == "csv":

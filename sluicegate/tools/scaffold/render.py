@@ -39,7 +39,9 @@ def gold_name(table: NewTable) -> str:
     if table.guess.event_time:
         return f"{table.name}_by_day"
     column = suggest.group_column(table.columns, table.guess)
-    return f"{table.name}_by_{column.name.lower()}" if column and _is_plain(column.name) else f"{table.name}_totals"
+    if column and _is_plain(column.name):
+        return f"{table.name}_by_{column.name.lower()}"
+    return f"{table.name}_totals"
 
 
 def _is_plain(name: str) -> bool:
@@ -102,7 +104,9 @@ def _bronze(pipeline: str, table: NewTable) -> Iterator[str]:
 
 
 def _option(value: str) -> str:
-    return value if value in ("true", "false") else scalar(value)
+    if value in ("true", "false"):
+        return value
+    return scalar(value)
 
 
 def _hints(table: NewTable) -> list[str]:
@@ -134,7 +138,9 @@ def _silver(table: NewTable) -> Iterator[str]:
             yield "    # The first record to arrive is kept. For that of the newest file:"
             yield "    # sequence_by: _file_modification_time"
     else:
-        seems = "nothing is certain to name a row" if guess.no_keys else "nothing seems to name a row"
+        seems = "nothing seems to name a row"
+        if guess.no_keys:
+            seems = "nothing is certain to name a row"
         yield f"    # No keys: {seems} ({_rows(table)} looked at). Each record is a row."
     if guess.event_time:
         yield "    # a guess: when it happened, a time that nearly all rows have; a record without one is quarantined"
@@ -147,18 +153,26 @@ def _silver(table: NewTable) -> Iterator[str]:
 
 def _proved(table: NewTable, proof: Proof) -> Iterator[str]:
     """Comments on keys: what proves them, and which rows of these files are not kept for them."""
-    by = "by name, and " if table.guess.by_name else ""
+    by = ""
+    if table.guess.by_name:
+        by = "by name, and "
     unique = f"unique in all {proof.rows:,} rows of these files"
     if proof.near:
         unique = f"the same in no two different ones of all {proof.rows:,} rows of these files"
     yield f"    # a guess: {by}{unique}. Of records with the same"
     yield "    # keys one is kept, the others are set aside: take keys away if two records may have the same."
     if proof.surplus:
-        message = "1 record is a copy" if proof.surplus == 1 else f"{proof.surplus:,} records are copies"
+        if proof.surplus == 1:
+            message = "1 record is a copy"
+        else:
+            message = f"{proof.surplus:,} records are copies"
         yield f"    # {message} of an earlier one, equal in each column: set aside and counted."
         yield f"    # The first is {in_comment(proof.place)}."
     if proof.unfit:
-        message = "1 record has" if proof.unfit == 1 else f"{proof.unfit:,} records have"
+        if proof.unfit == 1:
+            message = "1 record has"
+        else:
+            message = f"{proof.unfit:,} records have"
         yield f"    # {message} a value there that does not fit its type: quarantined."
 
 
@@ -184,11 +198,15 @@ def _rules(table: NewTable) -> Iterator[str]:
 
 
 def _rule(name: str, number: int) -> str:
-    return f"{name.lower()}_not_negative" if _is_plain(name) else f"amount_{number}_not_negative"
+    if _is_plain(name):
+        return f"{name.lower()}_not_negative"
+    return f"amount_{number}_not_negative"
 
 
 def _rows(table: NewTable) -> str:
-    return "1 row" if table.rows == 1 else f"{table.rows:,} rows"
+    if table.rows == 1:
+        return "1 row"
+    return f"{table.rows:,} rows"
 
 
 # --- SQL -------------------------------------------------------------------------------------------------------------
@@ -202,9 +220,15 @@ def silver(table: NewTable) -> str:
         "SELECT",
     ]
     for number, column in enumerate(table.columns, 1):
-        comma = "," if number < len(table.columns) else ""
-        guess = "a guess: " if column.inferred_type.is_guess else ""
-        remark = f"  -- {guess}{column.inferred_type.remark}" if column.inferred_type.remark else ""
+        comma = ""
+        if number < len(table.columns):
+            comma = ","
+        guess = ""
+        if column.inferred_type.is_guess:
+            guess = "a guess: "
+        remark = ""
+        if column.inferred_type.remark:
+            remark = f"  -- {guess}{column.inferred_type.remark}"
         lines += _misfits(table, column, comma)
         lines.append(f"  {_expression(table, column)}{comma}{remark}")
     return "\n".join([*lines, f"FROM STREAM({table.bronze}) AS r", ""])
@@ -240,7 +264,9 @@ def _held(table: NewTable, column: Column) -> str:
 
 
 def _named(column: Column, value: str) -> str:
-    return value if value == f"r.{ident(column.name)}" else f"{value} AS {ident(column.name)}"
+    if value == f"r.{ident(column.name)}":
+        return value
+    return f"{value} AS {ident(column.name)}"
 
 
 def gold(table: NewTable) -> str:
@@ -252,7 +278,8 @@ def gold(table: NewTable) -> str:
     if guess.event_time:
         column = next(column for column in table.columns if column.name == guess.event_time)
         group = ident(column.name)
-        group = group if column.inferred_type.kind == "DATE" else f"date_trunc('DD', {group})"
+        if column.inferred_type.kind != "DATE":
+            group = f"date_trunc('DD', {group})"
         outputs, about = [f"{group} AS day"], "each day (UTC)"
     elif by := suggest.group_column(table.columns, guess):
         group, about = ident(by.name), f"each {in_comment(by.name)}"

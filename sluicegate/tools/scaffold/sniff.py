@@ -96,7 +96,9 @@ def sniff(path: Path, header: bool | None = None) -> FileSample:
 
 
 def _fault(path: Path, message: str, hint: str, cause: Exception | None = None) -> SourceError:
-    detail = f"{type(cause).__name__}: {cause}" if cause else ""
+    detail = ""
+    if cause:
+        detail = f"{type(cause).__name__}: {cause}"
     return SourceError(f"{path.name} {message}", where=Where(file=str(path)), cause=detail, hint=hint)
 
 
@@ -127,7 +129,9 @@ def unpacked(path: Path) -> IO[bytes]:
     packed, _ = _packed(path)
     if packed == ".gz":
         return cast("IO[bytes]", gzip.open(path, "rb"))
-    return bz2.open(path, "rb") if packed else path.open("rb")
+    if packed:
+        return bz2.open(path, "rb")
+    return path.open("rb")
 
 
 def _text(path: Path, head: bytes, whole: bool) -> tuple[str, str | None]:
@@ -152,7 +156,10 @@ def _parquet(path: Path) -> FileSample:
         with parquet.ParquetFile(path) as file:
             schema = file.schema_arrow
             batch = next(file.iter_batches(batch_size=ROWS), None)
-            rows = [] if batch is None else arrow_values.rows(batch)
+            if batch is None:
+                rows = []
+            else:
+                rows = arrow_values.rows(batch)
     except (pa.ArrowException, ValueError) as error:
         raise _fault(path, "cannot be read as Parquet", "provide a complete file", error) from error
     types = {column.name: _spark_type(column.type) for column in schema}
@@ -188,7 +195,10 @@ def _json(path: Path, text: str, whole: bool, encoding: str | None) -> FileSampl
     if not any(records):
         raise _fault(path, "contains no records", "provide a file with records")
     columns = list(dict.fromkeys(name for record in records for name in record))
-    options = {} if lines else {"multiLine": "true"}
+    if lines:
+        options = {}
+    else:
+        options = {"multiLine": "true"}
     if encoding:
         options["encoding"] = encoding
     rows = [[record.get(name) for name in columns] for record in records]
@@ -266,7 +276,10 @@ def _value(path: Path, text: str, place: int) -> tuple[Any, int]:
 def _broken(path: Path, line: int, error: Exception) -> SourceError:
     fault = _fault(path, "is not JSON", "provide a complete file")
     fault.where = Where(file=str(path), line=line)
-    fault.cause = str(error).split(":")[0] if isinstance(error, ValueError) else "it is nested too deeply"
+    if isinstance(error, ValueError):
+        fault.cause = str(error).split(":")[0]
+    else:
+        fault.cause = "it is nested too deeply"
     return fault
 
 
@@ -275,7 +288,9 @@ def _broken(path: Path, line: int, error: Exception) -> SourceError:
 
 def _csv(path: Path, text: str, whole: bool, encoding: str | None, header: bool | None) -> FileSample:
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in (".gz", ".bz2")]
-    suffix = suffixes[-1] if suffixes else ""
+    suffix = ""
+    if suffixes:
+        suffix = suffixes[-1]
     if suffix not in _TEXT or text.lstrip()[:1] == "<":
         hint = "only CSV, JSON and Parquet are supported here; for XML and others write the definition yourself"
         raise _fault(path, "has an unknown format", hint)

@@ -80,7 +80,9 @@ def guess(columns: Sequence[Column], rows: int, proofs: Sequence[Proof]) -> Gues
         proofs: results over all rows for the likeliest keys.
     """
     proof = next((proof for proof in proofs if not proof.why_not), None)
-    keys = proof.keys if proof is not None else []
+    keys = []
+    if proof is not None:
+        keys = proof.keys
     event_time = _event_time(columns)
     return Guess(
         keys=keys,
@@ -107,7 +109,9 @@ def _sequence(columns: Sequence[Column], keys: Sequence[str], event_time: str | 
         return None
     for column in columns:
         if column.full and column.is_time and _LATEST & column.words and column.name not in keys:
-            return None if column.name == event_time else column.name
+            if column.name == event_time:
+                return None
+            return column.name
     return None
 
 
@@ -210,7 +214,9 @@ def _event_time(columns: Sequence[Column]) -> str | None:
     """Event-time column: the first of the likeliest name, never a birthday."""
     times = [c for c in columns if c.is_time and c.full and not {"birth", "birthday", "birthdate", "dob"} & c.words]
     times.sort(key=lambda c: (bool(_LATEST & c.words), c.inferred_type.kind != "TIMESTAMP", not set(_WHEN) & c.words))
-    return times[0].name if times else None
+    if times:
+        return times[0].name
+    return None
 
 
 def _is_personal(column: Column) -> bool:

@@ -65,7 +65,9 @@ class NewTable:
         # Of several fields with one name it is the column of that which has it as it is, else of the first by name.
         first = min(fields, key=lambda field: (field != name, field))
         owner = next(other for other in self.columns if other.field == first)
-        return name if owner is column else ""
+        if owner is column:
+            return name
+        return ""
 
 
 def make(name: str, samples: list[FileSample], files: list[Path]) -> NewTable:
@@ -123,7 +125,9 @@ class _Rows:
 def _found(samples: Sequence[FileSample], field: str, values: list[Any], names: Sequence[str]) -> InferredType:
     types = {sample.types[field] for sample in samples if field in sample.types}
     if types:
-        kind = types.pop() if len(types) == 1 else "OTHER"
+        kind = "OTHER"
+        if len(types) == 1:
+            kind = types.pop()
         return InferredType(kind)  # type: ignore[arg-type]
     commas = all(sample.options.get("sep", ",") != "," for sample in samples if sample.format == "csv")
     return near_types.of_values(field, values, names.__getitem__, commas=commas)
@@ -132,10 +136,14 @@ def _found(samples: Sequence[FileSample], field: str, values: list[Any], names: 
 def _plain(column_type: InferredType, value: Any) -> Any:
     """Value for comparisons; None for a word that stands for NULL."""
     if isinstance(value, str):
-        return None if infer_types.trimmed(value) in column_type.nothing else str(value)
+        if infer_types.trimmed(value) in column_type.nothing:
+            return None
+        return str(value)
     if isinstance(value, (list, dict)):
         return repr(value)
-    return value if value is None or isinstance(value, bool) else str(value)
+    if value is None or isinstance(value, bool):
+        return value
+    return str(value)
 
 
 def inner_numbers(column: Column, samples: Sequence[FileSample]) -> dict[tuple[str, ...], str]:
@@ -150,7 +158,10 @@ def inner_numbers(column: Column, samples: Sequence[FileSample]) -> dict[tuple[s
     for path, types in paths.items():
         if not types <= {"BIGINT", "DOUBLE"} or any(path[: len(outer)] == outer for outer in mixed):
             continue
-        numbers[path] = "BIGINT" if types == {"BIGINT"} else "DOUBLE"
+        if types == {"BIGINT"}:
+            numbers[path] = "BIGINT"
+        else:
+            numbers[path] = "DOUBLE"
     return numbers
 
 
@@ -176,6 +187,8 @@ def _walk(value: Any, path: tuple[str, ...], paths: dict[tuple[str, ...], set[st
             return False
         return all(_walk(item, (*path, name), paths) for name, item in value.items())
     if value is not None:
-        kind = infer_types.kind_of_text(str(value)) if isinstance(value, Number) else "STRING"
+        kind = "STRING"
+        if isinstance(value, Number):
+            kind = infer_types.kind_of_text(str(value))
         paths.setdefault(path, set()).add(kind)
     return True

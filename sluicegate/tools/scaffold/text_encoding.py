@@ -31,11 +31,15 @@ def decoded(head: bytes, whole: bool) -> tuple[str, str | None] | None:
             return None
     if named is not None:
         text = _uncut(head, named[1], whole)
-        return None if text is None else (text.removeprefix("\ufeff"), named[0])
+        if text is None:
+            return None
+        return (text.removeprefix("\ufeff"), named[0])
     if (text := _uncut(head, "utf-8-sig", whole)) is not None:
         return text, None
     text = _uncut(head, WESTERN[1], whole)
-    return None if text is None else (text, WESTERN[0])
+    if text is None:
+        return None
+    return (text, WESTERN[0])
 
 
 def _by_zeros(head: bytes) -> tuple[str, str] | None:

@@ -65,7 +65,9 @@ class _Wearer:
         day, second = divmod(moment - self.wakes, DAY)
         mood, starts, ends = self._days.get(int(day)) or self._plan(int(day))
         # Sixteen hours awake as one broad hump, then eight hours near the resting rate.
-        awake = math.sin(math.pi * second / 57_600.0) if second < 57_600.0 else 0.0
+        awake = 0.0
+        if second < 57_600.0:
+            awake = math.sin(math.pi * second / 57_600.0)
         rate = self.resting + mood + self.swing * math.sqrt(awake)
         if starts <= second < ends:
             effort = (second - starts) / (ends - starts)
@@ -122,7 +124,9 @@ def _width(mrns: list[int]) -> float:
 
 def _slot(width: float, after: float | None, begin: float) -> int:
     """First slot of a file: after the newest reading that has landed (epoch seconds), or where a landing begins."""
-    return math.ceil((begin - BEGIN) / width) if after is None else math.floor((after - BEGIN) / width) + 1
+    if after is None:
+        return math.ceil((begin - BEGIN) / width)
+    return math.floor((after - BEGIN) / width) + 1
 
 
 def _readings(mrns: list[int], slot: int, records: int, lot: random.Random) -> tuple[list[Record], Landed]:
@@ -141,10 +145,16 @@ def _readings(mrns: list[int], slot: int, records: int, lot: random.Random) -> t
     roll, noise = lot.random, lot.gauss
     for n in range(records):
         moment = round(BEGIN + width * (slot + n + 0.5 * roll()), 3)
-        device, wearer = strange[n % STRANGERS] if n in unknown else worn[(slot + n) % len(worn)]
+        if n in unknown:
+            device, wearer = strange[n % STRANGERS]
+        else:
+            device, wearer = worn[(slot + n) % len(worn)]
         rate = wearer.rate(moment) + noise(0.0, 2.5)
         if n in invalid:
-            rate = -rate / 100 if roll() < 0.3 else 0.0
+            if roll() < 0.3:
+                rate = -rate / 100
+            else:
+                rate = 0.0
         readings.append({"device_id": device, "mrn": wearer.mrn, "time": moment, "heartrate": rate})
     moments = [reading["time"] for reading in readings]
     return readings, between(moments, invalid=len(invalid), unknown=len(unknown))
@@ -153,7 +163,9 @@ def _readings(mrns: list[int], slot: int, records: int, lot: random.Random) -> t
 def _odd(records: int, lot: random.Random) -> tuple[set[int], set[int]]:
     """Indexes of invalid readings and of those of unknown patients: disjoint, so that the counts are exact."""
     invalid, unknown = share(INVALID_SHARE, records, lot), share(UNKNOWN_SHARE, records, lot)
-    chosen = lot.sample(range(records), invalid + unknown) if invalid + unknown <= records else []
+    chosen = []
+    if invalid + unknown <= records:
+        chosen = lot.sample(range(records), invalid + unknown)
     return set(chosen[:invalid]), set(chosen[invalid:])
 
 

@@ -79,7 +79,10 @@ def files(home: Path, number: int, order: Order) -> Iterable[File]:
     yield _STUDENTS.file(number, students, Faults(), dice(seed), Landed("", len(students)))
     lot = dice(seed, "enrollments", number)
     moments = times(start, SPAN, records, lot)
-    late = set(lot.sample(range(records), share(late_share, records, lot))) if late_share else set()
+    if late_share:
+        late = set(lot.sample(range(records), share(late_share, records, lot)))
+    else:
+        late = set()
     enrollments = [_enrollment(number, n, moment, n in late, lot) for n, moment in enumerate(moments)]
     invalid = sum(record["quantity"] == 0 for record in enrollments)
     facts = between(moments, invalid=invalid, late=len(late))
@@ -117,8 +120,14 @@ def _student(n: int, number: int, seed: int | None, updated: str) -> Record:
 
 
 def _enrollment(number: int, n: int, moment: float, late: bool, lot: random.Random) -> Record:
-    student = lot.randint(known(number) + 1, known(number + 1)) if late else lot.randint(1, known(number))
-    quantity = 0 if lot.random() < INVALID_SHARE else lot.choice([1, 1, 1, 2, 2, 3])
+    if late:
+        student = lot.randint(known(number) + 1, known(number + 1))
+    else:
+        student = lot.randint(1, known(number))
+    if lot.random() < INVALID_SHARE:
+        quantity = 0
+    else:
+        quantity = lot.choice([1, 1, 1, 2, 2, 3])
     return {
         "enroll_id": f"{number:06d}{n:06d}",
         "student_id": f"S{student:05d}",

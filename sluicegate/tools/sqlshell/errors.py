@@ -46,7 +46,9 @@ def of_sqlglot(error: SqlglotError, sql: str) -> QueryError:
     if token and facts.get("line") and facts.get("col"):
         end = sum(len(line) for line in sql.splitlines(keepends=True)[: facts["line"] - 1]) + facts["col"]
         place = (end - len(token), end)
-    near = f" at {token}" if token else ""
+    near = ""
+    if token:
+        near = f" at {token}"
     return _error(f"the query cannot be parsed{near}: {description}", "", sql, place, "")
 
 
@@ -67,8 +69,12 @@ def of_duckdb(error: duckdb.Error, ran: str, sql: str, columns: Iterable[str]) -
     more = more.strip()
     if missing := _NO_COLUMN.search(message):
         near = difflib.get_close_matches(missing[1], list(columns), 1, 0.6)
-        more = f"did you mean {near[0]}?" if near else ""
-    verb = "is refused" if isinstance(error, _REFUSED) else "failed"
+        more = ""
+        if near:
+            more = f"did you mean {near[0]}?"
+    verb = "failed"
+    if isinstance(error, _REFUSED):
+        verb = "is refused"
     if isinstance(error, duckdb.OutOfMemoryException):
         more = "select fewer rows or columns"
     elif ("not found" in message or "No such file" in message) and "parquet" in message.lower():

@@ -102,10 +102,14 @@ def _help(labels: Sequence[str]) -> str:
 
 
 def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
+    more = ""
+    if len(names) > SHOWN:
+        more = f" and {len(names) - SHOWN:,} more"
     return f"{', '.join(names[:SHOWN])}{more}"
 
 
 def _written(name: str, tables_by_name: Mapping[str, list[Table]]) -> str:
     """Name as one can write it: qualified where the short one is ambiguous."""
-    return name if len(tables_by_name[name]) == 1 else tables_by_name[name][0].label
+    if len(tables_by_name[name]) == 1:
+        return name
+    return tables_by_name[name][0].label

@@ -185,7 +185,10 @@ def _keep_order(tree: exp.Query, sources: Sequence[_Source]) -> None:
 def _refuse_function(node: exp.Expr) -> None:
     """Refuse table functions of DuckDB: they read files, memory and settings. Spark's that explode arrays may stay."""
     if not isinstance(node, _ROW_MAKERS):
-        name = node.sql_name() if isinstance(node, exp.Func) and not isinstance(node, exp.Anonymous) else node.name
+        if isinstance(node, exp.Func) and not isinstance(node, exp.Anonymous):
+            name = node.sql_name()
+        else:
+            name = node.name
         raise QueryError(f"{name.lower()}(…) cannot be read as a table here", hint="use a table of the lake")
 
 
@@ -356,7 +359,9 @@ def _result(engine: duckdb.DuckDBPyConnection, ran: str) -> pa.Table:
     for name, kind, column in zip(table.column_names, types, table.columns, strict=True):
         columns.append(_plain(column, kind))
         names.append(_free(name, taken))
-    return pa.table(columns, names=names) if columns else table
+    if columns:
+        return pa.table(columns, names=names)
+    return table
 
 
 def _plain(column: pa.ChunkedArray, kind: str) -> pa.ChunkedArray:

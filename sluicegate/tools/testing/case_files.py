@@ -140,7 +140,8 @@ class _Reader:
             for number, case_step in enumerate(case.steps):
                 place = (*path, "steps", number)
                 step = self._part(Step, case_step, place)
-                steps += [self._step(step, place)] if step else []
+                if step:
+                    steps += [self._step(step, place)]
         if not any(step.expect or step.fails for step in steps) and not self.mistakes:
             self._add("missing-field", path, "this case expects nothing", "add expect or fails")
         return Case(name, self._place(path), case.description.strip(), tuple(steps))
@@ -171,7 +172,10 @@ class _Reader:
             more = self._part(Given, value, path)
             if more is None:
                 return None
-        rows = self._rows(more.rows, (*path, "rows")) if more else self._rows(value, path)
+        if more:
+            rows = self._rows(more.rows, (*path, "rows"))
+        else:
+            rows = self._rows(value, path)
         if more and more.file is not None:
             self._inside(more.file, (*path, "file"))
         of_delta = self.pipeline.bronze[table].format == "delta"
@@ -209,15 +213,22 @@ class _Reader:
             return None
         if not isinstance(value, dict):
             rows = self._complete(self._rows(value, path))
-            return TableExpected(table, self._place(path), rows) if rows else None
+            if rows:
+                return TableExpected(table, self._place(path), rows)
+            return None
         more = self._part(Expected, value, path)
         if more is None:
             return None
-        field = "rows" if more.rows is not None else "contains"
+        field = "contains"
+        if more.rows is not None:
+            field = "rows"
         row_values = getattr(more, field)
         if row_values is None and more.columns:
             self._add("not-allowed", (*path, "columns"), "columns requires rows as lists of values")
-        rows = None if row_values is None else self._complete(self._rows(row_values, (*path, field), more.columns))
+        if row_values is None:
+            rows = None
+        else:
+            rows = self._complete(self._rows(row_values, (*path, field), more.columns))
         if row_values is not None and rows is None:
             return None
         return TableExpected(table, self._place(path), rows, field == "contains", more.count, more.tolerance)

@@ -56,7 +56,9 @@ def _enclosed(name: str, table: BronzeTable, folder: Path) -> BronzeTable:
         for field, enclosed_path in paths.items()
         if (path := getattr(table, field)) is not None and not Path(path).is_relative_to(folder)
     }
-    return table.model_copy(update=moved) if moved else table
+    if moved:
+        return table.model_copy(update=moved)
+    return table
 
 
 def _of_files(table: BronzeTable) -> BronzeTable:
@@ -66,14 +68,18 @@ def _of_files(table: BronzeTable) -> BronzeTable:
     columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
     update: dict[str, Any] = {"kafka": None}
     if table.kafka.value == "json" and table.singleVariantColumn is None:
-        field = "schema_" if table.schema_ else "schemaHints"
+        field = "schemaHints"
+        if table.schema_:
+            field = "schema_"
         update[field] = ", ".join(filter(None, [getattr(table, field), columns]))
     return table.of_values.model_copy(update=update)
 
 
 def is_there(table: BronzeTable) -> bool:
     """Whether a bronze table has something to read; ``prepare`` creates folders of files."""
-    return delta_table(table.path) is not None if table.format == "delta" else Path(table.path).exists()
+    if table.format == "delta":
+        return delta_table(table.path) is not None
+    return Path(table.path).exists()
 
 
 def prepare(pipeline: Pipeline, landing: Path) -> None:
@@ -213,7 +219,9 @@ def _csv_value(value: Any) -> str | None:
     if value is None:
         return None
     if isinstance(value, bool):
-        return "true" if value else "false"
+        if value:
+            return "true"
+        return "false"
     if isinstance(value, (dict, list)):
         return json.dumps(value, ensure_ascii=False)
     return str(value)
@@ -233,7 +241,10 @@ def _by_spark(spark: SparkSession, input_table: TableGiven, table: BronzeTable) 
     """Rows as one file written by Spark: Parquet, ORC or Avro."""
     with tempfile.TemporaryDirectory() as scratch:
         target = Path(scratch) / "written"
-        form = avro_header.PROVIDER if table.format == "avro" else table.format
+        if table.format == "avro":
+            form = avro_header.PROVIDER
+        else:
+            form = table.format
         rows = _frame(spark, input_table, Path(scratch)).coalesce(1)
         rows.write.format(form).save(str(target))
         (file,) = [part for part in target.iterdir() if part.name.startswith("part-")]

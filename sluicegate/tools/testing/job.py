@@ -50,9 +50,10 @@ def _run(arguments: argparse.Namespace) -> RunReport:
     cases = choose(load(pipeline), arguments.matching, arguments.case or ())
     os.environb[pii_key.VARIABLE.encode()] = KEY
     spark = session.open_session(f"{pipeline.name}.cases")
-    place: AbstractContextManager[str] = (
-        nullcontext(arguments.folder) if arguments.folder else tempfile.TemporaryDirectory(prefix="sluicegate-test-")
-    )
+    if arguments.folder:
+        place: AbstractContextManager[str] = nullcontext(arguments.folder)
+    else:
+        place = tempfile.TemporaryDirectory(prefix="sluicegate-test-")
     with place as folder:
         results = run_all(
             lambda case, case_folder: run_case(
@@ -95,5 +96,7 @@ def raise_for(pipeline: str, results: Sequence[CaseResult]) -> None:
         raise CaseError(pipeline, mistakes)
     failed = [result.name for result in results if result.state == FAILED]
     if failed:
-        count = f"{len(failed)} of {len(results)} cases" if len(results) > 1 else "the case"
+        count = "the case"
+        if len(results) > 1:
+            count = f"{len(failed)} of {len(results)} cases"
         raise CasesFailed(f"{count} of {pipeline} failed", cause="\n    ".join(failed))

@@ -121,7 +121,9 @@ def _nearest(row_expected: Row, rows: list[Row], keys: Sequence[int]) -> Row | N
         return sum(value == expected_value for value, expected_value in zip(row, row_expected, strict=True))
 
     best = max(rows, key=alike, default=None)
-    return best if best is not None and alike(best) * 2 >= max(len(row_expected), 2) else None
+    if best is not None and alike(best) * 2 >= max(len(row_expected), 2):
+        return best
+    return None
 
 
 def compare(

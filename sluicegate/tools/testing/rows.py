@@ -64,7 +64,9 @@ def _record(row: Any, path: Path, columns: Sequence[str]) -> dict[str, Any]:
             raise RowsFault(f"expected {len(columns)} values, but this row has {len(row)}", path)
         return dict(zip(columns, row, strict=True))
     if not isinstance(row, dict) or columns:
-        form = "a list of values, one for each of columns" if columns else "{column: value}"
+        form = "{column: value}"
+        if columns:
+            form = "a list of values, one for each of columns"
         raise RowsFault(f"a row must be {form}", path)
     return row
 
@@ -107,4 +109,6 @@ def typed(value: Any) -> Any:
         return value == "true"
     if _WHOLE.fullmatch(value):
         return int(value)
-    return float(value) if _NUMBER.fullmatch(value) else value
+    if _NUMBER.fullmatch(value):
+        return float(value)
+    return value

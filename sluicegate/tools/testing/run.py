@@ -135,9 +135,14 @@ class _Run:
             error = _readable(raised)
             if error.code == step.fails:
                 return []
-            expected = f"the run was expected to fail with {step.fails}, but failed with:\n" if step.fails else ""
+            if step.fails:
+                expected = f"the run was expected to fail with {step.fails}, but failed with:\n"
+            else:
+                expected = ""
             return [expected + error.for_people()]
-        return [f"the run was expected to fail with {step.fails}, but succeeded"] if step.fails else []
+        if step.fails:
+            return [f"the run was expected to fail with {step.fails}, but succeeded"]
+        return []
 
     def _layer(self, layer: Layer) -> None:
         only = [name for name in self.pipeline.names(layer) if name in self.wanted]
@@ -159,7 +164,9 @@ class _Run:
             expected, actual = _both(rows, table, expectation.place)
             diff.columns, diff.expected = list(rows.columns), len(expected)
             keys = [rows.columns.index(key) for key in self._keys(expectation.table) if key in rows.columns]
-            complete = keys if len(keys) == len(self._keys(expectation.table)) else []
+            complete = []
+            if len(keys) == len(self._keys(expectation.table)):
+                complete = keys
             right = compare(
                 diff, expected, actual, keys=complete, tolerance=expectation.tolerance, partly=expectation.partly
             )
@@ -170,7 +177,9 @@ class _Run:
         if expectation.count is not None and expectation.count != diff.found:
             diff.expected, right = expectation.count, False
             diff.note = f"expected {expectation.count:,} rows, got {diff.found:,}"
-        return None if right else diff
+        if right:
+            return None
+        return diff
 
     def _without_table(self, expectation: TableExpected, diff: TableDifference) -> TableDifference | None:
         """Difference of a table that does not exist, which has no rows."""
@@ -214,7 +223,9 @@ class _Run:
         for layer in LAYERS[1:]:
             if name in self.pipeline.names(layer):
                 return progress(flows.flows(self.pipeline, self.at, layer)[name]).why
-        return "none of its files landed" if name in self.pipeline.bronze else ""
+        if name in self.pipeline.bronze:
+            return "none of its files landed"
+        return ""
 
     def _uri(self, name: str) -> str:
         made_by = tables(self.pipeline)[name]
@@ -254,7 +265,9 @@ def _row(record: Mapping[str, Any], rows: Rows, kinds: Mapping[str, Any], place:
 
 
 def _readable(raised: Exception) -> SluicegateError:
-    return raised if isinstance(raised, SluicegateError) else base.unexpected(raised)
+    if isinstance(raised, SluicegateError):
+        return raised
+    return base.unexpected(raised)
 
 
 def _found(table: DeltaTable, columns: Iterable[str]) -> list[Row]:

@@ -34,7 +34,10 @@ def show(result: CaseResult, to: Console, *, keep: bool = False) -> None:
         keep: whether the case's folder is kept, so that its path is shown.
     """
     file = PurePath(result.file).name
-    word, style = ("ok", "green") if result.state == OK else (result.state.upper(), "bold red")
+    if result.state == OK:
+        word, style = ("ok", "green")
+    else:
+        word, style = (result.state.upper(), "bold red")
     line = Text.assemble((f"{word:<8}", style), f"{file}: {escaped(result.name)}   {result.seconds:.1f} s")
     to.print(line, soft_wrap=True)
     if result.state == FAILED and result.description:
@@ -60,7 +63,9 @@ def _show_difference(result: CaseResult, diff: TableDifference, to: Console) -> 
         if (count := diff.counts.get(kind, 0))
     ]
     counts_text = "; ".join([*counted, *([diff.note] if diff.note else [])])
-    step = f" after step {diff.step}" if diff.step > 1 else ""
+    step = ""
+    if diff.step > 1:
+        step = f" after step {diff.step}"
     to.print(Text.assemble("    ", (diff.table, "bold"), f"{step}: {escaped(counts_text)}"), soft_wrap=True)
     to.print(f"    {result.file}:{diff.line}", style="dim", soft_wrap=True)
     if diff.missing or diff.unexpected or diff.changed:

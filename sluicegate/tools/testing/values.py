@@ -212,7 +212,9 @@ def shown(value: Value) -> str:
         case None:
             return "NULL"
         case str():
-            return value if _is_plain(value) else json.dumps(value, ensure_ascii=False)
+            if _is_plain(value):
+                return value
+            return json.dumps(value, ensure_ascii=False)
         case bool():
             return str(value).lower()
         case datetime():
