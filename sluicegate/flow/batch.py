@@ -12,7 +12,7 @@ from sluicegate.errors import SluicegateError, Where
 from sluicegate.flow import histories
 from sluicegate.flow.model import Flow, Progress
 from sluicegate.flow.report import TableReport
-from sluicegate.flow.several import several_progress as stream_progress
+from sluicegate.flow.several import several_progress
 from sluicegate.flow.streaming.delivery import Delivery
 from sluicegate.lake import log, offsets, tables
 from sluicegate.lake.commits.commit_identity import COMMITS
@@ -232,7 +232,7 @@ class Batch:
     def _sources(self) -> dict[str, Any]:
         """Which tables were followed: the id of one, or of each flow the id and the offset."""
         if self.flow.streams:
-            return {stream_progress.STREAMS: stream_progress.facts(self.progress.streams)}
+            return {several_progress.STREAMS: several_progress.facts(self.progress.streams)}
         source = self.opened[self.flow.source].delta
         if source:
             return {"source_id": tables.table_id(source)}

@@ -14,7 +14,7 @@ from sluicegate.flow import histories, source_changes
 from sluicegate.flow.batch import Batch, raise_readable
 from sluicegate.flow.model import AVAILABLE_NOW, Flow, Progress, name_of, query_because
 from sluicegate.flow.report import TableReport
-from sluicegate.flow.several import several_batch as stream_batch
+from sluicegate.flow.several import several_batch
 from sluicegate.flow.streaming import delivery, source_stream
 from sluicegate.flow.streaming.delivery import Delivery, ExpectedRows
 from sluicegate.flow.streaming.first_load import FirstLoad
@@ -256,7 +256,7 @@ class BatchRun:
         """Has the layer apply rows, with the offset at which they end."""
         batch = self._batch(rows, part, expected)
         if self.flow.streams:
-            batch = stream_batch.batch_of(self.session, batch)
+            batch = several_batch.batch_of(self.session, batch)
         self.apply(batch)
 
     def _batch(self, rows: DataFrame, part: Progress, expected: ExpectedRows | None) -> Batch:

@@ -10,7 +10,7 @@ from sluicegate.errors import SchemaMismatch, Where
 from sluicegate.flow import source_changes
 from sluicegate.flow.definitions import foreseen_types
 from sluicegate.flow.model import Flow, name_of
-from sluicegate.flow.several import several_progress as stream_progress
+from sluicegate.flow.several import several_progress
 from sluicegate.flow.source_changes import SourceChanges
 from sluicegate.lake import former_versions, log, offsets
 from sluicegate.lake.table import Table
@@ -64,7 +64,7 @@ def why_whole(flow: Flow, past: offsets.Lineage | None, state: SourceState) -> s
         return why_restored(past)
     if flow.foreign:
         return _why_foreign(flow, last, state) or flow.policy.why_full_refresh(state.changes)
-    if stream_progress.recorded(last) is not None:
+    if several_progress.recorded(last) is not None:
         return "one flow fills it now"
     if state.offset is None:
         return f"{name_of(flow.source)} is not the table that it was filled from"

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sluicegate.flow.model import Flow, Progress, StreamProgress, name_of
-from sluicegate.flow.several import several_progress as stream_progress
+from sluicegate.flow.several import several_progress
 from sluicegate.flow.source_changes import SourceChanges
 from sluicegate.lake import log
 from sluicegate.lake.table import Tables
@@ -62,7 +62,7 @@ def _first_of_streams(flow: Flow, waiting: Progress, most_bytes: int, opened: Ta
 
 def _recorded(side_table: str, flow: str, opened: Tables) -> int:
     """Offset of one of several flows by the newest commit of a side table; -1 if it has none."""
-    offset = (stream_progress.recorded(opened[side_table].last_commit_of_ours) or {}).get(flow)
+    offset = (several_progress.recorded(opened[side_table].last_commit_of_ours) or {}).get(flow)
     if offset is None:
         return -1
     return int(offset["until"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sluicegate.flow.model import Flow, name_of
 from sluicegate.flow.policies import CopyPolicy
-from sluicegate.flow.several import several_progress as stream_progress
+from sluicegate.flow.several import several_progress
 from sluicegate.lake.table import Tables
 from sluicegate.schema.columns import data_columns
 
@@ -40,7 +40,7 @@ def _no_treated_columns(flow: Flow, opened: Tables) -> str:
     if not isinstance(flow.policy, CopyPolicy) or source.delta is None:
         return ""
     columns = data_columns({field.name for field in source.delta.schema().fields})
-    lacking, flows = stream_progress.lacking(flow, source, columns)
+    lacking, flows = several_progress.lacking(flow, source, columns)
     if not lacking or not flows:
         return ""
     return (

@@ -14,7 +14,7 @@ from sluicegate.errors import SluicegateError, Where
 from sluicegate.flow import full_refresh, histories, prerequisites, source_changes
 from sluicegate.flow.full_refresh import Identity, SourceState
 from sluicegate.flow.model import Flow, Progress, StreamProgress, name_of
-from sluicegate.flow.several import several_progress as stream_progress
+from sluicegate.flow.several import several_progress
 from sluicegate.flow.source_changes import SourceChanges
 from sluicegate.lake import layout, log, offsets, tables
 from sluicegate.lake.table import Table, Tables
@@ -209,16 +209,16 @@ def _of_streams(flow: Flow, unread: Progress, past: offsets.Lineage | None, open
         opened: the handles of the step.
     """
     last = _commit_with_facts(past)
-    if reason := stream_progress.gone(flow, opened, last):
+    if reason := several_progress.gone(flow, opened, last):
         return Progress("blocked", why=reason)
-    streams = stream_progress.progress_of(flow, opened, last)
+    streams = several_progress.progress_of(flow, opened, last)
     read = _of_batches(flow, unread, last, streams, opened)
     if past is None:
         return replace(read, kind="whole")
     read = replace(read, restores=past.facts())
     if past.news and last is not None:
         return replace(read, kind="whole", why=full_refresh.why_restored(past))
-    if last is not None and stream_progress.recorded(last) is None:
+    if last is not None and several_progress.recorded(last) is None:
         return replace(read, kind="whole", why="several flows fill it now")
     if last is None or read.since < 0:
         return replace(read, kind="whole", why="its log no longer tells what it was made from")
@@ -252,11 +252,11 @@ def _of_batches(
         streams: progress of the flows whose sources are there.
         opened: the handles of the step.
     """
-    target, app_id = opened[flow.target], stream_progress.app_id(flow)
+    target, app_id = opened[flow.target], several_progress.app_id(flow)
     batch = tables.txn_version(target.delta, app_id)
-    newest = stream_progress.newest_batch([target, *_side_tables(flow, opened)], app_id)
+    newest = several_progress.newest_batch([target, *_side_tables(flow, opened)], app_id)
     sources = [opened[flow.streams[name]].delta for name in streams]
-    recorded = stream_progress.recorded(last) or {}
+    recorded = several_progress.recorded(last) or {}
     return replace(
         unread, since=-1 if batch is None else batch, until=newest + 1, app_id=app_id, streams=streams, of_flows=True,
         of_many=any(ROW in _columns(source) for source in sources if source is not None),

@@ -194,13 +194,12 @@ def find(pipeline: Pipeline, request: Discard) -> Chosen:
     import pyarrow.compute as pc
 
     from sluicegate.lake import discards, tables
-    from sluicegate.lake.exclusion import renamed
-    from sluicegate.lake.exclusion import target_ownership as claim
+    from sluicegate.lake.exclusion import renamed, target_ownership
     from sluicegate.lake.layout import Lake
 
     lake = Lake(pipeline.settings.lake, pipeline.name)
     renamed.demand_current(lake)
-    claim.demand_ours(lake, pipeline.settings.target)
+    target_ownership.demand_ours(lake, pipeline.settings.target)
     quarantine, log = (
         tables.delta_table(uri) for uri in (lake.quarantine(request.table), lake.discarded(request.table))
     )

@@ -21,8 +21,7 @@ from sluicegate.definition.dag_ids import dag_ids
 from sluicegate.definition.fields import name_fault
 from sluicegate.definition.reading import loader
 from sluicegate.errors import LakeLocked, LakeUnsupported, PipelineMissing, RenameRefused, SluicegateError, Where
-from sluicegate.lake.exclusion import fence, renamed
-from sluicegate.lake.exclusion import target_ownership as claim
+from sluicegate.lake.exclusion import fence, renamed, target_ownership
 from sluicegate.lake.exclusion.lock import pipeline_lock, turn
 from sluicegate.lake.layout import Lake, is_local, local_path
 from sluicegate.monitor import streams
@@ -166,9 +165,9 @@ class _Rename:
         else:
             self._demand_possible(old, new)
         if old:
-            claim.claim(self.old, self.definition.settings.target)
+            target_ownership.claim(self.old, self.definition.settings.target)
         elif new:
-            claim.claim(self.new, self.definition.settings.target)
+            target_ownership.claim(self.new, self.definition.settings.target)
         report = Renamed(remarks=list(self._readers()))
         renamed.begun(self.root, self.former, self.name)
         _faults.point("rename.recorded")

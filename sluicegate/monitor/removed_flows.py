@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from sluicegate.flow.several import several_progress as stream_progress
+from sluicegate.flow.several import several_progress
 from sluicegate.lake import tables
 from sluicegate.schema.columns import FLOW
 
@@ -36,7 +36,7 @@ def _removed(flow: Flow, progress: Progress, opened: Tables) -> list[str]:
     if flow.streams:
         return list(progress.removed)
     # One query fills it now: what flows over other tables have made is not made again by the full refresh.
-    recorded = stream_progress.recorded(opened[flow.target].last_commit_of_ours)
+    recorded = several_progress.recorded(opened[flow.target].last_commit_of_ours)
     source = opened[flow.source].delta
     if progress.kind != "whole" or recorded is None or source is None:
         return []

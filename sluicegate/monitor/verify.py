@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from sluicegate.flow.finding import Finding
-from sluicegate.flow.several import several_progress as stream_progress
+from sluicegate.flow.several import several_progress
 from sluicegate.lake import layout, log, offsets, tables
 from sluicegate.monitor import verify_archive, verify_delta_source, verify_files, verify_kafka
 from sluicegate.schema.columns import FLOW, ROW
@@ -193,7 +193,7 @@ def _taken_in(target: DeltaTable, name: str, sources: Mapping[str, str]) -> dict
     None are given where it is to be made again, as it is filled by one flow now and was by several, or the other way.
     """
     opened = {flow: table for flow, uri in sources.items() if (table := tables.delta_table(uri)) is not None}
-    offsets_of_flows = stream_progress.recorded(log.last_commit_of_ours(target))
+    offsets_of_flows = several_progress.recorded(log.last_commit_of_ours(target))
     if "" in sources:
         if "" not in opened or offsets_of_flows is not None:
             return {}

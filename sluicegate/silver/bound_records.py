@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from sluicegate.flow.several import several_batch as stream_batch
+from sluicegate.flow.several import several_batch
 from sluicegate.frames import data_skipping, lookup_changes
 from sluicegate.frames.record_ids import Identities, materialize
 from sluicegate.lake import layout, tables
@@ -161,7 +161,7 @@ def touched_by(evaluator: RowEvaluator, lookup: str, since: int) -> DataFrame:
         if not join_keys or (flow and flow not in batch.progress.streams):
             continue
         if flow:
-            records = stream_batch.unpacked(batch.records(), flow)
+            records = several_batch.unpacked(batch.records(), flow)
         else:
             records = batch.records()
         changes = batch.changes_of(lookup, since)

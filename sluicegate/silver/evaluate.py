@@ -14,7 +14,7 @@ from sluicegate.definition.tables.silver_flow import SilverFlow
 from sluicegate.errors import UserError, Where
 from sluicegate.flow.definitions import former_definition
 from sluicegate.flow.definitions.definition_changes import STORED
-from sluicegate.flow.several import several_batch as stream_batch
+from sluicegate.flow.several import several_batch
 from sluicegate.frames.rules.rejected import BROKEN
 from sluicegate.frames.rules.row_rules import LENIENT
 from sluicegate.lake import log
@@ -259,7 +259,7 @@ class RowEvaluator:
 
         Args:
             records: the records; of several flows those of each with the columns of its source, by its name, or all of
-                them in one frame (see ``stream_batch.packed``).
+                them in one frame (see ``several_batch.packed``).
 
         Raises:
             ColumnsChanged: stored rows have a column of another type, and are not to be replaced.
@@ -280,7 +280,7 @@ class RowEvaluator:
         """Result of all flows, their columns put together by name."""
         if not isinstance(records, Mapping):
             packed = records
-            records = {name: stream_batch.unpacked(packed, name) for name in self.batch.progress.streams}
+            records = {name: several_batch.unpacked(packed, name) for name in self.batch.progress.streams}
         by_flow = {}
         for name, frame in records.items():
             rows, casts = self._made(self.table.several[name], frame, flow=name)
@@ -351,7 +351,7 @@ class RowEvaluator:
 
     def _provenance(self, frame: DataFrame) -> list[Any]:
         """Provenance of a record; its text only where it may go to quarantine, since texts are large."""
-        of_flows = [column for column in map(stream_batch.of, self.table.several) if column in frame.columns]
+        of_flows = [column for column in map(several_batch.of, self.table.several) if column in frame.columns]
         records = of_flows or [RECORD_STRUCT]
         stamps = provenance.file_of(frame, records)
         if self.many:  # there the text comes later, and once: see ``silver.quarantine``

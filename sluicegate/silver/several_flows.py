@@ -16,7 +16,7 @@ from pyspark.sql.types import AtomicType, NullType
 
 from sluicegate.definition.fields import nearest
 from sluicegate.errors import SchemaMismatch, Where
-from sluicegate.flow.several import several_batch as stream_batch
+from sluicegate.flow.several import several_batch
 from sluicegate.schema.columns import RECORD_STRUCT, SEQUENCE
 from sluicegate.silver.columns.declared_columns import as_type
 from sluicegate.spark_sql import types
@@ -82,13 +82,13 @@ def united(
     """
     parts = {name: _named(name, flow, record_id) for name, flow in flows.items()}
     casts = {f"{flag}_of_{name}": text for name, flow in flows.items() for flag, text in flow.casts.items()}
-    kinds = _kinds(parts, {*record_id, *casts, *map(stream_batch.of, flows)}, table, stored)
+    kinds = _kinds(parts, {*record_id, *casts, *map(several_batch.of, flows)}, table, stored)
     spelled = {name.lower(): name for name in named}
     if stored is not None:
         spelled |= {name.lower(): name for name in stored.names}
     kinds = {spelled.get(name.lower(), name): kind for name, kind in kinds.items()}
     fitted = [
-        frame.select(*_values(frame, kinds), *record_id, stream_batch.of(name), *_flags(frame, casts))
+        frame.select(*_values(frame, kinds), *record_id, several_batch.of(name), *_flags(frame, casts))
         for name, frame in parts.items()
     ]
     return reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), fitted), casts
@@ -151,7 +151,7 @@ def _named(name: str, flow: OfFlow, record_id: Sequence[str]) -> DataFrame:
     if SEQUENCE in flow.rows.columns:
         values.append(F.col(SEQUENCE))
     flags = [F.col(flag).alias(f"{flag}_of_{name}") for flag in flow.casts]
-    return flow.rows.select(*values, *record_id, F.col(RECORD_STRUCT).alias(stream_batch.of(name)), *flags)
+    return flow.rows.select(*values, *record_id, F.col(RECORD_STRUCT).alias(several_batch.of(name)), *flags)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ Nothing is written but what was proved.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ from sluicegate.flow.progress import progress
 from sluicegate.flow.proofs import Proofs
 from sluicegate.flow.report import TableReport
 from sluicegate.flow.sample import EVERYTHING, Sample
-from sluicegate.flow.several import several_batch as stream_batch
+from sluicegate.flow.several import several_batch
 from sluicegate.flow.streaming.delivery import Delivery
 from sluicegate.frames.difference.equal_rows import excuse
 from sluicegate.frames.difference.merge import OP, difference
@@ -118,27 +118,34 @@ class _Proof:
         target = tables.delta_table(self.flow.target)
         if target is None:
             return
-        line, now = offsets.lineage(target), progress(self.flow, self.opened)
-        made = {}
-        if line.ours:
-            made = line.ours.ours or {}
-        if not made or now.kind in ("whole", "blocked") or now.replaced or now.repair:
-            yield self._found("unproved", f"it is not final: {now.why or 'a run was stopped while it wrote it'}")
+        history, waiting = offsets.lineage(target), progress(self.flow, self.opened)
+        facts = {}
+        if history.ours:
+            facts = history.ours.ours or {}
+        if not facts or _is_unfinished(waiting):
+            yield self._found("unproved", f"it is not final: {waiting.why or 'a run was stopped while it wrote it'}")
             return
-        every = self._evaluator(self._batch(now, made))
+        every = self._evaluator(self._batch(waiting, facts))
         since = RecordsSince(self.proofs, every, self.at, self._side_tables)
-        count = 0
+        records = 0
         if not since.nothing:
-            self.part, count = since.part(self._keep) or (self._sampled(every), 1)
-        if since.nothing or not count:
+            self.part, records = since.part(self._keep) or (self._sampled(every), 1)
+        if not records:
             since.keep(since.proof)
-            what = f"its rows, {since.proof}: neither they nor what they are made of have changed"
-            yield Finding("unseen", self.flow.table, what, reason="proved-before")
+            sentence = f"its rows, {since.proof}: neither they nor what they are made of have changed"
+            yield Finding("unseen", self.flow.table, sentence, reason="proved-before")
             return
-        found = list(self._compared(every, target.version()))
-        if not {one.kind for one in found} & {"wrong", "unproved"}:
-            since.keep(since.proof if self.part is not None else None)
-        yield from found
+        yield from self._compared_and_kept(every, target.version(), since)
+
+    def _compared_and_kept(self, every: RowEvaluator, version: int, since: RecordsSince) -> Iterator[Finding]:
+        """Findings about the records; a proof of them is kept if nothing is wrong or could not be proved."""
+        findings = list(self._compared(every, version))
+        if not {finding.kind for finding in findings} & {"wrong", "unproved"}:
+            former = since.proof
+            if self.part is None:
+                former = None
+            since.keep(former)
+        yield from findings
 
     def _sampled(self, evaluator: RowEvaluator) -> Part | None:
         """The records in the sample; None if all are to be compared."""
@@ -207,7 +214,7 @@ class _Proof:
         if self.flow.streams:
             nothing = Delivery(self.spark.range(0), self.flow)
             batch = Batch(nothing, 0, True, False, then, self.flow, report, {}, opened=self.opened)
-            return stream_batch.batch_of(self.spark, batch)
+            return several_batch.batch_of(self.spark, batch)
         source = self.opened[self.flow.source].delta
         rows = table_reader.records(self.spark, self.flow.source, until, source)
         read = self.opened.rows_at(self.flow.source, until)
@@ -246,24 +253,34 @@ class _Proof:
 
     def _difference(self, evaluator: RowEvaluator, uri: str, due: DataFrame) -> str:
         """How stored rows differ from those that they should be; empty if they do not."""
-        there = evaluator.there(uri)
-        there = [*map(self.part.choose, there)] if self.part is not None else there
-        if there and evaluator.many and uri == self.at.set_aside(self.flow.table):
-            there = [many_rows.without_begun(there[0])]
+        stored_rows = self._stored_rows(evaluator, uri)
         keys = [*evaluator.row_id]
-        stored = [key for key in keys if not there or key in there[0].columns]
-        if stored != keys:
-            return f"they have no {', '.join(sorted({*keys} - {*stored}))}"
-        differing = self._keep(difference(due, there[0] if there else None, keys))
+        if stored_rows is not None:
+            missing = {*keys} - {*stored_rows.columns}
+            if missing:
+                return f"they have no {', '.join(sorted(missing))}"
+        differing = self._keep(difference(due, stored_rows, keys))
         counts = {row[OP]: row["count"] for row in differing.groupBy(OP).count().collect()}
-        said = [self._counted(kind, counts[kind]) for kind in DIFFERENCES if kind in counts]
-        if there and (twice := there[0].groupBy(*keys).count().where("count > 1").count()):
-            said.append(f"{twice:,} are there more than once")
-        if not said:
+        clauses = [self._counted(kind, counts[kind]) for kind in DIFFERENCES if kind in counts]
+        if stored_rows is not None:
+            repeated = stored_rows.groupBy(*keys).count().where("count > 1").count()
+            if repeated:
+                clauses.append(f"{repeated:,} are there more than once")
+        if not clauses:
             return ""
-        first = differing.select(*keys).sort(*keys).limit(SHOWN).collect()
-        names = ", ".join("/".join(str(value) for value in row) for row in first)
-        return f"{', '.join(said)}{f', such as {names} (chunk/position)' if names else ''}"
+        return f"{', '.join(clauses)}{_such_as(differing, keys)}"
+
+    def _stored_rows(self, evaluator: RowEvaluator, uri: str) -> DataFrame | None:
+        """Rows of the table or side table that are compared; None if it does not exist."""
+        frames = evaluator.there(uri)
+        if not frames:
+            return None
+        rows = frames[0]
+        if self.part is not None:
+            rows = self.part.choose(rows)
+        if evaluator.many and uri == self.at.set_aside(self.flow.table):
+            rows = many_rows.without_begun(rows)
+        return rows
 
     @staticmethod
     def _counted(kind: str, count: int) -> str:
@@ -292,3 +309,17 @@ class _Proof:
     def _queries(evaluator: RowEvaluator) -> Iterator[DataFrame]:
         for made in evaluator.made.values():
             yield made.rows
+
+
+def _is_unfinished(waiting: Progress) -> bool:
+    """Say whether the next run completes or replaces what the table has."""
+    return bool(waiting.kind in ("whole", "blocked") or waiting.replaced or waiting.repair)
+
+
+def _such_as(differing: DataFrame, keys: Sequence[str]) -> str:
+    """Clause with the first identities that differ; empty if there are none."""
+    first = differing.select(*keys).sort(*keys).limit(SHOWN).collect()
+    if not first:
+        return ""
+    identities = ", ".join("/".join(str(value) for value in row) for row in first)
+    return f", such as {identities} (chunk/position)"

@@ -19,8 +19,7 @@ from sluicegate.console import files, human_bytes
 from sluicegate.definition.pipeline.model import bronze_table
 from sluicegate.errors import LandingMissing, UserError, Where
 from sluicegate.lake import layout, log, tables
-from sluicegate.lake.exclusion import lock, renamed
-from sluicegate.lake.exclusion import target_ownership as claim
+from sluicegate.lake.exclusion import lock, renamed, target_ownership
 from sluicegate.landing import discovery, folders, ledger_index
 from sluicegate.landing import ledger as landing_ledger
 from sluicegate.landing.chosen import listed_files
@@ -160,7 +159,7 @@ def preview(pipeline: Pipeline, request: Skip) -> Preview:
     if not table.of_files:
         raise UserError(f"{request.table} is not made of files, so none can be skipped", where=_where(request))
     renamed.demand_current(lake)
-    claim.demand_ours(lake, pipeline.settings.target)
+    target_ownership.demand_ours(lake, pipeline.settings.target)
     listed = listed_files.paths(request.address, request.column)
     return _Comparison.of(request, table, lake).preview(listed, pipeline.name)
 
@@ -176,7 +175,7 @@ def enter(pipeline: Pipeline, request: Skip) -> Preview:
     with lock.pipeline_lock(lake, f"skip files of {request.table}"):
         entered = preview(pipeline, request)
         if entered.files.num_rows:
-            claim.claim(lake, pipeline.settings.target)
+            target_ownership.claim(lake, pipeline.settings.target)
             _commit(lake, entered)
     return entered
 

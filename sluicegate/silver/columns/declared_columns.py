@@ -62,24 +62,37 @@ def cast_to_declared(
 
     names = {name.lower(): name for name in frame.columns if not name.startswith("_")}
     new = _new_columns(names, declared, stored)
-    if new and evolution == "failOnNewColumns":
-        raise SchemaMismatch(
-            f"the transform of {table} makes a new column, {new[0]}",
-            where=Where(table=table),
-            hint=f"add it to the schema of {table}, or choose another schemaEvolutionMode than {evolution}",
-        )
-    undeclared = _without(names, declared or ())
-    if evolution == "none":
-        undeclared = [name for name in undeclared if name not in new]
+    if evolution == "failOnNewColumns":
+        _refuse(new, table)
+    kept = _kept_columns(names, declared, new, evolution)
     fitted = [_fitted(frame, names, name, text, table) for name, text in (declared or {}).items()]
-    lossy = {
-        f"{FLAG}{number}": value for number, value in enumerate(value for value in fitted if value.lost is not None)
-    }
+    lossy = {f"{FLAG}{number}": value for number, value in enumerate(filter(_Fitted.can_lose, fitted))}
+    internal = [name for name in frame.columns if name.startswith("_")]
     columns = [value.value.alias(value.name) for value in fitted]
-    columns += [F.col(quoted(name)) for name in undeclared]
-    columns += [F.col(quoted(name)) for name in frame.columns if name.startswith("_")]
+    columns += [F.col(quoted(name)) for name in [*kept, *internal]]
     columns += [_any([value.lost]).alias(flag) for flag, value in lossy.items()]
     return frame.select(*columns), {flag: value.text for flag, value in lossy.items()}
+
+
+def _kept_columns(
+    names: Mapping[str, str], declared: Mapping[str, str] | None, new: Sequence[str], evolution: str
+) -> list[str]:
+    """List the columns of the transform that are not declared, and stay all the same."""
+    undeclared = _without(names, declared or ())
+    if evolution == "none":
+        return [name for name in undeclared if name not in new]
+    return undeclared
+
+
+def _refuse(new_columns: Sequence[str], table: str) -> None:
+    """Raise a SchemaMismatch about the first new column, if there is one."""
+    if not new_columns:
+        return
+    raise SchemaMismatch(
+        f"the transform of {table} makes a new column, {new_columns[0]}",
+        where=Where(table=table),
+        hint=f"add it to the schema of {table}, or choose another schemaEvolutionMode than failOnNewColumns",
+    )
 
 
 def _without(names: Mapping[str, str], others: Collection[str]) -> list[str]:
@@ -108,6 +121,10 @@ class _Fitted:
     lost: Expression | None
     name: str = ""
     text: str = ""
+
+    def can_lose(self) -> bool:
+        """Say whether there may be values that the type does not hold."""
+        return self.lost is not None
 
 
 def _fitted(frame: DataFrame, names: Mapping[str, str], name: str, text: str, table: str) -> _Fitted:

@@ -20,7 +20,7 @@ from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, Struct
 from sluicegate import pii_key
 from sluicegate.definition.tables.silver import SilverTable
 from sluicegate.errors import QueryError, Where
-from sluicegate.flow.several import several_progress as stream_progress
+from sluicegate.flow.several import several_progress
 from sluicegate.lake import former_versions
 from sluicegate.schema.columns import RECORD_STRUCT, SEQUENCE, data_columns
 from sluicegate.silver import layer as silver_layer
@@ -135,7 +135,7 @@ class _Treated(Transform):
         One that a flow of the silver table makes whose source has no rows yet is not missing: the others need not wait.
         """
         flow = self.batch.flow
-        missing, _ = stream_progress.lacking(flow, self.batch.opened[flow.source], columns)
+        missing, _ = several_progress.lacking(flow, self.batch.opened[flow.source], columns)
         if missing:
             source = self.name.removesuffix("_deidentified")
             raise QueryError(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
-from sluicegate.flow.several import several_batch as stream_batch
+from sluicegate.flow.several import several_batch
 from sluicegate.frames.rules.rejected import BROKEN
 from sluicegate.frames.rules.row_rules import LENIENT
 from sluicegate.schema.columns import CORRUPT, RECORD, RECORD_STRUCT, RESCUED, ROW
@@ -73,7 +73,7 @@ def _of_flows(evaluator: RowEvaluator, rows: DataFrame, records: DataFrame) -> I
             continue
         candidates = records
         if flow:
-            candidates = stream_batch.unpacked(records, flow)
+            candidates = several_batch.unpacked(records, flow)
         candidates = _unfit(transformed, reserved_names.without_working(candidates))
         candidates = _without_filtered(transformed, candidates.where(F.arrays_overlap(UNFIT, _texts(choosing))))
         candidates = candidates.join(rows.select(*evaluator.record_id), [*evaluator.record_id], "left_anti")

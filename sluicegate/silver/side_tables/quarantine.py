@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from sluicegate.flow.several import several_batch as stream_batch
+from sluicegate.flow.several import several_batch
 from sluicegate.frames import record_ids
 from sluicegate.frames.rules.rejected import BROKEN
 from sluicegate.schema.columns import FLOW, RECORD, ROW, SEQUENCE
@@ -64,7 +64,7 @@ def _with_texts(evaluator: RowEvaluator, broken: DataFrame, records: DataFrame, 
     first = broken.groupBy(*record_id).agg(F.min(ROW).alias(ROW))
     if count <= record_ids.SENT:  # records may be long, and all of a lake
         first = F.broadcast(first)
-    of_flows = [column for column in map(stream_batch.of, evaluator.table.several) if column in records.columns]
+    of_flows = [column for column in map(several_batch.of, evaluator.table.several) if column in records.columns]
     text = as_it_came(records.columns)
     if of_flows:
         text = text_of(records, of_flows)

@@ -17,7 +17,7 @@ from sluicegate.flow import histories
 from sluicegate.flow.model import Flow, Progress
 from sluicegate.flow.policies import ForeignTablePolicy, LedgerPolicy, Policy, QueryPolicy, RecordPolicy
 from sluicegate.flow.progress import progress
-from sluicegate.flow.several import several_progress as stream_progress
+from sluicegate.flow.several import several_progress
 from sluicegate.lake import log, tables
 from sluicegate.lake.table import Tables, TablesOfPoll
 
@@ -52,7 +52,7 @@ class Lake:
         assert source is not None
         ours = {"until": now.until, "inputs": dict(now.stamps), "seen": now.seen, "source_id": tables.table_id(source),
                 "source": tables.table_id(source), **facts}  # fmt: skip
-        ours |= {stream_progress.STREAMS: stream_progress.facts(now.streams), "by_flow": True} if now.streams else {}
+        ours |= {several_progress.STREAMS: several_progress.facts(now.streams), "by_flow": True} if now.streams else {}
         ours |= {histories.COMMITS: histories.facts(self.flow, now, opened)} if identities else {}
         done = [Transaction(now.app_id, now.until)] if now.until > now.since else []
         said = {"userMetadata": json.dumps({log.METADATA: ours})}

@@ -17,7 +17,7 @@ from sluicegate.flow import histories
 from sluicegate.flow.model import Flow, Progress
 from sluicegate.flow.policies import CopyPolicy, RecordPolicy
 from sluicegate.flow.progress import progress
-from sluicegate.flow.several import several_progress as stream_progress
+from sluicegate.flow.several import several_progress
 from sluicegate.lake import log, offsets
 from sluicegate.lake.commits import metadata_commit
 from sluicegate.lake.exclusion import fence
@@ -54,7 +54,7 @@ class History:
         ours = {"until": now.until, "inputs": dict(now.stamps), "seen": now.seen, "restores": now.restores,
                 histories.COMMITS: histories.facts(self.flow, now, Tables()), "by_flow": True,
                 **({"numbered": True} if now.of_many else {}),
-                stream_progress.STREAMS: stream_progress.facts(now.streams)}  # fmt: skip
+                several_progress.STREAMS: several_progress.facts(now.streams)}  # fmt: skip
         done = [Transaction(now.app_id, now.until)] if now.until > now.since else []
         said = {"userMetadata": json.dumps({log.METADATA: ours})}
         properties = CommitProperties(custom_metadata=said, app_transactions=done)
@@ -236,7 +236,7 @@ def test_a_column_that_a_flow_is_certain_to_make_is_lacked_by_nobody(tmp_path: P
 
     def lacking(columns: list[str], **makes: frozenset[str] | None) -> tuple[list[str], list[str]]:
         policy = CopyPolicy(treated=frozenset({"id", "name", "born"}), makes=makes)
-        return stream_progress.lacking(replace(copy, policy=policy), source, columns)
+        return several_progress.lacking(replace(copy, policy=policy), source, columns)
 
     assert lacking(["ID"]) == (["born", "name"], [])
     certain: dict[str, Any] = {"b": frozenset({"name", "other"})}
