@@ -354,7 +354,7 @@ class RowEvaluator:
         of_flows = [column for column in map(several_batch.of, self.table.several) if column in frame.columns]
         records = of_flows or [RECORD_STRUCT]
         stamps = provenance.file_of(frame, records)
-        if self.many:  # there the text comes later, and once: see ``silver.quarantine``
+        if self.many:  # there the text comes later, and once: see ``side_tables/quarantine.py``
             return [*stamps]
         dispositions = ["quarantine"]
         if self.unique:  # a good row may turn out to repeat a unique value

@@ -1,4 +1,4 @@
-"""Cross-table checks of a definition: unknown columns, overlapping folders; what is read is in read_checks.py."""
+"""Cross-table checks of a definition: unknown columns, overlapping folders; what is read is in reads.py."""
 
 from __future__ import annotations
 

@@ -12,7 +12,16 @@ from sluicegate.spark_sql.condition import Condition
 
 Action = Literal["keep", "drop", "quarantine", "fail"]
 
-CONDITIONS = ("expect", "expect_or_drop", "expect_or_quarantine", "expect_or_fail")
+ACTIONS: dict[str, Action] = {
+    "expect": "keep",
+    "expect_or_drop": "drop",
+    "expect_or_quarantine": "quarantine",
+    "expect_or_fail": "fail",
+}
+"""Action for a row that breaks a condition, by the field that the condition is in. Of each other action, also the
+severity in a contract, the column lineage and the words of the Lakehouse page have to say what it is."""
+
+CONDITIONS = tuple(ACTIONS)
 
 EXPECT_ALL = {
     "expect_all": "expect",
@@ -82,13 +91,7 @@ class Expectation(Part):
     @property
     def action(self) -> Action:
         """Action for a row that breaks it."""
-        if self.expect_or_drop is not None:
-            return "drop"
-        if self.expect_or_quarantine is not None:
-            return "quarantine"
-        if self.expect_or_fail is not None:
-            return "fail"
-        return "keep"
+        return next(ACTIONS[name] for name, text in self._conditions() if text is not None)
 
     @property
     def text(self) -> str:

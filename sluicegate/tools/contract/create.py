@@ -14,7 +14,7 @@ import yaml
 from sluicegate import definition
 from sluicegate.definition import yaml as yaml_data
 from sluicegate.definition.fields import IDENTIFIER
-from sluicegate.definition.tables.expectations import CONDITIONS
+from sluicegate.definition.tables.expectations import ACTIONS
 from sluicegate.errors import SourceError, UserError, Where
 from sluicegate.settings import Settings
 from sluicegate.spark_sql.condition import Condition
@@ -31,7 +31,7 @@ LARGEST = 4 << 20
 """Bytes beyond which a contract is not read."""
 
 _OF_JAVA = {"java_method", "reflect", "try_reflect"}
-_ACTIONS = {"keep": "expect", "drop": "expect_or_drop", "quarantine": "expect_or_quarantine", "fail": "expect_or_fail"}
+_FIELDS: dict[str, str] = {action: name for name, action in ACTIONS.items()}
 _FORMATS = ("json", "csv", "parquet", "orc", "avro")
 
 
@@ -262,7 +262,7 @@ class _Draft:
         if condition is None:
             self.imported.remarks.append(f"{table}: the rule {label}, which is not a row condition")
             return
-        field_ = _ACTIONS.get(str(custom.get(ACTION)), "expect_or_quarantine")
+        field_ = _FIELDS.get(str(custom.get(ACTION)), "expect_or_quarantine")
         name = label if IDENTIFIER.fullmatch(label) else table_name(label)
         if column and not check.get("name"):
             name = f"{column}_{name}"
@@ -281,8 +281,8 @@ class _Draft:
         if "${" in condition or _calls_java(condition):
             self.imported.remarks.append(f"{table}: the rule {name}, which could read data outside the row")
             return
-        if parsed.unique and action == CONDITIONS[1]:
-            action = CONDITIONS[2]  # a row that is not unique cannot be dropped
+        if parsed.unique and action == "expect_or_drop":
+            action = "expect_or_quarantine"  # a row that is not unique cannot be dropped
         free, count = name, 2
         while free in taken:
             free, count = f"{name}_{count}", count + 1

@@ -179,5 +179,7 @@ def test_tables_of_before_have_the_fingerprint_of_before(tmp_path: Path) -> None
     usual = fingerprint("")
     assert usual == "d383e279e4f9a6dd4fbf91354e09d5a76668244a0aafd367d24161a41434b621"
     assert fingerprint(", rows: one, quarantine: row") == usual
+    with_rule = fingerprint(", expectations: {sound: {expect_or_drop: n > 0}}")
+    assert with_rule == "0c285c40801fff2c9a5bdea70e6f8aa242079c3cfd0b3d41b42a731589e09931"
     assert fingerprint(", rows: many") != usual
     assert fingerprint(", rows: many, quarantine: record") != fingerprint(", rows: many")
