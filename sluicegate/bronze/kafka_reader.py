@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from sluicegate.bronze.file_groups import Group
-from sluicegate.bronze.raw_reader import COMPANY
+from sluicegate.bronze.raw_reader import NO_SUCH_FIELD
 from sluicegate.bronze.reader import Reader
 from sluicegate.bronze.text.json_reader import ABOUT, CORRUPT_AS, JsonFiles, named_back
 from sluicegate.bronze.text.json_sql import ARRAY, FILLED, FLAT, NAMED, SHOWN, UNSURE
@@ -159,10 +159,10 @@ class KafkaReader(Reader):
             return self._values.variant_rows(texts, names[0]), names
         if self._table.format == "json":
             read = [StructField(column.field, column.read) for column in columns]
-            company = []
+            absent_field = []
             if not read:
-                company = [StructField(COMPANY, StringType())]
-            return self._values.rows(texts, [*read, *company, StructField(CORRUPT_AS, StringType())]), names
+                absent_field = [StructField(NO_SUCH_FIELD, StringType())]
+            return self._values.rows(texts, [*read, *absent_field, StructField(CORRUPT_AS, StringType())]), names
         if self._table.format == "text":
             return texts.select("value", _corrupt(F.lit(None).cast("string")).alias(CORRUPT_AS), ABOUT), names
         return texts.select(F.col("bytes").alias("value"), ABOUT), names

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sluicegate.definition import BronzeTable
 
 # A field that no record has.
-COMPANY = "_sluicegate_no_such_field"
+NO_SUCH_FIELD = "_sluicegate_no_such_field"
 
 # Whether Spark's JSON reader keeps the digits of numbers that become texts; it has no such option for one read.
 EXACT = "spark.sql.json.enableExactStringParsing"
@@ -58,10 +58,10 @@ class RawReader:
     @property
     def _options(self) -> dict[str, str]:
         """The reader's options by their names in small letters, as Spark takes them."""
-        return {name.lower(): value for name, value in self._as_utf_8.items()}
+        return {name.lower(): value for name, value in self._options_without_encoding.items()}
 
     @property
-    def _as_utf_8(self) -> dict[str, str]:
+    def _options_without_encoding(self) -> dict[str, str]:
         """The reader's options without the encoding: Spark reads files in another one from copies."""
         return decoded_files.without_encoding(self._table.reader_options)
 
@@ -73,7 +73,7 @@ class RawReader:
     @property
     def _reader_options(self) -> dict[str, str]:
         """Options of Spark's reader, with a JSON string limit of a whole record: Spark's own is 20 MB."""
-        options = dict(self._as_utf_8)
+        options = dict(self._options_without_encoding)
         if self._table.format == "json":
             options["maxStringLen"] = str(self._table.maxRecordBytes)
         return options
@@ -163,10 +163,10 @@ class RawReader:
         corrupt = StructField(CORRUPT_AS, StringType())
         if columns:
             return self._parsed_as(group, len(columns), StructType([*fields, corrupt]))
-        # Spark refuses to read the corrupt text alone, as it must where no record has a field: it gets company.
-        company = StructField(COMPANY, StringType())
-        raw = self._parsed_as(group, 0, StructType([company, corrupt]))
-        return raw.withColumn(CORRUPT_AS, F.coalesce(CORRUPT_AS, COMPANY))
+        # Spark refuses to read the corrupt text alone, as it must where no record has a field.
+        absent_field = StructField(NO_SUCH_FIELD, StringType())
+        raw = self._parsed_as(group, 0, StructType([absent_field, corrupt]))
+        return raw.withColumn(CORRUPT_AS, F.coalesce(CORRUPT_AS, NO_SUCH_FIELD))
 
     def _parsed_as(self, group: Group, columns: int, schema: StructType) -> DataFrame:
         """Records read with a schema that ends with the text of a corrupt one, in the group's mode."""

@@ -151,8 +151,6 @@ class GoldRules:
         self.facts = {"expectations": {name: counts[name] for name in self._all.expectations}}
         if warnings:
             self.facts |= {"warnings": warnings}
-        else:
-            self.facts |= {}
         refusals, table_facts = TableCheck(self.batch, self.table.expect_table).refusals(
             WouldBe(would_be, lambda: tally.rows, comes)
         )

@@ -154,8 +154,6 @@ def _tables(pipeline: Pipeline, settings: Settings, run_id: str, waiting: list[W
                 del counts["rejected"]
             if layer == "bronze":
                 counts |= _files(pipeline, lake, name)
-            else:
-                counts |= {}
             facts = {"layer": layer, "table": name, "rows": lake_tables.rows(table), **counts}
             facts |= {"waits": waits[name]} if name in waits else {}
             facts_of_tables.append({**facts, "expectations": info.get("expectations") or {}})

@@ -77,8 +77,6 @@ class LandedFilesTrigger(BaseTrigger):
         arguments = {"pipeline": self.pipeline, "places": self.places, "tables": self.tables, "every": self.every}
         if self.bundle:
             arguments |= {"bundle": self.bundle}
-        else:
-            arguments |= {}
         return f"{type(self).__module__}.{type(self).__qualname__}", arguments
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
@@ -151,8 +149,6 @@ class FileArrivalTrigger(BaseEventTrigger):
         arguments = {"pipeline": self.pipeline, "places": self.places, "every": self.every, "queue": self.queue}
         if self.bundle:
             arguments |= {"bundle": self.bundle}
-        else:
-            arguments |= {}
         return f"{type(self).__module__}.{type(self).__qualname__}", arguments
 
     async def run(self) -> AsyncIterator[TriggerEvent]:

@@ -89,7 +89,7 @@ class Decoder(Protocol):
         """Text of the next bytes."""
 
 
-class Table:
+class SingleByteDecoder:
     """Incremental decoder of an encoding with one byte a character."""
 
     def __init__(self, characters: str, errors: str) -> None:
@@ -120,7 +120,7 @@ def decoder(encoding: str, head: bytes, errors: str = "strict") -> Decoder:
     """
     found = encodings.find(encoding) or encodings.UTF_8
     if found.characters:
-        return Table(found.characters, errors)
+        return SingleByteDecoder(found.characters, errors)
     codec = found.codec
     if found.codec in BYTE_ORDERS:
         codec = byte_order(found.codec, head)

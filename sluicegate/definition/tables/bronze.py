@@ -377,9 +377,7 @@ class BronzeTable(Described, Ruled):
         """Hash of all fields that decide how files are read: failed files are retried when it changes."""
         left_out = {"path", "cleanSource", "cleanSourceRetentionDuration", "cleanSourceMoveDestination"} | DESCRIBED
         left_out |= {"kafka", "columnNames"} if self.columnNames == "landed" else {"kafka"}  # they came later
-        if self.format == "csv":
-            left_out |= set()
-        else:
+        if self.format != "csv":
             left_out |= {"dialect"}
         return hashlib.sha256(self.model_dump_json(exclude=left_out).encode()).hexdigest()[:16]
 

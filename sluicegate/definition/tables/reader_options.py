@@ -16,16 +16,16 @@ from zoneinfo import ZoneInfo
 
 from sluicegate.definition import encodings
 
-_BOTH = {
+_JSON_AND_CSV = {
     "mode", "encoding", "charset", "lineSep", "multiLine", "locale", "timeZone", "dateFormat", "timeFormat",
     "timestampFormat", "timestampNTZFormat", "enableDateTimeParsingFallback",
 }  # fmt: skip
-_JSON = _BOTH | {
+_JSON = _JSON_AND_CSV | {
     "allowComments", "allowUnquotedFieldNames", "allowSingleQuotes", "allowNumericLeadingZeros",
     "allowNonNumericNumbers", "allowBackslashEscapingAnyCharacter", "allowUnquotedControlChars",
     "prefersDecimal", "dropFieldIfAllNull", "inferTimestamp", "useUnsafeRow",
 }  # fmt: skip
-_CSV = _BOTH | {
+_CSV = _JSON_AND_CSV | {
     "sep", "delimiter", "quote", "escape", "charToEscapeQuoteEscaping", "comment", "header",
     "ignoreLeadingWhiteSpace", "ignoreTrailingWhiteSpace", "nullValue", "nanValue", "positiveInf", "negativeInf",
     "emptyValue", "maxColumns", "maxCharsPerColumn", "unescapedQuoteHandling", "inputBufferSize", "columnPruning",

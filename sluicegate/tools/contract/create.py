@@ -124,16 +124,10 @@ class _Draft:
         head: dict[str, Any] = {"name": self.imported.name}
         if purpose:
             head |= {"description": str(purpose)}
-        else:
-            head |= {}
         if owner := self._owner():
             head |= {"owner": owner}
-        else:
-            head |= {}
         if tags := _texts(contract.get("tags")):
             head |= {"tags": tags}
-        else:
-            head |= {}
         bronze: dict[str, Any] = {}
         silver: dict[str, Any] = {}
         for schema in _parts(contract.get("schema")):
@@ -181,8 +175,6 @@ class _Draft:
                                 "format": form if form in _FORMATS else "json"}  # fmt: skip
         if form == "csv":
             fields |= {"options": {"header": "true"}}
-        else:
-            fields |= {}
         return fields | ({"schemaHints": ", ".join(hints)} if fields["format"] in ("json", "csv") else {})
 
     def _silver(self, name: str, contract: Mapping[str, Any], columns: list[Mapping[str, Any]]) -> dict[str, Any]:

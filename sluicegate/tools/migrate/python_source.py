@@ -348,8 +348,6 @@ def _changed(module: ast.Module) -> set[str]:
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGING:
             if isinstance(node.func.value, ast.Name):
                 changed |= {node.func.value.id}
-            else:
-                changed |= set()
         elif isinstance(node, ast.arg):
             bound[node.arg] += 1
     return changed | {name for name, times in bound.items() if times > 1}

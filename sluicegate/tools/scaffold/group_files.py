@@ -63,8 +63,6 @@ def tables(sources: Sequence[str], header: bool | None = None) -> list[NewTable]
         sources_by_name.setdefault(name, []).extend(_files(path))
         if path.is_dir():
             folders |= {path}
-        else:
-            folders |= set()
     new_tables: list[NewTable] = []
     for name, files in sources_by_name.items():
         files = list(dict.fromkeys(files))
