@@ -53,7 +53,10 @@ class Proof:
     more: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        return f"proved at version {self.states[TARGET].version} on {self.last} and not looked at again"
+        day = f"on {self.last}"
+        if self.whole != self.last:
+            day = f"by {self.last}, as a whole on {self.whole},"
+        return f"proved at version {self.states[TARGET].version} {day} and not looked at again"
 
 
 class Proofs:

@@ -116,10 +116,13 @@ class KeysSince:
 
     @property
     def _columns(self) -> str:
-        """Fingerprint of the columns that are read and made; empty for a function, which would be called for it."""
+        """Columns that are read, made and stored; empty for a function, which would be called for them.
+
+        A column that is added to the table by hand comes with no row of a change feed.
+        """
         if self._table.transform is not None:
             return ""
-        return self._query.columns_fingerprint
+        return f"{self._query.columns_fingerprint} {self._target.schema().to_json()}"
 
     def _tables_read(self) -> Mapping[str, tuple[str, int]]:
         """Tables that the query reads, each with its address and version, by their names."""

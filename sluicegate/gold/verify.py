@@ -341,10 +341,15 @@ def _is_steady(frame: DataFrame) -> bool:
     """Whether no function of an aggregation adds numbers in the order in which it meets the rows."""
     node = frame._jdf.queryExecution().analyzed()
     while node.getClass().getSimpleName() != "Aggregate":
-        if node.children().size() != 1:
+        if node.children().size() != 1 and not _selects_rows(node):
             return False
         node = node.children().apply(0)
     return all(name in STEADY for name in _functions(node, top=True))
+
+
+def _selects_rows(node: Any) -> bool:
+    """Whether a node of a plan leaves out rows of its first child, by a semi join with the keys to compare."""
+    return bool(node.getClass().getSimpleName() == "Join" and node.joinType().sql() == "LEFT SEMI")
 
 
 def _functions(node: Any, *, top: bool = False) -> Iterator[str]:

@@ -58,6 +58,7 @@ def _run(arguments: argparse.Namespace) -> RunReport:
     else:
         findings = verify_damage.findings(pipeline, pipeline.settings)
     if findings:
+        verification.forget_wrong(pipeline, findings, proofs)
         return _reported(pipeline.name, findings, began)
     if arguments.queries:
         alone: AbstractContextManager[None] = nullcontext()

@@ -115,8 +115,12 @@ def proofs_of(pipeline: Pipeline, sample: Sample, tell: Callable[[str], None] = 
 
 
 def forget_wrong(pipeline: Pipeline, findings: Iterable[Finding], proofs: Proofs) -> None:
-    """Remove the stored proofs of tables with a fault."""
-    wrong = {finding.table for finding in findings if finding.kind == "wrong"}
+    """Remove the stored proofs of tables with a fault, and of those whose rows could not be proved.
+
+    Findings about damaged files name a table with its folder.
+    """
+    doubtful = {finding.table for finding in findings if finding.kind in ("wrong", "unproved")}
+    wrong = doubtful | {table.rpartition("/")[2] for table in doubtful}
     copies = {name: "silver" for name in pipeline.deidentified_tables}
     layers = copies | {name: layer for layer in LAYERS for name in getattr(pipeline, layer)}
     for name in wrong & layers.keys():

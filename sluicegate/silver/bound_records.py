@@ -153,7 +153,8 @@ def touched_by(evaluator: RowEvaluator, lookup: str, since: int) -> DataFrame:
         since: after which version of it.
     """
     batch, record_id = evaluator.batch, evaluator.record_id
-    parts = [batch.records().select(*record_id).limit(0)]
+    # Not by LIMIT: plans in which one stands are taken for a choice among equal rows.
+    parts = [batch.records().select(*record_id).where(F.lit(False))]
     for flow, maker in evaluator.table.makers.items():
         join_keys = None
         if maker.query:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 from pyspark.sql import functions as F
 
@@ -132,7 +131,10 @@ class RecordsSince:
     def _inputs(self) -> Mapping[str, tuple[str, int]]:
         """Lookups, with the version that was read, by their names."""
         versions = self._evaluator.batch.progress.versions
-        return {name: (self._flow.inputs[name], version) for name, version in versions.items()}
+        # A lookup that the definition no longer reads may be in the last commit.
+        return {
+            name: (self._flow.inputs[name], version) for name, version in versions.items() if name in self._flow.inputs
+        }
 
     # --- whether what was proved holds -------------------------------------------------------------------------------
 
@@ -180,11 +182,9 @@ class RecordsSince:
         if former.version < state.version:
             yield table_reader.changes(session, uri, former.version + 1, state.version)
         rows = changed_rows.since(session, self._tables[name], uri, former, state)
-        if rows is not None:
-            yield rows
-        elif new_files := former.new_files(state):
-            schema = table_reader.schema(self._tables[name])
-            yield session.read.schema(schema).parquet(*[f"{uri.rstrip('/')}/{unquote(path)}" for path in new_files])
+        if rows is None:
+            raise LookupError(f"files that a commit of {name} replaced are gone, so what it copied is not known")
+        yield rows
 
     def _changed(self, proof: Proof, rows: Changed) -> DataFrame:
         """Identities of the records that came or changed, or that changed rows of a lookup touch.

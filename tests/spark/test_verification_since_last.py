@@ -185,3 +185,22 @@ def test_a_row_of_gold_that_a_compaction_loses_is_found(spark: SparkSession, pro
     findings = since_last(spark, proved)
     assert kinds(findings)["per_person"] == [BEFORE, WRONG]
     assert "is not there" in findings["per_person"][1][2]
+
+
+def test_a_damage_beside_a_changed_lookup_is_wrong_and_not_a_choice_among_equals(
+    spark: SparkSession, workspace: Workspace
+) -> None:
+    workspace.define(KEYED.partition("gold:")[0].replace("    keys: [id]\n", ""))
+    workspace.land("people/1.json", [{"p": p, "name": f"n{p}", "s": 1} for p in range(11)])
+    workspace.land("readings/1.json", [{"id": number, "p": number % 11, "n": number} for number in range(60)])
+    workspace.run(spark)
+    assert kinds(since_last(spark, workspace))["keyed"] == [PROVED]
+    workspace.land("people/2.json", [{"p": 3, "name": "other", "s": 2}])
+    workspace.run(spark)
+    DeltaTable(workspace.uri("keyed")).update({"name": "'x'"}, "id = 4")
+    assert kinds(since_last(spark, workspace))["keyed"][-1] == WRONG
+
+
+def test_a_column_that_is_added_to_gold_by_hand_is_found(spark: SparkSession, proved: Workspace) -> None:
+    spark.sql(f"ALTER TABLE delta.`{proved.uri('per_person')}` ADD COLUMN more BIGINT")
+    assert kinds(since_last(spark, proved))["per_person"] == [WRONG]
