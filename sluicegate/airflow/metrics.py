@@ -27,11 +27,10 @@ def send_reports(result: Mapping[str, Any] | Iterable[Mapping[str, Any]] | None)
     """
     if result is None:
         reports = []
+    elif isinstance(result, Mapping):
+        reports = [result]
     else:
-        if isinstance(result, Mapping):
-            reports = [result]
-        else:
-            reports = [*result]
+        reports = [*result]
     try:
         for report in reports:
             for sample in of_report(RunReport.from_dict(dict(report)), datetime.now(UTC)):

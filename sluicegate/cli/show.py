@@ -80,13 +80,12 @@ def _demanded(chosen: Sequence[str], pipeline: str | None, table: str | None, *,
         raise UserError(f"{' and '.join(chosen)} exclude each other", hint="use one of them")
     if chosen:
         kind = chosen[0].lstrip("-")
+    elif table:
+        kind = "table"
     else:
-        if table:
-            kind = "table"
-        else:
-            kind = "home"
-            if pipeline:
-                kind = "graph"
+        kind = "home"
+        if pipeline:
+            kind = "graph"
     if kind in ("run", "runs", "days", "quarantine") and pipeline is None:
         raise UserError(f"--{kind} requires a pipeline", hint="name it: sluicegate show PIPELINE --{kind}")
     if kind == "quarantine" and table is None:

@@ -122,9 +122,7 @@ class _Results:
         if facts is None:
             return
         result = CaseResult.from_dict(facts)
-        if self.keep:
-            result.folder = result.folder
-        else:
+        if not self.keep:
             result.folder = None
         self.results.append(result)
         if not self.as_json:

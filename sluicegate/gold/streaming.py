@@ -373,8 +373,6 @@ class _Stream:
         self.done, self.rebuilding = self.last, False
         if fenced:
             self.offset = batch.progress.until
-        else:
-            self.offset = self.offset
 
     def _close(self, schema: StructType, progress: Progress) -> None:
         """Commits the offset where no batch did, since none came or none was known to be the last."""

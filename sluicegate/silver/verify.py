@@ -89,15 +89,11 @@ def prove(
         except Exception as raised:
             error = readable(raised, "silver", name, private=flow.private)
             if isinstance(error, SluicegateError):
-                why = error.message
+                reason, cause = error.message, error.cause.split("\n")[0]
             else:
-                why = str(error).split("\n")[0]
-            if isinstance(error, SluicegateError):
-                cause = error.cause.split("\n")[0]
-            else:
-                cause = ""
-            said = ": ".join(filter(None, [why, cause]))
-            yield Finding("unproved", name, f"its records could not be evaluated again: {said}")
+                reason, cause = str(error).split("\n")[0], ""
+            sentence = ": ".join(filter(None, [reason, cause]))
+            yield Finding("unproved", name, f"its records could not be evaluated again: {sentence}")
 
 
 @dataclass

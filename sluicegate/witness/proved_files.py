@@ -66,12 +66,9 @@ class ProvedFiles:
         self._proofs, self._name, self._definition, self._bronze = proofs, name, definition, bronze
         if proofs.used:
             self._states = states_of({TARGET: bronze})
-        else:
-            self._states = None
-        if proofs.used:
             self._facts = dict(_facts(entries, moved))
         else:
-            self._facts = {}
+            self._states, self._facts = None, {}
         former = proofs.last("bronze", name, definition)
         new_files = self._new_files(former)
         if new_files is not None:

@@ -137,10 +137,10 @@ def _double(value: Any) -> float:
 
 def _decimal(value: Any) -> Decimal:
     try:
-        if not isinstance(value, (bool, list, dict)):
-            number = Decimal(str(value))
-        else:
+        if isinstance(value, (bool, list, dict)):
             number = Decimal("NaN")
+        else:
+            number = Decimal(str(value))
     except InvalidOperation:
         number = Decimal("NaN")
     if not number.is_finite():
@@ -189,11 +189,10 @@ _READ: dict[str, Callable[[Any], Any]] = {
 def _other(expected: str, hint: str, value: Any) -> Exception:
     if value is None:
         shown = "nothing"
+    elif isinstance(value, dict):
+        shown = "a set of fields"
     else:
-        if isinstance(value, dict):
-            shown = "a set of fields"
-        else:
-            shown = str(value)
+        shown = str(value)
     return wrong("param-value", f"expected {expected}, got {shown}", hint)
 
 

@@ -124,13 +124,9 @@ class Expressions:
             origins |= self.every(iter(within.args.get("partition_by") or []), use.of(_WINDOW))
             if order is not None:
                 origins |= self.origins(order, use.of(_WINDOW))
-            else:
-                origins |= NONE
             spec = within.args.get("spec")
             if spec is not None:
                 origins |= self.origins(spec, use.of(_WINDOW))
-            else:
-                origins |= NONE
             within = self._base(within, visited)
         return origins
 

@@ -198,11 +198,10 @@ class _Select:
         """A function that makes several rows decides how many there are."""
         if isinstance(node, exp.Alias):
             inner = node.unalias()
+        elif isinstance(node, exp.Aliases):
+            inner = node.this
         else:
-            if isinstance(node, exp.Aliases):
-                inner = node.this
-            else:
-                inner = node
+            inner = node
         if query_shape.generator(inner):
             if not isinstance(node, (exp.Alias, exp.Aliases)):
                 raise Unsure("the columns of a generator have no names")

@@ -62,16 +62,12 @@ def addresses(declared: Iterable[str], reads: Collection[tuple[str, str]]) -> Ad
             for candidate in by_last[_last(read)]
             if _is_same(candidate, read) and read not in unrelated and candidate != reader
         ]
-        if read in of_source:
+        if read in of_source or not matches:
             means[reader, read] = read
+        elif len(matches) == 1:
+            means[reader, read] = matches[0]
         else:
-            if not matches:
-                means[reader, read] = read
-            else:
-                if len(matches) == 1:
-                    means[reader, read] = matches[0]
-                else:
-                    means[reader, read] = ""
+            means[reader, read] = ""
     elsewhere = [address for address in dict.fromkeys(means.values()) if address and address not in of_source]
     return Addresses(_names(of_source, elsewhere), elsewhere, means)
 
