@@ -85,7 +85,7 @@ def test_each_file_once_by_the_ledger(copies: Copies) -> None:
     assert copies.copy() == numbers(0)
     assert copies.copy(files=("a.json",), force=True) == numbers(1)
     assert copies.rows("id") == [(11,), (6,), (6,), (6,)]
-    with pytest.raises(LandingMissing, match=r"no x\.json"):
+    with pytest.raises(LandingMissing, match=r"x\.json"):
         copies.copy(files=("x.json",))
     assert copies.verified()
 
