@@ -197,7 +197,7 @@ def test_a_damage_beside_a_changed_lookup_is_wrong_and_not_a_choice_among_equals
     assert kinds(since_last(spark, workspace))["keyed"] == [PROVED]
     workspace.land("people/2.json", [{"p": 3, "name": "other", "s": 2}])
     workspace.run(spark)
-    DeltaTable(workspace.uri("keyed")).update({"name": "'x'"}, "id = 4")
+    DeltaTable(workspace.uri("keyed")).update({"name": "'x'"}, predicate="id = 4")
     assert kinds(since_last(spark, workspace))["keyed"][-1] == WRONG
 
 
