@@ -131,9 +131,9 @@ class _Proof:
             sentence = f"its rows, {since.proof}: neither they nor what they are made of have changed"
             yield Finding("unseen", self.flow.table, sentence, reason="proved-before")
             return
-        yield from self._compared_and_kept(every, target.version(), since)
+        yield from self._compared_and_proved(every, target.version(), since)
 
-    def _compared_and_kept(self, every: RowEvaluator, version: int, since: RecordsSince) -> Iterator[Finding]:
+    def _compared_and_proved(self, every: RowEvaluator, version: int, since: RecordsSince) -> Iterator[Finding]:
         """Findings about the records; a proof of them is kept if nothing is wrong or could not be proved."""
         findings = list(self._compared(every, version))
         if not {finding.kind for finding in findings} & {"wrong", "unproved"}:

@@ -64,17 +64,17 @@ def cast_to_declared(
     new = _new_columns(names, declared, stored)
     if evolution == "failOnNewColumns":
         _refuse(new, table)
-    kept = _kept_columns(names, declared, new, evolution)
+    undeclared = _undeclared_columns(names, declared, new, evolution)
     fitted = [_fitted(frame, names, name, text, table) for name, text in (declared or {}).items()]
     lossy = {f"{FLAG}{number}": value for number, value in enumerate(filter(_Fitted.can_lose, fitted))}
     internal = [name for name in frame.columns if name.startswith("_")]
     columns = [value.value.alias(value.name) for value in fitted]
-    columns += [F.col(quoted(name)) for name in [*kept, *internal]]
+    columns += [F.col(quoted(name)) for name in [*undeclared, *internal]]
     columns += [_any([value.lost]).alias(flag) for flag, value in lossy.items()]
     return frame.select(*columns), {flag: value.text for flag, value in lossy.items()}
 
 
-def _kept_columns(
+def _undeclared_columns(
     names: Mapping[str, str], declared: Mapping[str, str] | None, new: Sequence[str], evolution: str
 ) -> list[str]:
     """List the columns of the transform that are not declared, and stay all the same."""
