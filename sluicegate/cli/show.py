@@ -82,10 +82,10 @@ def _demanded(chosen: Sequence[str], pipeline: str | None, table: str | None, *,
         kind = chosen[0].lstrip("-")
     elif table:
         kind = "table"
+    elif pipeline:
+        kind = "graph"
     else:
         kind = "home"
-        if pipeline:
-            kind = "graph"
     if kind in ("run", "runs", "days", "quarantine") and pipeline is None:
         raise UserError(f"--{kind} requires a pipeline", hint="name it: sluicegate show PIPELINE --{kind}")
     if kind == "quarantine" and table is None:

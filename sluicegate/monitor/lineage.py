@@ -183,10 +183,10 @@ class _Pipeline:
                 same_name = ((Source(table, column.lower()), IDENTITY) for table in computed.rest)
                 columns[column] = of_every | frozenset(same_name)
         complete = not (computed.rest or computed.unsure) or bool(stored)
-        if not stored:
-            unknown = computed.rest
-        else:
+        if stored:
             unknown = frozenset[str]()
+        else:
+            unknown = computed.rest
         reads = tuple(self.pipeline.reads(name))
         return TableLineage(layer, name, columns, computed.rows, reads, unknown, complete, computed.unsure)
 

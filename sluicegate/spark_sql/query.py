@@ -378,11 +378,9 @@ def _tables(tree: exp.Query, tokens: Tokens) -> list[_Table]:
             alias = tokens_alias.this
         if streamed:
             parts = query_shape.stream_parts(node)
-        else:
-            parts = node.parts
-        if streamed:
             last = tokens.closing(first + 1)
         else:
+            parts = node.parts
             last = first + 2 * (len(parts) - 1)
         name = ".".join(part.name for part in parts).lower()
         tables.append(_Table(name, first, last, alias.name if alias else None, streamed, node))

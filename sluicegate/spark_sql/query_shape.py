@@ -248,6 +248,15 @@ def _orders(tree: exp.Select) -> Iterator[Objection]:
             )
 
 
+def function_name(node: exp.Expr) -> str:
+    """Name of a node's function as it is written, known to sqlglot or only to Spark; else empty."""
+    if isinstance(node, exp.Anonymous):
+        return node.name
+    if isinstance(node, exp.Func):
+        return node.sql_name()
+    return ""
+
+
 def aggregate(node: exp.Expr) -> str:
     """Name of a node's aggregate function, known to sqlglot or only to Spark; else empty."""
     if isinstance(node, exp.AggFunc):

@@ -137,11 +137,11 @@ class Walk:
                 continue
             if stat.S_ISDIR(about.st_mode) and target not in taken:
                 taken.add(target)
-                entries = [(path, entry) for path, entry in self._below(target, link)]
+                entries = list(self._below(target, link))
+            elif stat.S_ISREG(about.st_mode):
+                entries = [(target, about)]
             else:
                 entries = []
-                if stat.S_ISREG(about.st_mode):
-                    entries = [(target, about)]
             for path, entry in entries:
                 name = link + path[len(target) :]
                 if self._wanted(name, path[len(home) :]) and path not in taken:

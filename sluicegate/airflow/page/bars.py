@@ -101,9 +101,8 @@ def calendar(days: Sequence[Day]) -> tuple[tuple[tuple[Day, Shape], ...], tuple[
             labelled.add((day.day.year, day.day.month))
             if not months or x - months[-1].x > 2 * CELL:
                 months.append(Month(f"{day.day:%b %Y}" if not months or day.day.month == 1 else f"{day.day:%b}", x))
-        if not day.rows:
-            level = 0
-        else:
+        level = 0
+        if day.rows:
             level = 1 + min(3, int(4 * day.rows / most))
         cells.append((day, Shape(x, day.day.weekday() * CELL, CELL - 2, CELL - 2, f"level{level}")))
     return tuple(cells), tuple(months), (days[-1].day - monday).days // 7 * CELL + CELL

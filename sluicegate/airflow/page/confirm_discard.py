@@ -101,11 +101,10 @@ def _question(
 ) -> Response:
     run_id = replays.new_run_id(view.table, "discard")
     discarding = Discarding(view.pipeline, view.table, view.rule, confirm.counted(view), view.version, run_id, note)
+    status = 200
     if changed:
         status = 409
-    else:
-        status = 200
-        if wrong:
-            status = 400
+    elif wrong:
+        status = 400
     more = {"changed": changed, "wrong": wrong, "longest": LONGEST_NOTE, "rules": confirm.rules_of(view)}
     return confirm.page(request, "discard", view, discarding, status, **more)

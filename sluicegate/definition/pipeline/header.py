@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from sluicegate.definition.fields import IDENTIFIER, Part, Text, cron, name_fault, wrong
+from sluicegate.definition.fields import IDENTIFIER, Part, Schedule, Text, name_fault, wrong
 from sluicegate.definition.pipeline.airflow import AirflowSettings
 from sluicegate.definition.pipeline.alerts import Alerts
 from sluicegate.definition.pipeline.maintenance import Maintenance
@@ -43,7 +43,7 @@ class Header(Part):
 
     name: str
     description: str = ""
-    schedule: str | None = None
+    schedule: Schedule | None = None
     trigger: Literal["file_arrival"] | None = None
     queueUrl: str | None = None
     tasks: Literal["layers", "run"] = "layers"
@@ -74,10 +74,3 @@ class Header(Part):
         if url is not None and info.data.get("trigger") is None:
             raise wrong("queueUrl", "a queue requires trigger: file_arrival")
         return url
-
-    @field_validator("schedule")
-    @classmethod
-    def _schedule(cls, schedule: str | None) -> str | None:
-        if schedule is None:
-            return schedule
-        return cron(schedule)

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from pydantic import field_validator
 
-from sluicegate.definition.fields import Part, cron, wrong
+from sluicegate.definition.fields import Part, Schedule, wrong
 from sluicegate.times import time_span
 
 # Delta's default: readers and followers of a table's changes may be behind for so long.
@@ -25,15 +25,8 @@ class Maintenance(Part):
             old version, or follow its changes, for so long.
     """
 
-    schedule: str | None = None
+    schedule: Schedule | None = None
     retention: str = "7 days"
-
-    @field_validator("schedule")
-    @classmethod
-    def _schedule(cls, schedule: str | None) -> str | None:
-        if schedule is None:
-            return schedule
-        return cron(schedule)
 
     @field_validator("retention")
     @classmethod

@@ -16,7 +16,7 @@ from pydantic import field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from sluicegate import pii_key
-from sluicegate.definition.fields import VARIABLE, Part, absolute, cron, nearest, wrong
+from sluicegate.definition.fields import VARIABLE, Part, Schedule, absolute, nearest, wrong
 from sluicegate.definition.pipeline.param_values import value_of
 from sluicegate.definition.pipeline.params import GivenValue, Param, in_words
 from sluicegate.definition.yaml import Path
@@ -44,7 +44,7 @@ class Target(Part):
     lake: str
     landing: str | None = None
     master: str | None = None
-    schedule: str | None = None
+    schedule: Schedule | None = None
     params: dict[str, GivenValue] = {}
 
     @field_validator("lake", "landing")
@@ -56,13 +56,6 @@ class Target(Part):
         if text is not None and not text.startswith("${"):
             absolute(text, "write an absolute path or a URI")
         return text
-
-    @field_validator("schedule")
-    @classmethod
-    def _schedule(cls, schedule: str | None) -> str | None:
-        if schedule is None:
-            return schedule
-        return cron(schedule)
 
     @model_validator(mode="before")
     @classmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import field_validator
 
-from sluicegate.definition.fields import Part, Text, cron, wrong
+from sluicegate.definition.fields import Part, Schedule, Text, wrong
 
 
 class Verify(Part):
@@ -16,15 +16,8 @@ class Verify(Part):
             changed since the last verification, and everything once a week.
     """
 
-    schedule: str | None = None
+    schedule: Schedule | None = None
     sample: Text = "100%"
-
-    @field_validator("schedule")
-    @classmethod
-    def _schedule(cls, schedule: str | None) -> str | None:
-        if schedule is None:
-            return schedule
-        return cron(schedule)
 
     @field_validator("sample")
     @classmethod

@@ -74,10 +74,7 @@ class TableRule(Part):
     def _one_kind(self) -> TableRule:
         kinds = [name for name in KINDS if getattr(self, name) is not None]
         if len(kinds) != 1:
-            if not kinds:
-                present = "has none"
-            else:
-                present = f"has {' and '.join(kinds)}"
+            present = f"has {' and '.join(kinds) or 'none'}"
             raise wrong("one-of", f"a table rule takes exactly one of {', '.join(KINDS)}, and this one {present}")
         if (self.foreign_key is None) != (self.references is None):
             raise wrong(
@@ -136,12 +133,11 @@ class TableRule(Part):
 
     def reads(self, table: str) -> list[str]:
         """Tables that it reads besides its own."""
+        names: list[str] = []
         if self.references:
             names = [self.referenced[0]]
-        else:
-            names = []
-            if self._query:
-                names = self._query.tables
+        elif self._query:
+            names = self._query.tables
         return [name for name in dict.fromkeys(names) if name != table]
 
     def named(self, table: str) -> list[str]:

@@ -167,12 +167,7 @@ def _fault(node: exp.Expr) -> str:
         return "a copy cannot contain a subquery: join in silver"
     if isinstance(node, exp.Window) or query_shape.aggregate(node):
         return "a copy stores single records: aggregate and window functions are only possible in gold"
-    if isinstance(node, exp.Anonymous):
-        name = node.name
-    else:
-        name = ""
-        if isinstance(node, exp.Func):
-            name = node.sql_name()
+    name = query_shape.function_name(node)
     if isinstance(node, (exp.UDTF, exp.Explode, exp.Inline, exp.Stack)) or name.lower() in _REFUSED:
         return f"{name or 'this function'} cannot be used in a copy, which returns one row for each record"
     if isinstance(node, exp.Aliases):

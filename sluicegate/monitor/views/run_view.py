@@ -127,14 +127,11 @@ def named(source: Source, pipeline: Pipeline, run: str | None) -> RunView:
 
 def _table(all_runs: Sequence[Run], run: Run, layer: str, table: str) -> TableOfRun:
     of_table = run.of(table)
-    reported = None
+    seconds = None
     if run.dag_run is not None:
-        reported = run.dag_run.seconds.get(table)
-    took = [batch.seconds for batch in of_table if batch.seconds is not None]
-    if reported is not None:
-        seconds = reported
-    else:
-        seconds = None
+        seconds = run.dag_run.seconds.get(table)
+    if seconds is None:
+        took = [batch.seconds for batch in of_table if batch.seconds is not None]
         if took:
             seconds = sum(took)
     return TableOfRun(layer, table, batches.total(of_table), of_table, seconds, runs.usual(all_runs, run, table),

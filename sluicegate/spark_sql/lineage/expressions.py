@@ -147,13 +147,7 @@ class Expressions:
 
 
 def _masks(node: exp.Expr) -> bool:
-    if isinstance(node, exp.Anonymous):
-        name = node.name
-    else:
-        name = ""
-        if isinstance(node, exp.Func):
-            name = node.sql_name()
-    return name.upper() in _MASKING
+    return query_shape.function_name(node).upper() in _MASKING
 
 
 def _parts(node: exp.Expr) -> Iterator[exp.Expr]:

@@ -134,13 +134,10 @@ class Chain:
         chain = cls(names, line=node.lineno)
         calls: list[tuple[str, ast.Call | None, int]] = []
         while isinstance(node, (ast.Call, ast.Attribute)):
-            call = None
+            call: ast.Call | None = None
+            inner: ast.expr = node
             if isinstance(node, ast.Call):
-                call = node
-            if isinstance(node, ast.Call):
-                inner = node.func
-            else:
-                inner = node
+                call, inner = node, node.func
             if not isinstance(inner, ast.Attribute):
                 break
             calls.insert(0, (inner.attr, call, node.end_lineno or node.lineno))
