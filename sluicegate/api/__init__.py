@@ -252,7 +252,7 @@ def verify(
     findings = verification.without_spark(pipeline, tell, sample, proofs)
 
     def in_order() -> list[Finding]:
-        verification.forget_wrong(pipeline, findings, proofs)
+        verification.forget_doubtful(pipeline, findings, proofs)
         return verification.in_order(findings)
 
     lake = Lake(settings.lake, pipeline.name)

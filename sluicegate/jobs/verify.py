@@ -58,7 +58,7 @@ def _run(arguments: argparse.Namespace) -> RunReport:
     else:
         findings = verify_damage.findings(pipeline, pipeline.settings)
     if findings:
-        verification.forget_wrong(pipeline, findings, proofs)
+        verification.forget_doubtful(pipeline, findings, proofs)
         return _reported(pipeline.name, findings, began)
     if arguments.queries:
         alone: AbstractContextManager[None] = nullcontext()
@@ -73,7 +73,7 @@ def _run(arguments: argparse.Namespace) -> RunReport:
             findings += silver_verify.prove(spark, pipeline, lake, console.say, sample, proofs)
             findings += gold_verify.prove(spark, pipeline, lake, arguments.sample, console.say, proofs)
         findings += gold_verify.unprovable(pipeline)
-        verification.forget_wrong(pipeline, findings, proofs)
+        verification.forget_doubtful(pipeline, findings, proofs)
     findings = verification.in_order(findings)
     return _reported(pipeline.name, findings, began, people=not arguments.queries)
 

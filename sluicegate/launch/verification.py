@@ -114,14 +114,14 @@ def proofs_of(pipeline: Pipeline, sample: Sample, tell: Callable[[str], None] = 
     return Proofs(lake, since_last=since_last, keeps=sample.whole, tell=tell)
 
 
-def forget_wrong(pipeline: Pipeline, findings: Iterable[Finding], proofs: Proofs) -> None:
+def forget_doubtful(pipeline: Pipeline, findings: Iterable[Finding], proofs: Proofs) -> None:
     """Remove the stored proofs of tables with a fault, and of those whose rows could not be proved.
 
     Findings about damaged files name a table with its folder.
     """
     doubtful = {finding.table for finding in findings if finding.kind in ("wrong", "unproved")}
-    wrong = doubtful | {table.rpartition("/")[2] for table in doubtful}
+    names = doubtful | {table.rpartition("/")[2] for table in doubtful}
     copies = {name: "silver" for name in pipeline.deidentified_tables}
     layers = copies | {name: layer for layer in LAYERS for name in getattr(pipeline, layer)}
-    for name in wrong & layers.keys():
+    for name in names & layers.keys():
         proofs.forget(layers[name], name)

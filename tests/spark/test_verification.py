@@ -18,6 +18,7 @@ from sluicegate.gold import verify as gold_verify
 from sluicegate.launch import verification
 from sluicegate.silver import verify as silver_verify
 from tests.conftest import Workspace
+from tests.support.since_last import kinds, since_last
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -141,25 +142,6 @@ def test_a_sample_of_silver_compares_some_records_and_says_how_many_it_does_not(
     days = [Sample(60, date.fromordinal(day)) for day in range(740_000, 740_003)]
     kinds = [silver_of(spark, workspace, sample)["plain"][-1][0] for sample in days]
     assert set(kinds) == {"wrong", "proved"}
-
-
-def since_last(spark: SparkSession, workspace: Workspace) -> dict[str, list[tuple[str, str, str]]]:
-    """Kinds, reasons and sentences of what a verification since the last one finds in silver and gold, by table."""
-    pipeline, at = workspace.definition, workspace.lake
-    proofs = verification.proofs_of(pipeline, Sample(), since_last=True)
-    found = [
-        *silver_verify.prove(spark, pipeline, at, proofs=proofs),
-        *gold_verify.prove(spark, pipeline, at, proofs=proofs),
-    ]
-    verification.forget_wrong(pipeline, found, proofs)
-    told: dict[str, list[tuple[str, str, str]]] = {}
-    for one in found:
-        told.setdefault(one.table, []).append((one.kind, one.reason, one.what))
-    return told
-
-
-def kinds(told: dict[str, list[tuple[str, str, str]]]) -> dict[str, list[tuple[str, str]]]:
-    return {table: [one[:2] for one in found] for table, found in told.items()}
 
 
 @pytest.mark.release

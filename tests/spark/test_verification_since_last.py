@@ -13,11 +13,8 @@ import pytest
 from deltalake import DeltaTable
 from pyarrow import parquet
 
-from sluicegate.flow.sample import Sample
-from sluicegate.gold import verify as gold_verify
-from sluicegate.launch import verification
-from sluicegate.silver import verify as silver_verify
 from tests.conftest import Workspace
+from tests.support.since_last import kinds, since_last
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,25 +43,6 @@ gold:
 """
 BEFORE, PROVED, WRONG = ("unseen", "proved-before"), ("proved", ""), ("wrong", "")
 GOLD = ("per_person", "joined", "latest")
-
-
-def since_last(spark: SparkSession, workspace: Workspace) -> dict[str, list[tuple[str, str, str]]]:
-    """Kinds, reasons and sentences of what is found in silver and gold, by table."""
-    pipeline, lake = workspace.definition, workspace.lake
-    proofs = verification.proofs_of(pipeline, Sample(), since_last=True)
-    findings = [
-        *silver_verify.prove(spark, pipeline, lake, proofs=proofs),
-        *gold_verify.prove(spark, pipeline, lake, proofs=proofs),
-    ]
-    verification.forget_wrong(pipeline, findings, proofs)
-    by_table: dict[str, list[tuple[str, str, str]]] = {}
-    for finding in findings:
-        by_table.setdefault(finding.table, []).append((finding.kind, finding.reason, finding.what))
-    return by_table
-
-
-def kinds(findings: dict[str, list[tuple[str, str, str]]]) -> dict[str, list[tuple[str, str]]]:
-    return {table: [finding[:2] for finding in of_table] for table, of_table in findings.items()}
 
 
 @pytest.fixture

@@ -44,7 +44,7 @@ def test_what_is_wrong_or_could_not_be_proved_is_compared_again(
     pipeline, lake = load("p", settings), Lake(settings.lake, "p")
     Proofs(lake).keep("silver", "s", "as defined", {}, None)
     proofs = Proofs(lake, since_last=True)
-    verification.forget_wrong(pipeline, [Finding(kind, table, "for a test")], proofs)  # type: ignore[arg-type]
+    verification.forget_doubtful(pipeline, [Finding(kind, table, "for a test")], proofs)  # type: ignore[arg-type]
     assert (proofs.last("silver", "s", "as defined") is not None) == is_kept
 
 

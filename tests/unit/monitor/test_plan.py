@@ -39,18 +39,23 @@ def test_what_only_brokers_know_is_a_reason_to_begin_a_run() -> None:
     assert waiting.sentence() == "waiting: records of a, unknown until a run queries the brokers"
 
 
-def test_files_that_were_there_before_the_table_are_counted_and_not_told_to_be_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "pipelines/p").mkdir(parents=True)
-    (tmp_path / "pipelines/p/pipeline.yaml").write_text(
+def with_existing_files(folder: Path) -> Settings:
+    """A pipeline whose table leaves out the two files that are there before it."""
+    (folder / "pipelines/p").mkdir(parents=True)
+    (folder / "pipelines/p/pipeline.yaml").write_text(
         "name: p\nbronze:\n"
         "  things: {path: '${landing}/x', format: json, settleSeconds: 0, includeExistingFiles: false}\n"
     )
-    (tmp_path / "landing/x").mkdir(parents=True)
+    (folder / "landing/x").mkdir(parents=True)
     for number in (1, 2):
-        (tmp_path / f"landing/x/{number}.json").write_text("{}")
-    settings = Settings.of(str(tmp_path / "lake"), str(tmp_path / "landing"), tmp_path / "pipelines")
+        (folder / f"landing/x/{number}.json").write_text("{}")
+    return Settings.of(str(folder / "lake"), str(folder / "landing"), folder / "pipelines")
+
+
+def test_files_that_were_there_before_the_table_are_counted_and_not_told_to_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = with_existing_files(tmp_path)
     definition, at = load("p", settings), Lake(settings.lake, "p")
     first = pending(definition, settings)
     assert (first.files, first.bytes, first.layers) == (0, 0, ["bronze"])
@@ -73,15 +78,7 @@ def test_files_that_were_there_before_the_table_are_counted_and_not_told_to_be_r
 
 
 def test_a_skipped_file_that_is_read_after_all_is_counted_no_more(tmp_path: Path) -> None:
-    (tmp_path / "pipelines/p").mkdir(parents=True)
-    (tmp_path / "pipelines/p/pipeline.yaml").write_text(
-        "name: p\nbronze:\n"
-        "  things: {path: '${landing}/x', format: json, settleSeconds: 0, includeExistingFiles: false}\n"
-    )
-    (tmp_path / "landing/x").mkdir(parents=True)
-    for number in (1, 2):
-        (tmp_path / f"landing/x/{number}.json").write_text("{}")
-    settings = Settings.of(str(tmp_path / "lake"), str(tmp_path / "landing"), tmp_path / "pipelines")
+    settings = with_existing_files(tmp_path)
     definition, lake = load("p", settings), Lake(settings.lake, "p")
     intake.enter("things", definition.bronze["things"], lake)
     assert [table.skipped for table in pending(definition, settings).tables] == [2]
