@@ -9,7 +9,6 @@ Exit 0: both work; 1: one of them does not, and the last line says why.
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -18,6 +17,8 @@ import tomllib
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+
+from scripts.setup import installer_environment
 
 ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
@@ -112,7 +113,7 @@ def run(command: Sequence[str], folder: Path | None = None, **environment: str) 
     done = subprocess.run(
         command,
         cwd=folder or tempfile.gettempdir(),
-        env=clean(os.environ) | environment,
+        env=clean(installer_environment(ROOT)) | environment,
         capture_output=True,
         text=True,
         check=False,

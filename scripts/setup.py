@@ -213,12 +213,15 @@ def _run(command: Sequence[str], root: Path, purpose: str) -> None:
     Raises:
         Stop: it failed; the sentence carries the end of what it printed.
     """
-    done = subprocess.run(command, cwd=root, env=_environment(root), capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=root, env=installer_environment(root), capture_output=True, text=True, check=False
+    )
     if done.returncode:
         raise Stop(f"Could not {purpose}: {_trouble(done)}", exit_code=1)
 
 
-def _environment(root: Path) -> dict[str, str]:
+def installer_environment(root: Path) -> dict[str, str]:
+    """Environment for uv and pip: the system's certificates, and no Python but those that are there."""
     # Another environment that happens to be active must not catch what is meant for ours.
     strangers = {"VIRTUAL_ENV", "PYTHONHOME", "PYTHONPATH", "SLUICEGATE_JARS"}
     environment = {name: value for name, value in os.environ.items() if name not in strangers}
@@ -260,7 +263,9 @@ def bring_jars(jars: Sequence[Jar], root: Path, java: Java) -> None:
 def make_archive(root: Path) -> str:
     """Has the JVM write its class-data archive; returns why that failed, or nothing: jobs run without it, slower."""
     command = [str(root / ".venv" / "bin" / "python"), "-m", "sluicegate.spark.submit", "--make-archive"]
-    done = subprocess.run(command, cwd=root, env=_environment(root), capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=root, env=installer_environment(root), capture_output=True, text=True, check=False
+    )
     return _trouble(done, lines=1) if done.returncode else ""
 
 

@@ -419,7 +419,7 @@ def test_another_active_environment_does_not_catch_what_is_for_ours(
     monkeypatch.setenv("PYTHONPATH", "/elsewhere")
     monkeypatch.setenv("SSL_CERT_FILE", "/certificates.pem")
     monkeypatch.delenv("PIP_CERT", raising=False)
-    environment = setup._environment(tmp_path)
+    environment = setup.installer_environment(tmp_path)
     assert not {"VIRTUAL_ENV", "PYTHONPATH"} & set(environment)
     assert environment["UV_PROJECT_ENVIRONMENT"] == str(tmp_path / ".venv")
     assert environment["PIP_CERT"] == "/certificates.pem"
