@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from bench import cases, measure
+from bench import cases, measure, page
 from bench.case import SCALES, SMALL, Absence, Case, Scene, Side
 from bench.results import CaseResult, Figure, Results
 
@@ -47,7 +47,7 @@ def run_case(kind: type[Case], scene: Scene, rounds: int, results: Results) -> N
                 for side in measure.in_turn([*sides], number if case.rotates else 0):
                     if done.left_out(point, side) is None:
                         _one(case, done, sides[side], point, number)
-                        results.write(names())
+                        page.write(results, names())
                 done.check(point, number)
             case.after(number)
         done.ended = True
@@ -56,7 +56,7 @@ def run_case(kind: type[Case], scene: Scene, rounds: int, results: Results) -> N
         print(f"{case.name}: {done.error}", flush=True)
     finally:
         scene.close()
-        results.write(names())
+        page.write(results, names())
 
 
 def _opened(case: Case, done: CaseResult) -> dict[str, Side]:
@@ -140,7 +140,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     results = Results.read(given.out)
     if given.write:
-        results.write(names())
+        page.write(results, names())
         return 0
     chosen = [kind for kind in cases.ALL if given.case is None or kind.name in given.case]
     if given.resume:

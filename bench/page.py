@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from bench import measure
+from bench import measure, plot
 from bench.case import SMALL, Aim
-from bench.results import PLOT, RESULTS, TABLE, CaseResult, Results
+from bench.results import PAGE, PLOT, RESULTS, TABLE, CaseResult, Results
 
 HEAD = """# Benchmarks
 
@@ -36,6 +36,26 @@ COLUMNS = (
     "rows",
     "not measured because",
 )
+
+
+def write(results: Results, order: Sequence[str]) -> None:
+    """Write the file with all measurements, the page with its plot, and the table of all figures.
+
+    Args:
+        results: the measurements; their cases are put in order.
+        order: names of all cases, in the order of the page.
+    """
+    results.cases = {name: results.cases[name] for name in [*order, *results.cases] if name in results.cases}
+    results.folder.mkdir(parents=True, exist_ok=True)
+    # By way of another name, so that a kill leaves the file of before.
+    for name, text in (
+        (RESULTS, results.as_json()),
+        (PAGE, page(results)),
+        (TABLE, table(results)),
+        (PLOT, plot.plot(results)),
+    ):
+        (results.folder / f".{name}").write_text(text)
+        (results.folder / f".{name}").replace(results.folder / name)
 
 
 def page(results: Results) -> str:

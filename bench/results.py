@@ -117,26 +117,10 @@ class Results:
             found.cases = {one["name"]: _case_of(one) for one in read["cases"]}
         return found
 
-    def write(self, order: list[str]) -> None:
-        """Writes the file, the page with its plot, and the table of all figures.
-
-        Args:
-            order: names of all cases, in the order of the page.
-        """
-        from bench import page, plot
-
-        self.cases = {name: self.cases[name] for name in [*order, *self.cases] if name in self.cases}
-        self.folder.mkdir(parents=True, exist_ok=True)
-        said = {"machine": self.machine, "cases": [asdict(one) for one in self.cases.values()]}
-        # By way of another name, so that a kill leaves the file of before.
-        for name, text in (
-            (RESULTS, json.dumps(said, indent=1) + "\n"),
-            (PAGE, page.page(self)),
-            (TABLE, page.table(self)),
-            (PLOT, plot.plot(self)),
-        ):
-            (self.folder / f".{name}").write_text(text)
-            (self.folder / f".{name}").replace(self.folder / name)
+    def as_json(self) -> str:
+        """Return the file's text."""
+        facts = {"machine": self.machine, "cases": [asdict(case) for case in self.cases.values()]}
+        return json.dumps(facts, indent=1) + "\n"
 
     def aims(self) -> Iterator[tuple[CaseResult, Aim, float | None]]:
         """All aims with what was measured."""
