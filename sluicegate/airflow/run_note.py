@@ -194,7 +194,7 @@ def _stands(tables: list[dict[str, Any]]) -> Iterator[str]:
             yield f"- {table['table']}: {files(table['failed files'])} could not be read"
         if table.get("skipped files"):
             skipped = files(table["skipped files"])
-            yield f"- {table['table']}: {skipped} skipped, in no table until `sluicegate reload` reads them"
+            yield f"- {table['table']}: {skipped} skipped, in no table until a `sluicegate reload`"
         if table.get("waits"):
             yield f"- {table['table']} is behind: {plain(table['waits'])}"
 

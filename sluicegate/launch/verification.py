@@ -57,7 +57,7 @@ def _skipped(pipeline: Pipeline) -> Iterator[Finding]:
         if not skipped.files:
             continue
         reading = f"`sluicegate reload {pipeline.name} {name} --files {quote(skipped.first)}` reads the first"
-        text = f"{files(skipped.files)} that the ledger has as skipped and that are in no table; {reading}"
+        text = f"{files(skipped.files)} skipped by the ledger, in no table; {reading}"
         yield Finding("unseen", name, text)
 
 

@@ -220,7 +220,7 @@ class Pending:
         counted = [
             (self.changed, f"{files_(self.changed)} changed after being read"),
             (failed, f"{files_(failed)} could not be read"),
-            (skipped, f"{files_(skipped)} {_is(skipped)} skipped and in no table until `sluicegate reload` reads them"),
+            (skipped, f"{files_(skipped)} {_is(skipped)} skipped and in no table until a `sluicegate reload`"),
             (refused, f"{refused:,} in landing {_were(refused)} passed over"),
         ]
         return [text for count, text in counted if count]

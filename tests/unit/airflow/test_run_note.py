@@ -94,7 +94,7 @@ def test_a_note_counts_the_files_that_are_in_no_table() -> None:
     ]  # fmt: skip
     assert told({"check_request": ASKED, "account": account})[2:] == [
         "- a: 6 files could not be read",
-        "- a: 1 file skipped, in no table until `sluicegate reload` reads them",
+        "- a: 1 file skipped, in no table until a `sluicegate reload`",
         "- b: 1 file could not be read",
         "",
         "Every record that was read is accounted for, but 7 files could not be read.",
