@@ -160,9 +160,8 @@ def _options(
     own = [row for row in rows if row not in shared]
     if own:
         yield _table(headings, own)
-    names = [_code(row[0].strip("`").split()[0]) for row in rows if row in shared]
-    if names:
-        yield f"Also [{heading}](#{slug(heading)}): {', '.join(names)}."
+    if names := _names(row for row in rows if row in shared):
+        yield f"Also [{heading}](#{slug(heading)}): {names}."
 
 
 def _is_option(option: Any) -> bool:
@@ -196,34 +195,26 @@ def _jobs() -> Iterator[str]:
         " task that starts it, it reports the same on [a channel](../design/reports.md)."
     )
     layer_rows = {layer: list(_job_rows(layer_job.layer_parser(layer))) for layer in layers}
-    others = {
+    tools = {
         "run": (
-            "",
-            "What `sluicegate run` submits. Each layer that has ended well has a report of its own; an error is"
-            " the last message, behind those of the layers before it.",
-            of_layers.parser(),
+            "run", "Each layer that ends well sends its own report. An error is the last message.", of_layers.parser(),
         ),
-        "continuous": ("--every TIME", "What `sluicegate run --continuous` submits.", of_runs.parser()),
-        "copy_into": ("--table TABLE --source SOURCE", "What `sluicegate copy-into` submits.", of_copies.parser()),
-        "replay": ("--table TABLE", "What `sluicegate replay` submits, with `--follow`.", of_replays.parser()),
-        "reload": ("--table TABLE", "What `sluicegate reload` submits; this does not ask.", of_resets.parser("reload")),
-        "maintain": ("", "What `sluicegate maintain` submits.", maintain.parser()),
+        "continuous": ("run", "Submitted with `--continuous`.", of_runs.parser()),
+        "copy_into": ("copy-into", "", of_copies.parser()),
+        "replay": ("replay", "Submitted with `--follow`.", of_replays.parser()),
+        "reload": ("reload", "", of_resets.parser("reload")),
+        "maintain": ("maintain", "", maintain.parser()),
         "verify": (
-            "",
-            f"What `sluicegate status --verify` submits for gold, and the DAG `NAME_verify` for all. A message"
+            "status",
+            f"Submitted with `--verify` for silver and gold, and by the DAG `NAME_verify` for all layers. A message"
             f" `{report.FINDING} {{json}}` reports each finding. Exit code 3 if something is not right.",
             verify.parser(),
         ),
-        "catalog": ("", "What `sluicegate catalog` submits.", catalog.parser()),
-        "cases": (
-            "",
-            f"What `sluicegate test` submits. A message `{report.CASE} {{json}}` reports each case."
-            " Lake and landing are not touched.",
-            of_cases.parser(),
-        ),
-        "reset": ("--table TABLE", "What `sluicegate reset` submits; this does not ask.", of_resets.parser("reset")),
-    }
-    rows = {name: list(_job_rows(parser)) for name, (_, _, parser) in others.items()}
+        "catalog": ("catalog", "", catalog.parser()),
+        "cases": ("test", f"A message `{report.CASE} {{json}}` reports each case.", of_cases.parser()),
+        "reset": ("reset", "It does not ask for confirmation.", of_resets.parser("reset")),
+    }  # fmt: skip
+    rows = {name: list(_job_rows(parser)) for name, (_, _, parser) in tools.items()}
     shared = shared_rows([*layer_rows.values(), *rows.values()])
     heading = "options of most jobs"
     scripts: dict[str, list[str]] = {}
@@ -236,11 +227,44 @@ def _jobs() -> Iterator[str]:
     yield f"### {heading.capitalize()}"
     yield _table(headings, shared)
     yield "### Further jobs"
-    for name, (needed, text, _) in others.items():
-        submitted = f"spark-submit spark_jobs/tools/{name}.py --pipeline NAME {needed}".rstrip()
-        yield f"```\n{submitted} [OPTIONS]\n```"
-        yield text
-        yield from _options(headings, rows[name], shared, heading)
+    yield "```\nspark-submit spark_jobs/tools/SCRIPT.py --pipeline NAME [OPTIONS]\n```"
+    yield (
+        "Commands submit these. An option that the command has, too, means the same; arguments of the command are"
+        " options here, such as `--table`."
+    )
+    own = {name: [row for row in rows[name] if row not in shared] for name in tools}
+    yield _table(
+        ["script", "submitted by", "its own options", ""],
+        [
+            [_code(f"{name}.py"), f"[{command}](#{slug(f'sluicegate {command}')})", _names(own[name]), remark]
+            for name, (command, remark, _) in tools.items()
+        ],
+    )
+    yield "Options that the commands do not have:"
+    yield _table(
+        ["script", *headings],
+        [
+            [_code(f"{name}.py"), *row]
+            for name, (command, _, _) in tools.items()
+            for row in own[name]
+            if _name(row) not in _as_options(_app()[command])
+        ],
+    )
+
+
+def _name(row: Sequence[str]) -> str:
+    """Name of the option that a row describes, without its value."""
+    return row[0].strip("`").split()[0]
+
+
+def _names(rows: Iterable[Sequence[str]]) -> str:
+    return ", ".join(_code(_name(row)) for row in rows)
+
+
+def _as_options(command: Any) -> set[str]:
+    """Options of a command, and its arguments as the options that a job has for them."""
+    options = {opt for option in command.params for opt in option.opts if _is_option(option)}
+    return options | {f"--{option.name}" for option in command.params if not _is_option(option)}
 
 
 def _job_rows(parser: argparse.ArgumentParser) -> Iterator[list[str]]:
