@@ -24,7 +24,7 @@ def schema(file: IO[bytes]) -> str:
         ValueError: it is not an Avro file, or ends in its header.
     """
     if _exactly(file, len(MAGIC)) != MAGIC:
-        raise ValueError("it does not begin as an Avro file does")
+        raise ValueError("it does not start with the magic bytes of Avro")
     while count := _long(file):
         if count < 0:  # the length of the block in bytes follows
             count = -count
@@ -33,7 +33,7 @@ def schema(file: IO[bytes]) -> str:
             key, value = _bytes(file), _bytes(file)
             if key == b"avro.schema":
                 return value.decode()
-    raise ValueError("there is no schema in its head")
+    raise ValueError("its header has no schema")
 
 
 def _bytes(file: IO[bytes]) -> bytes:
@@ -49,13 +49,13 @@ def _long(file: IO[bytes]) -> int:
         if byte < 0x80:
             return (number >> 1) ^ -(number & 1)
         shift += 7
-    raise ValueError("a number in its head has no end")
+    raise ValueError("its header has an unterminated number")
 
 
 def _exactly(file: IO[bytes], size: int) -> bytes:
     if not 0 <= size <= LARGEST:
-        raise ValueError("its head is broken")
+        raise ValueError("its header is damaged")
     data = file.read(size)
     if len(data) < size:
-        raise ValueError("it ends in its head")
+        raise ValueError("it is truncated within its header")
     return data

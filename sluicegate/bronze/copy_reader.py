@@ -71,7 +71,7 @@ def read(by: Reader, copy: CopyOptions, paths: Sequence[str], *, strict: bool = 
         selected = connect.analyzed(_selected(raw, select, fields))
     except AnalysisException as error:
         cause = str(error).split(";\n")[0].split("\n==")[0].strip()
-        message = f"Spark refuses the SELECT of the copy into {schema.table}"
+        message = f"Spark rejects the SELECT of the copy into {schema.table}"
         raise QueryError(message, where=Where(table=schema.table), cause=cause) from None
     return _fitted(selected, _of_fields(copy, fields, names, schema.landed), schema)
 
@@ -221,19 +221,19 @@ def _inner(text: Expression) -> Expression:
 
 def _unknown(schema: Schema, field: str, fields: Sequence[str]) -> SchemaMismatch:
     return SchemaMismatch(
-        f"the SELECT of the copy looks at {field}, and no file has such a field",
+        f"the SELECT of the copy reads {field}, a field that no file has",
         where=Where(table=schema.table),
-        hint=nearest(field, fields) or f"their fields are {', '.join(fields) or 'none'}",
+        hint=nearest(field, fields) or f"fields of the files: {', '.join(fields) or 'none'}",
     )
 
 
 def _other_columns(schema: Schema, copy: CopyOptions, fields: Sequence[str], error: QuerySyntax) -> SchemaMismatch:
-    hint = "name the columns that you want instead of *"
+    hint = "list the columns instead of *"
     if copy.columns:
-        hint = "name as many columns as there are"
+        hint = "list as many names as there are columns"
     return SchemaMismatch(
-        f"the columns of the copy into {schema.table} cannot be made: {error.message}",
+        f"cannot derive the columns of the copy into {schema.table}: {error.message}",
         where=Where(table=schema.table),
-        cause=f"the fields of the files are {', '.join(fields) or 'none'}",
+        cause=f"fields of the files: {', '.join(fields) or 'none'}",
         hint=hint,
     )

@@ -25,8 +25,8 @@ UNHEARD_OF = "UNDEFINED"
 # Logical type, as Arrow writes it, of a column that only has NULL.
 WITHOUT_TYPE = "NULL"
 NEWER = (
-    "the column {} has a type that Spark does not know, of a newer version of Parquet or wrong in the file, and Spark "
-    "reads no part of such a file: have the column written with another type"
+    "the column {} has a type that Spark does not know, of a newer Parquet or by a mistake in the file, and Spark "
+    "cannot read any column of such a file: write the column with another type"
 )
 
 # The last bytes of a file with an encrypted footer.
@@ -61,11 +61,11 @@ def _of_parquet(file: IO[bytes]) -> dict[str, Any]:
     from pyarrow import parquet
 
     if _is_encrypted(file):
-        return {"unreadable": "its footer is encrypted, and there are no keys: land it decrypted"}
+        return {"unreadable": "its footer is encrypted, which is not supported: land it decrypted"}
     about = parquet.read_metadata(file)
     schema = about.schema
     if not about.num_columns:
-        return {"unreadable": f"it has no column, and {about.num_rows:,} records"}
+        return {"unreadable": f"it has {about.num_rows:,} records but no column"}
     columns = [schema.column(place) for place in range(about.num_columns)]
     if unknown := [column.path for column in columns if _logical_type(column) == UNHEARD_OF]:
         return {"unreadable": NEWER.format(unknown[0])}
@@ -128,7 +128,7 @@ def header(path: str, options: Mapping[str, str], separator: str) -> dict[str, A
             lines = _HeaderLines(file, options.get("comment", ""), several=several)
             names = next(csv.reader(lines, **style), [])
             if several and _is_open(lines.texts, **style):
-                return {"error": "a quote in its header is never closed, so that all of it would be the header"}
+                return {"error": "a quote in its header is never closed, so the whole file would be its header"}
     except BROKEN as error:
         return {"error": _reason(error)}
     if fault := lines.fault:
@@ -172,7 +172,7 @@ def _fault(line: str, number: int) -> str:
     if undecoded := undecodable.first_in(line, number):
         return undecoded.reason("UTF-8")
     if "\0" in line:
-        return f"a NUL in line {number}, as text in UTF-16 has: set the option encoding"
+        return f"a NUL character in line {number}, as in UTF-16: set the option encoding"
     return ""
 
 

@@ -64,11 +64,11 @@ class Bounds(NamedTuple):
     def violation(self, size: int, longest: int = 0) -> str | None:
         """Reason why a file is too large; None if it is not."""
         if size > self.file:
-            return f"it has more than {human_bytes(self.file)} unpacked, which is maxFileBytes of the definition"
+            return f"it is larger than maxFileBytes ({human_bytes(self.file)}) when decompressed"
         if self.whole and size > self.record:
-            return f"it is read as one, and has more than {human_bytes(self.record)}, maxRecordBytes of the definition"
+            return f"it is one record, and larger than maxRecordBytes ({human_bytes(self.record)})"
         if self.lines and longest > self.record:
-            return f"it has a line of more than {human_bytes(self.record)}, which is maxRecordBytes of the definition"
+            return f"it has a line longer than maxRecordBytes ({human_bytes(self.record)})"
         return None
 
     def fits(self, path: str, size: int) -> bool | None:

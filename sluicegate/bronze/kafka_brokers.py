@@ -86,9 +86,9 @@ def offsets(session: SparkSession, name: str, source: KafkaSource) -> TopicOffse
     """
     if connect.is_remote(session):
         raise UserError(
-            f"{name} reads Kafka, for which a job needs a JVM of its own",
+            f"{name} reads Kafka, which requires a job with its own JVM",
             where=Where(table=name),
-            hint="run it by spark-submit: `sluicegate run` does so by itself",
+            hint="run it with spark-submit, as `sluicegate run` does",
         )
     from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 
@@ -99,9 +99,9 @@ def offsets(session: SparkSession, name: str, source: KafkaSource) -> TopicOffse
     except (Py4JError, TypeError) as error:
         if "JavaPackage" in str(error) or "does not exist in the JVM" in str(error):
             raise UserError(
-                f"{name} reads Kafka, and the Spark of this job was started without Kafka's jars",
+                f"{name} reads Kafka, but this job's Spark was started without the Kafka jars",
                 where=Where(table=name),
-                hint="start it with the jars of `sluicegate jars --kafka`",
+                hint="start it with the jars that `sluicegate jars --kafka` fetches",
             ) from None
         raise
 
@@ -150,9 +150,9 @@ def _topics(jvm: Any, admin: Any, name: str, source: KafkaSource) -> list[str]:
     topic_names = {str(topic) for topic in admin.listTopics().names().get()}
     if missing := [topic for topic in source.named if topic not in topic_names]:
         raise LandingMissing(
-            f"there is no topic {missing[0]} at {source.bootstrap_servers}, or these credentials may not see it",
+            f"topic {missing[0]} not found at {source.bootstrap_servers}, or these credentials may not describe it",
             where=Where(table=name, file=source.address),
-            hint="correct its name, or make the topic first",
+            hint="correct the name, or create the topic",
         )
     return list(source.named)
 
@@ -185,17 +185,17 @@ def readable(error: Exception, name: str, source: KafkaSource) -> SluicegateErro
     where = Where(table=name, file=source.address)
     if blamed := [exception for exception in thrown if exception[0].endswith(REFUSED)]:
         return BrokerRefused(
-            f"the brokers at {source.bootstrap_servers} refuse access",
+            f"the brokers at {source.bootstrap_servers} denied access",
             where=where,
             cause=": ".join(filter(None, blamed[-1])),
-            hint="look at kafka.security in the definition, at the variables SLUICEGATE_KAFKA_…, and at what this"
-            " user may do: describe and read the topics",
+            hint="check kafka.security in the definition, the variables SLUICEGATE_KAFKA_…, and that this user may"
+            " describe and read the topics",
         )
     if any(kind.endswith(MISSING) for kind in kinds):
         return LandingMissing(
             f"a topic of {name} was deleted from {source.bootstrap_servers} while the run read it",
             where=where,
-            hint="run again: the next run says which one is gone",
+            hint="run again: the next run names the deleted topic",
         )
     blamed = [exception for exception in thrown if exception[0].endswith(UNREACHABLE) or UNRESOLVED in exception[1]]
     if blamed:
@@ -203,12 +203,12 @@ def readable(error: Exception, name: str, source: KafkaSource) -> SluicegateErro
             f"the brokers at {source.bootstrap_servers} do not answer",
             where=where,
             cause=": ".join(filter(None, blamed[-1])),
-            hint="look at bootstrap_servers, at security.protocol and the network; a new run goes on where the last"
+            hint="check bootstrap_servers, security.protocol and the network; a new run continues after the last"
             " commit ended",
         )
     return BrokerRefused(
-        f"no connection to the brokers at {source.bootstrap_servers} can be set up",
+        f"cannot connect to the brokers at {source.bootstrap_servers}",
         where=where,
         cause=", ".join(dict.fromkeys(kinds)) or type(error).__name__,
-        hint="look at bootstrap_servers and kafka.security in the definition, and at the variables SLUICEGATE_KAFKA_…",
+        hint="check bootstrap_servers and kafka.security in the definition, and the variables SLUICEGATE_KAFKA_…",
     )

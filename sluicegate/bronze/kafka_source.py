@@ -68,9 +68,9 @@ def apply(batch: Batch, name: str, table: BronzeTable, at: layout.Lake, there: T
         if len(pending) > 1:
             offsets = sum(entry["size"] for entry in entries if entry["action"] not in UNREAD)
             pace = offsets / max(time.monotonic() - started, 1e-3)
-            left = "none is left"
+            left = "none left"
             if count < len(pending):
-                left = f"left are {len(pending) - count}"
+                left = f"{len(pending) - count} left"
             say(f"  bronze {name:<28} chunk {number}: {offsets:,} offsets, {pace:,.0f} a second; {left}")
     if not pending or pending[-1][0] < batch.progress.until:
         # The ledger's last commits entered nothing (it was compacted, say): only the offset moves.
@@ -88,7 +88,7 @@ def _there_after(
         if is_last:
             return before
         raise
-    demand_same(name, before.ids, there, f"rows with _chunk {number} were read, which may be those of the new topic")
+    demand_same(name, before.ids, there, f"the rows with _chunk {number} may come from the new topic")
     return there
 
 
@@ -146,9 +146,7 @@ class KafkaChunk(Chunk):
                 missing = Range(offset_range.partition, offset_range.start, min(begin, offset_range.end))
                 if self.table.of_topics.data_loss == "fail":
                     raise gone_records(self.name, missing)
-                damaged[path] = (
-                    f"the offsets from {missing.start} on and before {missing.end} were gone when they were due"
-                )
+                damaged[path] = f"the offsets [{missing.start}, {missing.end}) were deleted before they were read"
             parts[path] = Range(
                 offset_range.partition, min(max(begin, offset_range.start), offset_range.end), offset_range.end
             )

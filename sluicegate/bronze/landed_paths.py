@@ -44,10 +44,10 @@ def demand_unpacked(table: str, form: str, paths: Sequence[str]) -> None:
     packed = [path for path in paths if path.lower().endswith(PACKED)]
     if packed and form in ("json", "csv", "xml", "text"):
         raise SourceError(
-            f"{packed[0]} is packed in a way that Spark does not read",
+            f"{packed[0]} has a compression that Spark cannot read",
             where=Where(table=table, file=packed[0]),
-            cause="packed in a way that Spark does not read (it reads .gz, .bz2, .zst, .deflate, .snappy and .lz4)",
-            hint="land it unpacked, or leave such files out with pathGlobFilter",
+            cause="unsupported compression (Spark reads .gz, .bz2, .zst, .deflate, .snappy and .lz4)",
+            hint="land it uncompressed, or exclude such files with pathGlobFilter",
         )
 
 

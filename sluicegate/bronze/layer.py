@@ -166,7 +166,7 @@ class Chunk:
             self._write_readable(paths, lost)
             # What is read again may differ again. Each time there are fewer files, so this ends.
             while differing := self._differing():
-                say(f"  bronze {self.name:<28} {files(len(differing))} gave other numbers of records than they have")
+                say(f"  bronze {self.name:<28} {files(len(differing))} have more or fewer records than declared")
                 self.rewrites, failed = True, self.failed | differing
                 self._write([path for path in paths if path not in failed], failed, fenced=False)
         self.checked.count()
@@ -239,8 +239,8 @@ class Chunk:
         for path, records in self.manifest.items():
             rows = counted.get(path, 0)
             if rows != records:
-                reason = f"it says that it has {records:,} records, and {rows:,} were read"
-                differing[path] = (f"{reason}: it is tried again by the next run", True)
+                reason = f"it declares {records:,} records, but {rows:,} were read"
+                differing[path] = (f"{reason}: the next run retries it", True)
         return differing
 
     def _uninterpreted(self, rows: Mapping[str, int]) -> dict[str, Failure]:
@@ -275,7 +275,7 @@ class Chunk:
                   "seen": self.batch.target_version(), **former_dialect.facts(self.table), **checked.facts}  # fmt: skip
         self.batch.report.warnings += csv_files.padded_names(self.padded)
         for field, column in self.collisions.items():
-            say(f"  bronze {self.name:<28} the field {field} is rescued: {column} has the values of another field")
+            say(f"  bronze {self.name:<28} field {field} is rescued: column {column} has the values of another field")
         _faults.point("bronze.before_commit")
         with self.batch.commit(offset=self.number, fenced=fenced, **facts):
             if write.writer is None:
@@ -330,7 +330,7 @@ class Chunk:
         Delta could widen a column without rewriting the table, but then only readers that know this feature could
         read it: delta-rs, and so ``sluicegate sql`` and much else, does not.
         """
-        say(f"  bronze {self.name:<28} {', '.join(widened)} wider: the table is rewritten")
+        say(f"  bronze {self.name:<28} rewriting the table to widen {', '.join(widened)}")
         stored = self._retained(former)
         kinds = {name: (stored.schema[name].dataType, frame.schema[name].dataType) for name in widened}
         cast = stored.withColumns({name: fitted(F.col(quoted(name)), *both).value for name, both in kinds.items()})

@@ -65,9 +65,9 @@ class Pace:
         seconds, self.previous = max(moment - self.previous, 1e-3), moment
         if not self.prints:
             return
-        count, remainder = rows(), "none is left"
+        count, remainder = rows(), "none left"
         if self.left.files:
-            remainder = f"left are {self.left}"
+            remainder = f"{self.left} left"
         remainder += time_left(moment - self.begin, self.total.bytes - self.left.bytes, self.left.bytes)
         pace = f"{count:,} rows, {count / seconds:,.0f} a second"
         say(f"  bronze {self.name:<28} chunk {number}: {files_read}, {pace}; {remainder}")

@@ -239,10 +239,10 @@ def _locate(away: tuple[Mapping[str, Any], Mapping[str, Any]]) -> Literal["landi
 def _lost(row: Mapping[str, Any]) -> str:
     when = row["archived"].strftime("%Y-%m-%d %H:%M")
     if row["mode"] == "MOVE":
-        return f"it was moved to {row['place']} on {when}, and is not there"
+        return f"it was moved to {row['place']} on {when}, and is missing there"
     if row["mode"] == "DELETE":
         return f"it was deleted by cleanSource on {when}"
-    return f"it was gone on {when}"
+    return f"it was missing on {when}"
 
 
 def _canonical(place: str) -> str:

@@ -65,7 +65,7 @@ class TypedFiles:
             if group is None:
                 # An error of the file: the others of its ledger batch are read.
                 where = Where(table=self.table, file=paths[0])
-                raise SourceError("Spark refuses the types of a file", where=where, cause=message(error)) from error
+                raise SourceError("Spark rejects the types of a file", where=where, cause=message(error)) from error
             return group
 
     def _footers(self, paths: Sequence[str]) -> dict[str, tuple[Any, ...]]:
@@ -98,6 +98,6 @@ def demand_whole(facts: dict[str, Any], table: str, fault: str) -> dict[str, Any
                 f"{fault}: {path}",
                 where=Where(table=table, file=path),
                 cause=result["error"],
-                hint="land a whole file under this name again, then run again",
+                hint="land a complete file under the same name, then run again",
             )
     return facts

@@ -96,7 +96,7 @@ def footer(file: IO[bytes]) -> bytes:
     file.seek(max(0, size - 8))
     end = file.read(8)
     if len(end) < 8 or end[4:] != MAGIC:
-        raise ValueError("it does not end as a Parquet file does")
+        raise ValueError("it does not end with the magic bytes of Parquet")
     length = int.from_bytes(end[:4], "little")
     file.seek(max(0, size - 8 - length))
     return file.read(length)
@@ -112,7 +112,7 @@ def of_footer(data: bytes) -> Node:
         elements = iter(_struct(io.BytesIO(data), last=2)[2])
         return _node(next(elements), elements)
     except _BROKEN as error:
-        raise ValueError(f"its footer is broken ({type(error).__name__})") from None
+        raise ValueError(f"its footer is damaged ({type(error).__name__})") from None
 
 
 def _node(element: Mapping[int, Any], rest: Any) -> Node:
@@ -218,7 +218,7 @@ def _varint(data: IO[bytes]) -> int:
         number |= (byte & 0x7F) << shift
         if byte < 0x80:
             return number
-    raise LookupError("a number without an end")
+    raise LookupError("an unterminated number")
 
 
 def _byte(data: IO[bytes]) -> int:
@@ -228,5 +228,5 @@ def _byte(data: IO[bytes]) -> int:
 def _bytes(data: IO[bytes], size: int) -> bytes:
     value = data.read(size)
     if len(value) < size:
-        raise LookupError("the footer ends early")
+        raise LookupError("the footer is truncated")
     return value

@@ -19,7 +19,7 @@ from sluicegate.storage import filesystems
 
 BLOCK = 1 << 20
 
-RETURNS = "a quoted text has a carriage return"
+RETURNS = "a quoted value contains a carriage return"
 
 # Lines by which the usual number of values is known.
 SAMPLE = 1000
@@ -211,27 +211,27 @@ class _Check:
         of_all = (parts[-1],) if self.ends else (parts[0], parts[-1])
         self.ends |= {line[len(line.rstrip("\r\n")) :] for line in of_all} - {""}
         if len(self.ends) > 1:
-            return "it ends in another way than the lines before it"
+            return "its line ending differs from that of the lines before it"
         return None
 
     def _blank(self, line: str) -> str | None:
         blank = not self.columns and line.strip("\r\n") and not line.strip()
         if blank:
-            return "it is blank, and stands before the first record"
+            return "it is blank and precedes the first record"
         return None
 
     def _beyond_line(self, parts: list[str], lines: Iterator[str]) -> str | None:
         """What is wrong with a record whose quotes are not closed in its first line; appends its others."""
         if not self.grammar.opening.fullmatch(parts[0]):
-            return "text follows a quoted value, or a quote is not doubled"
+            return "text follows a closing quote, or a quote within a value is not doubled"
         if not self.several:
-            return "a quote is open at its end"
+            return "a quote is still open at its end"
         for line in lines:
             parts.append(line)
             if self.grammar.stays_open(line):
                 continue
             if not self.grammar.closing.fullmatch(line):
-                return "text follows a quoted value, or a quote was opened by mistake in a line before it"
+                return "text follows a closing quote, or a line before it opens a quote by mistake"
             return self._doubt(parts)
         return "the file ends within a quote"
 
@@ -239,8 +239,8 @@ class _Check:
         """Why a record of several lines may be several records."""
         count = self.grammar.count("".join(parts))
         if self.columns and count != self.columns:
-            return "a quoted text of several lines ends in it, with another number of values than other records have"
+            return "a multi-line value ends in it, and its record has another number of values than the others"
         alike = all(part.count(self.grammar.separator) + 1 == count for part in parts)
         if alike:
-            return "each line of a quoted text that ends in it has the values of a record"
+            return "a multi-line value ends in it, of which each line looks like a record"
         return None

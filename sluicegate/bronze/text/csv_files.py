@@ -125,11 +125,11 @@ class CsvFiles:
         """Why a file cannot be cut into records; empty if it can."""
         most = min(MOST_BYTES, self.table.maxRecordBytes)
         if self.table.singleVariantColumn:
-            return ", and a file with such a line is not read into a VARIANT"
+            return ", and a file with such a line cannot be read into a VARIANT"
         if self.lower.get("header", "").lower() == "true" and not trouble["begins"]:
-            return ", and the quotes of the header are not closed either"
+            return ", and a quote in the header is not closed either"
         if max(trouble["characters"], size) > most:
-            return f", and a file with such a line is read up to {human_bytes(most)} only: correct the line"
+            return f", and a file with such a line can have at most {human_bytes(most)}: correct the line"
         return ""
 
     def parsed(self, paths: Sequence[str], columns: int, schema: StructType) -> DataFrame:
@@ -198,6 +198,6 @@ def padded_names(names: Iterable[str]) -> list[str]:
     if not (quoted := ", ".join(f'"{name}"' for name in sorted(names))):
         return []
     return [
-        f"blanks belong to the names {quoted} in the header, and the values of these are rescued: "
-        "`options: {ignoreLeadingWhiteSpace: true}` or `columnNames: normalized` leaves the blanks out"
+        f"names in the header have spaces around them ({quoted}), so their values are rescued: "
+        "`options: {ignoreLeadingWhiteSpace: true}` or `columnNames: normalized` strips the spaces"
     ]

@@ -117,7 +117,7 @@ class DecodedFiles:
         self.results |= executors.each(self.session, text_decoder.decode, paths, *_decoding(self, table), few=few)
         for path in paths:
             if first := self.results[path].get("first"):
-                say(f"  bronze {name:<28} {path}: {first}: such records are corrupt")
+                say(f"  bronze {name:<28} {path}: {first}: such records are stored as corrupt")
 
     def demand_decoded(self, name: str, table: BronzeTable, headers: Mapping[str, Sequence[str]]) -> None:
         """Refuses files that have a byte which is no text in their header, as a column would be called by it.
@@ -133,7 +133,7 @@ class DecodedFiles:
         for place, names in headers.items():
             if any(self.sentinel in column for column in names):
                 path = self.landed(place)
-                raise _unreadable(name, table, path, f"its header is no text: {self.results[path]['first']}")
+                raise _unreadable(name, table, path, f"its header cannot be decoded: {self.results[path]['first']}")
 
     def bad_records(self, paths: Sequence[str]) -> list[str]:
         """Files of the bad records of some files."""
@@ -197,7 +197,7 @@ def _unreadable(name: str, table: BronzeTable, path: str, reason: str) -> Source
         f"a {table.format} file cannot be read: {path}",
         where=Where(table=name, file=path),
         cause=reason,
-        hint="check the option encoding, or land a whole file under this name again, then run again",
+        hint="check the option encoding, or land a complete file under the same name, then run again",
     )
 
 

@@ -12,7 +12,7 @@ def damage(text: str) -> str | None:
     if len(parts) < 2 or parts[-1][1]:
         return None
     line = text[: len(text) - len(parts[-1][0])].count("\n") + 1
-    return f"a damaged array: its first {len(parts) - 1} elements are in, the text from line {line} on is not JSON"
+    return f"a damaged array: its first {len(parts) - 1} elements were read, the text from line {line} on is not JSON"
 
 
 def elements(text: str) -> list[tuple[str, bool]]:

@@ -55,14 +55,14 @@ CORRUPT_AS, ABOUT = (working(f"{name}_{uuid.uuid4().hex}") for name in ("corrupt
 
 # What is said of a file with lines of several values.
 HOW_JOINED = (
-    "it has lines of several JSON values, each of which is one corrupt record: have a line end written after each "
-    "record (of Kinesis Firehose: AppendDelimiterToRecord, or the new line delimiter), then land it again"
+    "it has lines with several JSON values, and each such line is one corrupt record: write a newline after each "
+    "record (for Kinesis Firehose: AppendDelimiterToRecord, or the newline delimiter), then land it again"
 )
 
 # What is said of a multi-line file that is more than one value.
 HOW_ONE_VALUE = (
-    "it has more after its first JSON value, but with multiLine a file is one value: leave the option away if "
-    "each line is a record; records without a line end between them, as Kinesis Firehose writes them, need one"
+    "it continues after its first JSON value, but with multiLine a file is a single value: remove the option if "
+    "each line is a record; if no newlines separate the records, as from Kinesis Firehose, have them written"
 )
 
 

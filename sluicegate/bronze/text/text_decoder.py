@@ -380,8 +380,8 @@ class _Copy:
         if byte is not None:
             return byte.reason(self.encoding)
         if _is_too_deep(text):
-            return f"a JSON value in line {self.line} that is nested more than {DEEPEST} deep, which Spark cannot read"
-        return f"half of a surrogate pair in line {self.line}, which is no character"
+            return f"a JSON value in line {self.line} nested more than {DEEPEST} levels deep, which Spark cannot read"
+        return f"half of a surrogate pair in line {self.line}, which is not a character"
 
 
 def _split(text: str, separator: str) -> Iterator[tuple[str, str]]:

@@ -31,10 +31,10 @@ class Undecodable(NamedTuple):
 
     def reason(self, encoding: str) -> str:
         """What is wrong with the byte, and what to do: no value of the file, which may be personal data."""
-        fault = f"the byte 0x{self.byte:02X} in line {self.line}, which is no text in {encoding}"
+        fault = f"the byte 0x{self.byte:02X} in line {self.line}, which is invalid in {encoding}"
         if self.begins_file and self.byte in _UTF_16_BEGINS:
-            return f"{fault}; it begins as UTF-16 does: set the option encoding"
-        return f"{fault}; set the option encoding if it is written in another one, such as windows-1252"
+            return f"{fault}; the file starts like UTF-16: set the option encoding"
+        return f"{fault}; if the file has another encoding, such as windows-1252, set the option encoding"
 
 
 def first_in(text: str, line: int) -> Undecodable | None:

@@ -38,11 +38,11 @@ def uninterpreted(path: str, row_tag: str) -> str | None:
     except expat.ExpatError as error:
         if error.code == expat.errors.codes[expat.errors.XML_ERROR_NO_ELEMENTS]:
             return None
-        return f"no record was found in it, and it is no XML: {error}"
+        return f"it has no records and is not well-formed XML: {error}"
     if len(elements.names) < 2 and not elements.filled:
         return None
     names = [f"<{name}>" for name in list(elements.names)[:SHOWN]]
     more = ""
     if len(elements.names) > SHOWN:
         more = " and others"
-    return f"it has no element <{row_tag}> (option rowTag), so none of it was read: it has {', '.join(names)}{more}"
+    return f"it has no element <{row_tag}> (option rowTag), so nothing was read; it has {', '.join(names)}{more}"

@@ -86,8 +86,8 @@ def test_a_file_that_gave_other_records_than_it_says_is_not_in_the_table(
     monkeypatch.setattr(file_headers, "footer", exchanged)
     report = workspace.run(spark, "bronze")["things"]
     assert names(report.failed) == {
-        "b.parquet": "it says that it has 5 records, and 2 were read: it is tried again by the next run",
-        "c.parquet": "it says that it has 5 records, and 1 were read: it is tried again by the next run",
+        "b.parquet": "it declares 5 records, but 2 were read: the next run retries it",
+        "c.parquet": "it declares 5 records, but 1 were read: the next run retries it",
     }
     assert sorted(workspace.rows("things", "id")) == [(0,), (1,), (2,)]
     assert status.verify(workspace.definition, workspace.settings) == []

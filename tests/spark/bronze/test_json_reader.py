@@ -100,8 +100,8 @@ def test_a_multi_line_file_loses_nothing_behind_its_first_value(spark: SparkSess
     report = workspace.run(spark, "bronze")["things"]
     failed = {path.rsplit("/", 1)[-1]: why for path, why in report.failed.items()}
     assert sorted(failed) == [*going_on, "l.json", "n.json"]
-    assert all("has more after its first JSON value" in failed[name] for name in going_on)
-    assert failed["l.json"] == "a damaged array: its first 2 elements are in, the text from line 1 on is not JSON"
+    assert all("continues after its first JSON value" in failed[name] for name in going_on)
+    assert failed["l.json"] == "a damaged array: its first 2 elements were read, the text from line 1 on is not JSON"
     rows = workspace.rows("things", "a", "_corrupt_record")
     assert sorted(text for _, text in rows if text) == sorted([*corrupt.values(), '{"a":5'])
     assert sorted(a for a, _ in rows if a) == ["31", "32", "40", "41", "51", "52", "61", "62", "71", "ü"]

@@ -32,7 +32,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("impatient")
 def test_brokers_that_are_not_there_or_do_not_answer(topic: Topic) -> None:
-    with pytest.raises(LandingMissing, match="there is no topic"):
+    with pytest.raises(LandingMissing, match="not found"):
         topic.run()
     topic.client.create(topic.name)
     topic.send({"id": 1})
@@ -91,7 +91,7 @@ def test_a_backlog_whose_records_go_while_the_run_works_on_it(topic: Topic) -> N
         report = topic.run()
     assert [row[0] for row in topic.rows("id")] == ["0", "1", "5"]
     assert report.read == 3
-    assert len([text for text in report.warnings if "were gone when they were due" in text]) == 2
+    assert len([text for text in report.warnings if "deleted before" in text]) == 2
     assert topic.verified() == []
 
 
@@ -107,7 +107,7 @@ def test_a_topic_that_is_deleted_or_replaced_in_the_middle_of_a_run(topic: Topic
 
     with at("bronze.after_commit", 1, replace), pytest.raises(RecordsLost, match="is another one") as raised:
         topic.run()
-    assert "rows with _chunk 1 were read" in raised.value.cause
+    assert "_chunk 1" in raised.value.cause
     assert [row[0] for row in topic.rows("id")] == ["0", "1"]
     with pytest.raises(RecordsLost, match="is another one"):
         topic.run()
@@ -115,7 +115,7 @@ def test_a_topic_that_is_deleted_or_replaced_in_the_middle_of_a_run(topic: Topic
     shutil.rmtree(topic.workspace.lake.ledger("beats"))
     with (
         at("bronze.before_commit", 1, lambda: topic.client.delete(topic.name)),
-        pytest.raises(LandingMissing, match=r"was deleted from|there is no topic"),
+        pytest.raises(LandingMissing, match=r"was deleted from|not found"),
     ):
         topic.run()
 
@@ -131,7 +131,7 @@ def test_credentials_are_taken_from_the_environment(topic: Topic, monkeypatch: p
             topic.run()
         assert "another-secret" not in raised.value.for_people()
     monkeypatch.delenv("SLUICEGATE_KAFKA_USERNAME")
-    with pytest.raises(BrokerRefused, match="no connection"):
+    with pytest.raises(BrokerRefused, match="cannot connect"):
         topic.run()
     monkeypatch.setenv("SLUICEGATE_KAFKA_USERNAME", USER)
     monkeypatch.setenv("SLUICEGATE_KAFKA_PASSWORD", PASSWORD)

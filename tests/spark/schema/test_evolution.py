@@ -159,7 +159,7 @@ def test_packed_files_fail_alone(spark: SparkSession, workspace: Workspace) -> N
     workspace.land("things/b.json.zip", b"PK\x03\x04...")
     report = workspace.run(spark, "bronze")["things"]
     assert (report.read, len(report.failed)) == (1, 1)
-    assert "packed" in next(iter(report.failed.values()))
+    assert "compression" in next(iter(report.failed.values()))
 
 
 def test_of_a_truncated_array_the_complete_elements_are_kept(spark: SparkSession, workspace: Workspace) -> None:

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.unit
     ],
 )
 def test_a_head_that_is_none(head: bytes) -> None:
-    with pytest.raises(ValueError, match=r"begin|end|schema|broken"):
+    with pytest.raises(ValueError, match=r"magic|unterminated|schema|damaged|truncated"):
         avro_header.schema(BytesIO(head))
 
 
@@ -41,7 +41,7 @@ def test_a_head_has_no_text_longer_than_the_LARGEST(monkeypatch: pytest.MonkeyPa
     text = b'"' + b"x" * (avro_header.LARGEST + beyond - 2) + b'"'
     head = BytesIO(b"Obj\x01" + b"\x02" + b"\x16avro.schema" + bytes([2 * len(text)]) + text + b"\x00")
     if beyond > 0:
-        with pytest.raises(ValueError, match="broken"):
+        with pytest.raises(ValueError, match="damaged"):
             avro_header.schema(head)
     else:
         assert avro_header.schema(head) == text.decode()

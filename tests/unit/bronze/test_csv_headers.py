@@ -22,7 +22,7 @@ def header(tmp_path: Path, data: bytes, **options: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (b"\nid,Stra\xfce\n1,2\n", ["byte 0xFC in line 2", "no text in UTF-8", "option encoding", "windows-1252"]),
+        (b"\nid,Stra\xfce\n1,2\n", ["byte 0xFC in line 2", "invalid in UTF-8", "option encoding", "windows-1252"]),
         ("\ufeffid,n\n1,2\n".encode("UTF-16-LE"), ["byte 0xFF in line 1", "UTF-16", "option encoding"]),
     ],
 )

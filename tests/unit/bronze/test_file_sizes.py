@@ -115,7 +115,7 @@ def test_a_plain_file_needs_no_executor() -> None:
     table = BronzeTable.model_validate(given, context={"landing": "/landing"})
     sizes = {"a.json": 1023, "b.json": 1024, "c.json": 1025}
     found = too_large(None, table, list(sizes), sizes)  # type: ignore[arg-type]
-    assert found == {"c.json": "it is read as one, and has more than 1.0 kB, maxRecordBytes of the definition"}
+    assert found == {"c.json": "it is one record, and larger than maxRecordBytes (1.0 kB)"}
     parquet = table.model_copy(update={"format": "parquet"})
     assert too_large(None, parquet, list(sizes), sizes) == {}  # type: ignore[arg-type]
 

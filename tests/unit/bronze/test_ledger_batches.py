@@ -27,9 +27,9 @@ def test_each_of_several_batches_is_a_line_with_what_is_left(capsys: pytest.Capt
     first, last = (line for line in capsys.readouterr().out.splitlines() if "chunk" in line)
     assert "beats" in first
     assert "chunk 3: 2 files, 30 B, 1,200 rows" in first
-    assert "left are 1 file, 40 B" in first
+    assert "1 file, 40 B left" in first
     assert "chunk 4: 1 file, 40 B, 7 rows" in last
-    assert "none is left" in last
+    assert "none left" in last
 
 
 def test_one_batch_prints_nothing_and_counts_no_rows(capsys: pytest.CaptureFixture[str]) -> None:

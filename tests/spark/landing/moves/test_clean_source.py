@@ -205,7 +205,7 @@ def test_a_restored_table_reads_what_was_moved(spark: SparkSession, workspace: W
     DeltaTable(workspace.uri("things")).restore(0)
     report = workspace.run(spark, "bronze")["things"]
     assert report.read == 1
-    assert "and is not there" in next(iter(report.failed.values()))
+    assert "is missing there" in next(iter(report.failed.values()))
     assert sorted(workspace.rows("things", "id", "day")) == before[:2]
     assert verified(workspace)
     assert all("/landing/things/" in file for (file,) in workspace.rows("things", "source_file"))

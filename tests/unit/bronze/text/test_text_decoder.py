@@ -95,7 +95,7 @@ def test_a_header_with_such_a_byte_is_the_error_of_the_file(tmp_path: Path) -> N
         decode(tmp_path, b"\nid,Stra\xfce\n1,2\n", "UTF-8", header=True)
     with pytest.raises(AssertionError, match=r"^its header has the byte 0xFF in line 1.*UTF-16.*encoding"):
         decode(tmp_path, "\ufeffid,n\n1,2\n".encode("UTF-16-LE"), "UTF-8", header=True)
-    with pytest.raises(AssertionError, match=r"byte 0xFF in line 1, which is no text in UTF-8; set"):
+    with pytest.raises(AssertionError, match=r"byte 0xFF in line 1, which is invalid in UTF-8; if"):
         decode(tmp_path, b"id\xff,n\n1,2\n", "UTF-8", header=True)
 
 
