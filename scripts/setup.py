@@ -104,15 +104,15 @@ def find_java(environment: Mapping[str, str] = os.environ) -> Java:
         trouble = f"JAVA_HOME is {home}, where there is no bin/java"
     else:
         program = shutil.which("java", path=environment.get("PATH", os.defpath))
-        trouble = "there is no java on PATH and JAVA_HOME is not set"
+        trouble = "PATH has no java and JAVA_HOME is not set"
     if program is not None:
         announced = re.search(r'version "([^"]+)"', _printed([program, "-version"]))
         version = announced[1] if announced else ""
         if java_release(version) >= JAVA_OLDEST:
             return Java(Path(program).resolve(), version)
-        trouble = f"{program} is Java {version}" if version else f"{program} does not say its version"
+        trouble = f"{program} is Java {version}" if version else f"{program} does not print its version"
     raise Stop(
-        f"Spark needs Java {JAVA_OLDEST} or newer, and {trouble}: install one"
+        f"Spark needs Java {JAVA_OLDEST} or newer, but {trouble}: install one"
         f" ({_how_to_install('openjdk-17-jre-headless', 'openjdk@17')}) or point JAVA_HOME to one,"
         " and run `make setup` again."
     )

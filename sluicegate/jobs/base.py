@@ -95,9 +95,11 @@ def parser(layer: str) -> argparse.ArgumentParser:
     parser.add_argument("--landing", help="folder that files land in (default: $SLUICEGATE_LANDING, else ./landing)")
     parser.add_argument("--pipelines", help="folder of definitions (default: $SLUICEGATE_PIPELINES, else ./pipelines)")
     parser.add_argument(
-        "--target", help="the pipeline's target, where it has some (default: $SLUICEGATE_TARGET, else none)"
+        "--target", help="the pipeline's target, if it has targets (default: $SLUICEGATE_TARGET, else none)"
     )
-    parser.add_argument("--run-info", default="{}", help="JSON object: who runs this; it goes into every commit")
+    parser.add_argument(
+        "--run-info", default="{}", help="JSON object that identifies this run; every commit records it"
+    )
     return parser
 
 
@@ -121,5 +123,5 @@ def unexpected(error: Exception) -> SluicegateError:
     return SluicegateError(
         f"the job failed: {type(error).__name__}",
         cause="\n    ".join(text.splitlines()[:12]),
-        hint="set SLUICEGATE_DEBUG=1 for the whole trace; a new run goes on where the last commit ended",
+        hint="set SLUICEGATE_DEBUG=1 for the full stack trace; a new run continues after the last commit",
     )

@@ -25,7 +25,7 @@ def main(argv: list[str] | None = None) -> int:
 def _run(arguments: argparse.Namespace) -> RunReport:
     pipeline, lake, _ = base.subject(arguments)
     if not metastore.address():
-        raise UserError(f"there is no catalog: {metastore.ADDRESS} is not set", hint="see docs/howto/catalog.md")
+        raise UserError(f"no catalog is configured: {metastore.ADDRESS} is not set", hint="see docs/howto/catalog.md")
     say(f"{pipeline.name} catalog")
     spark = session.open_session(f"{pipeline.name}.catalog", lake)
     prepare(spark)

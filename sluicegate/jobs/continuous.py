@@ -62,14 +62,14 @@ def parser() -> argparse.ArgumentParser:
     job_parser.description = "Runs the layers of a pipeline that have work, at each tick, until it is stopped."
     job_parser.add_argument("--every", required=True, metavar="TIME", help="the interval, as 4s or 2 minutes")
     job_parser.add_argument("--layer", choices=layout.LAYERS, help="only this layer")
-    job_parser.add_argument("--id", help="what it is called in `sluicegate streams`: eight hexadecimal digits")
+    job_parser.add_argument("--id", help="its ID in `sluicegate streams`: eight hexadecimal digits")
     return job_parser
 
 
 def _run(arguments: argparse.Namespace) -> RunReport:
     identity = arguments.id or streams.new_id()
     if not streams.ID.fullmatch(identity):
-        raise UserError("--id is eight hexadecimal digits")
+        raise UserError("--id must be eight hexadecimal digits")
     seconds = interval(arguments.every)
     pipeline, lake, facts = base.subject(arguments)
     stream = streams.Stream(pipeline.name, identity, arguments.every, arguments.layer, world=processes.world())
@@ -157,7 +157,7 @@ class Continuous:
         except LakeLocked as busy:
             # The holder does the same work, or work that comes first.
             if self._waits_for != busy.message:
-                console.say(f"{_clock()}  this tick is left out: {busy.message}")
+                console.say(f"{_clock()}  tick skipped: {busy.message}")
             self._waits_for = busy.message
         except DefinitionError as error:  # it may have been read while it was being written
             self._failed(error, error)
@@ -213,7 +213,7 @@ class Continuous:
             self._pipeline = load(self.lake.pipeline, self.settings)
             self._files = files
             if reloads:
-                console.say(f"{_clock()}  the definition changed, and counts from here on")
+                console.say(f"{_clock()}  the definition changed, and applies from now on")
         return self._pipeline
 
     def _shared(self, pipeline: Pipeline) -> SharedSpark:
@@ -232,7 +232,7 @@ class Continuous:
             raise error from raised
         self.registration.tell(failures=self.failures)
         self._send(failed=error.as_dict(), in_a_row=self.failures)
-        console.say(f"{_clock()}  failed, and tried again at the next tick ({self.failures} of {FAILURES}):",
+        console.say(f"{_clock()}  failed; retrying at the next tick ({self.failures} of {FAILURES}):",
                     *error.for_people().split("\n"))  # fmt: skip
 
     def _send(self, **facts: Any) -> None:

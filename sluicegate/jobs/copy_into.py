@@ -39,7 +39,7 @@ def parser() -> argparse.ArgumentParser:
     job_parser.add_argument("--source", required=True, help="folder or file to copy, path or URI")
     job_parser.add_argument("--files", action="append", default=[], help="a file below the folder; repeatable")
     job_parser.add_argument("--pattern", help="pattern that names below the folder must match")
-    job_parser.add_argument("--force", action="store_true", help="read files again that the ledger knows")
+    job_parser.add_argument("--force", action="store_true", help="also read files that are already in the ledger")
     job_parser.add_argument("--modified-after", type=moment, help="only files modified after this time (UTC)")
     job_parser.add_argument("--modified-before", type=moment, help="only files modified before this time (UTC)")
     job_parser.add_argument(
@@ -106,8 +106,8 @@ def run(
         )
     if copy.force and (tries := idempotent_commands.begun(lake, name, copy.name).chunks):
         say(
-            f"{name}: this copy was begun before and did not end; what it entered then (chunk "
-            f"{', '.join(map(str, tries))}) is not read a second time. To copy the files once more, repeat it."
+            f"{name}: this copy was started before but did not finish; the files that it entered then (chunk "
+            f"{', '.join(map(str, tries))}) are not read again. To copy them once more, repeat the command."
         )
     report = layer_job.Job(pipeline, lake, "bronze", facts, spark, only=name, finder=copy.discover).run()
     if copy.force:

@@ -87,12 +87,14 @@ def add_request(job_parser: argparse.ArgumentParser, *, files: bool) -> None:
     """
     job_parser.add_argument("--mode", choices=MODES, default="incremental",
                       help="new data only; new data and an interval reprocessed; or a full refresh")  # fmt: skip
-    job_parser.add_argument("--from", dest="since", metavar="TIME", help="its beginning by event time, ISO 8601, UTC")
-    job_parser.add_argument("--to", dest="until", metavar="TIME", help="its end, which does not belong to it")
-    job_parser.add_argument("--tables", metavar="NAMES", help="only these tables, with commas between (default: all)")
+    job_parser.add_argument(
+        "--from", dest="since", metavar="TIME", help="start of the interval by event time, inclusive, ISO 8601, UTC"
+    )
+    job_parser.add_argument("--to", dest="until", metavar="TIME", help="end of the interval, exclusive")
+    job_parser.add_argument("--tables", metavar="NAMES", help="only these tables, comma-separated (default: all)")
     if files:
         job_parser.add_argument("--max-files", type=int, metavar="N",
-                          help="each table takes in so many files at most, the oldest first")  # fmt: skip
+                          help="maximum number of files for each table, oldest first")  # fmt: skip
 
 
 def request_of(pipeline: Pipeline, arguments: argparse.Namespace) -> Request:

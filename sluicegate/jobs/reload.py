@@ -24,14 +24,14 @@ def parser(action: str) -> argparse.ArgumentParser:
     job_parser.add_argument("--table", required=True, help=f"bronze table to {action}")
     if action == "reset":
         job_parser.add_argument(
-            "--drop-missing", action="store_true", help="give up rows of files that cannot be read again"
+            "--drop-missing", action="store_true", help="drop the rows of files that cannot be read again"
         )
     else:
         job_parser.add_argument(
             "--files", action="append", default=[], help="a file below the landing folder; repeatable"
         )
         job_parser.add_argument(
-            "--archived", action="store_true", help="files of the archive that the ledger does not know"
+            "--archived", action="store_true", help="files in the archive that are not in the ledger"
         )
         job_parser.add_argument("--pattern", help="pattern that names below the landing folder must match")
     return job_parser

@@ -19,10 +19,10 @@ def parser() -> argparse.ArgumentParser:
     job_parser = base.parser("replay")
     job_parser.add_argument("--table", required=True, help="silver table")
     job_parser.add_argument("--rule", action="append", default=[], help="only records that broke this rule; repeatable")
-    job_parser.add_argument("--dropped", action="store_true", help="those that rules dropped, too")
+    job_parser.add_argument("--dropped", action="store_true", help="also records that rules dropped")
     job_parser.add_argument("--everything", action="store_true", help="all records of the table's source")
-    job_parser.add_argument("--validate", action="store_true", help="write nothing, and tell what would change")
-    job_parser.add_argument("--follow", action="store_true", help="then run gold, if silver changed, in the same Spark")
+    job_parser.add_argument("--validate", action="store_true", help="write nothing, and show what would change")
+    job_parser.add_argument("--follow", action="store_true", help="then run gold in the same Spark, if silver changed")
     return job_parser
 
 
@@ -46,7 +46,7 @@ def _run(arguments: argparse.Namespace) -> Iterator[RunReport]:
             raise UserError(
                 f"{replay.table} was not replayed: {table.why}",
                 where=Where(table=replay.table),
-                hint="once a run has made what it reads, replay it again",
+                hint="run the pipeline to fill the tables that it reads, then replay again",
             )
     if arguments.follow and not replay.validate:
         run.spark.clear_cache()

@@ -30,9 +30,9 @@ def parser() -> argparse.ArgumentParser:
     """The command line of ``spark_jobs/tools/run.py``."""
     job_parser = base.parser("run")
     job_parser.description = "Runs the layers of a pipeline one after another, in one Spark."
-    job_parser.add_argument("--layers", metavar="NAMES", help="only these layers, with commas between (default: all)")
+    job_parser.add_argument("--layers", metavar="NAMES", help="only these layers, comma-separated (default: all)")
     add_request(job_parser, files=True)
-    job_parser.add_argument("--follow", action="store_true", help="besides --tables, the tables that follow them")
+    job_parser.add_argument("--follow", action="store_true", help="also run the tables downstream of --tables")
     return job_parser
 
 
@@ -47,7 +47,7 @@ def _run(arguments: argparse.Namespace) -> Iterator[RunReport]:
     request = request_of(pipeline, arguments)
     if not any(request.names(pipeline, layer) for layer in layers):
         raise UserError(
-            f"{pipeline.name} has none of the tables in these layers", hint="leave out --layers or --tables"
+            f"{pipeline.name} has none of these tables in these layers", hint="leave out --layers or --tables"
         )
     return Run(pipeline, lake, facts).reports(request, layers, follow=arguments.follow)
 
@@ -56,7 +56,7 @@ def _layers(names: str | None) -> list[Layer]:
     chosen = names.split(",") if names else LAYERS
     for name in chosen:
         if name not in LAYERS:
-            raise PipelineMissing(f"there is no layer {name}", hint=f"the layers are {', '.join(LAYERS)}")
+            raise PipelineMissing(f"unknown layer {name}", hint=f"layers: {', '.join(LAYERS)}")
     return [layer for layer in LAYERS if layer in chosen]
 
 

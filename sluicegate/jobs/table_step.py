@@ -92,7 +92,7 @@ class TableStep:
         if target.delta is None:
             return []
         lines = [
-            f"         {self.name} has no column {missing}, which its definition has a comment on"
+            f"         {self.name} has no column {missing}, but its definition has a comment on it"
             for missing in without_column(target.delta, description)
         ]
         change = difference(target.delta, description)
@@ -212,7 +212,7 @@ class BronzeOfKafka(_BronzeOfLedger):
         super().complete(report)
         report.warnings += [f"{path}: {reason}" for path, reason in report.failed.items()]
         report.warnings += [
-            f"skipped, as their records were gone: {offsets.size:,} offsets, {offsets.path}"
+            f"skipped {offsets.size:,} offsets whose records were deleted: {offsets.path}"
             for offsets in self.arrivals.lost
         ]
         report.failed = {}

@@ -29,15 +29,15 @@ from sluicegate.spark import session
 def parser() -> argparse.ArgumentParser:
     """The command line of ``spark_jobs/tools/verify.py``."""
     job_parser = base.parser("verify")
-    job_parser.description = "Proves that the tables of a pipeline are what they should be."
+    job_parser.description = "Verifies the tables of a pipeline."
     job_parser.add_argument(
         "--queries", action="store_true", help="only silver and gold, and without the pipeline's lock"
     )
     job_parser.add_argument(
-        "--sample", type=percent_of, default=100.0, metavar="N%", help="so much of files, records and rows only"
+        "--sample", type=percent_of, default=100.0, metavar="N%", help="only this share of files, records and rows"
     )
     job_parser.add_argument(
-        "--since-last", action="store_true", help="only what came or changed since the last verification"
+        "--since-last", action="store_true", help="only what was added or changed since the last verification"
     )
     return job_parser
 
@@ -103,9 +103,9 @@ def raise_for(pipeline: str, findings: Sequence[Finding]) -> None:
     wrong = [finding for finding in findings if finding.kind == "wrong"]
     if not wrong:
         return
-    sentence = f"{len(wrong):,} things in {pipeline} are not as they should be"
+    sentence = f"verification found {len(wrong):,} problems in {pipeline}"
     if len(wrong) == 1:
-        sentence = f"1 thing in {pipeline} is not as it should be"
+        sentence = f"verification found 1 problem in {pipeline}"
     commands = dict.fromkeys(finding.mend for finding in wrong if finding.mend)
     raise NotVerified(
         sentence,

@@ -344,15 +344,15 @@ def _committed(
             if not is_local(uri):  # a store's refusal is translated by who asked it
                 raise
             raise SluicegateError(
-                "the discards of a table could not be written",
+                "cannot write the discards of a table",
                 where=_where(uri),
                 cause=" ".join(COLOURS.sub("", str(error)).split()),
-                hint="look at the rights of this folder and its space, and try it again",
+                hint="check the permissions and free space of this folder, then try again",
             ) from error
     raise SluicegateError(
-        "others discard records of the table at the same time, again and again",
+        "other programs keep discarding records of the table at the same time",
         where=_where(uri),
-        hint="nothing was written: try it again",
+        hint="nothing was written: try again",
     )
 
 

@@ -30,7 +30,9 @@ class Lake:
         """
         if is_local(self.root) and (odd := set(self.root) & set("#?%[]^|\\")):
             cause = f"delta-rs, which opens tables beside Spark, cannot open a path with {' '.join(sorted(odd))}"
-            raise LakeUnsupported(f"no lake can be at {self.root}", cause=cause, hint="choose another with --lake")
+            raise LakeUnsupported(
+                f"{self.root} cannot be the root of a lake", cause=cause, hint="choose another with --lake"
+            )
 
     def _at(self, *parts: str) -> str:
         return "/".join((self.root.rstrip("/"), self.pipeline, *parts))

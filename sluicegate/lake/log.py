@@ -158,7 +158,7 @@ def actions(uri: str, version: int, *, added: bool = True) -> Iterator[dict[str,
         try:
             yield from damages.actions(entry, left_out=left_out)
         except ValueError as error:
-            raise whole.damaged(uri, Damage(file, f"is no commit: {error}", version)) from error
+            raise whole.damaged(uri, Damage(file, f"is not a valid commit: {error}", version)) from error
 
 
 def facts_of(user_metadata: str | None) -> dict[str, Any] | None:

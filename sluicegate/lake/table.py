@@ -89,7 +89,7 @@ class Table:
             LookupError: there is no table.
         """
         if self.delta is None:
-            raise LookupError(f"there is no table at {self.uri}")
+            raise LookupError(f"no Delta table at {self.uri}")
         return tables.dataset(self.delta)
 
     def refresh(self) -> None:

@@ -46,9 +46,9 @@ def delta_table(uri: str, version: int | None = None) -> DeltaTable | None:
         if not (folder / "_delta_log").is_dir():
             if folder.exists() and not (folder.is_dir() and _is_unwritten(folder)):
                 raise NotADeltaTable(
-                    f"{uri} has files in it but is not a Delta table",
+                    f"{uri} contains files, but is not a Delta table",
                     where=Where(table=folder.name, file=uri),
-                    hint="move what lies there away, or choose another lake with --lake",
+                    hint="move these files away, or choose another lake with --lake",
                 )
             return None
     try:
@@ -68,7 +68,7 @@ def delta_table(uri: str, version: int | None = None) -> DeltaTable | None:
             f"the Delta log of {uri} cannot be read",
             where=Where(table=folder.name, file=f"{uri}/_delta_log"),
             cause=str(error).splitlines()[0],
-            hint="put the damaged file of the log back from a backup",
+            hint="restore the damaged file of the log from a backup",
         ) from error
 
 
@@ -139,10 +139,10 @@ def _unreadable(table: DeltaTable, error: DeltaProtocolError) -> UnreadableFeatu
     uri, features = address(table.table_uri), ", ".join(unreadable_features(table)) or "a feature of Delta"
     name = uri.rstrip("/").rpartition("/")[2]
     return UnreadableFeatures(
-        f"{name} cannot be read: another program has switched on {features}",
+        f"{name} cannot be read: another program has enabled {features}",
         where=Where(table=name, file=uri),
         cause=str(error).splitlines()[0],
-        hint="ALTER TABLE … DROP FEATURE in Spark takes it away, and the next run goes on",
+        hint="remove it with ALTER TABLE … DROP FEATURE in Spark; the next run then continues",
     )
 
 

@@ -127,7 +127,7 @@ class _Rename:
             if (record.former, record.name) == (self.former, self.name):
                 return True
             raise RenameRefused(
-                f"the rename of {record.former} to {record.name} has not come to its end",
+                f"the rename of {record.former} to {record.name} is not complete",
                 hint=f"sluicegate rename {record.former} {record.name} completes it",
             )
         return False

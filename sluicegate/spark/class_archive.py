@@ -33,15 +33,15 @@ def usable_archive() -> tuple[Path | None, str]:
     for variable in CLASS_PATH_FOLDERS:
         named = os.environ.get(variable, str(conf_folder())) != str(conf_folder())
         if named and not (variable == "SPARK_CONF_DIR" and cluster.properties_file()):
-            return None, f"{variable} is set, and the archive is for Spark without a folder of settings"
+            return None, f"{variable} is set, and the archive fits only a Spark without a configuration folder"
     try:
         made_for = json.loads(archive.with_suffix(".json").read_text())
     except (OSError, ValueError):
-        return None, f"there is none (`{jars.SET_UP}` makes it)"
+        return None, f"there is none (`{jars.SET_UP}` creates it)"
     if not archive.is_file():
         return None, f"{archive} is gone (`{jars.SET_UP}` creates it)"
     if made_for != _archive_key():
-        return None, f"it was made for another Java or other jars (`{jars.SET_UP}` creates it)"
+        return None, f"it was created for another Java or other jars (`{jars.SET_UP}` creates it)"
     return archive, ""
 
 

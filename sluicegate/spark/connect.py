@@ -123,13 +123,13 @@ def token() -> str:
             return found
         raise UserError(
             f"the token at {file} is empty",
-            cause="whatever wrote it was stopped, or the disk was full",
-            hint="delete the file; `sluicegate serve` makes another one, and its clients read that",
+            cause="its writer was stopped, or the disk was full",
+            hint="delete the file; `sluicegate serve` creates a new one, which its clients read",
         )
     except FileNotFoundError:
         if TOKEN_FILE not in os.environ:
             return ""
-        raise UserError(f"there is no token at {file}", hint=f"correct {TOKEN_FILE}, or unset it") from None
+        raise UserError(f"no token at {file}", hint=f"correct {TOKEN_FILE}, or unset it") from None
     except OSError as error:
         raise UserError(f"the token at {file} cannot be read", cause=str(error)) from error
 
@@ -159,8 +159,8 @@ def open_session(url: str, wanted: Mapping[str, str]) -> SparkSession:
     except ValueError:  # PySpark's own for an address is one, too
         # Their words quote the parameters, of which one may be the token.
         raise UserError(
-            f"{_shown(url)} is no address of a Spark Connect server",
-            hint="it is sc://host:port, and after that /;name=value for each parameter, with %3D for a = in a value",
+            f"{_shown(url)} is not an address of a Spark Connect server",
+            hint="use sc://host:port, followed by /;name=value for each parameter, with %3D for = in a value",
         ) from None
     except (RpcError, PySparkException, FutureTimeoutError) as error:
         raise unreachable(url, error) from None
@@ -195,8 +195,8 @@ def _demand_usable(url: str, has: Mapping[str, str], version: str) -> None:
         )
     if version.split(".")[:2] != pyspark.__version__.split(".")[:2]:
         raise UserError(
-            f"the Spark Connect server at {_shown(url)} has Spark {version}, and this Python has {pyspark.__version__}",
-            cause="jobs are right with one version on both sides only",
+            f"the Spark Connect server at {_shown(url)} has Spark {version}, but this Python has {pyspark.__version__}",
+            cause="both sides need the same minor version",
             hint="start a server of this version with `sluicegate serve`, or install the server's version here",
         )
 
@@ -214,12 +214,12 @@ def lost(error: BaseException) -> SparkUnreachable | None:
         return SparkUnreachable(
             f"the session on the Spark Connect server at {_shown(address())} has ended",
             cause=_cause(error),
-            hint="run again: a new run opens another one, and goes on where the last commit ended",
+            hint="run again: a new run opens a new session and continues after the last commit",
         )
     return SparkUnreachable(
-        f"the Spark Connect server at {_shown(address())} went away",
+        f"lost the connection to the Spark Connect server at {_shown(address())}",
         cause=_cause(error),
-        hint="run again when it is up: a new run goes on where the last commit ended",
+        hint="run again when it is up: a new run continues after the last commit",
     )
 
 
@@ -306,11 +306,11 @@ def demand_ours(session: SparkSession, url: str, *, private: bool, on_s3: bool) 
     """
     if (session.conf.get(OURS, None) or "") == "true":
         return
-    hint = f"use a server that `sluicegate serve` has started, or see to it and set {OURS}=true on that server"
+    hint = f"use a server that `sluicegate serve` has started; or configure that server so, and set {OURS}=true on it"
     if private:
         raise UserError(
             f"the log of the Spark Connect server at {_shown(url)} may quote personal data",
-            cause="the pipeline has `pii`, and what hides values in Spark's log is set where Spark starts",
+            cause="the pipeline has `pii`, and hiding values in Spark's log must be configured where Spark starts",
             hint=hint,
         )
     if on_s3:
@@ -326,15 +326,17 @@ def unreachable(url: str, error: BaseException) -> SparkUnreachable:
     """Error for a server that does not answer, or refuses us."""
     refused = "UNAUTHENTICATED" in str(error)
     return SparkUnreachable(
-        f"the Spark Connect server at {_shown(url)} {'refuses the token' if refused else 'does not answer'}",
+        f"the Spark Connect server at {_shown(url)} {'rejects the token' if refused else 'does not answer'}",
         cause=_cause(error),
-        hint=f"give its token in {TOKEN_FILE}" if refused else "start one with `sluicegate serve`, or use --master",
+        hint=f"set {TOKEN_FILE} to the file with its token"
+        if refused
+        else "start one with `sluicegate serve`, or use --master",
     )
 
 
 def _cause(error: BaseException) -> str:
     """What an error of gRPC says, in a line and without the token."""
-    text = str(error).replace(token() or "\0", "***") or f"nothing came within {ANSWERS_WITHIN:g} s"
+    text = str(error).replace(token() or "\0", "***") or f"no answer within {ANSWERS_WITHIN:g} s"
     return next((line.strip() for line in text.splitlines() if "details" in line or "message" in line), text[:300])
 
 

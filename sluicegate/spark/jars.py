@@ -89,16 +89,16 @@ def found(*, s3: bool = False) -> list[Path]:
     names = {file.name for file in files}
     if s3 and (without := [jar.file for jar in read(S3_LOCK) if jar.file not in names]):
         raise JavaMissing(
-            f"the landing or the lake is on S3, and the jars for it are not in {folder()}",
+            f"the landing or the lake is on S3, but the jars for S3 are missing in {folder()}",
             cause=_no_such(without),
-            hint=f"run `{SET_UP_S3}` (13 MB), or let SLUICEGATE_JARS name a folder that has them",
+            hint=f"run `{SET_UP_S3}` (13 MB), or set SLUICEGATE_JARS to a folder that has them",
         )
     if lacking := sorted({jar.file for jar in read()} - names):
         which = "are no Delta jars"
         if files:
             which = f"is no {' and no '.join(lacking)}"
         raise JavaMissing(
-            f"there {which} in {folder()}", hint=f"run `{SET_UP}`, or let SLUICEGATE_JARS name a folder that has them"
+            f"there {which} in {folder()}", hint=f"run `{SET_UP}`, or set SLUICEGATE_JARS to a folder that has them"
         )
     return files
 
@@ -114,18 +114,18 @@ def demand_kafka(table: str) -> None:
     """
     if without := [jar.file for jar in read(KAFKA_LOCK) if not (folder() / jar.file).is_file()]:
         raise JavaMissing(
-            f"{table} reads Kafka, and the jars for it are not in {folder()}",
+            f"{table} reads Kafka, but the jars for Kafka are missing in {folder()}",
             where=Where(table=table),
             cause=_no_such(without),
-            hint=f"run `{SET_UP_KAFKA}` (11 MB), or let SLUICEGATE_JARS name a folder that has them",
+            hint=f"run `{SET_UP_KAFKA}` (11 MB), or set SLUICEGATE_JARS to a folder that has them",
         )
 
 
 def _no_such(files: Sequence[str]) -> str:
     """Sentence on files that are not there, by the first of them."""
     if len(files) == 1:
-        return f"there is no {files[0]}"
-    return f"there is no {files[0]}, nor {len(files) - 1} others"
+        return f"{files[0]} is missing"
+    return f"{files[0]} and {len(files) - 1} more are missing"
 
 
 def missing(jars: Sequence[Jar], folder: Path) -> list[Jar]:
@@ -164,10 +164,10 @@ def fetch(jars: Sequence[Jar], folder: Path, java: str, spark: Path | None) -> l
             if (checksum := _sha256(fetched)) != jar.sha256:
                 fetched.unlink()
                 raise JavaMissing(
-                    f"{jar.file} from {mirror or 'Maven Central'} has the SHA-256 sum {checksum} where jars.lock pins"
+                    f"{jar.file} from {mirror or 'Maven Central'} has the SHA-256 sum {checksum}, but jars.lock pins"
                     f" {jar.sha256}, so it was deleted",
                     hint=f"run `{SET_UP}` again, and do not use that source if it happens again (SLUICEGATE_MAVEN"
-                    " names another)",
+                    " sets another)",
                 )
             fetched.replace(folder / jar.file)
     return lacking
@@ -180,7 +180,7 @@ def _by_ivy(jars: Sequence[Jar], java: str, spark: Path | None, target: Path) ->
         ivy = next(spark.glob("jars/ivy-*.jar"), None)
     if ivy is None:
         raise JavaMissing(
-            "the installed pyspark has no Ivy to fetch jars with",
+            "the installed pyspark lacks Ivy, which fetches the jars",
             hint=f"reinstall pyspark (in a checkout: remove .venv) and run `{SET_UP}` again",
         )
     dependencies = "".join(
@@ -196,7 +196,7 @@ def _by_ivy(jars: Sequence[Jar], java: str, spark: Path | None, target: Path) ->
     if lacking := [jar.file for jar in jars if not (target / jar.file).is_file()]:
         raise JavaMissing(
             f"{' and '.join(lacking[:3])} could not be downloaded from Maven Central",
-            cause="Ivy's last words:\n" + "\n".join(output.strip().splitlines()[-15:]),
+            cause="the last lines of Ivy:\n" + "\n".join(output.strip().splitlines()[-15:]),
             hint=_remedy(output),
         )
 
@@ -205,11 +205,11 @@ def _remedy(output: str) -> str:
     """What to do after Ivy has failed, by what it printed: it is Java, and trusts the certificates of Java alone."""
     if "SSLHandshakeException" in output:
         return (
-            "Java does not trust the certificate that it was shown, as behind a proxy that opens TLS: run"
+            "Java does not trust the certificate it received, as happens behind a proxy that opens TLS: run"
             f" `SLUICEGATE_MAVEN={CENTRAL} {SET_UP}`, which trusts the certificates in SSL_CERT_FILE"
         )
     return (
-        "check the network, or set SLUICEGATE_MAVEN to a Maven repository that can be reached from here"
+        "check the network, or set SLUICEGATE_MAVEN to a Maven repository that is reachable from here"
         f" (https_proxy and SSL_CERT_FILE are honoured for it), and run `{SET_UP}` again"
     )
 
@@ -219,7 +219,7 @@ def _from_mirror(jar: Jar, mirror: str, target: Path) -> None:
     import urllib.request  # not above: each run asks this module for a folder, and few of them for a download
 
     if urllib.parse.urlsplit(mirror).scheme not in {"https", "http", "file"}:
-        raise JavaMissing(f"SLUICEGATE_MAVEN must be an https, http or file URL, and it is {mirror}")
+        raise JavaMissing(f"SLUICEGATE_MAVEN must be an https, http or file URL, not {mirror}")
     try:
         with urllib.request.urlopen(f"{mirror}/{jar.path}", timeout=60) as source, target.open("wb") as copy:  # noqa: S310 - checked above
             shutil.copyfileobj(source, copy)

@@ -22,14 +22,14 @@ def java() -> str:
         JavaMissing: there is none.
     """
     home, command = os.environ.get("JAVA_HOME"), "java"
-    place = "there is no java on PATH and JAVA_HOME is not set"
+    place = "PATH has no java and JAVA_HOME is not set"
     if home:
         command = str(Path(home) / "bin" / "java")
         place = f"JAVA_HOME ({home}) has no bin/java"
     program = shutil.which(command)
     if program is None:
         raise JavaMissing(
-            f"Spark needs Java {JAVA_AT_LEAST} or newer, and {place}",
+            f"Spark needs Java {JAVA_AT_LEAST} or newer, but {place}",
             hint="install one, for example `apt-get install openjdk-17-jre-headless`, or set JAVA_HOME",
         )
     return program
@@ -50,11 +50,11 @@ def java_version(program: str) -> str:
         answer = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)
         match = re.search(r'version "(\d[^"]*)"', answer.stderr + answer.stdout)
     if match is None or int(re.split(r"\D", match[1])[0]) < JAVA_AT_LEAST:
-        version = "does not say its version"
+        version = "does not print its version"
         if match:
             version = f"is Java {match[1]}"
         raise JavaMissing(
-            f"Spark needs Java {JAVA_AT_LEAST} or newer, and {program} {version}",
+            f"Spark needs Java {JAVA_AT_LEAST} or newer, but {program} {version}",
             hint="install a newer one, or point JAVA_HOME to it",
         )
     return match[1]

@@ -83,7 +83,7 @@ def demand_atomic(session: SparkSession, folder: str) -> None:
         raise LakeUnsupported(
             f"the store of {folder} has no conditional writes: it overwrites objects that exist",
             where=Where(file=folder),
-            cause="it ignores If-None-Match, so two writers could each believe that a commit is theirs",
+            cause="it ignores If-None-Match, so two writers could commit the same version",
             hint="keep the lake on a store that honours conditional writes (Amazon S3 does), or on a local disk",
         )
 

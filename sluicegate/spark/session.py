@@ -89,7 +89,7 @@ def open_session(name: str, at: Lake | None = None, *, private: bool = False) ->
         session.stop()
         raise JavaMissing(
             "this Spark was started without Delta Lake",
-            hint="use `sluicegate run`, the DAG, or in a checkout the spark-submit of .venv after `make setup`",
+            hint="use `sluicegate run` or the DAG; in a checkout, the spark-submit of .venv after `make setup`",
         )
     if at is not None and aws.on_s3(at.root):
         s3_commits.demand_atomic(session, at.locks)
@@ -129,8 +129,8 @@ def open_server(host: str, port: int, token: str) -> SparkSession:
 
     if not token and host not in ("127.0.0.1", "localhost", "::1"):
         raise UserError(
-            f"a Spark Connect server at {host} needs a token: whoever connects to it may run any code",
-            hint=f"write one into {connect.token_file()}, or name its file in {connect.TOKEN_FILE}",
+            f"a Spark Connect server at {host} needs a token: whoever connects to it can run any code",
+            hint=f"write one to {connect.token_file()}, or set {connect.TOKEN_FILE} to its file",
         )
     builder = SparkSession.builder.config("spark.connect.grpc.binding.address", host)
     builder = builder.config("spark.connect.grpc.binding.port", str(port)).config(connect.OURS, "true")

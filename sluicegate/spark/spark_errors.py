@@ -38,13 +38,13 @@ OF_BYTES = {"EOFException", "FileNotFoundException", "NoSuchFileException", "Zip
 NOT_SHOWN = "its text is not shown, since it may quote personal data"
 
 _IN_SILVER = (
-    "a CAST or a function such as to_date that does not convert a value quarantines its record: write one where Spark "
-    "converts by itself; before anything else that raises, as a division by zero, test the value in a CASE, select it, "
-    "and quarantine the rows that fail the test by a rule, as in `expect_or_quarantine: divisor <> 0`"
+    "where Spark converts a value implicitly, write a CAST or a function such as to_date: a value that it cannot "
+    "convert then quarantines its record; before anything else that fails, as a division by zero, test the value in a "
+    "CASE, select it, and quarantine such rows by a rule, as in `expect_or_quarantine: divisor <> 0`"
 )
 _IN_GOLD = (
-    "gold quarantines no rows: write try_cast, try_divide and their like, which give NULL, or convert in silver, where "
-    "CAST quarantines the row; the table is as its last run left it"
+    "gold has no quarantine: use try_cast, try_divide and the like, which return NULL, or convert in silver, where a "
+    "failed CAST quarantines the row; the table is unchanged"
 )
 
 FILE_NAMED = re.compile(r"(?:file:/|[a-z0-9]+://)[^\s'\"]+?(?=[.,;:]?(?:[\s'\"]|$))")
@@ -76,13 +76,13 @@ def readable(error: BaseException, layer: str, table: str, *, private: bool = Fa
         subject = "the query"
         if layer == "bronze":
             subject = "the rows"
-        return QueryError(f"Spark refuses {subject} of {table}", where=Where(table=table), cause=message(error))
+        return QueryError(f"Spark rejects {subject} of {table}", where=Where(table=table), cause=message(error))
     if private:
         return SluicegateError(
-            f"{table} could not be filled: {type(error).__name__}",
+            f"cannot fill {table}: {type(error).__name__}",
             where=Where(table=table),
             cause=unquoted(error),
-            hint="nothing of this batch was written to the table; a new run goes on where the last commit ended",
+            hint="nothing of this batch was written to the table; a new run continues after the last commit",
         )
     return error
 
@@ -96,7 +96,7 @@ def _unreadable(error: Exception, table: str, private: bool) -> SourceError:
         f"landed files of {table} cannot be read",
         where=Where(table=table, file=next(iter(FILE_NAMED.findall(str(error))), None)),
         cause=cause,
-        hint="land the whole file under this name again, then run again: nothing of its chunk was written",
+        hint="land a complete file under the same name, then run again: nothing of its chunk was written",
     )
 
 
@@ -106,7 +106,7 @@ def _stopped_by_value(error: Exception, layer: str, table: str, private: bool) -
         cause = unquoted(error)
     if layer == "gold":
         hint = _IN_GOLD
-    return QueryError(f"a value stops the query of {table}", where=Where(table=table), cause=cause, hint=hint)
+    return QueryError(f"a value makes the query of {table} fail", where=Where(table=table), cause=cause, hint=hint)
 
 
 def of_value(error: BaseException) -> bool:

@@ -62,7 +62,7 @@ def make_archive() -> None:
         command = [*_spark_submit("local[2]", conf), str(PACKAGE / "jobs" / "warmup.py"), scratch]
         process = subprocess.run(command, env=submit_env(), capture_output=True, text=True, check=False)
         if process.returncode or not new_archive.is_file():
-            raise JavaMissing("the class-data archive could not be made", cause=process.stderr.strip()[-2000:])
+            raise JavaMissing("cannot create the class-data archive", cause=process.stderr.strip()[-2000:])
         shutil.copy(new_archive, archive.with_suffix(".new"))
     archive.with_suffix(".new").replace(archive)
     archive.with_suffix(".json").write_text(json.dumps(class_archive._archive_key()))

@@ -128,7 +128,7 @@ def test_a_client_killed_between_two_commits_and_a_wrong_token(heartbeats: Works
     )
     assert "ended with exit code -9" in ended(killed, 1)
     said = run(heartbeats, server)
-    assert "has not ended well" in said
+    assert "did not end cleanly" in said
     assert_right(heartbeats)
 
     other = heartbeats.folder / "other"
@@ -137,7 +137,7 @@ def test_a_client_killed_between_two_commits_and_a_wrong_token(heartbeats: Works
     refused = ended(started(heartbeats, server.url, other, "run", "heart_rate"), 1)
     assert "refuses the token" in refused
     assert "another" not in refused
-    assert "has not ended well" not in run(heartbeats, server)
+    assert "did not end cleanly" not in run(heartbeats, server)
     assert_right(heartbeats)
 
 
@@ -291,13 +291,13 @@ def test_a_server_killed_in_a_batch(heartbeats: Workspace, tmp_path: Path, back:
         time.sleep(2)
         first.kill()
         if not back:
-            assert "went away" in ended(job, 1)
+            assert "lost the connection" in ended(job, 1)
             assert time.monotonic() - began < 200
     with served(tmp_path, first.port) as second:
         if back:  # the new one knows nothing of the client's session
             said = ended(job, 1)
-            assert "went away" in said or "the session on the Spark Connect server" in said, said
-        assert "has not ended well" in run(heartbeats, second)
+            assert "lost the connection" in said or "the session on the Spark Connect server" in said, said
+        assert "did not end cleanly" in run(heartbeats, second)
         assert_right(heartbeats)
 
 

@@ -58,11 +58,11 @@ gold:
 REFUSED: dict[str, tuple[type[SluicegateError], str]] = {
     "fan_out": (FanOut, "makes 4 rows of 2 records"),
     "failing": (ExpectationFailed, "broke s (2 rows)"),
-    "raising": (QueryError, "a value stops the query of raising"),
-    "misfit": (QueryError, "a value stops the query of misfit"),
-    "lookup": (QueryError, "a value stops the query of lookup"),
-    "unmarked": (QueryError, "a value stops the query of unmarked"),
-    "summed": (QueryError, "a value stops the query of summed"),
+    "raising": (QueryError, "a value makes the query of raising fail"),
+    "misfit": (QueryError, "a value makes the query of misfit fail"),
+    "lookup": (QueryError, "a value makes the query of lookup fail"),
+    "unmarked": (QueryError, "a value makes the query of unmarked fail"),
+    "summed": (QueryError, "a value makes the query of summed fail"),
 }
 
 

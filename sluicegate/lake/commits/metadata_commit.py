@@ -48,9 +48,9 @@ def demand_possible(table: DeltaTable) -> None:
     protocol = table.protocol()
     features = {*(protocol.writer_features or ()), *(protocol.reader_features or ())}
     if table.metadata().configuration.get(TIMED, "").lower() == "true":
-        cause = f"each commit of it needs a time ({TIMED}), which this version does not write"
+        cause = f"its commits require a timestamp ({TIMED}), which this version does not write"
     elif unknown := sorted(features - FEATURES):
-        cause = f"it has features that this version does not know: {', '.join(unknown)}"
+        cause = f"it uses table features that this version does not support: {', '.join(unknown)}"
     else:
         return
     raise SluicegateError("the table's metadata cannot be committed", where=Where(file=table.table_uri), cause=cause)

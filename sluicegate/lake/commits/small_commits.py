@@ -191,7 +191,7 @@ def _overtaken(uri: str) -> SluicegateError:
     return SluicegateError(
         "another program committed to the table first, so this run stopped",
         where=Where(table=uri.rstrip("/").rsplit("/", 1)[-1], file=uri),
-        hint="nothing is lost: a new run goes on where the last commit ended",
+        hint="nothing is lost: a new run continues after the last commit",
     )
 
 

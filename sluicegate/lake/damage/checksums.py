@@ -31,10 +31,10 @@ def difference(file: Path) -> str:
                 block = opened.read(each * len(sums))
                 parts = range(0, len(block), each)
                 if [zlib.crc32(block[part : part + each]) for part in parts] != sums:
-                    return f"has other bytes than were written, from byte {place:,} on"
+                    return f"differs from what was written, from byte {place:,} on"
                 place += len(block)
             if opened.read(1):
-                return "has more bytes than were written"
+                return "is longer than what was written"
             return ""
     except (FileNotFoundError, struct.error):
         return ""

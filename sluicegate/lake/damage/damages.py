@@ -79,11 +79,11 @@ def actions(lines: Iterable[str], left_out: tuple[str, ...] = ()) -> Iterator[di
             continue
         action = json.loads(line)
         if not isinstance(action, dict):
-            raise ValueError(f"{line[:40]!r} is no action")
+            raise ValueError(f"{line[:40]!r} is not an action of Delta's log")
         count += not ACTIONS.isdisjoint(action)
         yield action
     if not count:
-        raise ValueError("there is no action in it")
+        raise ValueError("it has no actions")
 
 
 def newest_version(table: Path) -> int:
@@ -119,7 +119,7 @@ def of_checkpoint(table: Path) -> Damage | None:
     if what := of_file(log_of(table), file.name, None):
         return Damage(str(file), what, version)
     if not file.exists() and not checkpoints(table, version):
-        return Damage(str(file), "is not there", version)
+        return Damage(str(file), "is missing", version)
     return None
 
 
@@ -157,7 +157,7 @@ def gaps(table: Path) -> Iterator[Damage]:
     first = min(min(entries), max(checkpoints, default=-1) + 1)
     for version in range(first, max(entries)):
         if version not in entries:
-            yield Damage(str(entry_of(table, version)), "is not there", version)
+            yield Damage(str(entry_of(table, version)), "is missing", version)
 
 
 def in_log(table: Path, newest: int) -> Damage | None:
@@ -188,7 +188,7 @@ def of_entry(entry: Path, version: int) -> Damage | None:
         size = entry.stat().st_size
         what = "has 0 bytes"
         if size:
-            what = f"has {size} bytes, and is no commit: {error}"
+            what = f"has {size} bytes, and is not a valid commit: {error}"
         return Damage(str(entry), what, version)
     return None
 
@@ -247,12 +247,12 @@ def of_file(table: Path, path: str, size: int | None, *, whole: bool = False) ->
             if size is not None and there < size:
                 return f"has {there:,} bytes of {size:,}"
             if whole and size is not None and there > size:
-                return f"has {there:,} bytes, and by the log {size:,}"
+                return f"has {there:,} bytes, but {size:,} according to the log"
             if file.suffix == ".parquet" and not _has_magic(opened, there):
-                return "is not a whole Parquet file: it does not end as one"
+                return "is an incomplete Parquet file: the magic bytes at its end are missing"
     except FileNotFoundError:
         if whole:
-            return "is not there"
+            return "is missing"
         return ""
     return ""
 

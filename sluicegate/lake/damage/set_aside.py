@@ -52,7 +52,7 @@ def set_aside_damaged(lake: layout.Lake, tell: Callable[[str], None]) -> None:
                 _demand_unread(lake, table, damage)
             place = _move(table, version)
             tell(f"{table.name}: {damage}, as after a power cut; its newest commit, version {version}, is set aside")
-            tell(f"         in {place}, and repeated{_but(table)}")
+            tell(f"         in {place}{_next_step(table)}")
 
 
 def _set_checkpoint_aside(table: Path, damage: Damage, tell: Callable[[str], None]) -> None:
@@ -61,7 +61,7 @@ def _set_checkpoint_aside(table: Path, damage: Damage, tell: Callable[[str], Non
     if damages.has_history(table, damages.newest_version(table) + 1, version):
         files = [*damages.checkpoints(table, version), *damages.log_of(table).glob("_last_checkpoint")]
         _move_files(table, [file.name for file in files])
-        tell(f"{table.name}: {damage}, as after a power cut; this checkpoint is set aside, as the log has all of it")
+        tell(f"{table.name}: {damage}, as after a power cut; this checkpoint is set aside, as the log has its content")
 
 
 def local_tables(lake: layout.Lake) -> list[Path]:
@@ -97,12 +97,12 @@ def _demand_unread(lake: layout.Lake, ledger: Path, damage: Damage) -> None:
         if offset is None or offset < version:
             return
     raise DamagedTable(
-        f"the ledger of {name} has lost a batch of files that {name} has read",
+        f"the ledger of {name} lost a batch of files that {name} has already read",
         where=Where(table=name, file=damage.file),
         cause=f"it {damage.what}, as after a power cut",
-        hint=f"put this file back from a backup of the lake. Without one, see that the files whose rows have `_chunk`"
-        f" {version} are in landing (the archive may have them), and put {name} back to the version before that by"
-        " RESTORE: then a run reads these files again",
+        hint="restore this file from a backup of the lake. Without one, make sure that the files with `_chunk`"
+        f" {version} are in landing (the archive may have them), and RESTORE {name} to the version before that:"
+        " the next run then reads these files again",
     )
 
 
@@ -129,14 +129,14 @@ def _move_files(table: Path, names: Sequence[str]) -> Path:
     return aside / f"{names[-1]}.{stamp}"
 
 
-def _but(table: Path) -> str:
-    """What a person has to do besides, where a table has what nobody can make again."""
+def _next_step(table: Path) -> str:
+    """Return what happens next to a commit that was set aside, with what a person has to do."""
     if table.name == "_events":
-        return " by nobody: the history of runs lacks what it had"
+        return "; its rows in the history of runs are lost"
     if table.parent.name == "_ledger" and not table.name.endswith(("_outcome", "_archive")):
-        by_hand = " from what is in landing: give a `copy-into`, `reload` or `reset` that it may have been of again"
+        by_hand = ", and repeated from the files in landing: repeat a `copy-into`, `reload` or `reset` of these"
         archived = f"`sluicegate reload {table.parents[1].name} {table.name} --archived`"
         return f"{by_hand}; {archived} reads what `cleanSource` had moved"
     if table.parent.name == "_state" and table.name.endswith("_discarded"):
-        return " by nobody: discard those records once more"
+        return "; discard those records again"
     return ""

@@ -14,11 +14,11 @@ from sluicegate.lake.damage.damages import Damage
 
 RUN = (
     "run the pipeline that fills it: a run sets a damaged newest commit aside and repeats it from the table's source,"
-    " or a damaged checkpoint of which the log has everything; a table of another program is for that to repair"
+    " and sets aside a damaged checkpoint that the log can replace; repair another program's table with that program"
 )
 BACKUP = (
-    "put this file back from a backup of the lake, or out of the disk's own recovery; do not delete the table's folder,"
-    " nor the archive of landed files: what is in no backup may be only there"
+    "restore this file from a backup of the lake, or by the disk's own recovery; do not delete the table's folder or"
+    " the archive of landed files: they may have the only copy"
 )
 
 # Log entries that were whole when this process looked: path, inode and time of last change. They never change.
@@ -57,7 +57,7 @@ def damaged(uri: str, damage: Damage) -> DamagedTable:
     table = Path(layout.local_path(uri))
     is_repaired = layout.is_local(uri) and damage.version is not None and _is_repaired(table, damage, damage.version)
     return DamagedTable(
-        f"{table.name} cannot be read: a file of it has lost its content",
+        f"{table.name} cannot be read: one of its files is damaged or missing",
         where=Where(table=table.name, file=damage.file),
         cause=f"it {damage.what}, as after a power cut",
         hint=RUN if is_repaired else BACKUP,

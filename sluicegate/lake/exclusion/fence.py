@@ -38,7 +38,7 @@ ATTEMPTS = 20
 # Seconds after which a commit that had found no file at its version before ours was there has been renamed over it.
 SETTLES = 1.0
 
-OTHERS = "other programs committed again and again"
+OTHERS = "other programs kept committing"
 
 
 @contextmanager
@@ -70,7 +70,7 @@ def sole_writer(
     with pipeline_lock(lake, owner, wait, renaming=renaming):
         set_aside_damaged(lake, say)
         if (former := _noted(lake)) is not None:
-            say("the last run on a Spark Connect server has not ended well; what it may still write is kept out")
+            say("the last run on a Spark Connect server did not end cleanly; blocking anything that it may still write")
             _fence_all(lake)
             _forget(lake, former)
         note = ""
@@ -150,10 +150,10 @@ def _put(table: DeltaTable, value: str) -> bool:
 
 def _refused(lake: Lake, uri: str, cause: str) -> SluicegateError:
     return SluicegateError(
-        f"{uri} cannot be kept from what a Spark Connect server may still write for the run before",
+        f"cannot protect {uri} from what a Spark Connect server may still write for the previous run",
         where=Where(file=uri),
         cause=cause,
-        hint=f"see that the server has ended or does nothing any more, and delete {_note(lake)}",
+        hint=f"make sure that the server has stopped or is idle, and delete {_note(lake)}",
     )
 
 

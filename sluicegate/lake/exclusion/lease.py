@@ -125,10 +125,10 @@ def held(address: str, claim: Claim, *, stops: bool) -> Iterator[None]:
         if keeper.lost is None:
             raise
         raise LakeLocked(
-            f"the lock of this run was taken by {keeper.lost}, so the run was stopped",
+            f"this run lost its lock to {keeper.lost}, and was stopped",
             where=Where(file=address),
-            cause=f"it was not renewed for {LASTS:g} s: the machine stood still, or the store was out of reach",
-            hint="nothing is lost: a new run goes on where the last commit ended",
+            cause=f"it was not renewed for {LASTS:g} s: the machine was suspended, or the store was unreachable",
+            hint="nothing is lost: a new run continues after the last commit",
         ) from None
     finally:
         keeper.end()

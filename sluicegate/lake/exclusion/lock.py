@@ -111,7 +111,7 @@ def _demand_local(lake: Lake) -> None:
     if not is_local(lake.root):
         raise LakeUnsupported(
             f"the lake {lake.root} is neither on a local disk nor on S3",
-            hint="this version keeps writers apart by a file lock or by S3's conditional writes; use a local or mounted"
+            hint="this version locks a lake by a file lock or by S3's conditional writes; use a local or mounted"
             " folder, or s3a://, for --lake",
         )
     if not mounts.vouched() and (doubt := mounts.doubt(local_path(lake.locks))):
@@ -122,15 +122,15 @@ def _demand_that_it_keeps_out(address: str) -> None:
     """Check that our lock excludes a second one: some mounts grant it to everybody."""
     with _file(address) as other:
         if _locked(other) and not mounts.vouched():
-            raise _unsafe(address, "a lock that is held was granted a second time")
+            raise _unsafe(address, "a second process got a lock that was already held")
 
 
 def _unsafe(place: str, cause: str) -> LakeUnsupported:
     return LakeUnsupported(
-        f"a file lock at {place} may not keep out writers on other machines",
+        f"a file lock at {place} may not exclude writers on other machines",
         where=Where(file=place),
         cause=f"{cause}; without a lock one of two concurrent commits is lost",
-        hint="put the lake on a local disk, on a mount with locks or on S3; or set "
+        hint="put the lake on a local disk, a mount with working locks, or S3; or set "
         f"{mounts.VOUCHED}=1 if no other machine, and no host of this one, ever writes to it",
     )
 
@@ -186,11 +186,11 @@ def _file(address: str) -> IO[str]:
 
 def _forbidden(error: OSError) -> LakeUnsupported:
     return LakeUnsupported(
-        "this user may not take the lock of the lake",
+        "this user has no permission to lock the lake",
         where=Where(file=error.filename),
-        cause=f"{error.strerror}; the user has the number {os.geteuid()}",
-        hint="run this as the user that wrote the lake, or give both the right to write all of it: a run by hand and "
-        "Airflow's are often two users",
+        cause=f"{error.strerror}; the user ID is {os.geteuid()}",
+        hint="run this as the user that wrote the lake, or let both users write all of it: manual runs and Airflow's "
+        "often have different users",
     )
 
 

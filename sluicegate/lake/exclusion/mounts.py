@@ -56,9 +56,9 @@ def doubt(path: str, mounts: str | None = None) -> str:
             return ""
     kind, options = _mount(os.path.realpath(path), mounts)
     if kind in OF_THIS_MACHINE or (kind.startswith("fuse.") and kind not in PASSED_ON):
-        return f"it is mounted by {kind}, which does not pass locks on"
+        return f"it is mounted by {kind}, which does not pass locks to other machines"
     for option in sorted(LOCAL_LOCKS.get(kind, set()) & options):
-        return f"it is mounted by {kind} with the option {option}, which keeps locks to this machine"
+        return f"it is mounted by {kind} with the option {option}, which limits locks to this machine"
     return ""
 
 

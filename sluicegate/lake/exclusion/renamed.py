@@ -83,14 +83,14 @@ def demand_current(at: Lake) -> None:
     where = Where(file=str(_file(at.root, at.pipeline)))
     if not rename.done:
         raise PipelineRenamed(
-            f"the pipeline {rename.former} is being renamed to {rename.name}, and that has not come to its end",
+            f"the rename of {rename.former} to {rename.name} is not complete",
             where=where,
             hint=f"sluicegate rename {rename.former} {rename.name} completes it",
         )
     raise PipelineRenamed(
-        f"the tables of {rename.former} are those of {rename.name} since {rename.since}",
+        f"pipeline {rename.former} was renamed to {rename.name} at {rename.since}",
         where=where,
-        hint=f"run {rename.name}; if {rename.former} is a new pipeline, delete the file",
+        hint=f"run {rename.name}; if {rename.former} is a new pipeline, delete this file",
     )
 
 

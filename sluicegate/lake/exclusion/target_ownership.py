@@ -55,10 +55,9 @@ def demand_ours(lake: Lake, target: str, owner: str | None = None) -> None:
         if target:
             own_target = f"of {target}"
         raise TargetConflict(
-            f"the tables of {lake.pipeline} in {lake.root} are those of the target {owner},"
-            f" and this run is {own_target}",
+            f"the tables of {lake.pipeline} in {lake.root} belong to the target {owner}, but this run is {own_target}",
             where=Where(file=lake.target),
-            hint=f"say --target {owner}, or give another lake; if the tables are to change hands, delete {lake.target}",
+            hint=f"use --target {owner}, or another lake; to hand the tables over to this target, delete {lake.target}",
         )
 
 

@@ -207,7 +207,7 @@ def test_records_that_were_gone_before_they_were_read(topic: Topic) -> None:
     topic.define(kafka=", data_loss: skip")
     report = topic.run()
     assert (report.state, report.read) == ("written", 1)
-    assert report.warnings == [f"skipped, as their records were gone: 2 offsets, kafka://{topic.name}/0/2-4"]
+    assert report.warnings == [f"skipped 2 offsets whose records were deleted: kafka://{topic.name}/0/2-4"]
     assert topic.files()[1:] == [("skipped", "0/2-4", 0), ("ingested", "0/4-5", 1)]
     assert topic.verified() == []
 

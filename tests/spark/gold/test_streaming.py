@@ -240,7 +240,7 @@ def test_a_continuous_run_tries_again_what_may_be_gone_and_tells_each_batch(
         assert loop.batches == 1
     assert_right(heartbeats)
     said = capsys.readouterr().out
-    assert "tried again at the next tick (1 of 3)" in said
+    assert "retrying at the next tick (1 of 3)" in said
     assert "RuntimeError" in said
     assert "an executor was lost" not in said  # the pipeline has personal data, which such words may quote
     assert "batch 1: silver 9 read = 6 written + 2 quarantined + 1 duplicates" in said

@@ -78,7 +78,7 @@ def test_jars_that_are_missing_are_named(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(JavaMissing, match="beats reads Kafka") as raised:
         jars.demand_kafka("beats")
     assert "KAFKA=1" in raised.value.hint
-    assert raised.value.cause == f"there is no {wanted[0].file}, nor 3 others"
+    assert raised.value.cause == f"{wanted[0].file} and 3 more are missing"
     for jar in wanted:
         (tmp_path / jar.file).touch()
     jars.demand_kafka("beats")

@@ -240,7 +240,7 @@ def test_a_busy_pipeline_is_left_alone_and_told_once(heartbeats: Workspace, caps
         loop.tick()
         loop.tick()
     said = capsys.readouterr().out
-    assert said.count("this tick is left out") == 1
+    assert said.count("tick skipped") == 1
     assert "a scheduled run" in said
     assert (loop.failures, loop.batches, loop._spark) == (0, 0, None)
 
@@ -265,7 +265,7 @@ def test_a_definition_that_is_being_edited_may_be_wrong_for_two_ticks(
         with pytest.raises(DefinitionError, match="cvs"):
             loop.tick()
     said = capsys.readouterr().out
-    assert said.count("tried again at the next tick") == 4
+    assert said.count("retrying at the next tick") == 4
     assert said.count("the definition changed") == 1
 
 

@@ -138,8 +138,8 @@ def test_a_failure_stops_the_next_layer_and_stands_behind_the_reports(
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--layers=silver,glod"], "there is no layer glod"),
-        (["--layers=gold", "--tables=patients"], "heart_rate has none of the tables in these layers"),
+        (["--layers=silver,glod"], "unknown layer glod"),
+        (["--layers=gold", "--tables=patients"], "none of these tables"),
         (["--tables=patience"], "table patience"),
     ],
 )

@@ -125,7 +125,7 @@ def test_the_job_fails_with_what_is_wrong_and_what_mends_it(
     records(proved, "recordings_enriched_quarantine", [3])
     assert verify.main(["--pipeline", "heart_rate", *places(proved)]) == NotVerified.exit_code
     last = json.loads(capsys.readouterr().out.splitlines()[-1].removeprefix(ERROR))
-    assert last["message"] == "1 thing in heart_rate is not as it should be"
+    assert last["message"] == "verification found 1 problem in heart_rate"
     assert last["cause"].startswith("recordings_enriched: 1 records are in more than one place, such as 1/3")
     assert last["hint"] == "run sluicegate run heart_rate --full-refresh recordings_enriched"
 
@@ -239,7 +239,7 @@ def test_without_spark_gold_is_unproved_for_a_reason_and_not_by_its_words(proved
 
 def test_all_that_is_wrong_is_in_the_error() -> None:
     found = [Finding("wrong", "a", "x", "run a"), Finding("behind", "b", "y"), Finding("wrong", "c", "z", "run a")]
-    with pytest.raises(NotVerified, match="2 things in p are not as they should be") as raised:
+    with pytest.raises(NotVerified, match="2 problems in p") as raised:
         verify.raise_for("p", found)
     assert (raised.value.cause, raised.value.hint) == ("a: x\n    c: z", "run run a")
     verify.raise_for("p", found[1:2])

@@ -42,7 +42,7 @@ def test_an_entry_between_others_is_missed_before_a_checkpoint_and_after_it(tabl
     assert files.damaged_files(table) == []
     damages.entry_of(table, version).unlink()
     [damage] = files.damaged_files(table)
-    assert (damage.file, damage.what) == (str(damages.entry_of(table, version)), "is not there")
+    assert (damage.file, damage.what) == (str(damages.entry_of(table, version)), "is missing")
 
 
 def test_old_entries_are_cleaned_away_and_the_first_after_a_checkpoint_is_missed(table: Path) -> None:

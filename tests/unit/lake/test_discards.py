@@ -214,7 +214,7 @@ def test_a_race_that_is_lost_ATTEMPTS_times_is_reported(lake: Lake, monkeypatch:
         assert lake.discard() == 20 - others
         assert lake.count == 20
         return
-    with pytest.raises(SluicegateError, match="others discard records of the table"):
+    with pytest.raises(SluicegateError, match="keep discarding records"):
         lake.discard()
     assert lake.count == discards.ATTEMPTS  # those of the others alone
 
@@ -224,8 +224,8 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     lake.put(row(0, "low"))
     (tmp_path / "_state").write_text("")  # no folder, so that root cannot write into it either
     lake.discarded = str(tmp_path / "_state" / "t_discarded")
-    with pytest.raises(SluicegateError, match="could not be written") as raised:
+    with pytest.raises(SluicegateError, match="cannot write") as raised:
         lake.discard()
     assert (raised.value.where.table, raised.value.where.file) == ("t_discarded", lake.discarded)
     assert "Not a directory" in raised.value.cause
-    assert "rights of this folder" in (raised.value.hint or "")
+    assert "permissions" in (raised.value.hint or "")

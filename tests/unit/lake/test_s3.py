@@ -181,7 +181,7 @@ def test_work_is_stopped_whose_lease_another_has(at: layout.Lake, monkeypatch: p
 
     former = signal.signal(signal.SIGINT, usual)
     try:
-        with pytest.raises(LakeLocked, match="taken by another"):
+        with pytest.raises(LakeLocked, match="lost its lock to another"):
             stand_still()
         assert signal.getsignal(signal.SIGINT) == usual
         assert signal.getsignal(lease.STOPS) == signal.SIG_DFL
@@ -238,7 +238,7 @@ def test_settings_of_spark_have_the_server_and_no_keys(monkeypatch: pytest.Monke
 
 def test_jars_that_s3_needs_are_asked_for(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLUICEGATE_JARS", str(tmp_path))
-    with pytest.raises(JavaMissing, match="the jars for it are not in") as error:
+    with pytest.raises(JavaMissing, match="the jars for S3 are missing") as error:
         configuration.spark_conf(Settings.of(lake="s3a://b/lake", master="local[2]"), archive=False)
     assert "`make setup S3=1`" in error.value.hint
 

@@ -104,14 +104,14 @@ def test_a_stop_leaves_what_the_same_command_completes(
             rename("shop", "store", at)
     for name in ("shop", "store"):  # no run of either name begins, nor is another rename begun with one
         with (
-            pytest.raises(PipelineRenamed, match="has not come to its end") as caught,
+            pytest.raises(PipelineRenamed, match="is not complete") as caught,
             pipeline_lock(lake(at, name), "a run"),
         ):
             pytest.fail("it came in")
         assert caught.value.hint.startswith("sluicegate rename shop store")
-        with pytest.raises(PipelineRenamed, match="has not come to its end"):  # though nothing has landed
+        with pytest.raises(PipelineRenamed, match="is not complete"):  # though nothing has landed
             api.run(api.load(name, at))
-        with pytest.raises(RenameRefused, match=r"shop to store has not come to its end|definition is that of shop"):
+        with pytest.raises(RenameRefused, match=r"shop to store is not complete|definition is that of shop"):
             rename("other", name, at) if not (at.pipelines / name).exists() else rename(name, "third", at)
     rename("shop", "store", at)
     assert load("store", at).name == "store"
@@ -173,12 +173,12 @@ def test_it_waits_for_nobody_under_the_new_name(at: Settings) -> None:
 def test_runs_of_the_former_name_are_kept_out(at: Settings) -> None:
     rename("shop", "store", at)
     with (
-        pytest.raises(PipelineRenamed, match="the tables of shop are those of store") as caught,
+        pytest.raises(PipelineRenamed, match="pipeline shop was renamed to store") as caught,
         writing(lake(at, "shop"), "a run", target=""),
     ):
         pytest.fail("it came in")
     assert (caught.value.code, caught.value.exit_code) == ("SG221", 2)
-    with pytest.raises(PipelineRenamed, match="the tables of shop are those of store"):
+    with pytest.raises(PipelineRenamed, match="pipeline shop was renamed to store"):
         api.load("shop", at)
     # A new pipeline of that name is let in by hand, as the message says.
     Path(str(caught.value.where.file)).unlink()
@@ -199,7 +199,7 @@ def test_a_run_that_waited_for_the_lock_is_kept_out(at: Settings, monkeypatch: p
             real(where)
 
     monkeypatch.setattr(renamed, "demand_current", look)
-    with pytest.raises(PipelineRenamed, match="those of store"), pipeline_lock(shop, "a run"):
+    with pytest.raises(PipelineRenamed, match="renamed to store"), pipeline_lock(shop, "a run"):
         pytest.fail("it came in")
 
 

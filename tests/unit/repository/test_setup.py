@@ -157,7 +157,7 @@ def test_an_old_java_is_refused(checkout: Path, tmp_path: Path, java: Java) -> N
     done = run(checkout, PATH=str(tmp_path / "old"), JAVA_HOME="")
     assert done.returncode == 2
     (sentence,) = done.stderr.splitlines()
-    assert sentence.startswith("setup: Spark needs Java 17 or newer, and ")
+    assert sentence.startswith("setup: Spark needs Java 17 or newer, but ")
     assert f"{tmp_path}/old/java is Java 11.0.22: install one (" in sentence
     assert calls(checkout) == []
 
@@ -177,16 +177,16 @@ def test_a_job_takes_any_java_from_JAVA_AT_LEAST_on_as_set_up_does(
         if beyond >= 0:
             assert spark_java.java_version(program) == version
             continue
-        with pytest.raises(JavaMissing, match=rf"Spark needs Java 17 or newer, and {program} is Java {version}"):
+        with pytest.raises(JavaMissing, match=rf"Spark needs Java 17 or newer, but {program} is Java {version}"):
             spark_java.java_version(program)
-    with pytest.raises(JavaMissing, match="does not say its version"):
+    with pytest.raises(JavaMissing, match="does not print its version"):
         spark_java.java_version(str(java(tmp_path / "odd", 'openjdk version "?"')))
 
 
 @pytest.mark.parametrize(
     ("java_home", "reason"),
     [
-        ("", "there is no java on PATH and JAVA_HOME is not set"),
+        ("", "PATH has no java and JAVA_HOME is not set"),
         ("/nowhere", "JAVA_HOME is /nowhere, where there is no"),
     ],
     ids=["nothing", "wrong JAVA_HOME"],
@@ -202,7 +202,7 @@ def test_no_java_is_one_sentence(checkout: Path, tmp_path: Path, java_home: str,
 
 def test_a_java_that_says_nothing_is_refused(tmp_path: Path, java: Java) -> None:
     java(tmp_path, "The operation couldn’t be completed. Unable to locate a Java Runtime.")
-    with pytest.raises(setup.Stop, match="does not say its version"):
+    with pytest.raises(setup.Stop, match="does not print its version"):
         setup.find_java({"PATH": f"{tmp_path}:{os.defpath}"})
 
 
@@ -231,7 +231,7 @@ def test_a_jar_with_a_wrong_sum_is_deleted_and_refused(checkout: Path, tmp_path:
     done = run(checkout)
     assert done.returncode == 2
     (sentence,) = done.stderr.splitlines()
-    assert f"has the SHA-256 sum {hashlib.sha256(b'something else').hexdigest()} where jars.lock pins" in sentence
+    assert f"has the SHA-256 sum {hashlib.sha256(b'something else').hexdigest()}, but jars.lock pins" in sentence
     assert "deleted" in sentence
     assert list((checkout / ".jars").iterdir()) == []
     assert not (checkout / ".venv" / ".setup-stamp").exists()
@@ -247,7 +247,7 @@ def test_a_jar_that_is_not_there_is_one_sentence(checkout: Path, tmp_path: Path)
 def test_a_mirror_must_be_a_url(checkout: Path) -> None:
     done = run(checkout, SLUICEGATE_MAVEN="/some/folder")
     assert done.returncode == 2
-    assert "must be an https, http or file URL, and it is /some/folder" in done.stderr
+    assert "must be an https, http or file URL, not /some/folder" in done.stderr
 
 
 def test_a_jar_of_an_earlier_lock_and_what_a_killed_set_up_left_goes(checkout: Path) -> None:

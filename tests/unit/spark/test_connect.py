@@ -88,7 +88,7 @@ def test_a_token_comes_from_sparks_variable_or_from_a_file(monkeypatch: pytest.M
     assert connect.token() == "of the file"
     named = tmp_path / "named"
     monkeypatch.setenv(connect.TOKEN_FILE, str(named))
-    with pytest.raises(UserError, match="there is no token"):
+    with pytest.raises(UserError, match="no token at"):
         connect.token()
     named.write_text("\n")
     with pytest.raises(UserError, match="is empty"):
@@ -119,7 +119,7 @@ def test_a_token_is_made_whole_and_must_be_a_secret(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("url", ["sc://there/;token=abc==", "sc://there:port/;token=abc", "sc:///;token=abc"])
 def test_an_address_that_is_none_is_told_without_its_parameters(url: str) -> None:
-    with pytest.raises(UserError, match="is no address of a Spark Connect server") as refused:
+    with pytest.raises(UserError, match="is not an address of a Spark Connect server") as refused:
         connect.open_session(url, {})
     assert "abc" not in refused.value.for_people()
     assert refused.value.__suppress_context__
@@ -158,7 +158,7 @@ def test_a_server_of_another_spark_or_without_delta_is_refused() -> None:
     connect._demand_usable(URL, delta, pyspark.__version__)
     with pytest.raises(UserError, match="without Delta Lake"):
         connect._demand_usable(URL, {}, pyspark.__version__)
-    with pytest.raises(UserError, match=r"has Spark 3\.5\.1, and this Python has"):
+    with pytest.raises(UserError, match=r"has Spark 3\.5\.1, but this Python has"):
         connect._demand_usable(f"{URL}/;token=secret", delta, "3.5.1")
 
 
@@ -168,7 +168,7 @@ def test_a_server_that_goes_away_is_told_without_its_parameters(monkeypatch: pyt
     monkeypatch.setenv(connect.REMOTE, f"{URL}/;token=secret")
     error = connect.lost(gone)
     assert isinstance(error, SparkUnreachable)
-    assert "localhost:1 went away" in error.message
+    assert "localhost:1" in error.message
     assert "secret" not in error.for_people()
     assert connect.lost(RuntimeError("another error")) is None
 
@@ -209,12 +209,12 @@ def test_once_a_server_is_lost_no_other_call_waits_for_it() -> None:
 def test_a_token_is_not_in_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(connect.TOKEN, "secret")
     error = connect.unreachable(URL, RuntimeError('UNAUTHENTICATED: message = "wrong secret"'))
-    assert "refuses the token" in error.message
+    assert "rejects the token" in error.message
     assert "secret" not in error.cause
 
 
 def test_an_address_that_is_none_is_the_users_mistake() -> None:
-    with pytest.raises(UserError, match="is no address"):
+    with pytest.raises(UserError, match="is not an address"):
         connect.open_session("sc://localhost:1/path", {})
 
 

@@ -89,7 +89,7 @@ def test_a_query_that_a_value_stops_blames_no_rule(spark: SparkSession, workspac
     workspace.define(RULES["t"].replace("SELECT id, n, xs", "SELECT id, CAST(element_at(xs, n) AS INT) AS n, xs"))
     land(workspace, "a", {"id": 1, "n": 0, "xs": [7]})
     error = refused(spark, workspace)
-    assert (error.message, "INVALID_INDEX_OF_ZERO" in error.cause) == ("a value stops the query of t", True)
+    assert (error.message, "INVALID_INDEX_OF_ZERO" in error.cause) == ("a value makes the query of t fail", True)
 
 
 def test_a_condition_for_deletes_that_a_value_stops_is_named(spark: SparkSession, workspace: Workspace) -> None:

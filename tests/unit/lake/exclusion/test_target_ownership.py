@@ -22,7 +22,7 @@ def test_the_first_target_is_entered_and_keeps_others_out(tmp_path: Path) -> Non
     with pytest.raises(TargetConflict) as caught:
         claim(at, "prod")
     assert caught.value.exit_code == 2
-    assert caught.value.message.endswith("are those of the target dev, and this run is of prod")
+    assert caught.value.message.endswith("the target dev, but this run is of prod")
     with pytest.raises(TargetConflict, match="this run is of no target"):
         claim(at, "")
     claim(Lake(at.root, "other"), "prod")
