@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sluicegate.definition.tables.gold import GoldTable
-    from sluicegate.flow.report import TableReport
+    from sluicegate.flow.table_report import TableReport
 
 DEFINITIONS = Path(__file__).resolve().parent / "pipelines"
 FORMS: Mapping[str, Mapping[str, Form]] = {"tpch": tpch_rows.FORMS, "tpcdi": tpcdi_rows.FORMS}

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from sluicegate.errors import SluicegateError, Where
 from sluicegate.flow import histories
 from sluicegate.flow.model import Flow, Progress
-from sluicegate.flow.report import TableReport
 from sluicegate.flow.several import several_progress
 from sluicegate.flow.streaming.delivery import Delivery
+from sluicegate.flow.table_report import TableReport
 from sluicegate.lake import log, offsets, tables
 from sluicegate.lake.commits.commit_identity import COMMITS
 from sluicegate.lake.commits.small_commits import Facts

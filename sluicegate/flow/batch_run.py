@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from sluicegate.flow import histories, source_changes
 from sluicegate.flow.batch import Batch, raise_readable
 from sluicegate.flow.model import AVAILABLE_NOW, Flow, Progress, name_of, query_because
-from sluicegate.flow.report import TableReport
 from sluicegate.flow.several import several_batch
 from sluicegate.flow.streaming import delivery, source_stream
 from sluicegate.flow.streaming.delivery import Delivery, ExpectedRows
 from sluicegate.flow.streaming.first_load import FirstLoad
+from sluicegate.flow.table_report import TableReport
 from sluicegate.lake import tables
 from sluicegate.lake.table import Tables
 from sluicegate.schema import columns

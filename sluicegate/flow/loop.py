@@ -22,7 +22,7 @@ from sluicegate.flow.batch_run import BatchRun
 from sluicegate.flow.definitions.definition_changes import refused
 from sluicegate.flow.model import Flow, Progress
 from sluicegate.flow.progress import progress
-from sluicegate.flow.report import TableReport
+from sluicegate.flow.table_report import TableReport
 from sluicegate.lake.table import Tables
 
 if TYPE_CHECKING:

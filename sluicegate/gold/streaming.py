@@ -30,12 +30,12 @@ from sluicegate.flow import histories, source_changes, thresholds
 from sluicegate.flow.batch import Batch, raise_readable
 from sluicegate.flow.model import Flow, Progress, name_of
 from sluicegate.flow.progress import progress
-from sluicegate.flow.report import TableReport
 from sluicegate.flow.streaming import delivery
 from sluicegate.flow.streaming.delivery import Delivery
 from sluicegate.flow.streaming.foreach_batch import run_available
 from sluicegate.flow.streaming.source_stream import GAP
 from sluicegate.flow.streaming.stream_checkpoint import Checkpoint
+from sluicegate.flow.table_report import TableReport
 from sluicegate.frames import stored_types
 from sluicegate.frames.difference.merge import difference, merged
 from sluicegate.frames.record_ids import materialize

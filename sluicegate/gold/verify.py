@@ -21,8 +21,8 @@ from sluicegate.flow.finding import Finding
 from sluicegate.flow.model import Progress, name_of
 from sluicegate.flow.progress import progress
 from sluicegate.flow.proofs import Proofs
-from sluicegate.flow.report import TableReport
 from sluicegate.flow.streaming.delivery import Delivery
+from sluicegate.flow.table_report import TableReport
 from sluicegate.frames.difference.compare import Compared, compare, sampled
 from sluicegate.frames.difference.equal_rows import excuse
 from sluicegate.frames.unsteady import nodes

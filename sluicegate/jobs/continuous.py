@@ -27,7 +27,8 @@ from sluicegate.errors import (
     UserError,
 )
 from sluicegate.flow import report
-from sluicegate.flow.report import RunReport, TableReport
+from sluicegate.flow.report import RunReport
+from sluicegate.flow.table_report import TableReport
 from sluicegate.jobs import base
 from sluicegate.jobs import layer as layer_job
 from sluicegate.lake import layout

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from sluicegate.console import say
 from sluicegate.definition.pipeline.model import bronze_table
-from sluicegate.flow.report import RunReport, TableReport
+from sluicegate.flow.report import RunReport
+from sluicegate.flow.table_report import TableReport
 from sluicegate.jobs import base
 from sluicegate.jobs import layer as layer_job
 from sluicegate.lake import layout

@@ -15,7 +15,8 @@ from sluicegate.errors import ExpectationFailed, QueryError, SluicegateError
 from sluicegate.flow import flows
 from sluicegate.flow.model import Flow
 from sluicegate.flow.progress import progress
-from sluicegate.flow.report import RunReport, TableReport
+from sluicegate.flow.report import RunReport
+from sluicegate.flow.table_report import TableReport
 from sluicegate.jobs.base import guarded, parser, subject, unexpected, writing
 from sluicegate.jobs.parallel import side_by_side
 from sluicegate.jobs.table_step import TableStep, step_of

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from sluicegate.definition import BronzeTable, Pipeline
     from sluicegate.flow.batch import Batch
     from sluicegate.flow.model import Flow
-    from sluicegate.flow.report import TableReport
     from sluicegate.flow.selection import Choice
+    from sluicegate.flow.table_report import TableReport
 
 
 @dataclass

@@ -11,7 +11,8 @@ from datetime import datetime
 from threading import Lock
 from typing import Any, Literal
 
-from sluicegate.flow.report import RunReport, TableReport
+from sluicegate.flow.report import RunReport
+from sluicegate.flow.table_report import TableReport
 
 PREFIX = "sluicegate_"
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from sluicegate.definition import SilverTable
     from sluicegate.definition.tables.silver_flow import SilverFlow
-    from sluicegate.flow.report import TableReport
+    from sluicegate.flow.table_report import TableReport
 
 DISPOSITIONS = ("good", "quarantine", "drop", "duplicate", "deleted")
 

@@ -21,10 +21,10 @@ from sluicegate.flow.finding import Finding
 from sluicegate.flow.model import Progress
 from sluicegate.flow.progress import progress
 from sluicegate.flow.proofs import Proofs
-from sluicegate.flow.report import TableReport
 from sluicegate.flow.sample import EVERYTHING, Sample
 from sluicegate.flow.several import several_batch
 from sluicegate.flow.streaming.delivery import Delivery
+from sluicegate.flow.table_report import TableReport
 from sluicegate.frames.difference.equal_rows import excuse
 from sluicegate.frames.difference.merge import OP, difference
 from sluicegate.lake import layout, offsets, tables

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from sluicegate.flow.report import TableReport
+    from sluicegate.flow.table_report import TableReport
 
 BRONZE = """
 name: heart_rate

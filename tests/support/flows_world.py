@@ -24,8 +24,8 @@ from tests.conftest import Workspace
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from sluicegate.flow.report import TableReport
     from sluicegate.flow.selection import Choice
+    from sluicegate.flow.table_report import TableReport
 
 HINTS = "id BIGINT, k BIGINT, n BIGINT, s BIGINT, u BIGINT, v STRING"
 DEFINITION = f"""

@@ -19,7 +19,7 @@ from sluicegate.settings import Settings
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from sluicegate.flow.report import TableReport
+    from sluicegate.flow.table_report import TableReport
 
 COLUMNS = "id BIGINT, g STRING, k INT, x DOUBLE, n BIGINT, d DECIMAL(38, 4), p DECIMAL(10, 2), t TIMESTAMP, b BOOLEAN"
 """Columns of the silver table."""

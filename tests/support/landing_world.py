@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from sluicegate.flow.report import TableReport
     from sluicegate.flow.selection import Choice
+    from sluicegate.flow.table_report import TableReport
 
 
 @dataclass

@@ -19,7 +19,8 @@ import pytest
 import sluicegate as sg
 from sluicegate import api, errors
 from sluicegate.flow.finding import Finding
-from sluicegate.flow.report import ERROR, RunReport, TableReport, error_of
+from sluicegate.flow.report import ERROR, RunReport, error_of
+from sluicegate.flow.table_report import TableReport
 from sluicegate.landing import intake
 from sluicegate.launch import pipeline as run_pipeline
 from sluicegate.launch import submit

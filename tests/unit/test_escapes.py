@@ -15,7 +15,7 @@ from sluicegate import console, errors
 from sluicegate.channel import Channel
 from sluicegate.cli import options
 from sluicegate.escapes import escaped, escaped_lines, json_text
-from sluicegate.flow.report import TableReport
+from sluicegate.flow.table_report import TableReport
 
 pytestmark = pytest.mark.unit
 

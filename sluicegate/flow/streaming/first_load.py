@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 from sluicegate.flow import source_changes
 from sluicegate.flow.model import AVAILABLE_NOW, Flow, Progress, name_of
-from sluicegate.flow.report import TableReport
 from sluicegate.flow.source_changes import SourceChanges
 from sluicegate.flow.streaming import delivery, source_stream
 from sluicegate.flow.streaming.delivery import ExpectedRows
+from sluicegate.flow.table_report import TableReport
 from sluicegate.lake import tables
 from sluicegate.lake.table import Tables
 from sluicegate.schema import columns

@@ -22,7 +22,7 @@ from pyspark.sql import Row
 
 from sluicegate.bronze import landed_paths, reread_rows
 from sluicegate.errors import LandingMissing, SchemaMismatch, UserError
-from sluicegate.flow.report import TableReport
+from sluicegate.flow.table_report import TableReport
 from sluicegate.jobs import copy_into
 from sluicegate.jobs.layer import Job
 from sluicegate.lake import tables

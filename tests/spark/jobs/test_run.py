@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sluicegate.flow.report import ReportLines, TableReport
+from sluicegate.flow.report import ReportLines
+from sluicegate.flow.table_report import TableReport
 from sluicegate.jobs import replay, run
 from sluicegate.monitor import plan
 from tests.conftest import Workspace, beat

@@ -19,7 +19,7 @@ from tests.conftest import Workspace
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from sluicegate.flow.report import TableReport
+    from sluicegate.flow.table_report import TableReport
 
 pytestmark = pytest.mark.spark
 

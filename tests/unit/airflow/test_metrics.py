@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from sluicegate.airflow import metrics
-from sluicegate.flow.report import RunReport, TableReport
+from sluicegate.flow.report import RunReport
+from sluicegate.flow.table_report import TableReport
 from tests.unit.airflow.test_dag import airflow_home as airflow_home
 
 pytestmark = [pytest.mark.unit, pytest.mark.usefixtures("airflow_home")]

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sluicegate.flow import table_text
-from sluicegate.flow.report import RunReport, TableReport
+from sluicegate.flow import table_report
+from sluicegate.flow.report import RunReport
+from sluicegate.flow.table_report import TableReport
 from tests.unit.airflow.test_dag import airflow_home as airflow_home
 from tests.unit.test_escapes import OBEYED
 
@@ -186,12 +187,12 @@ def test_a_run_that_was_asked_for_more_than_a_note_holds_has_a_note_that_begins_
 
 @pytest.mark.parametrize("beyond", [-1, 0, 1])
 def test_so_many_files_are_SHOWN_and_all_are_counted(beyond: int) -> None:
-    count = table_text.SHOWN + beyond
+    count = table_report.SHOWN + beyond
     files = {f"f{number}.json": f"why {number}" for number in range(count)}
     for field in ("failed", "refused"):
         heading, *named = TableReport("t", "bronze", **{field: files}).remarks()  # type: ignore[arg-type]
         assert re.findall(r"\d+", heading) == [str(count)]
-        assert named == [f"           {path}: {why}" for path, why in files.items()][: min(count, table_text.SHOWN)]
+        assert named == [f"           {path}: {why}" for path, why in files.items()][: min(count, table_report.SHOWN)]
 
 
 @pytest.mark.parametrize("link", ["", "[x](javascript:alert(1)) "])

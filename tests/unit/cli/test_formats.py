@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 
 from sluicegate import api
 from sluicegate.cli import app
-from sluicegate.flow.report import RunReport, TableReport
+from sluicegate.flow.report import RunReport
+from sluicegate.flow.table_report import TableReport
 from tests.conftest import ROOT, Workspace
 
 pytestmark = pytest.mark.unit

@@ -12,7 +12,7 @@ from sluicegate.flow import loop as flow_loop
 from sluicegate.flow import parts
 from sluicegate.flow.batch_run import BatchRun
 from sluicegate.flow.model import Flow, Progress
-from sluicegate.flow.report import TableReport
+from sluicegate.flow.table_report import TableReport
 from sluicegate.lake.table import Tables
 
 pytestmark = pytest.mark.unit

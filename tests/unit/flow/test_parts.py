@@ -16,7 +16,7 @@ from sluicegate.flow import parts
 from sluicegate.flow.model import Fingerprints, Flow, Progress
 from sluicegate.flow.policies import RecordPolicy
 from sluicegate.flow.progress import progress
-from sluicegate.flow.report import TableReport
+from sluicegate.flow.table_report import TableReport
 from sluicegate.lake import log
 from sluicegate.lake.table import Tables
 

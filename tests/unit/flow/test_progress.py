@@ -18,8 +18,8 @@ from sluicegate.flow import histories, source_changes
 from sluicegate.flow.model import Fingerprints, Flow, Progress
 from sluicegate.flow.policies import LedgerPolicy, Policy, QueryPolicy, RecordPolicy
 from sluicegate.flow.progress import progress
-from sluicegate.flow.report import TableReport
 from sluicegate.flow.streaming.delivery import Delivery
+from sluicegate.flow.table_report import TableReport
 from sluicegate.lake import layout, log, offsets, tables
 from sluicegate.lake.commits import metadata_commit
 from sluicegate.lake.exclusion import fence

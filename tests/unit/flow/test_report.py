@@ -7,7 +7,8 @@ import json
 import pytest
 
 from sluicegate.errors import UserError
-from sluicegate.flow.report import ERROR, REPORT, ReportLines, RunReport, TableReport
+from sluicegate.flow.report import ERROR, REPORT, ReportLines, RunReport
+from sluicegate.flow.table_report import TableReport
 from sluicegate.jobs import continuous
 
 pytestmark = pytest.mark.unit

@@ -14,7 +14,7 @@ import pytest
 
 from sluicegate.bronze import reread_rows
 from sluicegate.errors import LandingMissing
-from sluicegate.flow.report import TableReport
+from sluicegate.flow.table_report import TableReport
 from sluicegate.lake import tables
 from sluicegate.landing import discovery, file_status, folders, intake
 from sluicegate.landing import ledger as landing_ledger

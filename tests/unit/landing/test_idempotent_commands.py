@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 
 from sluicegate import _faults
 from sluicegate.cli import app
-from sluicegate.flow.report import RunReport, TableReport
+from sluicegate.flow.report import RunReport
+from sluicegate.flow.table_report import TableReport
 from sluicegate.jobs import copy_into
 from sluicegate.lake import tables
 from sluicegate.landing import file_status, idempotent_commands, intake

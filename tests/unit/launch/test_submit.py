@@ -15,7 +15,8 @@ import pytest
 
 from sluicegate import channel, processes
 from sluicegate.errors import ExpectationFailed, JobFailed
-from sluicegate.flow.report import ERROR, REPORT, UNREPORTED, RunReport, TableReport
+from sluicegate.flow.report import ERROR, REPORT, UNREPORTED, RunReport
+from sluicegate.flow.table_report import TableReport
 from sluicegate.launch import submit as run_submit
 from sluicegate.settings import Settings
 from sluicegate.spark import submit as spark_submit

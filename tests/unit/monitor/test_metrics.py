@@ -17,7 +17,8 @@ from scripts import grafana
 from sluicegate.cli import app
 from sluicegate.cli.streams import _taker
 from sluicegate.errors import UserError
-from sluicegate.flow.report import BATCH, RunReport, TableReport
+from sluicegate.flow.report import BATCH, RunReport
+from sluicegate.flow.table_report import TableReport
 from sluicegate.launch import metrics_server
 from sluicegate.monitor.metrics import METRICS, PREFIX, Registry, of_batch, of_report
 

@@ -159,7 +159,7 @@ CROSSED: dict[str, str] = {
     "frames.data_skipping.RANGES": "tests/unit/frames/test_data_skipping.py::"
     "test_there_are_no_more_than_so_many_RANGES",
     "pii_key.SHORTEST": "tests/unit/test_pii_key.py::test_a_key_has_at_least_as_many_bytes_as_the_SHORTEST",
-    "flow.table_text.SHOWN": "tests/unit/airflow/test_run_note.py::test_so_many_files_are_SHOWN_and_all_are_counted",
+    "flow.table_report.SHOWN": "tests/unit/airflow/test_run_note.py::test_so_many_files_are_SHOWN_and_all_are_counted",
     "tools.scaffold.group_files.SAMPLED": "tests/unit/tools/test_scaffold.py::"
     "test_files_of_several_shapes_are_told_apart_if_all_are_SAMPLED",
     "tools.scaffold.nearly.ENOUGH": "tests/unit/tools/test_scaffold.py::test_a_share_is_few_from_ENOUGH_and_NEARLY_on",

@@ -1,19 +1,144 @@
-"""Lines for people about what a run made of one table."""
+"""Report of what a run made of one table, and its lines for people."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 from sluicegate.console import files, human_bytes
 
-if TYPE_CHECKING:
-    from sluicegate.flow.report import TableReport
+# Counts of a batch that add up over the batches of a run.
+_ADDED = ("read", "written", "quarantined", "dropped", "duplicates", "inserted", "updated", "deleted", "no_rows")
 
 # Failed files that are named; `sluicegate files` names all.
 SHOWN = 5
 
 
-def line(report: TableReport) -> str:
+@dataclass
+class TableReport:
+    """Result of one run for one table.
+
+    Attributes:
+        table: name of the table.
+        layer: bronze, silver or gold.
+        state: ``idle``, ``blocked`` (it waits for another table), ``written``, ``again`` when records were
+            reprocessed, ``validated`` when that was only tried, or ``rebuilt`` after a full refresh.
+        why: the reason of a full refresh, or what a person should know (may be empty).
+        trigger: ``availableNow`` if a stream read its source, else ``query: `` with the reason why there is no stream;
+            empty if nothing of its source was read.
+        read: records (gold: changed rows) that the run took in.
+        written: rows added to or changed in the table.
+        quarantined: records that broke an expectation and are in the quarantine table.
+        dropped: records dropped by an ``expect_or_drop`` or by the query itself; their identities are set aside.
+        duplicates: records set aside because another record has their key.
+        inserted: rows inserted by reprocessing (silver), or by row deltas or affected groups (gold).
+        updated: rows updated by it.
+        deleted: rows deleted by it.
+        unchanged: whether nothing at all was to be written.
+        mixed: whether rows of the table may have been made by a former definition (silver).
+        expectations: for each expectation how many rows passed and failed.
+        table_rules: for each rule about the whole table how many rows broke it, in a table that may be committed 0.
+        warnings: sentences on expectations that more rows broke than their ``warn_above``, and on records of Kafka that
+            are gone.
+        seconds: wall time spent on this table.
+        version: version of the table after the run; None when it does not exist yet.
+        files: files read (bronze).
+        bytes: bytes of those files.
+        corrupt: records kept as corrupt text (bronze).
+        rescued: records with values in ``_rescued_data`` (bronze).
+        failed: files that could not be read, with the reason (bronze).
+        empty_files: files that were read and have no record (bronze).
+        late: rows, or groups of them, that came too late for the watermark and are not in the table (gold with a mode).
+        changed_files: files that changed after they were read, and were not read again (bronze).
+        moved_files: files that were known under a former path, and were not read again (bronze).
+        refused: what in the landing folder was passed over, with the reason (bronze).
+        rows: rows that the records gave, where one may give many; else None, as each is one (silver).
+        no_rows: records that gave no row of these (silver).
+        flows: counts of each of the flows that fill the table together, by its name: ``read``, ``written`` and so on
+            (silver).
+        total: rows in the table after the run.
+        samples: a few quarantined rows with the rules they broke.
+    """
+
+    table: str
+    layer: str
+    state: str = "idle"
+    why: str = ""
+    trigger: str = ""
+    read: int = 0
+    written: int = 0
+    quarantined: int = 0
+    dropped: int = 0
+    duplicates: int = 0
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    unchanged: bool = False
+    mixed: bool = False
+    expectations: dict[str, dict[str, int]] = field(default_factory=dict)
+    table_rules: dict[str, int] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    version: int | None = None
+    files: int = 0
+    bytes: int = 0
+    corrupt: int = 0
+    rescued: int = 0
+    failed: dict[str, str] = field(default_factory=dict)
+    empty_files: int = 0
+    changed_files: int = 0
+    moved_files: int = 0
+    refused: dict[str, str] = field(default_factory=dict)
+    late: int = 0
+    rows: int | None = None
+    no_rows: int = 0
+    flows: dict[str, dict[str, int]] = field(default_factory=dict)
+    total: int = 0
+    samples: list[dict[str, Any]] = field(default_factory=list)
+
+    def followed_by(self, later: TableReport) -> TableReport:
+        """Report of two batches of a run, one after the other, as of one."""
+        totals = {name: getattr(self, name) + getattr(later, name) for name in _ADDED}
+        rows = None
+        if later.rows is not None:
+            rows = (self.rows or 0) + later.rows
+        return replace(
+            later, **totals, flows=_sums(self.flows, later.flows),
+            expectations=_sums(self.expectations, later.expectations), state=self._state_before(later),
+            why=later.why or self.why, unchanged=self.unchanged and later.unchanged, rows=rows,
+            warnings=list(dict.fromkeys([*self.warnings, *later.warnings])), samples=self.samples or later.samples,
+        )  # fmt: skip
+
+    def _state_before(self, later: TableReport) -> str:
+        """State of two batches as of one: the one that says more of what became of the table."""
+        for state in ("rebuilt", "again"):
+            if state in (self.state, later.state):
+                return state
+        return later.state
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as in a job's message and in ``--json`` output."""
+        return asdict(self)
+
+    def line(self) -> str:
+        """One aligned line that visibly adds up."""
+        return _line(self)
+
+    def remarks(self) -> list[str]:
+        """Remarks below the line: expectations that failed with a sample row, files that changed, and the like."""
+        return _remarks(self)
+
+
+def _sums(first: dict[str, dict[str, int]], second: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
+    """Counts by name, those of both added up."""
+    return first | {name: _sum(first.get(name, {}), counts) for name, counts in second.items()}
+
+
+def _sum(first: dict[str, int], second: dict[str, int]) -> dict[str, int]:
+    return {name: first.get(name, 0) + count for name, count in second.items()}
+
+
+def _line(report: TableReport) -> str:
     """One aligned line that visibly adds up."""
     if report.state == "blocked":
         return f"{_label(report)} waits: {report.why}"
@@ -98,7 +223,7 @@ def _unread_files(report: TableReport) -> list[str]:
     return lines
 
 
-def remarks(report: TableReport) -> list[str]:
+def _remarks(report: TableReport) -> list[str]:
     """Remarks below the line: expectations that failed with a sample row, files that changed, and the like."""
     return [
         *_remarks_on_reprocessing(report),
