@@ -26,7 +26,7 @@ from deltalake import CommitProperties, DeltaTable, WriterProperties, write_delt
 from sluicegate.airflow.page import html
 from sluicegate.airflow.page.addresses import Addresses
 from sluicegate.lake import layout, log, tables
-from sluicegate.landing import file_status
+from sluicegate.landing import status_log
 from sluicegate.monitor import event_log
 from sluicegate.monitor.views import (
     batches,
@@ -109,7 +109,7 @@ def _ledger(at: layout.Lake, files: int, table_id: str) -> None:
               "error": [None if n % 50_000 else "it is no JSON" for n in range(files)], "retry": [False] * files,
               "definition": ["b" * 16] * files, "version": batch, "ingested": times,
               "table_id": [table_id] * files}  # fmt: skip
-    _table(at.outcome("landed"), pa.table(became, file_status.OUTCOME), batch[-1] // 10, {}, parts=DATA_FILES)
+    _table(at.outcome("landed"), pa.table(became, status_log.OUTCOME), batch[-1] // 10, {}, parts=DATA_FILES)
 
 
 def _schema(at: layout.Lake) -> None:

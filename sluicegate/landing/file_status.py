@@ -13,26 +13,19 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from sluicegate.lake import layout, offsets, tables
+from sluicegate.lake import layout, tables
 from sluicegate.lake import log as lake_log
 from sluicegate.lake.commits import compaction
 from sluicegate.lake.table import Tables
-from sluicegate.landing import on_record
-from sluicegate.landing.moves import archive
+from sluicegate.landing import on_record, status_log
+from sluicegate.landing.moves import archive, moved_files
 from sluicegate.landing.on_record import behind as behind
 from sluicegate.landing.on_record import untold as untold
+from sluicegate.landing.status_log import OUTCOME, TIME
 
 # Actions of the ledger whose files are read.
 OPENED = ("read", "replace", "reset")
 
-TIME = pa.timestamp("us", "UTC")
-OUTCOME = pa.schema(
-    [
-        ("path", pa.string()), ("chunk", pa.int64()), ("rows", pa.int64()), ("corrupt", pa.int64()),
-        ("rescued", pa.int64()), ("error", pa.string()), ("retry", pa.bool_()), ("definition", pa.string()),
-        ("version", pa.int64()), ("ingested", TIME), ("table_id", pa.string()),
-    ]
-)  # fmt: skip
 BECAME = ["rows", "corrupt", "rescued", "error", "version", "ingested"]
 STATUSES = pa.schema([("path", pa.string()), ("size", pa.int64()), ("modification_time", TIME), ("action", pa.string()),
                    ("chunk", pa.int64()), ("discovered", TIME), *(OUTCOME.field(c) for c in BECAME),
@@ -133,36 +126,6 @@ def _compact(uri: str) -> None:
             log.vacuum(retention_hours=1, dry_run=False, enforce_retention_duration=False)
 
 
-def read(
-    lake: layout.Lake, name: str, columns: list[str] | None = None, where: Any = None, opened: Tables | None = None
-) -> pa.Table:
-    """What became of the files that bronze table ``name`` has taken in (schema ``OUTCOME``), in no order.
-
-    Args:
-        lake: the lake.
-        name: the bronze table.
-        columns: these columns alone. A million files have a million paths: ask for what is needed.
-        where: these rows alone (an expression of pyarrow), by which files of the log may be left unopened.
-        opened: the handles of the step that this is a part of.
-    """
-    opened = opened or Tables()
-    bronze, log = opened[lake.table("bronze", name)].delta, opened[lake.outcome(name)].delta
-    ledger = opened[lake.ledger(name)].delta
-    if bronze is None or log is None or ledger is None:
-        return OUTCOME.empty_table().select(columns or OUTCOME.names)
-    # After bronze is deleted and re-created, rows of the former table do not count.
-    mine = pc.field("table_id") == tables.table_id(bronze)
-    past = offsets.lineage(bronze)
-    if not past.restores:
-        return tables.where(
-            opened[lake.outcome(name)].dataset, mine if where is None else mine & where, columns or OUTCOME.names
-        )
-    offset = offsets.committed_offset(bronze, offsets.app_id("bronze", name, ledger), past).offset
-    rows = offsets.standing(tables.where(opened[lake.outcome(name)].dataset, mine).to_pylist(), past, offset)
-    standing = pa.Table.from_pylist(list(rows), schema=OUTCOME)
-    return (standing if where is None else standing.filter(where)).select(columns or OUTCOME.names)
-
-
 def _trouble(commit: lake_log.Commit, path: str) -> dict[str, Any]:
     """Error of a file as bronze's commit has it, whether to retry the unchanged file, and the definition it had."""
     info = commit.ours or {}
@@ -188,11 +151,13 @@ def failed(lake: layout.Lake, name: str, definition: str, opened: Tables | None 
     if on_record.none_failed(log):
         return {}
     columns = ["path", "chunk", "error", "retry", "definition"]
-    wrong = read(lake, name, columns, pc.field("error").is_valid(), opened)
+    wrong = status_log.read(lake, name, columns, pc.field("error").is_valid(), opened)
     if not wrong.num_rows:
         return {}
     since = (pc.field("chunk") >= pc.min(wrong["chunk"])) & pc.field("path").isin(wrong["path"].unique().to_pylist())
-    last = {row["path"]: row for row in read(lake, name, columns, since, opened).sort_by("chunk").to_pylist()}
+    last = {
+        row["path"]: row for row in status_log.read(lake, name, columns, since, opened).sort_by("chunk").to_pylist()
+    }
     return {path: bool(row["retry"]) or row["definition"] != definition for path, row in last.items() if row["error"]}
 
 
@@ -220,7 +185,7 @@ def statuses(lake: layout.Lake, name: str) -> pa.Table:
     if ledger is None:
         return STATUSES.empty_table()
     away = archive.table(lake, name, ledger)
-    return _statuses(tables.dataset(ledger).to_table(), read(lake, name, ["path", "chunk", *BECAME]), away)
+    return _statuses(tables.dataset(ledger).to_table(), status_log.read(lake, name, ["path", "chunk", *BECAME]), away)
 
 
 def of_entries(lake: layout.Lake, name: str, entries: pa.Table, since: int, opened: Tables) -> pa.Table:
@@ -236,7 +201,7 @@ def of_entries(lake: layout.Lake, name: str, entries: pa.Table, since: int, open
     ledger = opened[lake.ledger(name)].delta
     if ledger is None:
         return STATUSES.empty_table()
-    became = read(lake, name, ["path", "chunk", *BECAME], pc.field("chunk") >= since, opened)
+    became = status_log.read(lake, name, ["path", "chunk", *BECAME], pc.field("chunk") >= since, opened)
     away = None
     if opened[lake.archive(name)].delta is not None:
         away = archive.among(lake, name, ledger, entries)
@@ -266,8 +231,6 @@ def _identity(files: pa.Table, *columns: str) -> pa.ChunkedArray:
 
 def _renamed(entries: pa.Table) -> pa.Table:
     """Entries, with the path that their rows have for files that were read again after their folder was moved."""
-    from sluicegate.landing.moves import moved_files
-
     moved = entries.filter(pc.equal(entries["action"], moved_files.MOVED))["path"]
     reread = entries.filter(pc.is_in(entries["action"], pa.array(["replace", "reset", "drop"])))["path"]
     names = {}

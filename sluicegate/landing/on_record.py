@@ -73,9 +73,9 @@ def last_version(lake: layout.Lake, name: str, bronze: DeltaTable, opened: Table
     # Else rows of a former table under this name are in the same file.
     import pyarrow.compute as pc
 
-    from sluicegate.landing import file_status
+    from sluicegate.landing.status_log import read
 
-    newest = pc.max(file_status.read(lake, name, ["version"], opened=opened)["version"]).as_py()
+    newest = pc.max(read(lake, name, ["version"], opened=opened)["version"]).as_py()
     if newest is None:
         return -1
     return int(newest)

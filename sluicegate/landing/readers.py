@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from sluicegate import definition
 from sluicegate.errors import SluicegateError
 from sluicegate.lake import layout, tables
-from sluicegate.landing import discovery, file_status, folders, ledger_index
+from sluicegate.landing import discovery, folders, ledger_index, status_log
 from sluicegate.landing import ledger as landing_ledger
 from sluicegate.landing.moves.moved_files import MOVED
 from sluicegate.storage.listings import FILES
@@ -89,7 +89,7 @@ class Reader:
         recorded = last.take(entry.filter(pc.fill_null(pc.and_(*same), False)))
         left_out = pc.is_in(recorded["action"], value_set=pa.array([landing_ledger.SKIP, MOVED]))
         mine = pc.field("error").is_null() & pc.field("path").isin(files["path"].combine_chunks())
-        became = file_status.read(self.lake, self.name, ["path", "chunk"], mine)
+        became = status_log.read(self.lake, self.name, ["path", "chunk"], mine)
         ingested = recorded.join(became, keys=["path", "chunk"], join_type="left semi")
         return {*recorded.filter(left_out)["path"].to_pylist(), *ingested["path"].to_pylist()}
 

@@ -28,7 +28,7 @@ from sluicegate.flow.proofs import Proof, Proofs
 from sluicegate.flow.sample import EVERYTHING, Sample
 from sluicegate.lake import layout, offsets, tables
 from sluicegate.lake.table_description import LANDED
-from sluicegate.landing import file_status
+from sluicegate.landing import file_status, status_log
 from sluicegate.landing.chosen.copy_options import CopyOptions, of_chunks
 from sluicegate.landing.moves import moved_files
 from sluicegate.private_folders import PrivateFolder
@@ -186,7 +186,7 @@ class _Table:
 
     def _former_definitions(self) -> set[tuple[int, str]]:
         """Files that were read by another definition than today's."""
-        read = file_status.read(self.at, self.name, ["chunk", "path", "definition"])
+        read = status_log.read(self.at, self.name, ["chunk", "path", "definition"])
         other = read.filter(pc.fill_null(pc.not_equal(read["definition"], self.table.fingerprint), False))
         return {(row["chunk"], row["path"]) for row in other.to_pylist()}
 

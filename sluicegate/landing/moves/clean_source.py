@@ -27,7 +27,7 @@ from sluicegate import _faults
 from sluicegate.console import files
 from sluicegate.lake import layout
 from sluicegate.lake.table import Tables
-from sluicegate.landing import file_status, folders, ledger_index
+from sluicegate.landing import folders, ledger_index, status_log
 from sluicegate.landing import ledger as landing_ledger
 from sluicegate.landing.moves import archive, file_moves
 from sluicegate.landing.readers import Reader, Readers, nobody
@@ -200,7 +200,7 @@ def _until(table: BronzeTable, current_time: datetime | None) -> pa.Scalar:
 
 def _before_the_young(name: str, table: BronzeTable, lake: layout.Lake, current_time: datetime | None) -> int:
     """Last ledger batch before the first one with files still under retention."""
-    young = file_status.read(lake, name, ["chunk"], pc.field("ingested") > _until(table, current_time))["chunk"]
+    young = status_log.read(lake, name, ["chunk"], pc.field("ingested") > _until(table, current_time))["chunk"]
     if not len(young):
         return 2**62
     return int(pc.min(young).as_py()) - 1
@@ -226,7 +226,7 @@ def due(
         & (pc.field("ingested") <= _until(table, current_time))
         & (pc.field("chunk") > since)
     )
-    read = file_status.read(lake, name, ["path", "chunk"], whole, opened)
+    read = status_log.read(lake, name, ["path", "chunk"], whole, opened)
     if not read.num_rows:
         return DUE.empty_table()
     entries = ledger_index.entries(ledger, *ledger_index.below(folder), after=since)

@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 
 from sluicegate.errors import LandingMissing, StoreUnreachable, Where
 from sluicegate.lake import layout, tables
-from sluicegate.landing import file_status, ledger_index
+from sluicegate.landing import ledger_index, status_log
 from sluicegate.landing.file_names import relative
 from sluicegate.landing.moves import archive
 from sluicegate.storage import filesystems, store_errors
@@ -182,7 +182,7 @@ def read_before(
 
     A file that failed without giving a row counts as neither: it can be read here, and nothing would be duplicated.
     """
-    statuses = file_status.read(lake, name, ["path", "rows"], pc.field("path").isin(candidates))
+    statuses = status_log.read(lake, name, ["path", "rows"], pc.field("path").isin(candidates))
     empty = pa.array(sorted({*failed} - {*statuses.filter(pc.field("rows") > 0)["path"].to_pylist()}), pa.string())
     read = pc.is_in(was["path"], value_set=statuses["path"].combine_chunks())
     read = pc.or_(read, pc.is_in(was["action"], value_set=pa.array(["skip", MOVED])))
@@ -309,7 +309,7 @@ def _is_moved(
     proved = (common & moved_names) | ({*relative(moved, place.folder).to_pylist()} & former_names.keys())
     paths_of = _paths(ledger, proved, [former, place.folder])
     mine = pc.field("path").isin(pa.array(sorted({path for paths in paths_of.values() for path in paths}), pa.string()))
-    gave = {*file_status.read(lake, name, ["path"], mine & (pc.field("rows") > 0))["path"].to_pylist()}
+    gave = {*status_log.read(lake, name, ["path"], mine & (pc.field("rows") > 0))["path"].to_pylist()}
     proved = {base_name for base_name in proved if gave & {*paths_of[base_name]}}
     return len(proved) > len(common - proved)
 

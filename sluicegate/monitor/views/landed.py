@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from sluicegate.definition.pipeline.model import bronze_table
 from sluicegate.errors import PipelineMissing
 from sluicegate.lake import layout, tables
-from sluicegate.landing import file_status
+from sluicegate.landing import file_status, status_log
 from sluicegate.monitor import status
 from sluicegate.monitor.views import ledger_files
 from sluicegate.monitor.views.ledger_files import FAILED, LANDED, File, Page, Request, file_of, page_of, version_of
@@ -247,7 +247,7 @@ def _counts(request: Request, entries: int) -> dict[str, int | None]:
         return dict(counts or {})
     opened = source.opened()
     failed = source.once(
-        lake.outcome(name), "failed", lambda _: file_status.read(lake, name, ["path"], FAILED, opened).num_rows
+        lake.outcome(name), "failed", lambda _: status_log.read(lake, name, ["path"], FAILED, opened).num_rows
     )
     bronze = version_of(source.table(lake.table("bronze", name)))
     waiting = source.once(

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from sluicegate.lake import layout, tables
-from sluicegate.landing import file_status
+from sluicegate.landing import file_status, status_log
 from sluicegate.landing.moves import archive
 from sluicegate.monitor import status
 from sluicegate.monitor.views.source import Answer, Source
@@ -211,7 +211,7 @@ def _archived_at(request: Request, entries: pa.Table) -> pa.Array:
 def _failed(request: Request) -> Page:
     """The newest files that could not be read."""
     source, lake, name = request.source, request.lake, request.name
-    failures = file_status.read(lake, name, ["path", "chunk"], FAILED, source.opened())
+    failures = status_log.read(lake, name, ["path", "chunk"], FAILED, source.opened())
     if request.before is not None:
         failures = failures.filter(pc.less(failures["chunk"], request.before))
     newest = failures.sort_by([("chunk", "descending")]).slice(0, PAGE)

@@ -19,7 +19,7 @@ from sluicegate.flow.progress import progress
 from sluicegate.jobs.layer import Job
 from sluicegate.lake import layout, log, tables
 from sluicegate.lake.table import Table, Tables
-from sluicegate.landing import file_status, intake
+from sluicegate.landing import intake, status_log
 from sluicegate.monitor import backlog, plan
 from tests.conftest import Workspace, beat
 from tests.support.by_hand import taken_in
@@ -157,7 +157,7 @@ def idle(heartbeats: Workspace) -> Workspace:
                   "_rescued_data": pa.array([], pa.string())}  # fmt: skip
         taken_in(heartbeats, name, [1, 2])
         write_deltalake(heartbeats.uri(name), pa.table(bronze), mode="append", schema_mode="merge")
-        write_deltalake(heartbeats.lake.outcome(name), file_status.OUTCOME.empty_table())
+        write_deltalake(heartbeats.lake.outcome(name), status_log.OUTCOME.empty_table())
     for layer in ("silver", "gold"):
         for name in flows.flows(heartbeats.definition, heartbeats.lake, layer):
             taken_in(heartbeats, name, [1, 2])

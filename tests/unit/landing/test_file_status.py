@@ -19,7 +19,7 @@ from sluicegate.cli import app
 from sluicegate.definition.tables.bronze import BronzeTable
 from sluicegate.lake import layout, offsets, tables
 from sluicegate.lake import log as lake_log
-from sluicegate.landing import discovery, file_status, intake, ledger_index
+from sluicegate.landing import discovery, file_status, intake, ledger_index, status_log
 from sluicegate.landing import ledger as landing_ledger
 
 pytestmark = pytest.mark.unit
@@ -313,7 +313,7 @@ def test_of_chunks_that_a_restore_has_undone_nothing_is_told(place: Place, resto
     assert log is not None
     assert sorted(tables.dataset(log).to_table()["chunk"].to_pylist()) == [*range(1, restored_to + 2)]
     assert not file_status.behind(place.at, NAME)
-    known = file_status.read(place.at, NAME, ["path"])["path"].to_pylist()
+    known = status_log.read(place.at, NAME, ["path"])["path"].to_pylist()
     assert sorted(path[-6:] for path in known) == [f"{number}.json" for number in range(restored_to + 1)]
     assert [state for _, state in place.states()] == ["ingested"] * (restored_to + 1) + ["waiting"] * (2 - restored_to)
 

@@ -11,7 +11,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from sluicegate.lake import log, offsets, tables
-from sluicegate.landing import file_status
+from sluicegate.landing import file_status, status_log
 from tests.unit.landing.test_file_status import NAME, Place
 
 pytestmark = pytest.mark.unit
@@ -57,7 +57,7 @@ def chunks(place: Place, count: int) -> None:
 
 def told(place: Place) -> dict[str, tuple[int, int]]:
     """Of each file the chunk and the rows that are on record."""
-    rows = file_status.read(place.at, NAME).sort_by("path").to_pylist()
+    rows = status_log.read(place.at, NAME).sort_by("path").to_pylist()
     assert len({row["path"] for row in rows}) == len(rows)
     return {row["path"].rpartition("/")[2]: (row["chunk"], row["rows"]) for row in rows}
 
@@ -106,9 +106,9 @@ def test_what_a_restore_undid_is_not_on_record(place: Place) -> None:
     bronze.restore(0)
     assert {name: rows for name, (_, rows) in told(place).items()} == {"1-0.json": 1}
     only = pc.field("path").isin([f"{place.folder}/2-0.json"])
-    assert file_status.read(place.at, NAME, ["path"], only).num_rows == 0
+    assert status_log.read(place.at, NAME, ["path"], only).num_rows == 0
     only = pc.field("path").isin([f"{place.folder}/1-0.json"])
-    assert file_status.read(place.at, NAME, ["path"], only).to_pylist() == [{"path": f"{place.folder}/1-0.json"}]
+    assert status_log.read(place.at, NAME, ["path"], only).to_pylist() == [{"path": f"{place.folder}/1-0.json"}]
     assert not file_status.behind(place.at, NAME)
     assert file_status.copy(place.at, NAME) == file_status.Taken(0, 0, 0, {})
 
@@ -128,7 +128,7 @@ def test_of_a_chunk_that_was_taken_twice_the_commit_that_stands_is_told(place: P
     place.take()
     DeltaTable(bronze).restore(2)
     assert file_status.copy(place.at, NAME).rows == 6
-    versions = file_status.read(place.at, NAME, ["chunk", "version"]).to_pylist()
+    versions = status_log.read(place.at, NAME, ["chunk", "version"]).to_pylist()
     assert {row["chunk"]: row["version"] for row in versions} == {1: 0, 2: 1, 3: 2}
     assert place.states() == [(name, "ingested") for name in ALL]
 

@@ -15,7 +15,7 @@ from sluicegate.flow.report import RunReport
 from sluicegate.flow.table_report import TableReport
 from sluicegate.jobs import copy_into
 from sluicegate.lake import tables
-from sluicegate.landing import file_status, idempotent_commands, intake
+from sluicegate.landing import idempotent_commands, intake, status_log
 from sluicegate.landing import ledger as landing_ledger
 from sluicegate.landing.chosen import copy as landing_copy
 from sluicegate.launch import submit as run_submit
@@ -48,7 +48,7 @@ def enter(workspace: Workspace, copy: landing_copy.Copy) -> None:
 def end(workspace: Workspace, copy: landing_copy.Copy) -> None:
     """What a copy does last; before that bronze's files are on record."""
     if tables.delta_table(workspace.lake.outcome("things")) is None:
-        tables.write(workspace.lake.outcome("things"), file_status.OUTCOME.empty_table())
+        tables.write(workspace.lake.outcome("things"), status_log.OUTCOME.empty_table())
     idempotent_commands.ended(workspace.lake, "things", copy.name)
 
 

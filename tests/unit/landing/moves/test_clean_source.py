@@ -24,7 +24,7 @@ from sluicegate.definition import load
 from sluicegate.definition.tables.bronze import DELETE_AT_LEAST
 from sluicegate.errors import DefinitionError
 from sluicegate.lake import tables as lake_tables
-from sluicegate.landing import file_status
+from sluicegate.landing import file_status, status_log
 from sluicegate.landing.moves import archive as archives
 from sluicegate.landing.moves import clean_source, file_moves
 from sluicegate.settings import Settings
@@ -426,7 +426,7 @@ def test_files_that_cannot_go_yet_are_looked_at_until_they_can(tmp_path: Path, m
     now = datetime.now(UTC) + timedelta(minutes=59)
     assert later.due(now) == []
     later.take("b.json")
-    ingested = sorted(file_status.read(later.at, NAME, ["ingested"])["ingested"].to_pylist())
+    ingested = sorted(status_log.read(later.at, NAME, ["ingested"])["ingested"].to_pylist())
     between = ingested[0] + timedelta(hours=1)
     assert later.due(between) == (["a.json"] if ingested[0] < ingested[1] else ["a.json", "b.json"])
     later.clean(between)

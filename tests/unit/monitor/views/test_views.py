@@ -22,7 +22,7 @@ from sluicegate.definition import load
 from sluicegate.errors import NotADeltaTable, PipelineMissing
 from sluicegate.flow.thresholds import SMALL
 from sluicegate.lake import log, tables
-from sluicegate.landing import file_status, kafka_ledger
+from sluicegate.landing import file_status, kafka_ledger, status_log
 from sluicegate.landing.kafka_ledger import Partition, TopicOffsets
 from sluicegate.landing.moves import archive
 from sluicegate.monitor import event_log
@@ -529,7 +529,7 @@ def entries(made: Workspace, chunk: int, action: str, *names: str) -> None:
     became = [{"path": name, "chunk": chunk, "rows": 1, "corrupt": 0, "rescued": 0, "version": chunk, "ingested": BEGAN,
                "error": "no JSON" if name.startswith("bad") else None, "table_id": made.table_id}  # type: ignore[attr-defined]
               for name in names]  # fmt: skip
-    write_deltalake(made.lake.outcome("things"), pa.Table.from_pylist(became, file_status.OUTCOME), mode="append")
+    write_deltalake(made.lake.outcome("things"), pa.Table.from_pylist(became, status_log.OUTCOME), mode="append")
 
 
 def test_states_of_a_page_are_those_of_the_whole_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,50 @@
+"""The log of file statuses, ``_ledger/{table}_outcome``: its columns, and its rows that still hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sluicegate.lake import layout, offsets, tables
+from sluicegate.lake.table import Tables
+
+TIME = pa.timestamp("us", "UTC")
+OUTCOME = pa.schema(
+    [
+        ("path", pa.string()), ("chunk", pa.int64()), ("rows", pa.int64()), ("corrupt", pa.int64()),
+        ("rescued", pa.int64()), ("error", pa.string()), ("retry", pa.bool_()), ("definition", pa.string()),
+        ("version", pa.int64()), ("ingested", TIME), ("table_id", pa.string()),
+    ]
+)  # fmt: skip
+
+
+def read(
+    lake: layout.Lake, name: str, columns: list[str] | None = None, where: Any = None, opened: Tables | None = None
+) -> pa.Table:
+    """What became of the files that bronze table ``name`` has taken in (schema ``OUTCOME``), in no order.
+
+    Args:
+        lake: the lake.
+        name: the bronze table.
+        columns: these columns alone. A million files have a million paths: ask for what is needed.
+        where: these rows alone (an expression of pyarrow), by which files of the log may be left unopened.
+        opened: the handles of the step that this is a part of.
+    """
+    opened = opened or Tables()
+    bronze, log = opened[lake.table("bronze", name)].delta, opened[lake.outcome(name)].delta
+    ledger = opened[lake.ledger(name)].delta
+    if bronze is None or log is None or ledger is None:
+        return OUTCOME.empty_table().select(columns or OUTCOME.names)
+    # After bronze is deleted and re-created, rows of the former table do not count.
+    mine = pc.field("table_id") == tables.table_id(bronze)
+    past = offsets.lineage(bronze)
+    if not past.restores:
+        return tables.where(
+            opened[lake.outcome(name)].dataset, mine if where is None else mine & where, columns or OUTCOME.names
+        )
+    offset = offsets.committed_offset(bronze, offsets.app_id("bronze", name, ledger), past).offset
+    rows = offsets.standing(tables.where(opened[lake.outcome(name)].dataset, mine).to_pylist(), past, offset)
+    standing = pa.Table.from_pylist(list(rows), schema=OUTCOME)
+    return (standing if where is None else standing.filter(where)).select(columns or OUTCOME.names)
