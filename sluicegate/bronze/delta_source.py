@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from sluicegate import _faults
 from sluicegate.bronze import record_rules
-from sluicegate.flow import source_changes
+from sluicegate.flow import prerequisites
 from sluicegate.lake import log, tables
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def apply(batch: Batch, name: str, table: BronzeTable) -> None:
 
     source = tables.delta_table(table.path)
     if source is None:
-        raise source_changes.missing(batch.flow)
+        raise prerequisites.missing(batch.flow)
     with (
         configured(batch.session, CASE_SENSITIVE),
         record_rules.checked(batch, table, _frame(batch, name, table), few=False) as checked,

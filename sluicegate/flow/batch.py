@@ -232,7 +232,7 @@ class Batch:
     def _sources(self) -> dict[str, Any]:
         """Which tables were followed: the id of one, or of each flow the id and the offset."""
         if self.flow.streams:
-            return {several_progress.STREAMS: several_progress.facts(self.progress.streams)}
+            return {offsets.STREAMS: several_progress.facts(self.progress.streams)}
         source = self.opened[self.flow.source].delta
         if source:
             return {"source_id": tables.table_id(source)}

@@ -163,7 +163,7 @@ class BatchRun:
             self._apply(self._of_feed(rows, part), part, expected)
             return
         # Rows of a feed say which commit they are of; without one, all that came is taken in.
-        source_changes.demand_additive(self.flow, part.until, end)
+        source_changes.demand_additive(self.flow.source, part.until, end)
         self._apply(rows, replace(part, until=end), expected)
 
     def _move_offset(self, part: Progress, counted: ExpectedRows | None, no_rows: DataFrame) -> None:

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from sluicegate.errors import LandingMissing, Where
 from sluicegate.flow.model import Flow, name_of
 from sluicegate.flow.policies import CopyPolicy
 from sluicegate.flow.several import several_progress
 from sluicegate.lake.table import Tables
 from sluicegate.schema.columns import data_columns
+
+
+def missing(flow: Flow) -> LandingMissing:
+    """Error for a source that is not there."""
+    return LandingMissing(
+        f"there is no Delta table at {flow.source}",
+        where=Where(table=flow.table, file=flow.source),
+        hint="correct its path, or make the table first",
+    )
 
 
 def why_blocked(flow: Flow, opened: Tables) -> str:

@@ -44,7 +44,7 @@ def progress(flow: Flow, opened: Tables | None = None) -> Progress:
     opened[flow.target].open()
     source = opened[flow.source].delta
     if source is None and flow.foreign:
-        raise source_changes.missing(flow)
+        raise prerequisites.missing(flow)
     if reason := prerequisites.why_blocked(flow, opened):
         return Progress("blocked", why=reason)
     past = histories.comparable(flow, opened[flow.target].restores, opened)

@@ -11,17 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from sluicegate.errors import LandingMissing, Where
 from sluicegate.lake import layout, log, tables
 from sluicegate.storage.concurrent import each
-
-if TYPE_CHECKING:
-    from sluicegate.flow.model import Flow
 
 Schema = Mapping[str, Any]
 """Columns of a table, as Delta writes them in its log."""
@@ -240,22 +236,13 @@ def newest(table: DeltaTable, read: int) -> int:
     return version
 
 
-def missing(flow: Flow) -> LandingMissing:
-    """Error for a source that is not there."""
-    return LandingMissing(
-        f"there is no Delta table at {flow.source}",
-        where=Where(table=flow.table, file=flow.source),
-        hint="correct its path, or make the table first",
-    )
-
-
-def demand_additive(flow: Flow, until: int, end: int) -> None:
+def demand_additive(source: str, until: int, end: int) -> None:
     """Checks that commits which came while the source was read only added rows, too.
 
     Raises:
         RuntimeError: they did not.
     """
-    changes = SourceChanges.of(flow.source, until, end, name=flow.source)
+    changes = SourceChanges.of(source, until, end, name=source)
     if reason := changes.rewritten:
         raise RuntimeError(f"{REWRITTEN[0]}: {reason}")
 

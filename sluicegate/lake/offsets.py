@@ -18,6 +18,9 @@ from deltalake.exceptions import DeltaError
 
 from sluicegate.lake import log, tables
 
+STREAMS = "streams"
+"""Offsets of several flows that fill a table together, among the facts of its commits."""
+
 
 @dataclass(frozen=True)
 class Restore:

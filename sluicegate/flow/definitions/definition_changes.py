@@ -21,7 +21,7 @@ from sqlglot import exp
 from sluicegate.definition.tables.silver_flow import SilverFlow
 from sluicegate.errors import SchemaMismatch, Where
 from sluicegate.flow.definitions import foreseen_types
-from sluicegate.flow.several.several_progress import STREAMS
+from sluicegate.lake.offsets import STREAMS
 
 if TYPE_CHECKING:
     from sluicegate.definition import SilverTable

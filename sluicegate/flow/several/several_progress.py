@@ -15,13 +15,11 @@ from sluicegate.flow.model import Flow, StreamProgress, name_of
 from sluicegate.flow.policies import CopyPolicy
 from sluicegate.flow.source_changes import SourceChanges
 from sluicegate.lake import log, tables
+from sluicegate.lake.offsets import STREAMS
 from sluicegate.lake.table import Table, Tables
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
-
-STREAMS = "streams"
-"""Offsets of flows among the facts of a commit."""
 
 
 def app_id(flow: Flow) -> str:

@@ -18,7 +18,7 @@ from sluicegate.flow.model import Flow, Progress
 from sluicegate.flow.policies import ForeignTablePolicy, LedgerPolicy, Policy, QueryPolicy, RecordPolicy
 from sluicegate.flow.progress import progress
 from sluicegate.flow.several import several_progress
-from sluicegate.lake import log, tables
+from sluicegate.lake import log, offsets, tables
 from sluicegate.lake.table import Tables, TablesOfPoll
 
 pytestmark = pytest.mark.unit
@@ -52,7 +52,7 @@ class Lake:
         assert source is not None
         ours = {"until": now.until, "inputs": dict(now.stamps), "seen": now.seen, "source_id": tables.table_id(source),
                 "source": tables.table_id(source), **facts}  # fmt: skip
-        ours |= {several_progress.STREAMS: several_progress.facts(now.streams), "by_flow": True} if now.streams else {}
+        ours |= {offsets.STREAMS: several_progress.facts(now.streams), "by_flow": True} if now.streams else {}
         ours |= {histories.COMMITS: histories.facts(self.flow, now, opened)} if identities else {}
         done = [Transaction(now.app_id, now.until)] if now.until > now.since else []
         said = {"userMetadata": json.dumps({log.METADATA: ours})}

@@ -54,7 +54,7 @@ class History:
         ours = {"until": now.until, "inputs": dict(now.stamps), "seen": now.seen, "restores": now.restores,
                 histories.COMMITS: histories.facts(self.flow, now, Tables()), "by_flow": True,
                 **({"numbered": True} if now.of_many else {}),
-                several_progress.STREAMS: several_progress.facts(now.streams)}  # fmt: skip
+                offsets.STREAMS: several_progress.facts(now.streams)}  # fmt: skip
         done = [Transaction(now.app_id, now.until)] if now.until > now.since else []
         said = {"userMetadata": json.dumps({log.METADATA: ours})}
         properties = CommitProperties(custom_metadata=said, app_transactions=done)
