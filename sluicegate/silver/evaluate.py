@@ -11,7 +11,6 @@ from pyspark.sql import functions as F
 
 from sluicegate.definition.tables.apply_changes import END_AT, START_AT
 from sluicegate.definition.tables.silver_flow import SilverFlow
-from sluicegate.errors import UserError, Where
 from sluicegate.flow.definitions import former_definition
 from sluicegate.flow.definitions.definition_changes import STORED
 from sluicegate.flow.several import several_batch
@@ -23,12 +22,12 @@ from sluicegate.schema.columns import DELETES, FLOW, IDENTITY, RECORD, RECORD_ST
 from sluicegate.silver import many_rows, provenance, several_flows
 from sluicegate.silver.columns import absent_columns, changed_columns, column_checks, reserved_names
 from sluicegate.silver.columns.declared_columns import cast_to_declared
-from sluicegate.silver.expectations import DISPOSITION, Rules, unique
+from sluicegate.silver.expectations import DISPOSITION, Rules
 from sluicegate.silver.keys import deletes
 from sluicegate.silver.keys.deduplicate import PLACE, Keyed, arrival
 from sluicegate.silver.keys.scd import History
+from sluicegate.silver.silver_batch import SilverBatch
 from sluicegate.silver.transform import Transform, TransformedRows
-from sluicegate.silver.uniqueness import Uniqueness
 from sluicegate.spark import connect, table_reader
 from sluicegate.spark.session import configured
 from sluicegate.spark_sql.engine_columns import is_working
@@ -36,88 +35,38 @@ from sluicegate.spark_sql.identifiers import quoted
 from sluicegate.spark_sql.query import CAST_PREFIX
 
 if TYPE_CHECKING:
-    from deltalake import DeltaTable
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from sluicegate.definition import SilverTable
-    from sluicegate.flow.batch import Batch
 
 
 @dataclass
-class RowEvaluator:
+class RowEvaluator(SilverBatch):
     """Evaluator of records by today's definition.
 
     Attributes:
-        batch: the batch, for its session and its pinned lookups.
-        name: the silver table.
-        table: its definition.
-        outputs: the columns that the transform makes; filled in by ``rows``.
         rules: all expectations of the table; filled in by ``rows``.
         made: what the transform of each flow, or under an empty name that of the table, last made of records.
         unruled: the rows that the rules were last evaluated on; None before.
         renewed: whether the batch evaluates all records that the table and its side tables have rows of.
         rescues: whether its records may have rescued values, or may not have been parsed.
-        many: whether a record may give many rows.
-        record_id: columns by which a record is known, with the flow that brought it where there are several. A record
-            that is a row of a table with ``rows: many`` has its number there.
-        row_id: columns by which a row is known: those of its record, and where that gives many its number in it.
     """
 
-    batch: Batch
-    name: str
-    table: SilverTable
-    outputs: list[str] = field(init=False)
     rules: Rules = field(init=False)
     unruled: DataFrame | None = field(init=False, default=None)
     renewed: bool = field(init=False, default=False)
     rescues: bool = field(init=False, default=True)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self._casts: dict[str, str] = {}
         self._unfit: dict[str, bool] = {}
         self.made: dict[str, TransformedRows] = {}
-        self.remarks: dict[str, None] = {}
         self._of_values: set[str] = set()
         changes = self.table.changes
-        # The columns by which its rows are ordered come from its changes, where it has them.
-        ordered_by = changes or self.table
-        self.keys, self.sequence_by = tuple(ordered_by.keys), ordered_by.sequence_by
-        self.unique = unique(self.table)
-        self.uniqueness = Uniqueness(self.keys, self.unique)
-        self.many = self.table.many
-        self.record_id = self._record_id()
-        self.row_id = self.record_id
-        if self.many:
-            self.row_id = (*self.record_id, ROW)
         self.history: History | None = None
         if changes and not changes.latest_only:
             self.history = History.of(changes, arrival(self.row_id))
-
-    def _record_id(self) -> tuple[str, ...]:
-        progress, record_id = self.batch.progress, [*IDENTITY]
-        if progress.of_many and self.many:
-            raise UserError(
-                f"a record of {self.table.stream} gives many rows, and {self.name} reads them one by one",
-                where=Where(table=self.name),
-                hint=f"run {self.table.stream} first: by its definition it gives one row of a record",
-            )
-        if progress.of_flows:
-            record_id.append(FLOW)
-        if progress.of_many:
-            record_id.append(ROW)
-        return tuple(record_id)
-
-    @cached_property
-    def target(self) -> DeltaTable | None:
-        """The table as the batch finds it; None before the first."""
-        return lake_tables.delta_table(self.batch.flow.target)
-
-    @property
-    def stored_columns(self) -> list[str]:
-        """The columns that the table has before the batch."""
-        if self.target is None:
-            return []
-        return [field.name for field in self.target.schema().fields]
 
     def there(self, uri: str) -> list[DataFrame]:
         """Rows of a lake table as it is now, in a list of one; empty if there is no table or it has no rows."""
@@ -361,21 +310,6 @@ class RowEvaluator:
             dispositions.append("good")
         text = F.when(F.col(DISPOSITION).isin(*dispositions), provenance.text_of(frame, records))
         return [*stamps, text.alias(RECORD)]
-
-    @property
-    def key(self) -> Column:
-        """Hash of a row's key; NULL for a table without keys."""
-        return self.uniqueness.key
-
-    @property
-    def bonds(self) -> Column:
-        """Uniqueness hashes, one row for each: of the key, and of the columns of each expectation ``unique``."""
-        return self.uniqueness.hashes
-
-    @property
-    def bound(self) -> set[str]:
-        """Columns of the uniqueness hashes."""
-        return self.uniqueness.columns
 
     @property
     def bound_time(self) -> str | None:

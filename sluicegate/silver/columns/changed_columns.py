@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from sluicegate.flow.batch import Batch
-    from sluicegate.silver.evaluate import RowEvaluator
+    from sluicegate.silver.silver_batch import SilverBatch
 
 
 class ColumnsChanged(Exception):
@@ -34,43 +34,43 @@ class ColumnsChanged(Exception):
         self.reason = reason
 
 
-def lacking(evaluator: RowEvaluator) -> str:
+def lacking(silver_batch: SilverBatch) -> str:
     """Reason, if stored rows lack a column by which they are known or compared; empty if they have all."""
-    if evaluator.batch.whole or evaluator.target is None:
+    if silver_batch.batch.whole or silver_batch.target is None:
         return ""
-    stored = {column.lower() for column in evaluator.stored_columns}
-    missing = [column for column in sorted(evaluator.bound) if column.lower() not in stored]
-    if evaluator.sequence_by and SEQUENCE not in stored:
-        missing.append(evaluator.sequence_by)
+    stored = {column.lower() for column in silver_batch.stored_columns}
+    missing = [column for column in sorted(silver_batch.bound) if column.lower() not in stored]
+    if silver_batch.sequence_by and SEQUENCE not in stored:
+        missing.append(silver_batch.sequence_by)
     if not missing:
         return ""
     return f"its rows have no {missing[0]}, by which they are compared now"
 
 
-def demand_same(evaluator: RowEvaluator, schema: StructType) -> None:
+def demand_same(silver_batch: SilverBatch, schema: StructType) -> None:
     """Check that stored rows have the types of the rows that are made now; new columns and fields are no change.
 
     Args:
-        evaluator: the evaluator of the rows.
+        silver_batch: the batch that makes the rows.
         schema: schema of the rows, with the columns of the engine's own.
 
     Raises:
         ColumnsChanged: a type differs.
     """
-    batch = evaluator.batch
-    if batch.whole or evaluator.target is None:
+    batch = silver_batch.batch
+    if batch.whole or silver_batch.target is None:
         return
-    tables = [evaluator.target, *(batch.opened[uri].delta for uri in batch.flow.side_tables[:1])]
+    tables = [silver_batch.target, *(batch.opened[uri].delta for uri in batch.flow.side_tables[:1])]
     for table in tables:
         if table is None:
             continue
-        if difference := _difference(table_reader.schema(table), schema, evaluator):
+        if difference := _difference(table_reader.schema(table), schema, silver_batch):
             raise ColumnsChanged(difference)
 
 
-def _difference(stored: StructType, schema: StructType, evaluator: RowEvaluator) -> str:
+def _difference(stored: StructType, schema: StructType, silver_batch: SilverBatch) -> str:
     """Sentence on the first column whose stored type differs; empty if none does."""
-    names = {output: output for output in evaluator.outputs} | {SEQUENCE: str(evaluator.sequence_by)}
+    names = {output: output for output in silver_batch.outputs} | {SEQUENCE: str(silver_batch.sequence_by)}
     stored_kinds = {field.name.lower(): field.dataType for field in stored}
     for field in schema:
         kind = stored_kinds.get(field.name.lower())

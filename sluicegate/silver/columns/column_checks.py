@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from sluicegate.definition import SilverTable
-    from sluicegate.silver.evaluate import RowEvaluator
+    from sluicegate.silver.silver_batch import SilverBatch
 
 
-def demand_storable(evaluator: RowEvaluator, frame: DataFrame) -> None:
+def demand_storable(silver_batch: SilverBatch, frame: DataFrame) -> None:
     """Refuse outputs without a type, and those with a backtick: the first MERGE would fail at their names.
 
     Args:
-        evaluator: the evaluator, whose ``outputs`` are filled in.
+        silver_batch: the batch, with ``outputs`` filled in.
         frame: the rows that the transform makes.
     """
-    name, file = evaluator.name, evaluator.table.sql_file
-    column_types.demand_typed(frame, evaluator.outputs, name, _field_of_transform(evaluator.table), file)
-    for column in evaluator.outputs:
+    name, file = silver_batch.name, silver_batch.table.sql_file
+    column_types.demand_typed(frame, silver_batch.outputs, name, _field_of_transform(silver_batch.table), file)
+    for column in silver_batch.outputs:
         if "`" in column:
             raise QueryError(
                 f"the query of {name} makes a column {column}: Delta cannot change a table with ` in a name",
@@ -44,21 +44,21 @@ def _field_of_transform(table: SilverTable) -> str:
     return "sql"
 
 
-def demand_comparable(evaluator: RowEvaluator, frame: DataFrame) -> None:
+def demand_comparable(silver_batch: SilverBatch, frame: DataFrame) -> None:
     """Refuse keys, and columns of rules, of types that Spark does not compare.
 
     Args:
-        evaluator: the evaluator.
+        silver_batch: the batch that the rows are of.
         frame: the rows, with ``SEQUENCE`` if the table has one.
     """
-    table, name, sequence_by = evaluator.table, evaluator.name, evaluator.sequence_by
+    table, name, sequence_by = silver_batch.table, silver_batch.name, silver_batch.sequence_by
     key_field, sequence_field = "keys", "sequence_by"
     if table.apply_changes_from_snapshot:
         key_field = sequence_field = "apply_changes_from_snapshot"
     elif table.changes:
         key_field = sequence_field = "apply_changes"
-    column_types.demand_compared(frame, evaluator.keys, "the key", name, key_field)
-    for rule, columns in evaluator.unique.items():
+    column_types.demand_compared(frame, silver_batch.keys, "the key", name, key_field)
+    for rule, columns in silver_batch.unique.items():
         column_types.demand_compared(frame, columns, f"the rule {rule}", name, rule)
     if sequence_by:
         sequence = frame.select(F.col(SEQUENCE).alias(sequence_by))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from sluicegate.definition import SilverTable
     from sluicegate.definition.tables.silver_flow import SilverFlow
-    from sluicegate.silver.evaluate import RowEvaluator
+    from sluicegate.silver.silver_batch import SilverBatch
 
 
 def without_working(records: DataFrame) -> DataFrame:
@@ -33,37 +33,37 @@ def without_working(records: DataFrame) -> DataFrame:
 
 
 def without_reserved(
-    rows: DataFrame, records: Sequence[str], evaluator: RowEvaluator, maker: SilverTable | SilverFlow, flow: str
+    rows: DataFrame, records: Sequence[str], silver_batch: SilverBatch, maker: SilverTable | SilverFlow, flow: str
 ) -> DataFrame:
     """Result of a transform without columns of its records that a silver table cannot have under their names.
 
     Args:
         rows: the result, with the columns by which a record is known and a flag for each failed cast.
         records: columns of the records.
-        evaluator: the evaluator, which gets a remark for each of these columns.
+        silver_batch: the batch, which gets a remark for each of these columns.
         maker: whose transform it is.
         flow: its name among several.
 
     Raises:
         QueryError: the transform has such a column from elsewhere, as by the star of a lookup.
     """
-    clashing = [column for column in rows.columns if _is_reserved(column, evaluator)]
+    clashing = [column for column in rows.columns if _is_reserved(column, silver_batch)]
     of_records = {column.lower() for column in records}
     for column in clashing:
         if column.lower() not in of_records:
             raise QueryError(
-                f"the query of {evaluator.name} makes a column {column}, which is a name of the engine's own",
-                where=Where(table=evaluator.name, file=maker.sql_file),
+                f"the query of {silver_batch.name} makes a column {column}, which is a name of the engine's own",
+                where=Where(table=silver_batch.name, file=maker.sql_file),
                 hint="leave it out of the star, as in * EXCEPT (…), and give it another name with AS",
             )
-    source = evaluator.batch.flow.source
+    source = silver_batch.batch.flow.source
     if flow:
-        source = evaluator.batch.flow.streams[flow]
+        source = silver_batch.batch.flow.streams[flow]
     *_, layer, name = source.rstrip("/").split("/")
     for column in [*clashing, *filter(is_working, records)]:
         if layer == "bronze" or column != SEQUENCE:  # a silver table's own sequence is none of its data
-            evaluator.remarks[
-                f"{column} of {name} is a name of the engine's own, and {evaluator.name} has no such column: "
+            silver_batch.remarks[
+                f"{column} of {name} is a name of the engine's own, and {silver_batch.name} has no such column: "
                 f"{name} keeps its values, and a query may have them under another name, {column} AS other"
             ] = None
     if not clashing:
@@ -71,8 +71,8 @@ def without_reserved(
     return rows.drop(*clashing)
 
 
-def _is_reserved(column: str, evaluator: RowEvaluator) -> bool:
+def _is_reserved(column: str, silver_batch: SilverBatch) -> bool:
     """Whether a result has a column under a name of the engine's own that evaluation has not put there."""
-    if column in (*evaluator.record_id, RECORD_STRUCT, UNFIT) or column.startswith(CAST_PREFIX):
+    if column in (*silver_batch.record_id, RECORD_STRUCT, UNFIT) or column.startswith(CAST_PREFIX):
         return False
     return column.lower() in OF_SILVER or is_working(column)
