@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, Field, write_deltalake
+from deltalake.schema import PrimitiveType
 
+from sluicegate.flow import source_changes
 from sluicegate.flow.source_changes import SourceChanges
 
 pytestmark = pytest.mark.unit
@@ -32,6 +34,10 @@ class Source:
     def rename_column(self) -> None:
         table = pa.table({"other": [1]})
         write_deltalake(self.uri, table, mode="overwrite", schema_mode="overwrite")
+
+    def append_other(self) -> None:
+        """Adds rows to the table with the other column."""
+        write_deltalake(self.uri, pa.table({"other": [1]}), mode="append")
 
     def entry(self, version: int) -> Path:
         return Path(self.uri) / "_delta_log" / f"{version:020}.json"
@@ -106,6 +112,39 @@ def test_columns_are_compared_commit_by_commit(source: Source) -> None:
     write_deltalake(source.uri, ROWS.append_column("new", ROWS["id"]), mode="append", schema_mode="merge")
     later = source.changes(DeltaTable(source.uri).version() - 1, DeltaTable(source.uri).version())
     assert (later.other_columns, later.rewritten, later.only_gained_columns) == ("", "", True)
+
+
+def test_a_column_that_came_and_went_between_two_commits_is_gone(source: Source) -> None:
+    """Each commit is compared with the one before it, and not with the offset, whose columns are those of the last."""
+    write_deltalake(source.uri, ROWS.append_column("new", ROWS["id"]), mode="append", schema_mode="merge")
+    write_deltalake(source.uri, ROWS, mode="overwrite", schema_mode="overwrite")
+    assert source.changes(0, 2).other_columns == "the columns of source were changed by WRITE in version 2"
+
+
+def test_a_new_column_leaves_the_rows_other_than_they_were(source: Source) -> None:
+    """A comment and other files do not: they are no news for who has read all rows."""
+    source.append()
+    table = DeltaTable(source.uri)
+    table.optimize.compact()
+    table.alter.set_table_description("a source")
+    assert source_changes.same_rows(source.uri, 1, 3)
+    DeltaTable(source.uri).alter.add_columns([Field("new", PrimitiveType("long"))])
+    assert not source_changes.same_rows(source.uri, 1, 4)
+    assert not source_changes.same_rows(source.uri, 3, 4)
+    assert source_changes.same_rows(source.uri, 4, 4)
+
+
+def test_of_two_gaps_the_first_ends_what_follows_the_offset_and_the_last_what_leads_to_the_end(source: Source) -> None:
+    source.append()
+    source.append()
+    source.rename_column()
+    source.append_other()
+    source.append_other()
+    source.forget(2)
+    source.entry(4).unlink()
+    changes = source.changes(0, 5)
+    assert changes.gone == [2, 4]
+    assert (changes.other_columns, changes.overwritten) == ("", "")
 
 
 def test_a_gap_in_the_log_hides_what_is_on_its_other_side(source: Source) -> None:

@@ -131,6 +131,20 @@ def test_a_table_that_is_gone_stops_all_flows(tmp_path: Path) -> None:
     assert (now.kind, now.why) == ("blocked", "a, which its flow a follows, is not there any more")
 
 
+def test_a_source_whose_column_was_renamed_is_read_again_alone(tmp_path: Path) -> None:
+    """Over such a commit Delta reads no change feed, though no row was replaced."""
+    history = made(tmp_path, "a", "b")
+    entries = Path(history.uri("a")) / "_delta_log"
+    actions = [json.loads(line) for line in (entries / f"{0:020}.json").read_text().splitlines()]
+    [metadata] = [action["metaData"] for action in actions if "metaData" in action]
+    renamed = {**metadata, "schemaString": metadata["schemaString"].replace('"id"', '"key"')}
+    commit = [{"commitInfo": {"operation": "CHANGE COLUMN"}}, {"metaData": renamed}]
+    (entries / f"{1:020}.json").write_text("\n".join(map(json.dumps, commit)))
+    now = history.now()
+    assert (now.kind, now.replaced, work(now)) == ("incremental", ("a",), {"a": (0, 1)})
+    assert now.why == "the columns of a were changed by CHANGE COLUMN in version 1"
+
+
 def test_a_source_that_is_another_table_is_read_again_alone(tmp_path: Path) -> None:
     history = made(tmp_path, "a", "b")
     (tmp_path / "a").rename(tmp_path / "away")
