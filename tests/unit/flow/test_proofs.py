@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import date
+import json
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,28 @@ def test_a_proof_says_when_all_of_the_table_was_compared() -> None:
     of_a_week = str(Proof("d", whole, later, states, {}))  # type: ignore[arg-type]
     assert "2026-11-28" in of_a_week
     assert "as a whole on 2026-11-22" in of_a_week
+
+
+@pytest.mark.parametrize(("days", "holds"), [(0, True), (6, True), (7, False), (-1, False)])
+def test_a_proof_holds_for_WHOLE_AFTER_days_and_not_if_it_is_of_a_day_to_come(
+    settings: Settings, days: int, holds: bool
+) -> None:
+    """Of a clock that was ahead nothing tells for how long the proof would hold."""
+    lake = Lake(settings.lake, "p")
+    Proofs(lake).keep("silver", "s", "as defined", {}, None)
+    proof = Path(lake.proof("silver", "s"))
+    facts = json.loads(proof.read_text())
+    compared = date.fromisoformat(facts["whole"]) - timedelta(days=days)
+    proof.write_text(json.dumps(facts | {"whole": compared.isoformat()}))
+    assert (Proofs(lake, since_last=True).last("silver", "s", "as defined") is not None) == holds
+    assert Proofs(lake).last("silver", "s", "as defined") is None, "all is to be compared"
+
+
+def test_a_proof_of_what_changed_keeps_the_day_on_which_all_was_compared(settings: Settings) -> None:
+    lake = Lake(settings.lake, "p")
+    whole, later = datetime.now(UTC).date() - timedelta(days=3), datetime.now(UTC).date() - timedelta(days=1)
+    Proofs(lake).keep("silver", "s", "as defined", {}, Proof("as defined", whole, later, {}))
+    proof = Proofs(lake, since_last=True).last("silver", "s", "as defined")
+    assert proof is not None
+    assert proof.whole == whole
+    assert proof.last > later
