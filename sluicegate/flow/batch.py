@@ -193,7 +193,7 @@ class Batch:
             raise SluicegateError(
                 f"{self.flow.table} was restored while it was being filled",
                 where=Where(table=self.flow.table, file=self.flow.target),
-                hint="run again: the next run brings back what is missing",
+                hint="run again: the next run restores the missing rows",
             )
         return target.version()
 
@@ -244,7 +244,7 @@ def overtaken(table: str, uri: str) -> SluicegateError:
     return SluicegateError(
         f"{table} was changed by another run while it was being filled",
         where=Where(table=table, file=uri),
-        hint="run again: the next run repairs what is unfinished",
+        hint="run again: the next run repairs the unfinished batch",
     )
 
 

@@ -98,7 +98,7 @@ class BatchRun:
             self._apply(self._no_rows(part), part)
         except Exception as error:
             if source_stream.is_gap(error):
-                return "the history of a table that it reads is gone"
+                return "the history of a table that it reads is no longer available"
             raise_readable(error, self.flow)
         return ""
 
@@ -146,7 +146,7 @@ class BatchRun:
     def _why_query(self, part: Progress) -> str:
         """Reason why a query reads what is taken in; empty where a stream does."""
         if self.flow.foreign and part.until < self.opened[self.flow.source].version:
-            return "a stream of a table of others cannot end before its newest version"
+            return "a stream of another program's table cannot end before its newest version"
         return self.flow.without_stream(remote=connect.is_remote(self.session))
 
     def _most_files(self, part: Progress, counted: ExpectedRows | None) -> int | None:
@@ -181,7 +181,7 @@ class BatchRun:
     def _why_gone(self, error: Exception) -> str:
         """Reason, if the changes cannot be had any more, and a full refresh is possible."""
         if source_stream.is_gap(error) and self.flow.policy.rebuildable:
-            return "the source's history is gone"
+            return "the source's history is no longer available"
         return ""
 
     # --- all rows ----------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 # What becomes of a table whose former versions may have what it is not to have any more.
-NEW_TABLE = "so it becomes a new table, and its former versions are deleted"
+NEW_TABLE = "so it is replaced by a new table, and its former versions are deleted"
 
 
 @dataclass(frozen=True)
@@ -65,13 +65,13 @@ def why_whole(flow: Flow, past: offsets.Lineage | None, state: SourceState) -> s
     if flow.foreign:
         return _why_foreign(flow, last, state) or flow.policy.why_full_refresh(state.changes)
     if several_progress.recorded(last) is not None:
-        return "one flow fills it now"
+        return "it is filled by one flow now"
     if state.offset is None:
         return f"{name_of(flow.source)} is not the table that it was filled from"
     if not flow.policy.rebuildable:
         return ""
     if last is None or last.ours is None:
-        return "its log no longer tells what it was made from"
+        return "its log no longer records what it was built from"
     return (
         _why_other(flow, state.source, last)
         or why_numbered(flow, last, state.identity)
@@ -93,15 +93,15 @@ def why_numbered(flow: Flow, last: log.Commit, identity: Identity) -> str:
     source, facts = name_of(flow.source), last.ours or {}
     if bool(facts.get("numbered")) != (flow.policy.many or identity.of_many):
         if identity.of_many:
-            return f"a record of {source} gives many rows now"
+            return f"a record of {source} may now give many rows"
         if flow.policy.many:
-            return "a record gives many rows now"
-        return "a record gives one row now"
+            return "a record may now give many rows"
+        return "a record now gives one row"
     if bool(facts.get("by_flow")) == identity.of_flows:
         return ""
     if identity.of_flows:
-        return f"several flows fill {source} now"
-    return f"one flow fills {source} now"
+        return f"{source} is filled by several flows now"
+    return f"{source} is filled by one flow now"
 
 
 def why_stored(flow: Flow, target: Table) -> str:
@@ -145,7 +145,7 @@ def _why_other(flow: Flow, source: DeltaTable, last: log.Commit) -> str:
     if flow.key and facts.get("key") != flow.key:
         return f"the key of its pseudonyms changed{new_table}"
     if flow.policy.forgets and former_versions.are_left(flow.target, last):
-        return "a run was stopped before it had deleted its former versions"
+        return "a run was stopped before it deleted the former versions"
     return ""
 
 
@@ -163,11 +163,11 @@ def _why_foreign(flow: Flow, last: log.Commit | None, state: SourceState) -> str
         raise SchemaMismatch(
             f"{flow.table} has rows that did not come from a Delta table",
             where=Where(table=flow.table, file=flow.target),
-            cause="its definition says format delta, and what was read before would give way to that table's rows",
-            hint=f"give the table that reads {name} another name, or move {flow.target} away",
+            cause="its definition has format delta, which would replace the rows that were read before",
+            hint=f"rename the table that reads {name}, or move {flow.target} away",
         )
     if last is None:
-        return "its log no longer tells what it was made from"
+        return "its log no longer records what it was built from"
     if filled_from != table_id(state.source):
         return f"{name} is another table than the one that it was filled from"
     return ""

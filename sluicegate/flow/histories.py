@@ -101,7 +101,7 @@ def _comparable(flow: Flow, name: str, facts: Mapping[str, Any], opened: Tables)
 
 def why(uri: str, version: int) -> str:
     """Reason of a full refresh of a table whose source has another history now."""
-    return f"{name_of(uri)} was put back and written on: its version {version} is not the commit that was read"
+    return f"{name_of(uri)} was put back and then written: its version {version} is not the commit that was read"
 
 
 def older(flow: Flow, uri: str) -> SluicegateError:
@@ -110,7 +110,7 @@ def older(flow: Flow, uri: str) -> SluicegateError:
     Delta keeps the higher of two offsets, so later changes of the source would be taken for known.
     """
     return SluicegateError(
-        f"{flow.table} cannot go on: {name_of(uri)} is older than the version that was read last",
+        f"{flow.table} cannot continue: {name_of(uri)} is older than the version that was read last",
         where=Where(table=flow.table, file=uri),
         hint=_hint(flow, uri),
     )
@@ -126,10 +126,10 @@ def refused(flow: Flow, uri: str, version: int) -> SluicegateError:
     """
     name = name_of(uri)
     return SluicegateError(
-        f"{flow.table} cannot go on: version {version} of {name} is not the commit that was read",
+        f"{flow.table} cannot continue: version {version} of {name} is not the commit that was read",
         where=Where(table=flow.table, file=uri),
-        cause=f"the log of {name} was put back to an earlier state and written on since: {flow.table} may have rows of"
-        " commits that are gone there, and lack rows of those that took their place",
+        cause=f"the log of {name} was put back to an earlier state and then written: {flow.table} may have rows of"
+        " commits that it no longer has, and lack rows of the commits that replaced them",
         hint=_hint(flow, uri),
     )
 
@@ -141,6 +141,6 @@ def _hint(flow: Flow, uri: str) -> str:
     if flow.policy.rebuildable:
         rebuilds = f"rebuilds it from the rows that {name} has"
     return (
-        f"put the pipeline's folder in the lake back from one backup, so that {name} and {flow.table} are of one time;"
-        f" without one, move {places} away, and keep what may be nowhere else: the next run {rebuilds}"
+        f"restore the pipeline's folder in the lake from one backup, so that {name} and {flow.table} match;"
+        f" without a backup, move {places} away and keep them, as they may have the only copy: the next run {rebuilds}"
     )

@@ -115,7 +115,7 @@ class TableRun:
             raise refused(self.flow.table, waiting.why, lookups, waiting.command)
         if self._validates and waiting.kind == "whole":
             raise UserError(
-                f"{self.flow.table} gets a full refresh by the next run, so there is nothing to compare with",
+                f"the next run does a full refresh of {self.flow.table}, so there is nothing to compare with",
                 where=Where(table=self.flow.table),
                 cause=waiting.why or "it has not been filled yet",
                 hint="run the pipeline first",

@@ -272,7 +272,7 @@ class Progress:
 
     def full_refresh(self) -> Progress:
         """The same progress, with a full refresh that a person requested."""
-        reason = "a full refresh was asked for"
+        reason = "a full refresh was requested"
         progress = replace(self, command="")
         if self.kind in ("idle", "incremental"):
             return replace(progress, kind="whole", why=reason)

@@ -13,9 +13,9 @@ from sluicegate.schema.columns import data_columns
 def missing(flow: Flow) -> LandingMissing:
     """Error for a source that is not there."""
     return LandingMissing(
-        f"there is no Delta table at {flow.source}",
+        f"no Delta table at {flow.source}",
         where=Where(table=flow.table, file=flow.source),
-        hint="correct its path, or make the table first",
+        hint="correct its path, or create the table",
     )
 
 
@@ -40,7 +40,7 @@ def _no_input(flow: Flow, opened: Tables) -> str:
             return f"it joins {name}, which has no rows yet"
     for name, uri in flow.references.items():
         if opened[uri].delta is None:
-            return f"a rule of it reads {name}, which has no rows yet"
+            return f"one of its rules reads {name}, which has no rows yet"
     return ""
 
 
@@ -54,6 +54,6 @@ def _no_treated_columns(flow: Flow, opened: Tables) -> str:
     if not lacking or not flows:
         return ""
     return (
-        f"{name_of(flow.source)} has no column {', '.join(lacking)} yet, which is to be de-identified: its flow"
-        f" {flows[0]} may make it, and waits for its own source (in the table's `schema` it is there at once)"
+        f"{name_of(flow.source)} has no column {', '.join(lacking)} yet, which must be de-identified: its flow"
+        f" {flows[0]} may add it, and waits for its own source (declared in `schema`, the column exists at once)"
     )

@@ -149,16 +149,16 @@ def _demand_ledger(flow: Flow, reason: str) -> None:
     """Refuses a full refresh of a table that cannot be made again."""
     if reason and not flow.policy.rebuildable:
         raise SluicegateError(
-            f"{flow.table} cannot go on: {reason}",
+            f"{flow.table} cannot continue: {reason}",
             where=Where(table=flow.table, file=flow.source),
-            hint="restore the ledger, or move the table away to read all landed files again",
+            hint="restore the ledger, or move the table away: the next run then reads all landed files again",
         )
 
 
 def _of_ledger(read: Progress, past: offsets.Lineage | None) -> Progress:
     """Progress of bronze over its ledger, whose first version is made without files."""
     if past is not None and past.news:
-        read = replace(read, why=f"{full_refresh.why_restored(past)}: what it lacks since is read again")
+        read = replace(read, why=f"{full_refresh.why_restored(past)}: rows that the RESTORE removed are read again")
     if read.until in (0, read.since):
         return replace(read, kind="idle")
     return replace(read, kind="incremental")
@@ -173,7 +173,9 @@ def _of_query(flow: Flow, read: Progress, last: log.Commit, opened: Tables) -> P
         reason = _why_rules(flow, last, opened, idle=read.since == read.until)
     work = read.since < read.until or bool(reason)
     if moment := (last.ours or {}).get("of_the_run"):
-        return replace(read, kind="whole", why=f"it depends on when it is run: {moment}", of_the_run=not work)
+        return replace(
+            read, kind="whole", why=f"its result depends on the time of the run: {moment}", of_the_run=not work
+        )
     return replace(read, kind="incremental" if work else "idle", changed=changed, why=reason)
 
 
@@ -192,7 +194,7 @@ def _why_rules(flow: Flow, last: log.Commit, opened: Tables, *, idle: bool) -> s
         return "its rules changed"
     # Another rule refused these rows, and is taken back: nothing else would empty what stands rejected.
     if idle and opened[layout.rejected(flow.target)].rows:
-        return "it is refused no more"
+        return "its rejected rows are accepted now"
     return ""
 
 
@@ -219,9 +221,9 @@ def _of_streams(flow: Flow, unread: Progress, past: offsets.Lineage | None, open
     if past.news and last is not None:
         return replace(read, kind="whole", why=full_refresh.why_restored(past))
     if last is not None and several_progress.recorded(last) is None:
-        return replace(read, kind="whole", why="several flows fill it now")
+        return replace(read, kind="whole", why="it is filled by several flows now")
     if last is None or read.since < 0:
-        return replace(read, kind="whole", why="its log no longer tells what it was made from")
+        return replace(read, kind="whole", why="its log no longer records what it was built from")
     if reason := _why_flows_whole(flow, read, last):
         return replace(read, kind="whole", why=reason)
     target = opened[flow.target]
@@ -293,7 +295,7 @@ def _by_record(flow: Flow, read: Progress, reasons: Sequence[str], last: log.Com
     """
     stopped = _stopped(last, _side_tables(flow, opened))
     if stopped is not None and stopped.get("mode") == "whole":
-        return replace(read, kind="whole", why="a run that made it again was stopped")
+        return replace(read, kind="whole", why="a run was stopped during its full refresh")
     inputs = _changed(_read_before(flow, read.stamps, last), last)
     changed = {name: version for name, version in inputs.items() if name in flow.policy.followed}
     retry = flow.policy.retries and not flow.as_of_run.isdisjoint(inputs)
@@ -303,7 +305,7 @@ def _by_record(flow: Flow, read: Progress, reasons: Sequence[str], last: log.Com
     elif changed:
         sentences.insert(0, f"{', '.join(sorted(changed))} changed")
     if stopped is not None:
-        sentences.append("a run was stopped in the middle")
+        sentences.append("a run was stopped before it finished")
     work = read.since < read.until or bool(sentences)
     return replace(
         read, kind="incremental" if work else "idle", why="; ".join(sentences), revised=bool(reasons), changed=changed,

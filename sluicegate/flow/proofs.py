@@ -55,7 +55,7 @@ class Proof:
     def __str__(self) -> str:
         day = f"on {self.last}"
         if self.whole != self.last:
-            day = f"by {self.last}, as a whole on {self.whole},"
+            day = f"on {self.last}, in full on {self.whole},"
         return f"proved at version {self.states[TARGET].version} {day} and not looked at again"
 
 
@@ -134,7 +134,9 @@ class Proofs:
         try:
             durable.write(self._at.proof(layer, name), json.dumps(facts, separators=(",", ":")))
         except OSError as error:
-            self._tell(f"  the proof of {name} cannot be recorded, so the next one is whole: {error.strerror or error}")
+            self._tell(
+                f"  cannot record the proof of {name}, so the next one compares everything: {error.strerror or error}"
+            )
 
     def forget(self, layer: str, name: str) -> None:
         """Removes what was recorded of a table, as of one of which something is wrong."""

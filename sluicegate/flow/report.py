@@ -27,7 +27,9 @@ CASE = "SLUICEGATE_CASE"
 FINDING = "SLUICEGATE_FINDING"
 
 # Note in place of a report that cannot be read, of a job that ended well.
-UNREPORTED = "the job ended well, and what it reported cannot be read; the tables have it: sluicegate history PIPELINE"
+UNREPORTED = (
+    "the job succeeded, but its report cannot be read; the tables have its figures: sluicegate history PIPELINE"
+)
 
 # What run ids of commands begin with; behind it is what tells one command from another.
 COMMAND = "command line"
@@ -93,7 +95,7 @@ def facts_of(kind: str, message: str) -> dict[str, Any] | None:
     try:
         facts: dict[str, Any] = json.loads(text)
     except ValueError as error:
-        raise JobFailed("a message of the job cannot be read", cause=str(error)) from error
+        raise JobFailed("cannot read a message of the job", cause=str(error)) from error
     return facts
 
 

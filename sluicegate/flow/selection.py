@@ -53,8 +53,8 @@ class Interval:
     def __post_init__(self) -> None:
         if not (isinstance(self.since, datetime) and isinstance(self.until, datetime)):
             raise UserError(
-                "an interval goes from one datetime to another",
-                hint='Interval.parse("2024-03-01", "2024-03-02") reads texts',
+                "an interval requires two datetimes",
+                hint='to give text, use Interval.parse("2024-03-01", "2024-03-02")',
             )
 
     @classmethod
@@ -66,7 +66,10 @@ class Interval:
         """
         interval = cls(_moment(since, "--from"), _moment(until, "--to"))
         if interval.until <= interval.since:
-            raise UserError(f"the interval is empty: {until} is not after {since}", hint="it is [from, to)")
+            raise UserError(
+                f"the interval is empty: {until} is not after {since}",
+                hint="an interval is [from, to): its end is exclusive",
+            )
         return interval
 
     @property
@@ -120,14 +123,14 @@ class Replay:
             PipelineMissing: the pipeline has no such table.
             UserError: it is no silver table, or has no such rule.
         """
-        demand_silver(self.table, pipeline, "are replayed", "; `sluicegate reset` is for bronze")
+        demand_silver(self.table, pipeline, "are replayed", "; for bronze, use `sluicegate reset`")
         where = Where(table=self.table)
         expectations = pipeline.silver[self.table].expectations
         for rule in self.rules:
             # Rules that every table has ("k is not null", "CAST(v AS INT) fits") are not in the definition.
             if rule not in expectations and " " not in rule:
-                hint = nearest(rule, list(expectations)) or f"its rules are {', '.join(expectations) or 'none'}"
-                raise UserError(f"{self.table} has no rule {rule}", where=where, hint=hint)
+                hint = nearest(rule, list(expectations)) or f"its rules: {', '.join(expectations) or 'none'}"
+                raise UserError(f"unknown rule {rule} of {self.table}", where=where, hint=hint)
 
     def of(self, table: str, pipeline: Pipeline) -> bool:
         """One table."""
@@ -161,9 +164,9 @@ def demand_silver(table: str, pipeline: Pipeline, operation: str, more: str = ""
     layer, _ = pipeline.table(table)
     if layer != "silver":
         raise UserError(
-            f"{table} is a {layer} table, and only silver tables {operation}",
+            f"{table} is a {layer} table, but only silver tables {operation}",
             where=Where(table=table),
-            hint=f"the silver tables are {', '.join(pipeline.silver) or 'none'}{more}",
+            hint=f"silver tables: {', '.join(pipeline.silver) or 'none'}{more}",
         )
 
 

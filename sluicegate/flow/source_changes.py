@@ -150,7 +150,7 @@ class SourceChanges:
             if commit.columns is not ColumnChange.ADDITIVE:
                 return self._changed_columns(commit)
         if self.gone:
-            return f"the history of {self.name} is gone up to version {self.gone[0]}"
+            return f"the history of {self.name} is no longer available up to version {self.gone[0]}"
         return ""
 
     @property

@@ -214,8 +214,8 @@ def _unread_files(report: TableReport) -> list[str]:
         if len(report.failed) == 1:
             subject = "it is"
         lines.append(
-            f"         {files(len(report.failed))} could not be read; {subject} read again once changed, or once the "
-            f"definition is:"
+            f"         {files(len(report.failed))} could not be read; {subject} retried once the file or definition "
+            f"changes:"
         )
         lines += [f"           {path}: {reason}" for path, reason in list(report.failed.items())[:SHOWN]]
     if report.empty_files:
@@ -249,7 +249,7 @@ def _remarks_on_flows(report: TableReport) -> list[str]:
     lines = [f"         {name}: {_added_up(counts)}" for name, counts in report.flows.items() if counts["read"]]
     if report.mixed:
         lines.append(
-            f"         its definition changed, and rows that were not reprocessed since are as they were: "
+            f"         its definition changed; rows that were not reprocessed since keep their values: "
             f"`sluicegate replay PIPELINE {report.table} --everything` reprocesses all"
         )
     return lines
@@ -269,7 +269,7 @@ def _remarks_on_rules(report: TableReport) -> list[str]:
 def _remarks_on_late_rows(report: TableReport) -> list[str]:
     if not report.late:
         return []
-    return [f"         {report.late:,} rows (or groups of rows) came too late for the watermark: not in it"]
+    return [f"         {report.late:,} rows (or groups of rows) arrived too late for the watermark, and were left out"]
 
 
 def _passed_over_files(report: TableReport) -> list[str]:
@@ -277,16 +277,16 @@ def _passed_over_files(report: TableReport) -> list[str]:
     lines: list[str] = []
     if report.changed_files:
         lines.append(
-            f"         {files(report.changed_files)} changed after being read, and not read again: "
+            f"         {files(report.changed_files)} changed after they were read, and are not read again: "
             f"`sluicegate files` names them; land them under a new name, or set allowOverwrites"
         )
     if report.moved_files:
         lines.append(
-            f"         moved, with their landing folder or within it: {files(report.moved_files)} with names and "
-            f"sizes of files that were read from a former place not read again"
+            f"         {files(report.moved_files)} moved, with their landing folder or within it: their names and "
+            f"sizes are those of files already read from the former place, so they are not read again"
         )
     if report.refused:
-        lines.append(f"         passed over in the landing folder: {len(report.refused):,}")
+        lines.append(f"         skipped in the landing folder: {len(report.refused):,}")
         lines += [f"           {path}: {reason}" for path, reason in list(report.refused.items())[:SHOWN]]
     return lines
 

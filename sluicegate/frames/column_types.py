@@ -31,10 +31,7 @@ if TYPE_CHECKING:
 # Types that need no question.
 _PLAIN = (BinaryType, BooleanType, DateType, NumericType, StringType, TimestampNTZType, TimestampType)
 
-HINT = (
-    "compare columns of its parts, or of its text: in the query, to_json(…) of a variant or map_entries(…) of a map is "
-    "such a column"
-)
+HINT = "compare its parts or its text as columns: in the query, use to_json(…) of a variant or map_entries(…) of a map"
 
 
 def demand_compared(rows: DataFrame, columns: Iterable[str], subject: str, table: str, place: str) -> None:
@@ -88,9 +85,9 @@ def demand_typed(rows: DataFrame, columns: Iterable[str], table: str, place: str
         kind = rows.schema[column].dataType
         if not isinstance(kind, NullType) and types.has_void(kind):
             raise QueryError(
-                f"{table} makes a column {column} of the type {kind.simpleString()}: a NULL or an empty array or map "
+                f"column {column} of {table} has the type {kind.simpleString()}: a NULL or an empty array or map "
                 f"in it has no type",
                 where=Where(table=table, file=file),
-                hint="give it one: CAST(NULL AS STRING), or CAST(array() AS ARRAY<STRING>)",
+                hint="cast it, as in CAST(NULL AS STRING) or CAST(array() AS ARRAY<STRING>)",
                 at=place,
             )

@@ -57,9 +57,9 @@ def loaded(transform: PythonTransform) -> Transform:
     function = getattr(_run(transform), transform.function, None)
     if not callable(function):
         raise TransformError(
-            f"{transform.function} is no function any more once {transform.file.name} has been run",
+            f"{transform.file.name} rebinds {transform.function}, so it is no longer a function",
             where=Where(file=str(transform.file), line=transform.line),
-            hint="rename whatever is bound to that name later in the file",
+            hint="rename the later assignment to that name",
         )
     return function  # type: ignore[no-any-return]
 
@@ -74,9 +74,9 @@ def _run(transform: PythonTransform) -> ModuleType:
         exec(compile(transform.source, str(transform.file), "exec"), module.__dict__)  # noqa: S102
     except (Exception, SystemExit) as error:
         is_sibling = isinstance(error, ModuleNotFoundError) and (transform.file.parent / f"{error.name}.py").exists()
-        hint = "correct the file; it is run by itself, before any record is looked at"
+        hint = "correct the file; it is imported once, before any record is read"
         if is_sibling:
-            hint = "put it into this file: a transform is one file, and imports what is installed"
+            hint = "move its code into this file: a transform is one file, and can import only installed packages"
         raise TransformError(
             f"{transform.file.name} cannot be run",
             where=Where(file=str(transform.file), line=_line(error, str(transform.file)) or 1),
@@ -150,7 +150,7 @@ def _result(function: Transform, arguments: tuple[Any, ...], name: str, private:
         hint = "correct the function; nothing was written"
         if isinstance(error, _NoTable):
             hint = error.hint
-        stopped = f"{_called(function)} stopped with an error"
+        stopped = f"{_called(function)} failed"
         where = Where(table=name, file=file, line=_line(error, file) or line)
         if private:
             raise TransformError(stopped, where=where, cause=type(error).__name__, hint=hint) from None
@@ -172,14 +172,14 @@ def _fault(result: Any) -> tuple[str, str] | None:
     from pyspark.sql import DataFrame
 
     if result is None:
-        return "nothing, not a DataFrame", "return the DataFrame"
+        return "None instead of a DataFrame", "return the DataFrame"
     if not isinstance(result, DataFrame):
-        return f"a {type(result).__name__}, not a DataFrame", "return the DataFrame"
+        return f"a {type(result).__name__} instead of a DataFrame", "return the DataFrame"
     lower = [column.lower() for column in result.columns]
     for column in result.columns:
         if lower.count(column.lower()) > 1:
             hint = f"drop one of them, as in tables[…].drop({column!r}), or join on the name: join(other, {column!r})"
-            return f"two columns {column}", hint
+            return f"a duplicate column {column}", hint
     return None
 
 
@@ -189,7 +189,7 @@ def _name_fault(rows: DataFrame) -> tuple[str, str] | None:
         if column.startswith("_"):
             return f"a column {column}", "give it a name that does not begin with _, as the engine's own do"
         if REFUSED & set(column):
-            hint = f"Delta takes {REFUSED_IN_WORDS} in a name: give it another, by alias()"
+            hint = f"Delta takes {REFUSED_IN_WORDS} in a name: rename it with alias()"
             return f"a column {column}", hint
     return None
 
@@ -198,7 +198,7 @@ def _identity_fault(rows: DataFrame, batch: DataFrame, identity: Sequence[str]) 
     """Fault of the record identities, or of the name of a new column, with a hint."""
     for column in identity:
         if column not in rows.columns:
-            hint = f"keep {' and '.join(identity)}, which say of which record a row is made, in every select"
+            hint = f"keep {' and '.join(identity)}, which identify the record of a row, in every select"
             return f"rows without {column}", hint
         kind, kind_in_batch = (frame.schema[column].dataType.simpleString().upper() for frame in (rows, batch))
         if kind != kind_in_batch:
@@ -214,7 +214,7 @@ class _NoTable(KeyError):
 
     def __init__(self, table: str, tables: list[str], field: str) -> None:
         super().__init__(table)
-        self.hint = f"name {table} in {field} of this table's definition: it has {', '.join(tables) or 'none'}"
+        self.hint = f"add {table} to {field} of this table's definition, which has {', '.join(tables) or 'none'}"
 
 
 class _Tables(dict[str, "DataFrame"]):

@@ -63,8 +63,8 @@ def _mismatch(uri: str, column: str, difference: TypeDifference) -> SchemaMismat
         command = f"sluicegate reset {pipeline} {of}"
     stored, written = (kind.simpleString().upper() for kind in (difference.held, difference.made))
     return SchemaMismatch(
-        f"{table} has {name} as {stored}, and rows with {written} are to be written into it",
+        f"column {name} of {table} is {stored}, but the new rows have {written}",
         where=Where(table=of, file=uri),
-        cause="converted to the type of the table values could become others, so nothing was written",
-        hint=f"`{command}` rebuilds the table with the types of today's definition",
+        cause="a conversion to the type of the table could change values, so nothing was written",
+        hint=f"`{command}` rebuilds the table with the types of the current definition",
     )

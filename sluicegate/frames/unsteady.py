@@ -36,9 +36,9 @@ def by_chance(frame: DataFrame) -> str:
     """Reason why the query may give other rows the next time over the same data; empty if it may not."""
     analyzed = frame._jdf.queryExecution().analyzed()
     if not analyzed.deterministic():
-        return "whether it is right cannot be said, as Spark says that its query may have another value with each run"
+        return "it cannot be verified, as Spark says that its query may return another result in each run"
     if moments := sorted(set(words(analyzed)) & (MOMENTS | OF_DAYS)):
-        return f"whether it is right cannot be said, as its query depends on time or user ({', '.join(moments)})"
+        return f"it cannot be verified, as its query depends on time or user ({', '.join(moments)})"
     return ""
 
 
@@ -48,7 +48,7 @@ def by_choice(frame: DataFrame) -> str:
     choices = sorted(word for word in named if word in CHOICES or word.startswith(SKETCHES))
     if not choices:
         return ""
-    return f"whether it is right cannot be said, as its query may choose among equals ({', '.join(choices)})"
+    return f"it cannot be verified, as its query may choose among equals ({', '.join(choices)})"
 
 
 def words(node: Any) -> Iterator[str]:

@@ -95,7 +95,7 @@ class ChangedQuery(ProvedQuery):
         """Keys that this batch touches."""
         last = self.batch.opened[self.batch.flow.target].last_commit_of_ours
         if last is None or (last.ours or {}).get("columns") != self.columns_fingerprint:
-            return TouchedKeys("a table that it reads has other columns, or may have")
+            return TouchedKeys("the columns of a table that it reads changed, or may have changed")
         return self.touched_keys
 
     @cached_property

@@ -139,13 +139,13 @@ class Refresh(ChangedQuery):
         """Replaces the rows of the touched keys by what the query gives for these keys."""
         touched = self._touched.rows
         if touched is None:
-            raise LookupError("it is not known which keys are touched")
+            raise LookupError("the affected keys are unknown")
         self._change(self._plain_rows_of(self._broadcast(touched)), touched)
 
     def by_partials(self) -> None:
         """Applies row deltas to the aggregate state, and makes the affected groups' rows from it."""
         if self._state_progress is None:
-            raise LookupError("there is no state to which row deltas could be applied")
+            raise LookupError("row deltas require an aggregate state")
         partials, (since, joined) = self._partials, self._state_progress
         progress, deltas = self.batch.progress, self._row_deltas
         is_current = (since, joined) == (progress.since, progress.changed)

@@ -96,7 +96,7 @@ class Partials:
             if not isinstance(kind, _PLAIN):
                 raise NotPartial(f"it groups by or aggregates a value of type {kind.simpleString().upper()}")
             if isinstance(kind, StringType) and kind.simpleString() != "string":
-                raise NotPartial("texts with a collation have no one text for a group")
+                raise NotPartial("a group by text with a collation has several spellings")
         for call in partials.calls:
             if call.function in SUMS and partials.kind(call) is None:
                 raise NotPartial(f"{call.function} of {partials.types[_argument(call)].simpleString().upper()}")

@@ -61,7 +61,7 @@ class ProvedQuery(BatchQuery):
             join(self.batch, strategy.grouped.joins)
         if strategy.kind == "whole" and self.table.refresh == "incremental":
             raise QueryError(
-                f"{self.name} cannot be kept up to date by what changes: {strategy.why}",
+                f"{self.name} cannot be refreshed incrementally: {strategy.why}",
                 where=Where(table=self.name),
                 hint=strategy.cheaper or "refresh: auto",
             )
@@ -70,21 +70,23 @@ class ProvedQuery(BatchQuery):
     def _refresh_strategy(self) -> RefreshStrategy:
         strategy = self.table.refresh_strategy({name: table.columns for name, table in self._read.items()})
         if moment := rules.moment(self.batch.session, rules.dropping(self.table), self.everything.schema):
-            return RefreshStrategy("whole", f"a rule drops rows by when it is run: {moment}", of_the_run=moment)
+            return RefreshStrategy(
+                "whole", f"a rule that drops rows depends on the time of the run: {moment}", of_the_run=moment
+            )
         if self._text is None:
             return strategy
         session, query = self.batch.session, self.table.query
         analysis = query_analysis.Analysis(session, query, {name: table.schema for name, table in self._read.items()})
         if moment := analysis.of_the_run:
-            return RefreshStrategy("whole", f"it depends on when it is run: {moment}", of_the_run=moment)
+            return RefreshStrategy("whole", f"its result depends on the time of the run: {moment}", of_the_run=moment)
         if query_analysis.by_chance(session, query.with_views(self._views(self._rows))):
-            return RefreshStrategy("whole", "Spark says that it may have another value with each run")
+            return RefreshStrategy("whole", "Spark says that it may return another result in each run")
         if strategy.kind == "keys":
             return self._keyed(strategy)
         if strategy.grouped is None:
             return strategy
         if analysis.makes_rows:
-            return RefreshStrategy("whole", "a function in its SELECT list makes several rows of one")
+            return RefreshStrategy("whole", "a function in its SELECT list returns several rows for one")
         self._rows.createOrReplaceTempView(ROWS)
         join(self.batch, strategy.grouped.joins)
         return self._proved(strategy, strategy.grouped)
@@ -101,7 +103,7 @@ class ProvedQuery(BatchQuery):
         reason_of_keys = f"{strategy.why}; its rows are found by {', '.join(keys.names)}"
         blockers = sorted({f"{table}: {blocker.why}" for blocker in keys.blockers for table in blocker.tables})
         if blockers:
-            reason_of_keys += f"; all of them are touched by a change of {'; '.join(blockers)}"
+            reason_of_keys += f"; all of them are affected by a change of {'; '.join(blockers)}"
         return RefreshStrategy("keys", reason_of_keys, keys=tuple(keys.names))
 
     @cached_property
@@ -128,7 +130,7 @@ class ProvedQuery(BatchQuery):
         except AnalysisException:
             return RefreshStrategy("whole", "what it groups by has the name of an output in it")
         if odd:
-            return RefreshStrategy("whole", f"rows of a table cannot be found by {odd}, which it groups by")
+            return RefreshStrategy("whole", f"it groups by {odd}, by which rows cannot be found")
         if strategy.kind == "partial":
             try:
                 self._demand_same(grouped)
@@ -140,7 +142,7 @@ class ProvedQuery(BatchQuery):
     def grouped(self) -> Grouped:
         """The query taken apart."""
         if self.refresh_strategy.grouped is None:
-            raise LookupError("a query that is fully recomputed has no parts")
+            raise LookupError("a fully recomputed query is not split into parts")
         return self.refresh_strategy.grouped
 
     @property
@@ -175,7 +177,7 @@ class ProvedQuery(BatchQuery):
         if not query_analysis.row_for_row(self.batch.session, texts, _VALUES):
             raise NotPartial("its SELECT list asks for more than one value of each group")
         if columns_of(of_all.schema) != columns_of(self.everything.schema):
-            raise NotPartial("what can be kept of its groups is of other types")
+            raise NotPartial("the state of its groups would have other types")
 
     # --- rows made of the parts ---------------------------------------------------------------------------------------
 

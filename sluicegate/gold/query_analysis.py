@@ -103,7 +103,7 @@ def disproved(session: SparkSession, query: Query, grouped: Grouped) -> str:
             same = False
     if same:
         return ""
-    return "Spark does not find its parts to be the same query"
+    return "its parts are not equivalent to the query, according to Spark"
 
 
 def by_chance(session: SparkSession, sql: str) -> bool:
@@ -135,7 +135,7 @@ def moment_of(session: SparkSession, conditions: Sequence[str], schema: StructTy
     if calls := analysis.of_the_run:
         return calls
     if by_chance(session, analysis.over_views):
-        return "a function that has another value each time"
+        return "a function that returns another value each time"
     return ""
 
 
@@ -171,7 +171,7 @@ class Analysis:
         east, west = (_optimized(self.session, self.query.with_views(self._views), zone) for zone in _ZONES)
         if _same(east, west):
             return ""
-        return "a text that stands for a time of the run, such as today"
+        return "a string that means a time of the run, such as today"
 
     @property
     def over_views(self) -> str:

@@ -106,9 +106,9 @@ class GoldRules:
             for column in expectation.columns:
                 if column.lower() not in lower:
                     raise QueryError(
-                        f"the rule {rule} of {self.name} names {column}, which is none of its columns",
+                        f"the rule {rule} of {self.name} uses an unknown column, {column}",
                         where=Where(table=self.name),
-                        hint=f"its columns are {', '.join(columns)}",
+                        hint=f"columns: {', '.join(columns)}",
                     )
 
     def staying(self, evaluated: DataFrame) -> DataFrame:

@@ -89,10 +89,10 @@ def run(
     """
     if connect.is_remote(session):
         raise UserError(
-            f"{flow.table} has a mode, which a Spark Connect server cannot run",
+            f"{flow.table} has a mode, which Spark Connect does not support",
             where=Where(table=flow.table),
             cause="its stream's function needs the ledger, the locks and the checkpoint of this job",
-            hint="run its pipeline with a master of spark-submit",
+            hint="run its pipeline with spark-submit and a --master",
         )
     started, waiting = time.monotonic(), progress(flow)
     if full_refresh:
@@ -150,12 +150,12 @@ class _Stream:
     def unfit(self) -> str:
         """Reason why the checkpoint cannot be continued; empty if it can."""
         if self.done is None:
-            return "its log does not tell which checkpoint it was made with"
+            return "its log does not record its checkpoint"
         query = self.checkpoint.query()
         if query is None:
-            return "its checkpoint is gone"
+            return "its checkpoint is missing"
         if query != self.done.query:
-            return "its checkpoint is another one than it was made with"
+            return "its checkpoint is not the one that the table was built with"
         if self.done.batch >= 0 and self.checkpoint.end(self.done.batch) != self.done.until:
             return "its checkpoint is older than the table"
         number = self.done.batch + 1
@@ -195,7 +195,7 @@ class _Stream:
             self._run(progress)
         except Exception as error:
             if any(sign in str(error) for sign in (*source_changes.REWRITTEN, *GAP)):
-                return f"{name_of(self.flow.source)} was changed by more than new rows"
+                return f"{name_of(self.flow.source)} has changes other than new rows"
             if any(sign in str(error) for sign in STALE):
                 return "the state in its checkpoint cannot be read"
             raise_readable(error, self.flow)

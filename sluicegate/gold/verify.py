@@ -104,7 +104,7 @@ def prove(
             yield from _Proof(spark.newSession(), pipeline.name, flow, table, lake, percent, proofs).findings()
         except Exception as error:
             sentence = _sentence(readable(error, "gold", name, private=flow.private))
-            yield Finding("unproved", name, f"its query could not be run again: {sentence}")
+            yield Finding("unproved", name, f"its query could not be run: {sentence}")
 
 
 def _sentence(error: BaseException) -> str:
@@ -132,7 +132,7 @@ class _Proof:
             return
         history, waiting = offsets.lineage(target), progress(self.flow)
         if history.ours is None or history.ours.ours is None:
-            yield self._found("unproved", "its log no longer tells what it was made from", self._full_refresh)
+            yield self._found("unproved", "its log no longer records what it was built from", self._full_refresh)
         elif reason := self._other(waiting, history):
             yield self._found("unproved", f"the next run makes a full refresh: {reason}", self._run)
         else:
@@ -152,14 +152,14 @@ class _Proof:
         if not keys.count:
             yield self._untouched(since)
             return
-        sentence = f"its rows but those of {keys}, {since.proof}: nothing that they are made of has changed"
+        sentence = f"its rows but those of {keys}, {since.proof}: their inputs have not changed"
         yield Finding("unseen", self.flow.table, sentence, reason="proved-before")
         yield from self._findings_of(target, batch, since, keys)
 
     def _untouched(self, since: KeysSince) -> Finding:
         """Finding for a table of which no row has to be compared."""
         since.keep(since.proof)
-        sentence = f"its rows, {since.proof}: neither they nor what their query reads of the tables has changed"
+        sentence = f"its rows, {since.proof}: neither they nor the inputs of their query have changed"
         return Finding("unseen", self.flow.table, sentence, reason="proved-before")
 
     def _findings_of(
@@ -176,10 +176,10 @@ class _Proof:
     def _proved(self, target: DeltaTable, keys: KeysToCompare | None) -> Finding:
         rows = "each row is"
         if keys is not None:
-            rows = f"each row of {keys}, which later changes are about, is"
+            rows = f"each row of {keys}, which later changes affect, is"
         elif self.percent < 100:
             rows = f"each row of a sample of {self.percent:g} % is"
-        sentence = f"{rows} what its query gives over the versions that it was made of, run again by Spark"
+        sentence = f"{rows} what its query returns over the versions that it was built from, run again by Spark"
         return Finding("proved", self.flow.table, sentence, version=target.version())
 
     def _other(self, waiting: Progress, history: offsets.Lineage) -> str:
@@ -207,7 +207,7 @@ class _Proof:
         due = recomputation.plainly()
         stored = self.spark.read.format("delta").option("versionAsOf", target.version()).load(self.flow.target)
         if odd := {c.lower() for c in due.columns} ^ {c.lower() for c in stored.columns}:
-            sentence = f"its columns are not those of its query: {', '.join(sorted(odd))}"
+            sentence = f"its columns differ from those of its query: {', '.join(sorted(odd))}"
             yield self._found("wrong", sentence, self._full_refresh)
             return
         stored, exact = recomputation.stored(stored), recomputation.rounded_once()
@@ -261,7 +261,7 @@ class _Proof:
             rows = "1 row differs"
         else:
             rows = f"{compared.count:,} rows differ"
-        sentence = f"{rows} from its query"
+        sentence = f"{rows} from the result of its query"
         if self.percent < 100:
             sentence += f" in a sample of {self.percent:g} %"
         if compared.others:

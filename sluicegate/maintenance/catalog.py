@@ -173,8 +173,8 @@ def _same(spark: SparkSession, whole: str, uri: str) -> None:
     location = next((row["data_type"] for row in described if row["col_name"] == "Location"), "")
     if layout.canonical(location).rstrip("/") != layout.canonical(uri).rstrip("/"):
         raise CatalogConflict(
-            f"the catalog has a table {whole} at {location or 'another place'}, and this one is at {uri}",
+            f"the catalog has a table {whole} at {location or 'another place'}, but this one is at {uri}",
             where=Where(table=whole, file=uri),
-            hint=f"if nobody needs it, run `DROP TABLE {whole}` in spark-sql, which deletes no file of a table of ours;"
-            " else give the pipeline another database",
+            hint=f"if nobody needs it, run `DROP TABLE {whole}` in spark-sql, which deletes no files of Sluicegate;"
+            " otherwise, set another database for the pipeline",
         )

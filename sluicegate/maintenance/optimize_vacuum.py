@@ -211,7 +211,7 @@ def _held_back(behind: tuple[datetime, str] | None, horizon: datetime) -> str:
     committed, table = behind
     if committed - SLACK >= horizon:
         return ""
-    return f"{table} has not followed it since {committed:%Y-%m-%d}"
+    return f"{table} has not read it since {committed:%Y-%m-%d}"
 
 
 def _data_files(uri: str) -> pa.Table:

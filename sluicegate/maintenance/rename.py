@@ -69,7 +69,7 @@ def rename(former: str, name: str, settings: Settings, *, tables_only: bool = Fa
         if fault := name_fault(pipeline):
             raise RenameRefused(fault)
     if former == name:
-        raise RenameRefused(f"the pipeline is called {name} already")
+        raise RenameRefused(f"the pipeline is already called {name}")
     with _Rename(former, name, settings, tables_only).alone():
         # What is there may have changed until nobody else was at work.
         return _Rename(former, name, settings, tables_only).done()
@@ -86,8 +86,8 @@ class _Rename:
         self.old, self.new = Lake(self.root, former), Lake(self.root, name)
         if not is_local(self.root):
             raise LakeUnsupported(
-                f"the tables of {former} are in {self.root}, and an object store cannot move a folder in one step",
-                hint="copy the folder by the store's own means while no run is at work, then rename the definition:"
+                f"the tables of {former} are in {self.root}, and an object store cannot move a folder atomically",
+                hint="copy the folder with the store's own tools while no run is active, then rename the definition:"
                 " docs/howto/renaming.md says how",
             )
         self.begun = self._is_begun()
@@ -97,12 +97,12 @@ class _Rename:
         old, new = self.pipelines / self.former / loader.FILE, self.pipelines / self.name / loader.FILE
         if old.is_file() and new.is_file():
             raise RenameRefused(
-                f"there is a pipeline {self.name} already", where=Where(file=str(new)), hint="choose another name"
+                f"pipeline {self.name} already exists", where=Where(file=str(new)), hint="choose another name"
             )
         if not old.is_file() and not new.is_file():
             raise PipelineMissing(
-                f"there is no pipeline {self.former} in {self.pipelines}",
-                hint=f"there are {', '.join(names(self.pipelines)) or 'none'}",
+                f"no pipeline {self.former} in {self.pipelines}",
+                hint=f"pipelines: {', '.join(names(self.pipelines)) or 'none'}",
             )
         file = old
         if new.is_file():
@@ -110,7 +110,7 @@ class _Rename:
         definition = load_file(file, settings)
         if definition.name not in (self.former, self.name):
             raise RenameRefused(
-                f"the definition is that of {definition.name}", where=Where(file=str(definition.folder))
+                f"the definition has the name {definition.name}", where=Where(file=str(definition.folder))
             )
         return definition
 
@@ -153,7 +153,7 @@ class _Rename:
         locks.enter_context(fence.sole_writer(lake, owner, remote=False, wait=0, renaming=True))
         if running := [stream.id for stream in streams.listed(self.root, lake.pipeline) if not stream.dead]:
             raise LakeLocked(
-                f"a continuous run is at work on pipeline {lake.pipeline}: {', '.join(running)}",
+                f"a continuous run is active on pipeline {lake.pipeline}: {', '.join(running)}",
                 hint=f"sluicegate streams {lake.pipeline} --stop-all stops it; nothing was renamed",
             )
 
@@ -191,9 +191,7 @@ class _Rename:
             return  # it is done, but for the definition perhaps
         self._demand_tables_movable(old, new)
         for name in self._taken():
-            raise RenameRefused(
-                f"the DAG of one pipeline would be called as that of another: {name}", hint="choose another name"
-            )
+            raise RenameRefused(f"two pipelines would have a DAG of the same name: {name}", hint="choose another name")
         if not self.tables_only:
             self._demand_definition_movable()
 
@@ -201,13 +199,13 @@ class _Rename:
         """Check that tables of the new name are not in the way, and that there is something to rename."""
         if new:
             raise RenameRefused(
-                f"the lake has tables of a pipeline {self.name} already",
+                f"the lake already has tables of a pipeline {self.name}",
                 where=Where(file=self._folder(self.new)),
                 hint="choose another name, or move them away",
             )
         if not old and self.definition.folder.name == self.name:
             raise PipelineMissing(
-                f"there is no pipeline {self.former}", where=Where(file=self._folder(self.old)), hint="it has no tables"
+                f"no pipeline {self.former}", where=Where(file=self._folder(self.old)), hint="it has no tables"
             )
 
     def _demand_definition_movable(self) -> None:
@@ -215,16 +213,16 @@ class _Rename:
         folder, target = self.definition.folder, self.pipelines / self.name
         if not (os.access(folder, os.W_OK) and os.access(folder.parent, os.W_OK)):
             raise RenameRefused(
-                "this user may not write the definition",
+                "this user has no permission to write the definition",
                 where=Where(file=str(folder)),
-                hint="with --tables-only the tables are renamed, and the definition by whoever deploys it",
+                hint="use --tables-only to rename the tables, and rename the definition where it is deployed from",
             )
         is_empty_folder = target.is_dir() and not any(target.iterdir())
         if folder != target and target.exists() and not is_empty_folder:
             raise RenameRefused(
-                "there is something without a definition where that of the new name is to be",
+                "the folder of the new name exists, and has no definition",
                 where=Where(file=str(target)),
-                hint="move it away, a folder that an earlier definition has left for instance, or choose another name",
+                hint="move it away (an earlier definition may have left it), or choose another name",
             )
 
     def _taken(self) -> Iterator[str]:
@@ -250,9 +248,9 @@ class _Rename:
             raise RenameRefused(
                 f"the lake has tables under both names, {self.former} and {self.name}",
                 where=Where(file=self._folder(self.old)),
-                cause="something was written there while the rename was under way",
-                hint="find out which of the two folders the pipeline needs, move the other one out of the lake, and"
-                " give the same command again; until then no run of either name begins",
+                cause="something was written while the rename was running",
+                hint="keep the folder that the pipeline needs, move the other one out of the lake, and"
+                " repeat the command; until then no run starts under either name",
             )
 
     def _take_locks_away(self, lake: Lake) -> None:
@@ -271,10 +269,10 @@ class _Rename:
             os.rename(self._folder(self.old), self._folder(self.new))  # fails if that has anything in it
         except OSError as error:
             raise SluicegateError(
-                f"the folder of {self.former} could not be moved",
+                f"cannot move the folder of {self.former}",
                 where=Where(file=self._folder(self.old)),
                 cause=str(error),
-                hint="mend that, and give the same command again; until then no run of either name begins",
+                hint="correct the cause and repeat the command; until then no run starts under either name",
             ) from error
         return True
 
@@ -284,10 +282,10 @@ class _Rename:
             return self._move_definition()
         except OSError as error:
             raise SluicegateError(
-                f"the definition of {self.former} could not get the name {self.name}",
+                f"cannot rename the definition of {self.former} to {self.name}",
                 where=Where(file=str(error.filename2 or error.filename or self.pipelines / self.name)),
                 cause=str(error),
-                hint="mend that, and give the same command again; until then no run of either name begins",
+                hint="correct the cause and repeat the command; until then no run starts under either name",
             ) from error
 
     def _move_definition(self) -> bool:
@@ -322,13 +320,13 @@ class _Rename:
             for name, table in tables.items():
                 if table.format == "delta" and local_path(table.path).startswith(before):
                     path = f"{self._folder(self.new)}/{local_path(table.path).removeprefix(before)}"
-                    yield f"{other}.{name} reads {table.path}: let its path be {path}"
+                    yield f"{other}.{name} reads {table.path}: change its path to {path}"
 
     def _other_targets(self) -> Iterator[str]:
         """Sentence for each other target, whose tables have the former name still."""
         for target in self.definition.targets:
             if target != self.definition.settings.target:
                 yield (
-                    f"the tables of the target {target} are renamed by"
+                    f"the tables of the target {target} must be renamed by"
                     f" sluicegate rename {self.former} {self.name} --target {target}, before its next run"
                 )

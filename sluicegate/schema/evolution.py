@@ -314,12 +314,12 @@ class Schema:
         for name, defined_type in self.wanted.items():
             column = next((column for column in self.known if column.lower() == name.lower()), None)
             if column is not None and not agree(self.known[column], defined_type):
-                types = f"{self.known[column].simpleString()}, and the definition says {defined_type.simpleString()}"
+                types = f"{self.known[column].simpleString()}, but the definition has {defined_type.simpleString()}"
                 conflicts.append(f"{self.table}.{column} is {types}")
         if conflicts:
             raise SchemaMismatch(
                 "; ".join(conflicts),
                 where=Where(table=self.table),
-                hint="declare the type that it has and CAST it in silver, or read all files again: "
+                hint="declare the stored type and CAST it in silver, or read all files again: "
                 f"`sluicegate reset PIPELINE {self.table}`",
             )

@@ -56,7 +56,7 @@ def apply(batch: Batch, name: str, table: SilverTable, at: layout.Lake) -> None:
         SchemaMismatch: it has to be, and has values of lookups as of former runs.
     """
     if table.apply_changes_from_snapshot and not batch.whole:
-        changed_columns.demand_refresh(batch, "all of its snapshots are taken in together each time")
+        changed_columns.demand_refresh(batch, "its snapshots are always processed together")
         batch = batch.of_everything()  # a snapshot speaks of every key, also of those that are not in it
     evaluator = RowEvaluator(batch, name, table)
     if reason := changed_columns.lacking(evaluator):

@@ -182,11 +182,11 @@ class Reconciliation:
         if example["holders"] > 1:
             return self._ambiguous(example)
         return FanOut(
-            f"the query of {name} makes {self.sums['rows']:,} rows of {records:,} records",
+            f"the query of {name} returns {self.sums['rows']:,} rows for {records:,} records",
             where=Where(table=name, file=maker.sql_file),
             cause=f"record {example['_chunk']}/{example['_pos']} gave {example['count']} rows",
-            hint="a lookup that is joined must have one row for each key: give it `keys`, or use apply_changes; "
-            "if a record is to give several rows, write `rows: many`",
+            hint="a joined lookup must have one row for each key: give it `keys`, or use apply_changes; "
+            "if a record should give several rows, set `rows: many`",
         )
 
     def _of_one_record(self, rows: DataFrame) -> Row:
@@ -204,9 +204,9 @@ class Reconciliation:
         if flow.stored is not None:
             command = flow.stored.command
         return SluicegateError(
-            f"{flow.table} has {example['holders']:,} rows with the {keys} of one new record, and one at most is right",
+            f"{flow.table} has {example['holders']:,} rows with the {keys} of one new record, but can have only one",
             where=Where(table=flow.table, file=flow.target),
-            cause=f"no run of today's definition writes two rows of one key: other programs may have written to the "
+            cause=f"the current definition never writes two rows with one key: another program may have written to the "
             f"table; the record is {example['_chunk']}/{example['_pos']}",
             hint=f"nothing was written; `{command}` rebuilds the table from all records of its source",
         )

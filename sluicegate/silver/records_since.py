@@ -94,7 +94,7 @@ class RecordsSince:
             in_chunks = rows.where(of_chunks(chunks))
             return in_chunks.join(ids, [*IDENTITY], "left_semi").select(*map(quoted, rows.columns))
 
-        which = f"the records that came or changed since version {self.proof.states[TARGET].version}"
+        which = f"the records that were added or changed since version {self.proof.states[TARGET].version}"
         if self._evaluator.bound:
             which += ", with those that share a key with them"
         return Part(choose, which, str(self.proof), "proved-before"), count

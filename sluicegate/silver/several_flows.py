@@ -133,9 +133,9 @@ def with_declared(frame: DataFrame, declared: Mapping[str, str], table: str, *, 
         column = columns.pop(name.lower(), None)
         if column is None and not awaited:
             raise SchemaMismatch(
-                f"{table} declares a column {name} that none of its flows makes",
+                f"{table} declares a column {name} that none of its flows returns",
                 where=Where(table=table),
-                hint=nearest(name, frame.columns) or "make it in the query of one of them",
+                hint=nearest(name, frame.columns) or "add it to the query of one of them",
             )
         value = F.lit(None).cast(kind)
         if column is not None:
@@ -190,7 +190,7 @@ def _without_common_type(first: _ColumnOfFlows, second: _ColumnOfFlows, table: s
         f"{name} of {table} is {first.kind.simpleString().upper()} by the flow {first.flow}, and "
         f"{second.kind.simpleString().upper()} by the flow {second.flow}",
         where=Where(table=table),
-        cause="no type is certain to hold both without a loss",
+        cause="no type is sure to hold both without loss",
         hint=f"CAST it to one type in the queries of these flows, or declare {name} in `schema`",
     )
 

@@ -62,9 +62,9 @@ class SilverBatch:
         progress, record_id = self.batch.progress, [*IDENTITY]
         if progress.of_many and self.many:
             raise UserError(
-                f"a record of {self.table.stream} gives many rows, and {self.name} reads them one by one",
+                f"a record of {self.table.stream} gives many rows, but {self.name} expects one row for each record",
                 where=Where(table=self.name),
-                hint=f"run {self.table.stream} first: by its definition it gives one row of a record",
+                hint=f"run {self.table.stream} first: its definition now gives one row for each record",
             )
         if progress.of_flows:
             record_id.append(FLOW)

@@ -50,12 +50,12 @@ SHOWN = 3
 
 # What differing rows come to, by what a MERGE would do to them.
 DIFFERENCES = {
-    "insert": "{:,} that should be there {} not",
-    "delete": "{:,} should not be there",
+    "insert": "{:,} {} missing",
+    "delete": "{:,} should not exist",
     "update": "{:,} {} other values",
 }
 
-BY = "is what today's definition gives of the versions that it has taken in, evaluated again by Spark"
+BY = "is what the current definition returns for the versions that it has processed, evaluated again by Spark"
 
 
 def prove(
@@ -93,7 +93,7 @@ def prove(
             else:
                 reason, cause = str(error).split("\n")[0], ""
             sentence = ": ".join(filter(None, [reason, cause]))
-            yield Finding("unproved", name, f"its records could not be evaluated again: {sentence}")
+            yield Finding("unproved", name, f"its records could not be evaluated: {sentence}")
 
 
 @dataclass
@@ -119,7 +119,7 @@ class _Proof:
         if history.ours:
             facts = history.ours.ours or {}
         if not facts or _is_unfinished(waiting):
-            yield self._found("unproved", f"it is not final: {waiting.why or 'a run was stopped while it wrote it'}")
+            yield self._found("unproved", f"it is not final: {waiting.why or 'a run was stopped while writing it'}")
             return
         every = self._evaluator(self._batch(waiting, facts))
         since = RecordsSince(self.proofs, every, self.at, self._side_tables)
@@ -128,7 +128,7 @@ class _Proof:
             self.part, records = since.part(self._keep) or (self._sampled(every), 1)
         if not records:
             since.keep(since.proof)
-            sentence = f"its rows, {since.proof}: neither they nor what they are made of have changed"
+            sentence = f"its rows, {since.proof}: neither they nor their inputs have changed"
             yield Finding("unseen", self.flow.table, sentence, reason="proved-before")
             return
         yield from self._compared_and_proved(every, target.version(), since)
@@ -172,7 +172,7 @@ class _Proof:
                     side = ""
                 else:
                     side = f" of {uri.rstrip('/').rpartition('/')[2]}"
-                said = f"rows{side}{of} differ from what today's definition gives: {how}"
+                said = f"rows{side}{of} differ from what the current definition returns: {how}"
                 yield self._found(*self._by_excuse(said, excuse))
 
     @property
@@ -261,7 +261,7 @@ class _Proof:
         if stored_rows is not None:
             repeated = stored_rows.groupBy(*keys).count().where("count > 1").count()
             if repeated:
-                clauses.append(f"{repeated:,} are there more than once")
+                clauses.append(f"{repeated:,} exist more than once")
         if not clauses:
             return ""
         return f"{', '.join(clauses)}{_such_as(differing, keys)}"
@@ -286,10 +286,10 @@ class _Proof:
     def _excuse(self, evaluator: RowEvaluator, due: Mapping[str, DataFrame]) -> str:
         """Why a difference need not be damage; empty if it is."""
         if evaluator.of_others:
-            return "its definition changed after rows were written, which stay as they were"
+            return "its definition changed after rows were written, which keep their values"
         if self.flow.as_of_run:
             lookups = ", ".join(sorted(self.flow.as_of_run))
-            return f"it has values of {lookups} as of former runs, which cannot be had again"
+            return f"it has values of {lookups} as of former runs, which are no longer available"
         if not evaluator.table.is_python:
             return next(filter(None, map(excuse, self._queries(evaluator))), "")
         other_time = self._evaluator(evaluator.batch)
@@ -298,7 +298,7 @@ class _Proof:
         )
         other = not difference(rows, due[self.flow.target], [*evaluator.row_id]).isEmpty()
         if other:
-            return "its function gives other rows each time"
+            return "its function returns other rows each time"
         return ""
 
     @staticmethod

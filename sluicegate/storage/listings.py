@@ -33,7 +33,7 @@ FILES = pa.schema(
 AT_ONCE = 50_000
 
 # Why a link is passed over on a store that does not show its target.
-LINK = "it is a link, and nobody can tell whether it leads out of the landing folder: land the file itself"
+LINK = "it is a link that may lead out of the landing folder: land the file itself"
 
 # Suffix of the empty objects by which older Hadoop and EMR mark folders.
 FOLDER_MARKER = "_$folder$"

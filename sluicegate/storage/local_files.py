@@ -22,9 +22,9 @@ Admits = Callable[[str], bool]
 """Predicate on the name of a file below the folder."""
 
 OUTSIDE = "it is a link that leads out of the landing folder: land the file itself, or name its folder as the path"
-NOTHING = "it is a link to nothing"
+NOTHING = "it is a broken link"
 NO_FILE = "it is neither a file nor a folder"
-NO_TEXT = "its name is not UTF-8, so Spark cannot open it: give it another name"
+NO_TEXT = "its name is not UTF-8, so Spark cannot open it: rename it"
 
 
 def leads_out(path: str, root: str) -> bool:

@@ -203,7 +203,7 @@ def failed_task(page: Page) -> None:
     task(page, "silver").get_by_role("link", name="silver").click()
     told = page.get_by_test_id("summary-AirflowFailException")
     expect(told).to_contain_text("error[SG300]: the data of recordings_enriched broke valid_heartrate (2 rows)")
-    expect(told).to_contain_text("help: recordings_enriched is as it was, and recordings_enriched_rejected has")
+    expect(told).to_contain_text("help: recordings_enriched is unchanged, and recordings_enriched_rejected has")
     page.get_by_role("combobox").filter(has_text="All Log Levels").click()
     page.get_by_role("option", name="ERROR").click()
     page.keyboard.press("Escape")

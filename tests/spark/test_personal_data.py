@@ -56,7 +56,7 @@ gold:
   counted: {sql: "SELECT name, count(*) AS c FROM people GROUP BY name", refresh: incremental}
 """
 REFUSED: dict[str, tuple[type[SluicegateError], str]] = {
-    "fan_out": (FanOut, "makes 4 rows of 2 records"),
+    "fan_out": (FanOut, "returns 4 rows for 2 records"),
     "failing": (ExpectationFailed, "broke s (2 rows)"),
     "raising": (QueryError, "a value makes the query of raising fail"),
     "misfit": (QueryError, "a value makes the query of misfit fail"),

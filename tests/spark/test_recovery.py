@@ -245,7 +245,7 @@ def test_vacuumed_feed_is_a_rebuild(spark: SparkSession, heartbeats: Workspace) 
         (Path(log) / "_delta_log" / f"{version:020}.json").unlink()
     reports = heartbeats.run(spark, "silver", "gold")
     assert reports["recordings_enriched"].state == "rebuilt"
-    assert "history is gone" in reports["recordings_enriched"].why
+    assert "history is no longer available" in reports["recordings_enriched"].why
     assert_right(heartbeats)
 
 

@@ -163,7 +163,7 @@ def test_a_verification_since_the_last_one_compares_what_came_and_what_changed(
     assert kinds(told) == {table: some for table in every}
     assert told["keyed"][0][2].startswith("the rows of 59 of 63 records, proved at version ")
     assert told["plain"][0][2].startswith("the rows of 60 of 63 records, proved at version ")
-    assert told["plain"][1][2].startswith("each row of the records that came or changed since version ")
+    assert told["plain"][1][2].startswith("each row of the records that were added or changed since version ")
     assert told["both"][0][2].startswith("the rows of 61 of 64 records, proved at version ")
 
     uri = workspace.uri("plain")
@@ -183,7 +183,7 @@ def test_a_verification_since_the_last_one_compares_what_came_and_what_changed(
     rewritten(uri, rows.filter(pc.not_equal(rows["id"], 1)))  # a record that has been proved long ago is lost
     told = since_last(spark, workspace)
     assert kinds(told)["plain"][-1] == ("wrong", "")
-    assert "that should be there" in told["plain"][-1][2]
+    assert "missing" in told["plain"][-1][2]
 
 
 @pytest.mark.release

@@ -127,7 +127,7 @@ def test_of_gold_the_keys_are_compared_that_changes_are_about(spark: SparkSessio
     for table in GOLD:
         assert kinds(findings)[table] == [BEFORE, PROVED]
     assert findings["per_person"][0][2].startswith("its rows but those of 2 values of p, name, proved at version ")
-    assert "each row of 2 values of p, name, which later changes are about, is what" in findings["per_person"][1][2]
+    assert "each row of 2 values of p, name, which later changes affect, is what" in findings["per_person"][1][2]
     assert kinds(since_last(spark, proved)) == {table: [BEFORE] for table in ("people", "keyed", *GOLD)}
 
 
@@ -162,7 +162,7 @@ def test_a_row_of_gold_that_a_compaction_loses_is_found(spark: SparkSession, pro
     entry.write_text("\n".join(map(json.dumps, actions)))
     findings = since_last(spark, proved)
     assert kinds(findings)["per_person"] == [BEFORE, WRONG]
-    assert "is not there" in findings["per_person"][1][2]
+    assert "is missing" in findings["per_person"][1][2]
 
 
 def test_a_damage_beside_a_changed_lookup_is_wrong_and_not_a_choice_among_equals(

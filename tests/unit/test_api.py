@@ -187,9 +187,9 @@ def test_what_is_read_is_of_the_settings_that_it_was_loaded_with(
         (lambda p: sg.reload(p, "recordings_bronze", pattern="*"), "UserError", "has not read any file yet"),
         (lambda p: sg.reset(p, "recordings_bronze"), "UserError", "has not read any file yet"),
         (lambda p: sg.replay(p, "recordings_bronze"), "UserError", "is a bronze table"),
-        (lambda p: sg.replay(p, "recordings_enriched", rules=["valid"]), "UserError", "has no rule valid"),
+        (lambda p: sg.replay(p, "recordings_enriched", rules=["valid"]), "UserError", "unknown rule valid"),
         (lambda p: sg.run(p, full_refresh=["recordings_bronze"]), "UserError", "files"),
-        (lambda _: sg.Interval("2025-03-03", "2025-03-04"), "UserError", "from one datetime to another"),
+        (lambda _: sg.Interval("2025-03-03", "2025-03-04"), "UserError", "requires two datetimes"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_done_is_an_error_of_ours(beats: Workspace, asked: Any, kind: str, said: str) -> None:

@@ -58,17 +58,17 @@ CHANGES = (
     Change("silver", "type of a column, also within a struct, an array or a map", "full refresh", "run"),
     Change("silver", "type of a column in `schema`, or in a CAST of the query", "full refresh", "plan"),
     Change("silver", "a column, or a field of a struct, that is new", "goes on", "run"),
-    Change("silver", "a column, or a field of a struct, that the query makes no more", "goes on", "run"),
-    Change("silver", "`keys`: added, taken away, others, or in another order", "full refresh", "plan"),
-    Change("silver", "the expression that makes a key or the sequence", "full refresh", "plan"),
-    Change("silver", "`sequence_by`: added, taken away, or another column", "full refresh", "plan"),
+    Change("silver", "a column, or a field of a struct, that the query no longer has", "goes on", "run"),
+    Change("silver", "`keys`: added, removed, replaced, or in another order", "full refresh", "plan"),
+    Change("silver", "the expression of a key or of the sequence", "full refresh", "plan"),
+    Change("silver", "`sequence_by`: added, removed, or another column", "full refresh", "plan"),
     Change("silver", "`sequence_by`: the same column of another type", "full refresh", "run"),
     Change("silver", "`stored_as_scd_type`: 1 to 2, or 2 to 1", "full refresh", "plan"),
     Change("silver", "changes in place of snapshots, or snapshots in place of changes", "full refresh", "plan"),
     Change("silver", "columns of `track_history_…`, `ignore_null_updates`, `apply_as_deletes`", "goes on", "plan"),
-    Change("silver", "`flows`: one that is new, or taken out", "reprocesses", "plan"),
+    Change("silver", "`flows`: one added or removed", "reprocesses", "plan"),
     Change("silver", "`flows`: several in place of one query, or one in place of several", "full refresh", "plan"),
-    Change("silver", "UNION ALL: a branch added or taken away before one over the same table", "full refresh", "plan"),
+    Change("silver", "UNION ALL: a branch added or removed before another over the same table", "full refresh", "plan"),
     Change("silver", "`rows`: `many` in place of `one`, or `one` in place of `many`", "full refresh", "plan"),
     Change("silver", "`event_time`, `quarantine`, `rescued`, rules (`unique`, those of the table)", "goes on", "plan"),
     Change("silver", "WHERE, joins, or an expression that keeps its type; the Python function", "goes on", "plan"),
@@ -142,7 +142,7 @@ class StoredRows:
         """Reason, if the last commit is of a version of Sluicegate that did not record this, and all may differ."""
         if not self.facts()["keys"] or not self._table_edited(facts):
             return ""
-        return "its definition changed, and its last commit does not tell by which keys its rows are known"
+        return "its definition changed, and its last commit does not record the keys of its rows"
 
     def _table_edited(self, facts: Mapping[str, Any]) -> bool:
         """Whether the definition of the table is another one than a commit was made by."""
@@ -167,7 +167,7 @@ class StoredRows:
             before = {name for name, offset in recorded.items() if offset["source_id"] == source}
             today = {name for name, other in self.table.several.items() if other.stream == branch.stream}
             if before != today:
-                return f"branches of its UNION ALL were added or taken away before others over {branch.stream}"
+                return f"branches of its UNION ALL were added or removed before others over {branch.stream}"
         return ""
 
     def _of_expressions(self, before: Mapping[str, Mapping[str, str]], facts: Mapping[str, Any]) -> str:
@@ -180,7 +180,7 @@ class StoredRows:
                 continue
             for column, text in self._expressions(flow).items():
                 if before[flow].get(column, text) != text:
-                    return f"{column}, by which its rows are compared, is made by another expression"
+                    return f"the expression of {column}, by which its rows are compared, changed"
         return ""
 
     def _expressions(self, flow: str) -> dict[str, str]:
@@ -221,9 +221,9 @@ def refused(table: str, reason: str, lookups: str, command: str) -> SchemaMismat
     return SchemaMismatch(
         f"{table} needs a full refresh: {reason}",
         where=Where(table=table),
-        cause=f"its rows keep the values that {lookups} had in the run that made them (as_of_run), and a full refresh "
-        "evaluates all records with those of today, so no run does that by itself; nothing was written",
-        hint=f"take the change of the definition back, or run `{command}`",
+        cause=f"its rows keep the values that {lookups} had in the run that wrote them (as_of_run), and a full refresh "
+        "evaluates all records with today's values, so it only runs on request; nothing was written",
+        hint=f"undo the change of the definition, or run `{command}`",
     )
 
 
@@ -231,9 +231,9 @@ def _of_keys(before: list[str], today: list[str]) -> str:
     if [key.lower() for key in before] == [key.lower() for key in today]:
         return ""
     if not before:
-        return f"it has keys now, {', '.join(today)}"
+        return f"it now has keys, {', '.join(today)}"
     if not today:
-        return f"it has no keys any more, and had {', '.join(before)}"
+        return f"it no longer has keys (before: {', '.join(before)})"
     return f"its keys change from {', '.join(before)} to {', '.join(today)}"
 
 
@@ -241,9 +241,9 @@ def _of_sequence(before: str | None, today: str | None) -> str:
     if (before or "").lower() == (today or "").lower():
         return ""
     if before is None:
-        return f"it has a sequence_by now, {today}"
+        return f"it now has a sequence_by, {today}"
     if not today:
-        return "it has no sequence_by any more"
+        return "it no longer has a sequence_by"
     return f"its sequence_by changes from {before} to {today}"
 
 
@@ -254,5 +254,5 @@ def _of_versions(before: Mapping[str, Any], today: Mapping[str, Any]) -> str:
     if bool(before.get("snapshots")) == today["snapshots"]:
         return ""
     if today["snapshots"]:
-        return "its records are snapshots now"
-    return "its records are no snapshots any more"
+        return "its records are now snapshots"
+    return "its records are no longer snapshots"

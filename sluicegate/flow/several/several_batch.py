@@ -141,7 +141,7 @@ def batch_of(session: SparkSession, batch: Batch) -> StreamsBatch:
         except RuntimeError as error:
             if delivery.GONE not in str(error):
                 raise
-            reason = f"the history of {name_of(batch.flow.streams[name])} is gone"
+            reason = f"the history of {name_of(batch.flow.streams[name])} is no longer available"
             streams[name] = replace(streams[name], restarts=True, why=reason)
             deliveries[name], counts[name] = _delivery(session, of_streams, name, streams[name])
     progress = replace(batch.progress, streams=streams)

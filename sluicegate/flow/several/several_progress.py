@@ -56,7 +56,7 @@ def gone(flow: Flow, opened: Tables, last: log.Commit | None) -> str:
     """Sentence about a flow of which the target has records, and whose source is not there; empty if there is none."""
     for name in recorded(last) or {}:
         if name in flow.streams and opened[flow.streams[name]].delta is None:
-            return f"{name_of(flow.streams[name])}, which its flow {name} follows, is not there any more"
+            return f"{name_of(flow.streams[name])}, which its flow {name} reads, no longer exists"
     return ""
 
 

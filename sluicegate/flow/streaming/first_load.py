@@ -65,7 +65,7 @@ class FirstLoad:
 
     def _stream_first_part(self, load: Progress) -> str:
         """Streams the rows up to a version before the newest, if rows were only added until then; as ``stream``."""
-        refusal = "its source has later versions, and its history up to this one has more than added rows"
+        refusal = "its source has later versions, and its history up to this one has more changes than added rows"
         history = source_stream.counted_changes(self.flow, replace(load, since=-1))
         if history is None:
             return refusal
@@ -114,7 +114,7 @@ class FirstLoad:
             # What was compacted can be gone from the history, and be there as of the part's end.
             if not (source_stream.is_gap(error) or source_stream.is_file_gone(error) or _is_rewritten(error)):
                 raise
-            return "files of its source's history are gone"
+            return "files of its source's history were deleted"
         if taken:
             return ""
         return "its source has no rows up to this version"
@@ -136,7 +136,7 @@ class FirstLoad:
         except Exception as error:
             if not _is_rewritten(error):
                 raise
-            return "Delta has no stream of it: its rows or columns were changed"
+            return "Delta cannot stream its source: rows or columns of it were changed"
         if whole is None:
             self.report.trigger = AVAILABLE_NOW
             source = self.flow.source

@@ -49,13 +49,13 @@ class Other:
 
     def __str__(self) -> str:
         if self.due is None:
-            return f"{_shown(self.key | (self.stored or {}))} should not be there"
+            return f"{_shown(self.key | (self.stored or {}))} should not exist"
         if self.stored is None:
-            return f"{_shown(self.key | self.due)} is not there"
+            return f"{_shown(self.key | self.due)} is missing"
         stored, due = self.stored, self.due
         differing = [column for column in stored if stored[column] != due[column]] or list(stored)
         wrong, right = ({column: values[column] for column in differing} for values in (stored, due))
-        return f"{_shown(self.key)} has {_shown(wrong)}, and should have {_shown(right)}"
+        return f"{_shown(self.key)} has {_shown(wrong)} in place of {_shown(right)}"
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from sluicegate.definition import Expectation
 
 HINT = (
-    "a rule evaluates a value that does not fit to NULL, but this function raises: write try_parse_json, get and their "
-    "like, which give NULL, or test the value before; the table is as its last run left it"
+    "a rule reads a value that does not fit as NULL, but this function fails: use try_parse_json, get or others that "
+    "return NULL, or test the value first; the table is unchanged"
 )
 
 

@@ -70,9 +70,9 @@ def refuse(batch: Batch, refusals: Sequence[Refusal], facts: Mapping[str, Any], 
         commit_facts = {**facts, "refused": [name for refusal in refusals for name in refusal.words]}
         rows = [refusal.rows for refusal in refusals]
         _write(batch, reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), rows), commit_facts)
-    hint = f"{table} is as it was"
+    hint = f"{table} is unchanged"
     if writes and any(refusal.blames for refusal in refusals):
-        hint += f", and {layout.rejected(table)} has the rows that broke it"
+        hint += f", and {layout.rejected(table)} has the violating rows"
     kind: type[ExpectationFailed] = ExpectationFailed
     if any(refusal.of_table for refusal in refusals):
         kind = TableRuleFailed

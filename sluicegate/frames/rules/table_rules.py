@@ -169,7 +169,7 @@ class TableCheck:
                 raise
             hint = ""
             if not isinstance(error, AnalysisException):
-                hint = "write try_cast, try_divide and their like, which give NULL"
+                hint = "use try_cast, try_divide and the like, which return NULL"
             not_evaluated = QueryError(
                 f"the rule {name} of {flow.table} cannot be evaluated",
                 where=Where(table=flow.table),

@@ -72,11 +72,11 @@ class Keys:
         unsettled = peers(root).unsettled
         columns = _chosen(root, source, unsettled)
         if not columns and _chosen(root, source, frozenset()):
-            reason = "which of equal rows a window puts first decides which rows there are"
+            reason = "its result depends on which of several equal rows a window puts first"
             raise TouchesAll(reason, "select the columns of its PARTITION BY, or those of its ORDER BY")
         if not columns:
-            reason = "no column of its SELECT list says which rows a change touches"
-            raise TouchesAll(reason, "select the columns by which its rows are known, joined, grouped or partitioned")
+            reason = "no column of its SELECT list identifies the rows that a change affects"
+            raise TouchesAll(reason, "select the columns that identify, join, group or partition its rows")
         keys = cls(catalyst, root, columns, [str(root.attributes[number].name()) for number in columns])
         keys._demand_taken(source, frames)
         return keys
@@ -92,7 +92,7 @@ class Keys:
             for changed in ({source: frames[source]}, followed):
                 self.touched(changed, frames)
         except (PySparkException, Py4JError) as error:
-            raise TouchesAll(f"Spark does not take the plan of its keys ({type(error).__name__})", "") from error
+            raise TouchesAll(f"Spark rejects the plan of its keys ({type(error).__name__})", "") from error
 
     @property
     def touched_names(self) -> list[str]:

@@ -132,19 +132,25 @@ def _subqueries(plan: Any, tables: Sequence[str]) -> Iterator[Blocker]:
             operator = read(subquery, tables)
             tables_read = operator.tables.union(*(blocker.tables for blocker in operator.blockers))
             reason = "its rows are compared with the result of a subquery over all rows"
-            yield Blocker(reason, "that result as a gold table of its own, joined here", tables_read)
+            yield Blocker(reason, "compute that result in a gold table of its own, and join it here", tables_read)
 
 
 def _opaque(plan: Any, children: list[Operator]) -> Operator:
     kind = name_of(plan)
     if kind in _LIMITS:
-        reason, instead = "which rows are within its LIMIT depends on all of them", "the query without LIMIT"
+        reason, instead = "which rows are within its LIMIT depends on all of them", "remove the LIMIT"
     elif kind == "Aggregate":
-        reason, instead = "it has an aggregate of all rows", "that aggregate as a gold table of its own, joined here"
+        reason, instead = (
+            "it has an aggregate of all rows",
+            "compute that aggregate in a gold table of its own, and join it here",
+        )
     elif kind == "Window":
-        reason, instead = "it has a window of all rows", "PARTITION BY in it"
+        reason, instead = "it has a window of all rows", "add a PARTITION BY to it"
     else:
-        reason, instead = f"how changes go through its {kind} is not known", "that part as a gold table of its own"
+        reason, instead = (
+            f"changes cannot be followed through its {kind}",
+            "compute that part in a gold table of its own",
+        )
     tables: frozenset[str] = frozenset().union(*(child.tables for child in children))
     return Opaque(children, _attributes(plan), [Blocker(reason, instead, tables)])
 

@@ -33,12 +33,14 @@ def remarks(named: Iterable[str], columns: Iterable[str], flow: Flow) -> Iterato
         near = nearest(column, data_column_names)
         if not _may_come(flow):
             raise QueryError(
-                f"{sources} has no column {column}, which apply_as_deletes of {flow.table} looks at",
+                f"{sources} has no column {column}, which apply_as_deletes of {flow.table} reads",
                 where=Where(table=flow.table),
-                hint=near or "correct the name, or select the column in the query of the table that is read",
+                hint=near or "correct the name, or select the column in the query of that table",
                 at="apply_changes",
             )
-        remark = f"{sources} has no column {column} so far, so apply_as_deletes makes no record a delete until it comes"
+        remark = (
+            f"{sources} has no column {column} yet, so apply_as_deletes treats no record as a delete until it appears"
+        )
         yield f"{remark}; {near}" if near else remark
 
 
@@ -58,8 +60,8 @@ def demand_sequence(column: str, columns: Iterable[str], flow: Flow) -> None:
         return
     sources = ", ".join(map(name_of, flow.sources))
     later = (
-        f"if later files bring it, add it to schemaHints of {sources}, as in {column} TIMESTAMP, and give the records "
-        f"before them one in a query, coalesce({column}, TIMESTAMP '1970-01-01') AS {column}"
+        f"if later files have it, add it to schemaHints of {sources}, as in {column} TIMESTAMP, and give the earlier "
+        f"records a value in a query, as in coalesce({column}, TIMESTAMP '1970-01-01') AS {column}"
     )
     raise QueryError(
         f"{sources} has no column {column}, by which {flow.table} is ordered",

@@ -44,7 +44,7 @@ def lacking(silver_batch: SilverBatch) -> str:
         missing.append(silver_batch.sequence_by)
     if not missing:
         return ""
-    return f"its rows have no {missing[0]}, by which they are compared now"
+    return f"its rows have no {missing[0]}, by which they are now compared"
 
 
 def demand_same(silver_batch: SilverBatch, schema: StructType) -> None:
@@ -93,8 +93,8 @@ def demand_refresh(batch: Batch, reason: str) -> None:
         raise refused(flow.table, reason, ", ".join(sorted(flow.as_of_run)), flow.stored.command)
     if batch.choice is not None and batch.choice.validate:
         raise UserError(
-            f"{flow.table} would be rebuilt by this, so there is nothing to compare with",
+            f"this would rebuild {flow.table}, so there is nothing to compare with",
             where=Where(table=flow.table),
             cause=reason,
-            hint="run it without --validate",
+            hint="omit --validate",
         )

@@ -29,9 +29,9 @@ def demand_storable(silver_batch: SilverBatch, frame: DataFrame) -> None:
     for column in silver_batch.outputs:
         if "`" in column:
             raise QueryError(
-                f"the query of {name} makes a column {column}: Delta cannot change a table with ` in a name",
+                f"column {column} of {name} has a backtick in its name: Delta cannot MERGE into such a table",
                 where=Where(table=name, file=file),
-                hint="give it another name with AS",
+                hint="rename it with AS",
             )
 
 

@@ -89,7 +89,7 @@ def _refuse(new_columns: Sequence[str], table: str) -> None:
     if not new_columns:
         return
     raise SchemaMismatch(
-        f"the transform of {table} makes a new column, {new_columns[0]}",
+        f"the transform of {table} returns a new column, {new_columns[0]}",
         where=Where(table=table),
         hint=f"add it to the schema of {table}, or choose another schemaEvolutionMode than failOnNewColumns",
     )
@@ -134,9 +134,9 @@ def _fitted(frame: DataFrame, names: Mapping[str, str], name: str, text: str, ta
 
     column = names.get(name.lower())
     if column is None:
-        hint = nearest(name, names.values()) or f"it makes {', '.join(names.values())}"
+        hint = nearest(name, names.values()) or f"it returns {', '.join(names.values())}"
         raise SchemaMismatch(
-            f"{table} declares a column {name} that its transform does not make", where=Where(table=table), hint=hint
+            f"{table} declares a column {name} that its transform does not return", where=Where(table=table), hint=hint
         )
     kind, raw, source = DataType.fromDDL(text), F.col(quoted(column)), frame.schema[column].dataType
     try:
@@ -147,10 +147,10 @@ def _fitted(frame: DataFrame, names: Mapping[str, str], name: str, text: str, ta
         if isinstance(error, AnalysisException):
             cause = message(error)
         raise SchemaMismatch(
-            f"{table}.{name} is declared as {text}, and {source.simpleString()} cannot be cast to that",
+            f"{table}.{name} is declared as {text}, but {source.simpleString()} cannot be cast to it",
             where=Where(table=table),
             cause=cause,
-            hint=f"make {name} of another type in the transform, or declare the type that it has",
+            hint=f"change the type of {name} in the transform, or declare the type that it has",
         ) from None
     losses = [typed.lost]
     if isinstance(kind, (CharType, VarcharType)):

@@ -52,9 +52,9 @@ def without_reserved(
     for column in clashing:
         if column.lower() not in of_records:
             raise QueryError(
-                f"the query of {silver_batch.name} makes a column {column}, which is a name of the engine's own",
+                f"the query of {silver_batch.name} returns a column {column}, a name that is reserved for the engine",
                 where=Where(table=silver_batch.name, file=maker.sql_file),
-                hint="leave it out of the star, as in * EXCEPT (…), and give it another name with AS",
+                hint="exclude it from the star, as in * EXCEPT (…), and rename it with AS",
             )
     source = silver_batch.batch.flow.source
     if flow:

@@ -133,15 +133,15 @@ class History:
         for name in evaluated.columns if self.scd_type == 2 else ():
             if name.upper() in (START_AT, END_AT):
                 raise ChangesError(
-                    f"the records have a column {name}, which a table of type 2 makes itself",
-                    hint="leave it out by except_column_list",
+                    f"the records have a column {name}, which SCD type 2 generates",
+                    hint="exclude it with except_column_list",
                 )
         present = _lower(outputs)
         for name in (*self.keys, *(self.track or ()), *self.track_except):
             if name.lower() not in present:
                 raise ChangesError(
                     f"the records have no column {name}, which apply_changes names",
-                    hint=f"the columns of the table are {', '.join(outputs)}",
+                    hint=f"columns of the table: {', '.join(outputs)}",
                 )
         return [name for name in outputs if name.lower() not in _lower(self.keys)]
 

@@ -60,7 +60,7 @@ def apply(batch: Batch, name: str, table: SilverTable, at: Lake) -> None:
     """
     deidentifying = evaluator(batch, name, table)
     if column := deidentifying.masked_since():
-        batch.report.state, batch.report.why = "rebuilt", f"{column} has come, which is masked in all rows"
+        batch.report.state, batch.report.why = "rebuilt", f"{column} is new, and masked in all rows"
         deidentifying = evaluator(batch.of_everything(), name, table)
     target = batch.opened[batch.flow.target]
     definition = {"fingerprint": batch.flow.fingerprint, "key": batch.flow.key}
@@ -139,7 +139,7 @@ class _Treated(Transform):
         if missing:
             source = self.name.removesuffix("_deidentified")
             raise QueryError(
-                f"{source} has no column {', '.join(missing)}, which is to be de-identified",
+                f"{source} has no column {', '.join(missing)}, which must be de-identified",
                 where=Where(table=self.name),
                 hint="correct the name; a column that only comes with later files can be declared in bronze's schema",
             )
@@ -155,9 +155,9 @@ class _Treated(Transform):
         if treatment == "hmac":
             if isinstance(kind, _NO_TEXT):
                 raise QueryError(
-                    f"{name} cannot have pseudonyms: it is {kind.typeName()}, which has no text of its own",
+                    f"{name} cannot have pseudonyms: its type {kind.typeName()} has no text form",
                     where=Where(table=self.name),
-                    hint="say mask or drop for it, or make columns of its parts in the query",
+                    hint="use mask or drop for it, or select its parts as columns in the query",
                 )
             return pseudonyms.pseudonym(column, pii_key.key()).alias(name)
         return column

@@ -155,7 +155,7 @@ def test_history_that_is_gone(source: Source) -> None:
     }
     with configured(source.spark, at_once):
         source.sql("VACUUM SOURCE RETAIN 0 HOURS")  # the files of the two inserts
-    assert source.run().why == "the source's history is gone"
+    assert source.run().why == "the source's history is no longer available"
     assert source.same()
     source.sql("INSERT INTO SOURCE VALUES (52, 5)", "INSERT INTO SOURCE VALUES (53, 5)")
     source.spark.sql(f"ALTER TABLE {source.name} SET TBLPROPERTIES (delta.checkpointInterval = 1)")
@@ -164,7 +164,7 @@ def test_history_that_is_gone(source: Source) -> None:
     for log in logs[:-2]:
         log.unlink()
     report = source.run()
-    assert "is gone up to version" in report.why
+    assert "is no longer available up to version" in report.why
     assert source.same()
     assert source.verified()
 
@@ -380,7 +380,7 @@ def test_a_source_that_was_put_back_and_written_on(source: Source) -> None:
     source.sql("INSERT INTO SOURCE VALUES (30), (40)")
     report = source.run()
     assert (report.state, report.why) == (
-        "rebuilt", "theirs was put back and written on: its version 1 is not the commit that was read"
+        "rebuilt", "theirs was put back and then written: its version 1 is not the commit that was read"
     )  # fmt: skip
     assert source.same()
     assert source.verified()

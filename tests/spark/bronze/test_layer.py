@@ -164,7 +164,7 @@ def test_a_changed_file_is_reported_and_not_read_twice(spark: SparkSession, work
     workspace.land("things/a.json", [{"id": 1}, {"id": 2}], age=80)
     report = workspace.run(spark, "bronze")["things"]
     assert (report.state, report.changed_files) == ("idle", 1)
-    assert any("changed after being read" in line for line in report.remarks())
+    assert any("changed after they were read" in line for line in report.remarks())
     assert workspace.rows("things", "id") == [(1,)]
     states = [entry["state"] for entry in status.files("things", workspace.definition, workspace.settings).to_pylist()]
     assert states == ["ingested", "changed"]
@@ -275,7 +275,7 @@ def test_ledger_that_is_gone_does_not_double_the_table(spark: SparkSession, work
     workspace.land("things/a.json", [{"id": 1}])
     workspace.run(spark, "bronze")
     shutil.rmtree(workspace.lake.ledger("things"))
-    with pytest.raises(SluicegateError, match="cannot go on"):
+    with pytest.raises(SluicegateError, match="cannot continue"):
         workspace.run(spark, "bronze")
     assert workspace.rows("things", "id") == [(1,)]
 

@@ -217,7 +217,7 @@ def test_a_record_refers_to_another_table(spark: SparkSession, workspace: Worksp
     (workspace.folder / "landing" / "others").mkdir()
     land(workspace, "a", 1.0, None, age=90)
     report = workspace.run(spark, "bronze")["things"]
-    assert (report.state, report.why) == ("blocked", "a rule of it reads others, which has no rows yet")
+    assert (report.state, report.why) == ("blocked", "one of its rules reads others, which has no rows yet")
     workspace.land("others/a.json", [{"y": "1.0"}, {"y": "none"}])
     assert workspace.run(spark, "bronze")["things"].written == 2
     land(workspace, "b", 1.0, 2.0)

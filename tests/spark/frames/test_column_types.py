@@ -63,7 +63,7 @@ def test_a_part_of_a_column_without_a_type_is_refused(spark: SparkSession, works
     ):
         define(column)
         error = refused(spark, workspace)
-        assert error.message.startswith(f"t makes a column c of the type {kind}: a NULL or an empty array or map in it")
+        assert error.message.startswith(f"column c of t has the type {kind}: a NULL or an empty array or map in it")
         assert (error.where.line, "CAST(NULL AS STRING)" in error.hint) == (
             line_of(workspace, 'sql: "SELECT id, '),
             True,

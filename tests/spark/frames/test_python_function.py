@@ -106,8 +106,8 @@ def assert_told(error: TransformError, folder: Path, code: str, at: str, words: 
         ),
         ("stops", 'raise ValueError("not today")', "ValueError: not today"),
         ("leaves", "raise SystemExit(0)", "SystemExit: 0"),
-        ("nothing", "def nothing", "the transform nothing returned nothing, not a DataFrame"),
-        ("rows", "def rows", "returned a list, not a DataFrame"),
+        ("nothing", "def nothing", "the transform nothing returned None instead of a DataFrame"),
+        ("rows", "def rows", "returned a list instead of a DataFrame"),
         ("no_pos", "def no_pos", "returned rows without _pos"),
         ("as_text", "def as_text", "returned _chunk as STRING"),
         ("twice", "def twice", "returned two columns mrn"),
@@ -183,7 +183,7 @@ def test_a_type_that_is_right_already_is_left_alone(spark: SparkSession) -> None
     ("expression", "kind"), [("5", "ARRAY<INT>"), ("array(1)", "STRUCT<a: INT>"), ("map(1, 2)", "MAP<STRING, INT>")]
 )
 def test_a_type_that_nothing_can_become(spark: SparkSession, expression: str, kind: str) -> None:
-    with pytest.raises(SchemaMismatch, match="cannot be cast to that") as caught:
+    with pytest.raises(SchemaMismatch, match="cannot be cast to it") as caught:
         cast_to_declared(one(spark, expression), {"v": kind}, None, "none", "t")
     assert caught.value.where.table == "t"
     assert caught.value.hint
@@ -214,7 +214,7 @@ def test_which_columns_there_are(
 def test_new_columns_that_may_not_be(spark: SparkSession) -> None:
     frame = spark.sql("SELECT 1 AS a, 2 AS b, 1L AS _chunk")
     for declared, known in (({"a": "INT"}, ["a", "b"]), (None, ["a"])):
-        with pytest.raises(SchemaMismatch, match="makes a new column, b"):
+        with pytest.raises(SchemaMismatch, match="returns a new column, b"):
             cast_to_declared(frame, declared, known, "failOnNewColumns", "t")
 
 
@@ -280,7 +280,7 @@ def test_a_function_of_tables_makes_all_rows(spark: SparkSession, tmp_path: Path
     [
         ("unknown_table", 'tables["people"]', "name people in reads of this table's definition: it has t, names"),
         ("stops", 'raise ValueError("not today")', "ValueError: not today"),
-        ("rows", "def rows", "returned a list, not a DataFrame"),
+        ("rows", "def rows", "returned a list instead of a DataFrame"),
         ("twice", "def twice", "returned two columns mrn"),
         ("hidden", "def hidden", "returned a column _mine"),
         ("spaced", "def spaced", "returned a column patient's number"),

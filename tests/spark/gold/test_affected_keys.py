@@ -161,7 +161,7 @@ def test_no_key_depends_on_the_order_of_equal_rows(spark: SparkSession) -> None:
     found = strategies(KeyedWorld(spark, TABLES, Random(1)), {name: text for name, (text, _) in SETTLED.items()} | {
         f"unsettled {name}": text for name, text in UNSETTLED.items()
     })  # fmt: skip
-    why = "whole: which of equal rows a window puts first decides which rows there are"
+    why = "whole: its result depends on which of several equal rows a window puts first"
     keys = {name: keys for name, (_, keys) in SETTLED.items()}
     assert found == keys | {f"unsettled {name}": why for name in UNSETTLED}
 

@@ -394,7 +394,7 @@ def test_what_follows_a_full_refresh_is_brought_up_to_date(three: GoldWorld, spa
     request = Request.of(three.pipeline, "full-refresh", tables=["day"])
     done = list(Run(three.pipeline, three.at, {"run_id": "test"}, shared).reports(request, ["gold"], follow=True))
     assert [(one.table, one.state, one.why) for one in done[0].tables] == [
-        ("day", "rebuilt", "a full refresh was asked for")
+        ("day", "rebuilt", "a full refresh was requested")
     ]
     assert [one.table for one in done[1].tables] == ["day", "total", "share"]
     for one in done[1].tables:  # no row of day differs, so nobody has anything to do but to say how far it has come

@@ -170,7 +170,7 @@ def test_small_tables_are_read_whole_and_plans_say_how_rows_are_found(
     assert planned("joined") == (
         "the affected rows are recomputed: it has no GROUP BY and no aggregate function; its rows are found by id, n"
     )
-    assert planned("limited").endswith("depends on all of them; cheaper: the query without LIMIT")
+    assert planned("limited").endswith("depends on all of them; cheaper: remove the LIMIT")
     world.add([sample(9)])
     world.run()
     assert _technique(world, "joined")[:2] == ("keys", "whole")

@@ -368,7 +368,7 @@ def test_a_query_that_must_be_incremental_and_cannot(spark: SparkSession, tmp_pa
     world.run()  # by groups: an array is nothing to keep, but its rows can be found
     assert world.rows("a") == world.expected("a")
     world.define({"a": kept("SELECT count(*) AS n FROM t GROUP BY array(g)")})
-    with pytest.raises(QueryError, match=re.escape("cannot be kept up to date by what changes")):
+    with pytest.raises(QueryError, match=re.escape("cannot be refreshed incrementally")):
         world.run()
 
 

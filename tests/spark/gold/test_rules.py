@@ -233,7 +233,7 @@ def test_rows_that_stay_are_held_to_rules_only_when_these_are_others(
     assert counted == [5]
     # Who takes the rule back has a table that is up to date, and no rows that it would not have.
     world.define({"sums": table(SUMS, rules=f"expectations: {plain}")})
-    assert world.run()["sums"].why == "it is refused no more"
+    assert world.run()["sums"].why == "its rejected rows are accepted now"
     assert not tables.rows(tables.delta_table(layout.rejected(world.at.table("gold", "sums"))))
     assert world.run()["sums"].state == "idle"
     world.define({"sums": table(SUMS, rules=f"expectations: {other.replace('<= 1', '<= 2')}")})
@@ -252,7 +252,7 @@ def test_a_rule_names_columns_that_the_query_makes(spark: SparkSession, tmp_path
         tmp_path, {"all": table("SELECT * FROM t", refresh="full", rules="expect_all: {r: q > 1}")}, spark
     )
     world.add(rows(FIRST, 0))
-    with pytest.raises(QueryError, match="the rule r of all names q, which is none of its columns"):
+    with pytest.raises(QueryError, match="the rule r of all uses an unknown column, q"):
         world.run()
     assert tables.delta_table(world.at.table("gold", "all")) is None
     world.define({"all": table("SELECT * FROM t", refresh="full", rules="expect_all: {r: K > 1}")})

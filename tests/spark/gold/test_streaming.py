@@ -176,7 +176,7 @@ def test_what_its_checkpoint_cannot_follow_is_made_again_whole(spark: SparkSessi
         made.gold.spark.sql(f"RESTORE TABLE delta.`{made.uri}` TO VERSION AS OF 0")
 
     changes: list[tuple[Callable[[], None], str]] = [
-        (put_back, "older than the table"), (deleted, "checkpoint is gone"), (put_back, "another one"),
+        (put_back, "older than the table"), (deleted, "checkpoint is missing"), (put_back, "not the one"),
         (without_state, "cannot be read"), (rows_deleted, "was changed by DELETE"), (table_put_back, "was restored"),
     ]  # fmt: skip
     changes = changes if mode == "append" else changes[:2] + changes[3:5]

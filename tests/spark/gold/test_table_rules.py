@@ -102,7 +102,7 @@ def test_each_kind_below_and_above(spark: SparkSession, tmp_path: Path) -> None:
     assert error.cause == "it has at least 1 and at most 6 rows"
     assert (found(world, "g"), error.hint) == (
         Counter(),  # no row is to blame
-        "r is as it was; correct the source or the rule, and run again",
+        "r is unchanged; correct the source or the rule, and run again",
     )
     world.sql("DELETE FROM {t}")
     assert "room (it would have 0 rows)" in refused(world).message
@@ -154,7 +154,7 @@ def test_a_table_that_a_rule_reads_is_waited_for(spark: SparkSession, tmp_path: 
     define(world, named=RULES["named"])
     world.add(rows(FIRST, 0))
     report = world.run()["r"]
-    assert (report.state, report.why) == ("blocked", "a rule of it reads u, which has no rows yet")
+    assert (report.state, report.why) == ("blocked", "one of its rules reads u, which has no rows yet")
 
 
 class Model:

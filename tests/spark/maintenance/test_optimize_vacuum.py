@@ -136,7 +136,7 @@ def test_files_stay_that_another_table_has_yet_to_follow(spark: SparkSession, ma
     spark.sql(f"DELETE FROM delta.`{bronze}` WHERE device_id = 1")  # its change data feed has files of its own
     content = {*optimize_vacuum._data_files(f"{maintained.lake.root}/heart_rate/bronze")["path"].to_pylist()}
     facts = done(maintained, spark)["bronze/recordings_bronze"]
-    assert facts["held"].startswith("recordings_enriched has not followed it since ")
+    assert facts["held"].startswith("recordings_enriched has not read it since ")
     assert content <= {*optimize_vacuum._data_files(f"{maintained.lake.root}/heart_rate/bronze")["path"].to_pylist()}
     maintained.run(spark)
     assert {device for (device,) in maintained.rows("recordings_enriched", "device_id")} == {2}

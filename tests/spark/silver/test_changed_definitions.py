@@ -29,7 +29,7 @@ pytestmark = pytest.mark.spark
 Steps = tuple[tuple[str, dict[str, Any], str], ...]
 OF_KEYS: Steps = (
     ("replay", {"number": "DECIMAL(10,3)"}, "v changes from INT to DECIMAL(10,3)"),
-    ("interval", {"keys": ("id",), "sequence": "seq"}, "it has keys now, id"),
+    ("interval", {"keys": ("id",), "sequence": "seq"}, "it now has keys, id"),
     ("new", {"sequence": "seq2"}, "its sequence_by changes from seq to seq2"),
     ("overwritten", {"nested": "int", "of_sequence": "DOUBLE"}, "seq changes from INT to DOUBLE"),
 )

@@ -177,7 +177,7 @@ def test_versions_from_snapshots(spark: SparkSession, workspace: Workspace) -> N
         (3, "new", 2, 3),
     ]
     held = lakes.table_at(workspace.uri("t")).version()
-    with pytest.raises(UserError, match="t would be rebuilt by this, so there is nothing to compare with"):
+    with pytest.raises(UserError, match="this would rebuild t, so there is nothing to compare with"):
         replay(spark, workspace, everything=True, validate=True)
     assert lakes.table_at(workspace.uri("t")).version() == held
 
@@ -259,7 +259,7 @@ def test_a_name_with_a_backtick_or_a_dot_in_it_stops_no_table(spark: SparkSessio
     define(workspace, silver.replace("NAME", "``"))
     odd = {"of`it": "x", "a.b": [1], "``": {"`": 2}}
     land(workspace, "raw/a.json", {"k": 1, "seq": 1, "v": "a", **odd}, {"k": 2, "seq": 1, "v": "long", **odd}, age=90)
-    with pytest.raises(QueryError, match="Delta cannot change a table with ` in a name"):
+    with pytest.raises(QueryError, match="has a backtick in its name"):
         run(spark, workspace)
     define(workspace, silver.replace("NAME", "y"))
     run(spark, workspace)

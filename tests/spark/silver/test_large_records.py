@@ -135,7 +135,7 @@ def test_a_star_that_brings_our_column_is_refused(spark: SparkSession, workspace
     run(spark, workspace)
     assert workspace.rows("lines", "sku", "_order_1", "_record_row") == [("a", 2.5, 1)]
     land(workspace, "b.json", 80, [line("b", 1, _record_row=7)])
-    with pytest.raises(QueryError, match="makes a column _record_row") as raised:
+    with pytest.raises(QueryError, match="returns a column _record_row") as raised:
         workspace.run(spark, "bronze", "silver")
     assert "EXCEPT" in raised.value.hint
 

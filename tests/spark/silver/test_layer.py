@@ -271,7 +271,7 @@ def test_lookup_with_two_rows_for_a_key_is_refused(spark: SparkSession, workspac
     define(workspace, '  t: {sql: "SELECT r.k, n.name FROM STREAM(raw) AS r LEFT JOIN names_raw AS n USING (k)"}\n')
     land(workspace, "raw/a.json", {"k": 1})
     land(workspace, "names/a.json", {"k": 1, "name": "a"}, {"k": 1, "name": "b"})
-    with pytest.raises(FanOut, match="makes 2 rows of 1 records"):
+    with pytest.raises(FanOut, match="returns 2 rows for 1 records"):
         workspace.run(spark, "bronze", "silver")
     assert workspace.rows("t") == []
 

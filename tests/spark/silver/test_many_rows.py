@@ -309,13 +309,13 @@ def test_one_row_becomes_many_and_one_again(spark: SparkSession, workspace: Work
     orders(workspace, OUTER, others)
     done = run(spark, workspace, "silver")
     assert [done[name].why for name in ("lines", "picked")] == [
-        "a record gives many rows now", "a record of lines gives many rows now",
+        "a record may now give many rows", "a record of lines may now give many rows",
     ]  # fmt: skip
     assert sorted(workspace.rows("picked", "id", "_record_row")) == [(1, 1), (1, 2), (2, 1)]
     workspace.edit("pipeline.yaml", "rows: many", "rows: one")
     workspace.edit("pipeline.yaml", json.dumps(OUTER), FIRST)
     done = run(spark, workspace, "silver")
-    assert [done[name].why for name in ("lines", "picked")] == ["a record gives one row now"] * 2
+    assert [done[name].why for name in ("lines", "picked")] == ["a record now gives one row"] * 2
     assert len(workspace.rows("picked")) == 2
 
 
@@ -366,9 +366,9 @@ def test_python_makes_many_rows_and_reads_them_one_by_one(spark: SparkSession, w
 def test_several_rows_without_the_word_stop_the_run_and_name_it(spark: SparkSession, workspace: Workspace) -> None:
     orders(workspace, OUTER, "  pairs: {sql: 'SELECT a.id FROM STREAM(orders) AS a JOIN lines AS b ON a.id = b.id'}")
     land(workspace, "a.json", order(1, ("a", 1), ("b", 2)))
-    with pytest.raises(FanOut, match="pairs makes 2 rows of 1 records") as raised:
+    with pytest.raises(FanOut, match="pairs returns 2 rows for 1 records") as raised:
         workspace.run(spark, "bronze", "silver")
-    assert "if a record is to give several rows, write `rows: many`" in raised.value.hint
+    assert "if a record should give several rows, set `rows: many`" in raised.value.hint
     workspace.edit("pipeline.yaml", "pairs: {", "pairs: {rows: many, ")
     run(spark, workspace, "silver")
     assert sorted(workspace.rows("pairs", "id", "_record_row")) == [(1, 1), (1, 2)]

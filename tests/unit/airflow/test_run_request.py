@@ -162,7 +162,7 @@ def test_a_replay_starts_its_own_job_in_the_place_of_silvers(workspace: Workspac
         (REPLAY | {"tables": None}, "one table"),
         (REPLAY | {"tables": ["recordings_enriched", "patients"]}, "one table"),
         (REPLAY | {"tables": ["recordings_bronze"]}, "only silver tables are replayed"),
-        (REPLAY | {"rules": ["valid_heartrat"]}, "has no rule valid_heartrat"),
+        (REPLAY | {"rules": ["valid_heartrat"]}, "unknown rule valid_heartrat"),
         (REPLAY | {"max_files": 2}, "interval"),
         (REPLAY | {"from": "2024-03-01", "to": "2024-03-02"}, "interval"),
         (REPLAY | {"mode": "auto"}, "replay"),

@@ -139,7 +139,7 @@ def test_rows_of_silver_stay_until_somebody_reprocesses_them(tmp_path: Path) -> 
 
 SINCE = {
     "keys": ("keys: [device_id, time]", "keys: [device_id]", "its keys change from device_id, time to device_id"),
-    "sequence": ("event_time: time\n", "event_time: time\n    sequence_by: time\n", "it has a sequence_by now, time"),
+    "sequence": ("event_time: time\n", "event_time: time\n    sequence_by: time\n", "it now has a sequence_by, time"),
     "type": ("r.heartrate", "CAST(r.heartrate AS DECIMAL(10, 2)) AS heartrate",
              "heartrate changes from DOUBLE to DECIMAL(10,2)"),
     "schema": ("event_time: time\n", "event_time: time\n    schema: device_id INT\n",

@@ -76,7 +76,7 @@ def test_a_source_that_was_put_back_and_written_on(tmp_path: Path, about: dict[s
     lake.add(*[lake.source] * commits)
     with pytest.raises(SluicegateError, match=f"version 1 of source {NOT_READ}") as raised:
         lake.now()
-    assert f"move {lake.target} away, and keep what may be nowhere else" in raised.value.hint
+    assert f"move {lake.target} away and keep them" in raised.value.hint
 
 
 @pytest.mark.parametrize("commits", [1, 2])
@@ -93,7 +93,7 @@ def test_what_is_a_function_of_its_source_is_made_again(tmp_path: Path, about: d
     put_back(lake.source, 0)
     lake.add(*[lake.source] * commits)
     now = lake.now()
-    why = "source was put back and written on: its version 1 is not the commit that was read"
+    why = "source was put back and then written: its version 1 is not the commit that was read"
     assert (now.kind, now.why, now.since, now.until) == ("whole", why, 1, commits)
     lake.run()
     assert lake.now().kind == "idle"

@@ -81,7 +81,7 @@ def test_nothing_to_read_and_the_first_run(tmp_path: Path) -> None:
 def test_a_table_waits_for_those_that_its_rules_read(tmp_path: Path) -> None:
     history = History(tmp_path, references={"u": str(tmp_path / "u")})
     history.add()
-    assert (history.now().kind, history.now().why) == ("blocked", "a rule of it reads u, which has no rows yet")
+    assert (history.now().kind, history.now().why) == ("blocked", "one of its rules reads u, which has no rows yet")
     history.add(str(tmp_path / "u"))
     assert history.now().kind == "whole"
 
@@ -195,7 +195,7 @@ def test_rows_that_another_rule_refused_are_taken_back_where_nothing_else_is_to_
     history.run()
     assert history.now().kind == "idle"
     history.add(layout.rejected(history.target))
-    assert (history.now().kind, history.now().why) == ("incremental", "it is refused no more")
+    assert (history.now().kind, history.now().why) == ("incremental", "its rejected rows are accepted now")
     assert history.now(fingerprints=Fingerprints(rules="other")).why == "its rules changed"
     history.add()
     assert (history.now().kind, history.now().why) == ("incremental", "")
@@ -226,7 +226,7 @@ def test_another_source_in_its_place(tmp_path: Path) -> None:
     Path(history.source).rename(tmp_path / "former")
     history.add()
     assert (history.now().kind, history.now().why) == ("whole", "source is not the table that it was filled from")
-    with pytest.raises(SluicegateError, match="cannot go on"):
+    with pytest.raises(SluicegateError, match="cannot continue"):
         history.now(policy=LedgerPolicy())
 
 
@@ -360,7 +360,7 @@ def test_a_run_that_was_stopped_in_the_middle_is_made_up_for(tmp_path: Path) -> 
     history.run(op="x")
     assert history.now().kind == "idle"
     history.run(beside, op="y", step="enter", mode="whole")
-    assert (history.now().kind, history.now().why) == ("whole", "a run that made it again was stopped")
+    assert (history.now().kind, history.now().why) == ("whole", "a run was stopped during its full refresh")
     history.run(op="y", leaves=["target_quarantine"])
     assert history.now().repair  # what it was to take away beside is still there
     history.run(beside, op="y", step="leave", seen=1)  # it began before the commit of the table
@@ -407,9 +407,9 @@ def test_a_mark_is_read_in_the_epoch_of_its_rows(tmp_path: Path) -> None:
         (False, False, False, ""),
         (True, True, False, ""),
         (True, False, True, ""),
-        (False, True, False, "a record gives many rows now"),
-        (True, False, False, "a record gives one row now"),
-        (False, False, True, "a record of source gives many rows now"),
+        (False, True, False, "a record may now give many rows"),
+        (True, False, False, "a record now gives one row"),
+        (False, False, True, "a record of source may now give many rows"),
     ],
 )
 def test_rows_that_are_known_by_another_identity_make_it_again(

@@ -59,7 +59,7 @@ def test_a_proof_says_when_all_of_the_table_was_compared() -> None:
     assert "version 7 on 2026-11-22" in same_day
     of_a_week = str(Proof("d", whole, later, states, {}))  # type: ignore[arg-type]
     assert "2026-11-28" in of_a_week
-    assert "as a whole on 2026-11-22" in of_a_week
+    assert "in full on 2026-11-22" in of_a_week
 
 
 @pytest.mark.parametrize(("days", "holds"), [(0, True), (6, True), (7, False), (-1, False)])

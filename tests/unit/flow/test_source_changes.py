@@ -158,7 +158,7 @@ def test_a_gap_in_the_log_hides_what_is_on_its_other_side(source: Source) -> Non
     assert changes.other_columns == ""
     assert changes.overwritten == "source was changed by WRITE in version 3"
     assert changes.rewritten == "source was changed by WRITE in version 1"
-    assert source.changes(1, 3).rewritten == "the history of source is gone up to version 2"
+    assert source.changes(1, 3).rewritten == "the history of source is no longer available up to version 2"
     assert not changes.only_gained_columns
 
 

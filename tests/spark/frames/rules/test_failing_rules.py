@@ -74,7 +74,7 @@ def test_a_rule_that_a_value_stops_is_named_with_its_line(
     error = refused(spark, workspace)
     assert error.message == f"the rule first of {name} cannot be evaluated: {ZERO}"
     assert "INVALID_INDEX_OF_ZERO" in error.cause
-    assert "give NULL" in error.hint
+    assert "return NULL" in error.hint
     assert (error.where.table, error.where.line) == (name, line_of(workspace, "first:"))
     assert str(error.where.file).endswith("pipeline.yaml")
     assert tables.table_at(workspace.uri(name)).version() == before

@@ -223,7 +223,7 @@ def test_a_column_that_is_masked_later_leaves_nothing(spark: SparkSession, works
     workspace.edit("pipeline.yaml", "{name: hmac}", "{name: hmac, address: mask, mrn: drop}")
     workspace.edit("pipeline.yaml", "pii: [name]", "pii: [name, address, mrn]")
     flow = flows.flows(workspace.definition, workspace.lake, "silver")["people_deidentified"]
-    assert progress(flow).why.endswith("so it becomes a new table, and its former versions are deleted")
+    assert progress(flow).why.endswith("so it is replaced by a new table, and its former versions are deleted")
     for point in ("silver.before_commit", *STOPS):
         with pytest.MonkeyPatch.context() as patch:
             stop_at(patch, point)
@@ -261,7 +261,7 @@ def test_another_key_makes_the_table_again(
     monkeypatch.setenv(pii_key.VARIABLE, other)
     report = workspace.run(spark)["people_deidentified"]
     assert report.state == "rebuilt"
-    assert report.why.startswith("the key of its pseudonyms changed, so it becomes a new table")
+    assert report.why.startswith("the key of its pseudonyms changed, so it is replaced by a new table")
     assert names(workspace) == {1: pseudonym("Ada", other)}
     second = marks(workspace)
     assert (first, sorted({*second})) == ([fingerprint(KEY)], [fingerprint(other)])
@@ -269,7 +269,7 @@ def test_another_key_makes_the_table_again(
 
     workspace.edit("pipeline.yaml", "address: mask", "address: hmac")
     report = workspace.run(spark)["people_deidentified"]
-    assert report.why.startswith("its definition changed, so it becomes a new table")
+    assert report.why.startswith("its definition changed, so it is replaced by a new table")
     assert workspace.rows("people_deidentified", "address") == [(pseudonym("1 High Street", other),)]
 
 
@@ -317,7 +317,7 @@ def test_columns_that_cannot_be_treated_stop_the_table(spark: SparkSession, work
   cased: {sql: "SELECT * FROM STREAM(raw)", pii: [NAME, home, born], deidentified: {NAME: hmac, home: mask, born: mask}}
 """)  # fmt: skip
     land(workspace, "a", person(1, "Ada", home={"street": "High Street"}))
-    with pytest.raises(QueryError, match="typo has no column nmae, which is to be de-identified"):
+    with pytest.raises(QueryError, match="typo has no column nmae, which must be de-identified"):
         workspace.run(spark)
     with pytest.raises(QueryError, match="typo has no column"):
         workspace.run(spark, "silver")
@@ -383,7 +383,7 @@ def test_a_copy_does_without_the_columns_of_a_flow_that_waits(spark: SparkSessio
     report = workspace.run(spark, "bronze", "silver")["people_deidentified"]
     assert (report.state, workspace.rows("people_deidentified", "k")) == ("blocked", [(1,)])
     assert report.why.startswith(
-        "people has no column phone yet, which is to be de-identified: its flow later may make it, and waits"
+        "people has no column phone yet, which must be de-identified: its flow later may add it, and waits"
     )
     workspace.land("late/a.json", [{"k": 3, "phone": "555"}])
     workspace.run(spark, "bronze", "silver")

@@ -50,25 +50,25 @@ CASES = [
     ("WHERE", KEYED, BY_QUERY.format(kind="INT", where="WHERE id > 1") + "    keys: [id]\n", ""),
     ("a star in place of the columns", f"{QUERY}    keys: [id]\n",
      "    sql: \"SELECT * FROM STREAM(raw)\"\n    keys: [id]\n", ""),
-    ("keys come", QUERY, KEYED, "it has keys now, id"),
-    ("keys go", KEYED, QUERY, "it has no keys any more, and had id"),
+    ("keys come", QUERY, KEYED, "it now has keys, id"),
+    ("keys go", KEYED, QUERY, "it no longer has keys (before: id)"),
     ("one key more", KEYED, f"{QUERY}    keys: [id, at]\n", "its keys change from id to id, at"),
     ("another order", f"{QUERY}    keys: [at, id]\n", f"{QUERY}    keys: [id, at]\n",
      "its keys change from at, id to id, at"),
-    ("a sequence comes", KEYED, SEQUENCED, "it has a sequence_by now, at"),
-    ("a sequence goes", SEQUENCED, KEYED, "it has no sequence_by any more"),
+    ("a sequence comes", KEYED, SEQUENCED, "it now has a sequence_by, at"),
+    ("a sequence goes", SEQUENCED, KEYED, "it no longer has a sequence_by"),
     ("another sequence", SEQUENCED, SEQUENCED.replace("by: at", "by: v"), "its sequence_by changes from at to v"),
     ("a key by another expression", BY_D, BY_D.replace("upper", "lower"),
-     "d, by which its rows are compared, is made by another expression"),
+     "the expression of d, by which its rows are compared, changed"),
     ("a sequence by another expression", SEQUENCED, SEQUENCED.replace("r.at", "r.at2 AS at"),
-     "at, by which its rows are compared, is made by another expression"),
+     "the expression of at, by which its rows are compared, changed"),
     ("another column by another expression", KEYED, KEYED.replace("upper", "lower"), ""),
     ("a key from its neighbour's column", BY_D, BY_D.replace("upper(r.d) AS d", "d"),
-     "d, by which its rows are compared, is made by another expression"),
+     "the expression of d, by which its rows are compared, changed"),
     ("type 2", FIRST, SECOND, "its stored_as_scd_type changes from 1 to 2"),
     ("type 1", SECOND, FIRST, "its stored_as_scd_type changes from 2 to 1"),
     ("snapshots", FIRST, FIRST.replace("changes:", "changes_from_snapshot:"),
-     "its records are snapshots now"),
+     "its records are now snapshots"),
     ("changes in place of keys", SEQUENCED, FIRST, ""),
     ("a deleting condition", FIRST,
      FIRST.replace("keys:", "apply_as_deletes: \"v = 1\", keys:"), ""),
@@ -104,7 +104,7 @@ def test_commits_of_the_version_before_do_not_tell_the_keys(tmp_path: Path) -> N
     bare = stored(tmp_path / "bare", QUERY)
     unrecorded = {STORED: None}
     assert was.change(commit(was, **unrecorded), {}) == ""
-    assert "does not tell by which keys" in now.change(commit(was, **unrecorded), {})
+    assert "does not record the keys" in now.change(commit(was, **unrecorded), {})
     assert bare.change(commit(was, **unrecorded), {}) == ""
 
 

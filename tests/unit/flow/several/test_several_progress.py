@@ -128,7 +128,7 @@ def test_a_table_that_is_gone_stops_all_flows(tmp_path: Path) -> None:
     (tmp_path / "a").rename(tmp_path / "away")
     history.add("b")
     now = history.now()
-    assert (now.kind, now.why) == ("blocked", "a, which its flow a follows, is not there any more")
+    assert (now.kind, now.why) == ("blocked", "a, which its flow a reads, no longer exists")
 
 
 def test_a_source_whose_column_was_renamed_is_read_again_alone(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_a_source_that_is_older_than_its_offset_stops_the_run(tmp_path: Path) ->
     history.add("a")
     history.run()
     (tmp_path / "a" / "_delta_log" / f"{1:020d}.json").unlink()
-    with pytest.raises(SluicegateError, match="t cannot go on: a is older than the version that was read last"):
+    with pytest.raises(SluicegateError, match="t cannot continue: a is older than the version that was read last"):
         history.now()
 
 
@@ -177,7 +177,7 @@ def test_one_flow_becomes_several_and_one_again(tmp_path: Path) -> None:
     several = history.flow
     history.flow = replace(several, streams={})
     now = history.now()
-    assert (now.kind, now.why, now.of_flows) == ("whole", "one flow fills it now", False)
+    assert (now.kind, now.why, now.of_flows) == ("whole", "it is filled by one flow now", False)
     app_id = offsets.app_id("silver", "t", DeltaTable(history.uri("a")))
     facts = {"until": 0, "inputs": {}, "seen": now.seen, "restores": []}
     properties = CommitProperties(
@@ -186,7 +186,7 @@ def test_one_flow_becomes_several_and_one_again(tmp_path: Path) -> None:
     write_deltalake(history.flow.target, ROWS, mode="overwrite", commit_properties=properties)
     assert history.now().kind == "idle"
     history.flow = several
-    assert (history.now().kind, history.now().why) == ("whole", "several flows fill it now")
+    assert (history.now().kind, history.now().why) == ("whole", "it is filled by several flows now")
 
 
 def test_what_follows_such_a_table_knows_records_by_their_flow(tmp_path: Path) -> None:
