@@ -200,4 +200,4 @@ def test_a_lake_that_cannot_be_written_is_verified_as_a_whole(lake: Workspace, m
     proofs = Proofs(lake.lake, since_last=True, tell=told.append)
     found = list(landed_files.findings(lake.definition, lake.settings, proofs=proofs))
     assert kinds(found) == [("proved", "")]
-    assert told == ["  the proof of lines cannot be recorded, so the next one is whole: Permission denied"]
+    assert told == ["  cannot record the proof of lines, so the next one compares everything: Permission denied"]
