@@ -62,22 +62,22 @@ def nearest(name: str, modules: Mapping[str, Path]) -> str:
 
 def circles(graph: Imports) -> list[list[str]]:
     """Find the groups of modules of which each imports, directly or through others, every other one."""
-    reached = {module: reachable(module, graph) for module in graph}
+    imported = {module: reachable(module, graph) for module in graph}
     groups = {
-        tuple(sorted(other for other in reached[module] if module in reached[other]))
+        tuple(sorted(other for other in imported[module] if module in imported[other]))
         for module in graph
-        if module in reached[module]
+        if module in imported[module]
     }
     return sorted(map(list, groups))
 
 
 def reachable(module: str, graph: Imports) -> set[str]:
     """Find all modules that a module imports, directly or through others."""
-    reached: set[str] = set()
+    imported: set[str] = set()
     waiting = [module]
     while waiting:
         for target in graph[waiting.pop()]:
-            if target not in reached:
-                reached.add(target)
+            if target not in imported:
+                imported.add(target)
                 waiting.append(target)
-    return reached
+    return imported
