@@ -10,34 +10,11 @@ from typing import Annotated
 
 import typer
 
-from sluicegate.cli import (
-    alerts,
-    catalog,
-    completion,
-    contract,
-    copy_into,
-    discard,
-    files,
-    help,
-    history,
-    import_,
-    jars,
-    maintain,
-    new,
-    plan,
-    reload,
-    rename,
-    report,
-    run,
-    serve,
-    show,
-    simulate,
-    skip,
-    sql,
-    status,
-    streams,
-    test,
-)
+from sluicegate.cli import completion, help
+from sluicegate.cli.building import contract, import_, new, simulate, test
+from sluicegate.cli.inspecting import alerts, files, history, plan, report, show, sql, status
+from sluicegate.cli.repairing import discard, reload, rename, skip
+from sluicegate.cli.running import catalog, copy_into, jars, maintain, run, serve, streams
 from sluicegate.console import say, warn
 from sluicegate.errors import SluicegateError
 from sluicegate.storage import store_errors

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluicegate.cli.plan import _strategy_text
+from sluicegate.cli.inspecting.plan import _strategy_text
 from sluicegate.errors import QueryError, TableRuleFailed
 from sluicegate.flow import flows as flow_flows
 from sluicegate.flow import thresholds

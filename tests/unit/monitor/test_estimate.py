@@ -12,7 +12,8 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from typer.testing import CliRunner
 
-from sluicegate.cli import app, history
+from sluicegate.cli import app
+from sluicegate.cli.inspecting import history
 from sluicegate.definition import load
 from sluicegate.errors import UserError
 from sluicegate.flow import flows, refresh_cost, thresholds

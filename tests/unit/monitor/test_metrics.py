@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from scripts import grafana
 from sluicegate.cli import app
-from sluicegate.cli.streams import _taker
+from sluicegate.cli.running.streams import _taker
 from sluicegate.errors import UserError
 from sluicegate.flow.report import BATCH, RunReport
 from sluicegate.flow.table_report import TableReport

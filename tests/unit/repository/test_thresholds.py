@@ -58,7 +58,8 @@ CROSSED: dict[str, str] = {
     "witness.landed_files.IN_MEMORY": "tests/unit/witness/test_landed_files.py::"
     "test_rows_of_more_than_IN_MEMORY_are_sorted_outside_of_memory",
     "lake.discards.ATTEMPTS": "tests/unit/lake/test_discards.py::test_a_race_that_is_lost_ATTEMPTS_times_is_reported",
-    "launch.discard.LONGEST_NOTE": "tests/unit/cli/test_discard.py::test_a_note_has_up_to_LONGEST_NOTE_characters",
+    "launch.discard.LONGEST_NOTE": "tests/unit/cli/repairing/test_discard.py::"
+    "test_a_note_has_up_to_LONGEST_NOTE_characters",
     "definition.dag_ids.LONGEST": "tests/unit/definition/test_dag_ids.py::test_any_folder_has_ids_that_airflow_takes",
     "definition.pipeline.airflow.LONGEST": "tests/unit/airflow/test_arguments.py::"
     "test_what_a_column_of_airflows_database_does_not_hold_is_a_mistake",
@@ -283,7 +284,7 @@ EXEMPT = {
     "airflow.sensors.trigger.AT_MOST_EVERY": TIME,
     "airflow.sensors.trigger.OF_THE_TIME": "how often it is checked: no result depends on it",
     "cli.app.GARBAGE_AFTER": "how often Python looks for objects that hold each other: no result depends on it",
-    "cli.import_.PARTIAL": "an exit code",
+    "cli.building.import_.PARTIAL": "an exit code",
     "storage.aws.ARROW_ATTEMPTS": "given to Arrow as it is",
     "storage.aws.ATTEMPTS": "given to delta-rs as it is",
     "storage.aws.BRIEF_ATTEMPTS": "given to delta-rs and Arrow as it is",

@@ -864,7 +864,7 @@ def test_a_time_that_python_does_not_have_is_shown(tmp_path: Path, form: list[st
 
 
 def test_what_is_shown_can_be_pasted_into_the_next_query() -> None:
-    from sluicegate.cli.sql import _pasteable
+    from sluicegate.cli.inspecting.sql import _pasteable
 
     moment = datetime(2020, 1, 1, 0, 17, 22, 248370)
     shown = [_pasteable(value) for value in (moment, moment.replace(microsecond=0), 18064290, True, None, "a,b")]

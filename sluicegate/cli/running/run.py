@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from sluicegate import api
-from sluicegate.cli import streams
 from sluicegate.cli.options import JsonOption, PipelineName, printer, show_json, with_settings
+from sluicegate.cli.running import streams
 from sluicegate.errors import UserError
 from sluicegate.settings import Settings
 

@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 
 from sluicegate import api
 from sluicegate.airflow import doc_md
-from sluicegate.cli import app, plan
+from sluicegate.cli import app
+from sluicegate.cli.inspecting import plan
 from sluicegate.definition import LAYERS, Pipeline, load, names
 from sluicegate.flow import flows as flow_flows
 from sluicegate.flow.model import Progress, StreamProgress

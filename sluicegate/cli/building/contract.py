@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from sluicegate import api
-from sluicegate.cli.import_ import PARTIAL
+from sluicegate.cli.building.import_ import PARTIAL
 from sluicegate.cli.options import JsonOption, show_json, with_settings
 from sluicegate.console import program, say, warn
 from sluicegate.errors import UserError

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sluicegate import api
-from sluicegate.cli.impact import show_impact
+from sluicegate.cli.inspecting.impact import show_impact
 from sluicegate.cli.options import JsonOption, PipelineName, loaded, show_json, show_table, warn_of_owner, with_settings
 from sluicegate.console import say, warn
 from sluicegate.errors import StoreRefused, StoreUnreachable
