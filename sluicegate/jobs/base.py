@@ -18,7 +18,7 @@ from sluicegate.flow.report import RunReport
 from sluicegate.lake import layout
 from sluicegate.lake.damage import files as damaged_files
 from sluicegate.lake.exclusion import fence
-from sluicegate.lake.exclusion.target_ownership import claim
+from sluicegate.lake.exclusion.target_ownership import take_ownership
 from sluicegate.settings import Settings
 from sluicegate.spark import connect
 from sluicegate.storage import store_errors
@@ -71,7 +71,7 @@ def writing(lake: layout.Lake, owner: str, wait: float = 600.0, *, target: str) 
     """
     sole = fence.sole_writer(lake, owner, remote=bool(connect.address()), wait=wait, sent=connect.has_opened)
     with damaged_files.named(lake), sole:
-        claim(lake, target)
+        take_ownership(lake, target)
         try:
             yield
         except (KeyboardInterrupt, SystemExit):

@@ -85,24 +85,24 @@ def _clean(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) 
     """Move or delete files after their retention, where the definition sets one."""
     if all(table.cleanSource == "OFF" for table in pipeline.bronze.values()):
         return
-    from sluicegate.lake.exclusion.target_ownership import claimed
+    from sluicegate.lake.exclusion.target_ownership import lock_for_target
     from sluicegate.landing import readers
     from sluicegate.landing.moves import clean_source
 
     lake = layout.Lake(settings.lake, pipeline.name)
     other_readers = partial(readers.of, pipeline)
     clean_source.sweep(
-        pipeline.bronze, lake, lambda: claimed(lake, "command line", settings.target), tell, other_readers
+        pipeline.bronze, lake, lambda: lock_for_target(lake, "command line", settings.target), tell, other_readers
     )
 
 
 def _set_aside(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) -> None:
     """Set damaged newest commits aside before looking for work, as a job does before it fills a table."""
     from sluicegate.lake.damage.set_aside import set_aside_damaged
-    from sluicegate.lake.exclusion.target_ownership import claimed
+    from sluicegate.lake.exclusion.target_ownership import lock_for_target
 
     lake = layout.Lake(settings.lake, pipeline.name)
-    with claimed(lake, "command line", settings.target):
+    with lock_for_target(lake, "command line", settings.target):
         set_aside_damaged(lake, tell)
 
 

@@ -165,9 +165,9 @@ class _Rename:
         else:
             self._demand_possible(old, new)
         if old:
-            target_ownership.claim(self.old, self.definition.settings.target)
+            target_ownership.take_ownership(self.old, self.definition.settings.target)
         elif new:
-            target_ownership.claim(self.new, self.definition.settings.target)
+            target_ownership.take_ownership(self.new, self.definition.settings.target)
         report = Renamed(remarks=list(self._readers()))
         renamed.begun(self.root, self.former, self.name)
         _faults.point("rename.recorded")

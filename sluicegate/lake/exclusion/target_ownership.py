@@ -17,8 +17,8 @@ from sluicegate.lake.layout import Lake
 from sluicegate.storage import filesystems
 
 
-def claim(lake: Lake, target: str) -> None:
-    """Enters the target that writes a pipeline's tables, under the pipeline's lock, unless it is there.
+def take_ownership(lake: Lake, target: str) -> None:
+    """Enter the target that writes a pipeline's tables, under the pipeline's lock, unless it is there.
 
     Args:
         lake: the lake.
@@ -62,8 +62,8 @@ def demand_ours(lake: Lake, target: str, owner: str | None = None) -> None:
 
 
 @contextmanager
-def claimed(lake: Lake, owner: str, target: str) -> Iterator[None]:
-    """Context that has a pipeline's lock for a target, for what is done without a job.
+def lock_for_target(lake: Lake, owner: str, target: str) -> Iterator[None]:
+    """Hold a pipeline's lock for a target, for what is done without a job; a job enters by ``jobs.base.writing``.
 
     Args:
         lake: the lake.
@@ -74,5 +74,5 @@ def claimed(lake: Lake, owner: str, target: str) -> Iterator[None]:
         TargetConflict: the tables belong to another one.
     """
     with pipeline_lock(lake, owner):
-        claim(lake, target)
+        take_ownership(lake, target)
         yield

@@ -175,7 +175,7 @@ def enter(pipeline: Pipeline, request: Skip) -> Preview:
     with lock.pipeline_lock(lake, f"skip files of {request.table}"):
         entered = preview(pipeline, request)
         if entered.files.num_rows:
-            target_ownership.claim(lake, pipeline.settings.target)
+            target_ownership.take_ownership(lake, pipeline.settings.target)
             _commit(lake, entered)
     return entered
 

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sluicegate.cli import app
-from sluicegate.lake.exclusion.target_ownership import claim
+from sluicegate.lake.exclusion.target_ownership import take_ownership
 from sluicegate.lake.layout import Lake
 from tests.conftest import Workspace
 
@@ -32,7 +32,7 @@ def said(workspace: Workspace, words: list[str], *more: str) -> str:
 def test_tables_of_another_target_are_shown_with_a_warning(workspace: Workspace, words: list[str]) -> None:
     workspace.define(DEFINITION.replace("TARGETS", TARGETS))
     assert said(workspace, words, "--target", "dev") == ""  # nobody's yet
-    claim(Lake(workspace.settings.lake, "heart_rate"), "prod")
+    take_ownership(Lake(workspace.settings.lake, "heart_rate"), "prod")
     assert said(workspace, words, "--target", "prod") == ""
     warned = said(workspace, words, "--target", "dev")
     assert warned.startswith("warning: the tables of heart_rate in ")

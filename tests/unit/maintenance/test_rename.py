@@ -24,7 +24,7 @@ from sluicegate.errors import (
 from sluicegate.jobs.base import writing
 from sluicegate.lake.exclusion import lock, renamed
 from sluicegate.lake.exclusion.lock import pipeline_lock, turn
-from sluicegate.lake.exclusion.target_ownership import claim
+from sluicegate.lake.exclusion.target_ownership import take_ownership
 from sluicegate.lake.layout import Lake
 from sluicegate.maintenance.rename import Renamed, rename
 from sluicegate.monitor.streams import Registration, Stream
@@ -360,7 +360,7 @@ def test_each_target_has_tables_of_its_own(at: Settings, tmp_path: Path) -> None
     settings = {name: Settings.of(None, at.landing, at.pipelines, target=name) for name in ("dev", "prod")}
     for name in settings:
         fill(Settings.of(str(tmp_path / name)), "till")
-        claim(Lake(str(tmp_path / name), "till"), name)
+        take_ownership(Lake(str(tmp_path / name), "till"), name)
     done = rename("till", "desk", settings["dev"])
     assert (done.lake, done.definition) == (True, True)
     assert done.remarks == [

@@ -14,7 +14,7 @@ import sluicegate as sg
 from sluicegate.cli import app
 from sluicegate.errors import PipelineRenamed, SluicegateError, TargetConflict, UserError
 from sluicegate.lake.exclusion import renamed
-from sluicegate.lake.exclusion.target_ownership import claim
+from sluicegate.lake.exclusion.target_ownership import take_ownership
 from sluicegate.launch.discard import LONGEST_NOTE, Discard, find, one_line, state
 from tests.support.page_world import PageWorld
 
@@ -165,7 +165,7 @@ def test_the_name_of_a_user_is_one_line_of_text(world: PageWorld, monkeypatch: p
 
 def test_tables_of_others_are_left_alone(world: PageWorld) -> None:
     at, definition = world.workspace.lake, world.workspace.definition
-    claim(at, "prod")
+    take_ownership(at, "prod")
     with pytest.raises(TargetConflict):
         sg.discard(definition, TABLE, note="x")
     Path(at.target).unlink()

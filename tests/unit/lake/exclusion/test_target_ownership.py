@@ -8,7 +8,7 @@ import pytest
 
 from sluicegate.errors import TargetConflict
 from sluicegate.jobs import base
-from sluicegate.lake.exclusion.target_ownership import claim, claimed
+from sluicegate.lake.exclusion.target_ownership import lock_for_target, take_ownership
 from sluicegate.lake.layout import Lake
 
 pytestmark = pytest.mark.unit
@@ -17,22 +17,22 @@ pytestmark = pytest.mark.unit
 def test_the_first_target_is_entered_and_keeps_others_out(tmp_path: Path) -> None:
     at = Lake(str(tmp_path / "lake"), "shop")
     for _ in range(2):
-        claim(at, "dev")
+        take_ownership(at, "dev")
     assert Path(at.target).read_text() == "dev\n"
     with pytest.raises(TargetConflict) as caught:
-        claim(at, "prod")
+        take_ownership(at, "prod")
     assert caught.value.exit_code == 2
     assert caught.value.message.endswith("the target dev, but this run is of prod")
     with pytest.raises(TargetConflict, match="this run is of no target"):
-        claim(at, "")
-    claim(Lake(at.root, "other"), "prod")
+        take_ownership(at, "")
+    take_ownership(Lake(at.root, "other"), "prod")
     Path(at.target).unlink()
-    claim(at, "prod")
+    take_ownership(at, "prod")
 
 
 def test_a_pipeline_without_targets_enters_none(tmp_path: Path) -> None:
     at = Lake(str(tmp_path), "shop")
-    claim(at, "")
+    take_ownership(at, "")
     assert [*tmp_path.rglob("*")] == []
 
 
@@ -48,15 +48,15 @@ def test_a_run_that_was_killed_as_it_entered_its_target_left_none(tmp_path: Path
     at = Lake(str(tmp_path), "shop")
     Path(at.target).parent.mkdir()
     Path(at.target).touch()
-    claim(at, "")
-    claim(at, "prod")
+    take_ownership(at, "")
+    take_ownership(at, "prod")
     assert Path(at.target).read_text() == "prod\n"
 
 
 def test_files_are_cleaned_by_the_target_whose_the_tables_are(tmp_path: Path) -> None:
     at = Lake(str(tmp_path), "shop")
-    claim(at, "dev")
-    with pytest.raises(TargetConflict), claimed(at, "command line", "prod"):
+    take_ownership(at, "dev")
+    with pytest.raises(TargetConflict), lock_for_target(at, "command line", "prod"):
         pytest.fail("it came in")
-    with claimed(at, "command line", "dev"):
+    with lock_for_target(at, "command line", "dev"):
         pass

@@ -17,7 +17,7 @@ from sluicegate.definition import load
 from sluicegate.errors import LakeLocked, LandingMissing, TargetConflict, UserError
 from sluicegate.lake import tables
 from sluicegate.lake.exclusion import lock
-from sluicegate.lake.exclusion.target_ownership import claim
+from sluicegate.lake.exclusion.target_ownership import take_ownership
 from sluicegate.lake.layout import Lake
 from sluicegate.landing import intake
 from sluicegate.landing.chosen import skip
@@ -264,7 +264,7 @@ def test_it_waits_for_a_run_and_for_tables_of_its_own_target(
         sg.skip(cut_over.pipeline, "things", listed)
     assert len(waits) == 1
     monkeypatch.undo()
-    claim(cut_over.lake, "prod")
+    take_ownership(cut_over.lake, "prod")
     with pytest.raises(TargetConflict):
         sg.skip(cut_over.pipeline, "things", listed)
     assert cut_over.version() is None
