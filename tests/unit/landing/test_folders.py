@@ -403,6 +403,19 @@ def test_files_that_were_left_out_stay_out_when_their_folder_is_moved(tmp_path: 
     assert place.enter().new.num_rows == 0
 
 
+def test_a_file_that_was_left_out_and_is_overwritten_after_a_move_replaces_no_rows(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.land("a.json", "a")
+    place.enter(includeExistingFiles=False)
+    for seconds, name in enumerate(("b.json", "c.json"), start=1):
+        place.land(name, name, seconds=seconds)
+    taken_in(place)
+    move(place, tmp_path)
+    place.land("a.json", "longer", seconds=9)
+    found = place.enter(allowOverwrites=True)
+    assert (told(found.new), told(found.moved)) == ([("a.json", "read")], [("b.json", "moved"), ("c.json", "moved")])
+
+
 def test_a_reset_after_a_move_reads_each_file_once(place: Place, tmp_path: Path) -> None:
     move(place, tmp_path)
     place.enter()
