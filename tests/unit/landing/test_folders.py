@@ -416,6 +416,18 @@ def test_a_file_that_was_left_out_and_is_overwritten_after_a_move_replaces_no_ro
     assert (told(found.new), told(found.moved)) == ([("a.json", "read")], [("b.json", "moved"), ("c.json", "moved")])
 
 
+def test_a_file_whose_rows_were_given_up_is_read_when_it_comes_back(place: Place, tmp_path: Path) -> None:
+    """It has the name, size and time of a file that was read, in another folder; but the table has its rows no more."""
+    shutil.move(place.folder / "a.json", tmp_path / "a.json")
+    intake.enter(NAME, place.table, place.at, Reset(drop_missing=True).discover)
+    place.take()
+    file_status.copy(place.at, NAME)
+    move(place, tmp_path)
+    shutil.move(tmp_path / "a.json", place.folder / "a.json")
+    found = place.enter()
+    assert (told(found.new), told(found.moved)) == ([("a.json", "read")], [("b.json", "moved")])
+
+
 def test_a_reset_after_a_move_reads_each_file_once(place: Place, tmp_path: Path) -> None:
     move(place, tmp_path)
     place.enter()
