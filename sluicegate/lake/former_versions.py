@@ -48,7 +48,7 @@ def are_left(uri: str, last: log.Commit | None) -> bool:
         return True
     from sluicegate.storage import filesystems  # a run with nothing to do does without Arrow
 
-    return filesystems.file(_entry(uri, last.version - 1)) is not None
+    return filesystems.file(log.commit_file(uri, last.version - 1)) is not None
 
 
 def of_others(table: Table, definition: Mapping[str, Any]) -> bool:
@@ -88,7 +88,7 @@ def delete(uri: str) -> int:
     _remove(data)
     _faults.point("copy.after_data")
     entries = [path for path in unneeded if _LOG in path and _is_before(_name(path), version)]
-    last = _name(_entry(uri, version - 1))
+    last = _name(log.commit_file(uri, version - 1))
     _remove(path for path in entries if _name(path) != last)
     _faults.point("copy.after_log")
     _remove(path for path in entries if _name(path) == last)
@@ -109,10 +109,6 @@ def _is_before(name: str, version: int) -> bool:
     if number.isdecimal():
         return int(number) < version
     return name != "_last_checkpoint"
-
-
-def _entry(uri: str, version: int) -> str:
-    return f"{layout.address(uri).rstrip('/')}{_LOG}{version:020d}.json"
 
 
 def _files(uri: str) -> Iterator[str]:

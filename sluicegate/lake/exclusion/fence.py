@@ -87,7 +87,10 @@ def sole_writer(
 
 
 def written_tables(lake: Lake) -> list[str]:
-    """Addresses of all tables that Spark has written for a pipeline."""
+    """Addresses of all tables that Spark has written for a pipeline, on any store.
+
+    All tables, on a disk, are those of ``set_aside.local_tables``.
+    """
     addresses = []
     for folder in WRITTEN:
         fs, path = filesystems.opened(lake.table(folder, "").rstrip("/"))

@@ -348,4 +348,4 @@ def _store_of(uri: str) -> str:
 
 def _commit(uri: str, version: int) -> Any:
     """Size and time of the file of a commit; None if there is none."""
-    return filesystems.file(f"{layout.address(uri).rstrip('/')}/_delta_log/{version:020d}.json")
+    return filesystems.file(log.commit_file(uri, version))
