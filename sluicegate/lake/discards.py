@@ -7,6 +7,10 @@ quarantine that is rebuilt, record by record under the same identities, finds it
 A discard counts for a row that breaks no other rules than those which it broke when it was discarded: one that breaks
 another rule as well is news. Its file counts, too, since a table that is moved away and made again gives its numbers to
 other records. What counts is computed when it is read, from both tables, and written nowhere.
+
+Here is what a discard is, and how one is written and read. Which records a command discards is decided by
+``launch/discard.py``, for the command line, the API and the page alike. ``monitor/views/discarded.py`` keeps the counts
+that the page shows, and ``silver/selected_records.py`` leaves the same rows out of a replay, in Spark.
 """
 
 from __future__ import annotations
