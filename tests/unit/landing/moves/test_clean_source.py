@@ -24,7 +24,8 @@ from sluicegate.definition import load
 from sluicegate.definition.tables.bronze import DELETE_AT_LEAST
 from sluicegate.errors import DefinitionError
 from sluicegate.lake import tables as lake_tables
-from sluicegate.landing import file_status, status_log
+from sluicegate.landing import file_status, intake, status_log
+from sluicegate.landing.chosen.reread import Reset
 from sluicegate.landing.moves import archive as archives
 from sluicegate.landing.moves import clean_source, file_moves
 from sluicegate.settings import Settings
@@ -433,6 +434,28 @@ def test_files_that_cannot_go_yet_are_looked_at_until_they_can(tmp_path: Path, m
     assert later.mark() == (1 if ingested[0] < ingested[1] else 2)
     later.clean(ingested[1] + timedelta(hours=1))
     assert (later.mark(), sorted(path.name for path in (tmp_path / "later/out").iterdir())) == (2, ["a.json", "b.json"])
+
+
+def test_a_file_that_was_overwritten_stays_until_its_new_content_is_read(tmp_path: Path) -> None:
+    """Its former content was committed long ago, but the ledger's newest entry is of another one."""
+    landed = Landed(tmp_path)
+    landed.take("a.json")
+    landed.place.land("a.json", "longer than before", seconds=5)
+    landed.place.enter(allowOverwrites=True)
+    assert (landed.due(), landed.clean().removed) == ([], 0)
+    landed.place.take()
+    file_status.copy(landed.at, NAME)
+    assert (landed.due(), landed.clean().removed) == (["a.json"], 1)
+
+
+def test_a_file_that_a_reset_has_read_again_is_taken_away(tmp_path: Path) -> None:
+    landed = Landed(tmp_path)
+    landed.take("a.json")
+    intake.enter(NAME, landed.table, landed.at, Reset().discover)
+    assert landed.due() == []
+    landed.place.take()
+    file_status.copy(landed.at, NAME)
+    assert (landed.due(), landed.clean().removed) == (["a.json"], 1)
 
 
 class Stopped(BaseException):
