@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -177,15 +177,16 @@ def statuses(lake: layout.Lake, name: str) -> pa.Table:
 
     Column ``state`` is ``waiting``; ``ingested``; ``failed`` (see ``error``); ``skipped`` (there before the table, and
     ``includeExistingFiles`` is false, or read by another pipeline, see landing/chosen/skip.py); ``replaced`` (a later
-    read replaced its rows, or they were dropped); ``dropped`` (by a reset, as the file was gone); ``archived`` (its
-    rows are in the table; the file was removed at ``archived``, to ``place``); or ``moved`` (read from a former
-    landing folder: its rows are under that path).
+    read replaced its rows, or they were dropped; or a skipped file was read after all, or moved); ``dropped`` (by a
+    reset, as the file was gone); ``archived`` (its rows are in the table; the file was removed at ``archived``, to
+    ``place``); or ``moved`` (read from a former landing folder: its rows are under that path).
     """
     ledger = tables.delta_table(lake.ledger(name))
     if ledger is None:
         return STATUSES.empty_table()
     away = archive.table(lake, name, ledger)
-    return _statuses(tables.dataset(ledger).to_table(), status_log.read(lake, name, ["path", "chunk", *BECAME]), away)
+    became = status_log.read(lake, name, ["path", "chunk", *BECAME])
+    return _statuses(tables.dataset(ledger).to_table(), became, away, on_record.moved_away(ledger))
 
 
 def of_entries(lake: layout.Lake, name: str, entries: pa.Table, since: int, opened: Tables) -> pa.Table:
@@ -205,10 +206,13 @@ def of_entries(lake: layout.Lake, name: str, entries: pa.Table, since: int, open
     away = None
     if opened[lake.archive(name)].delta is not None:
         away = archive.among(lake, name, ledger, entries)
-    return _statuses(entries, became, archive.ARCHIVE.empty_table() if away is None else away)
+    moved_away: set[str] = set()
+    if pc.any(pc.equal(entries["action"], "skip")).as_py():
+        moved_away = on_record.moved_away(ledger)
+    return _statuses(entries, became, archive.ARCHIVE.empty_table() if away is None else away, moved_away)
 
 
-def _statuses(entries: pa.Table, became: pa.Table, away: pa.Table) -> pa.Table:
+def _statuses(entries: pa.Table, became: pa.Table, away: pa.Table, moved_away: Collection[str]) -> pa.Table:
     order = [(column, "ascending") for column in ("chunk", "modification_time", "path")]
     entries = entries.sort_by(order)
     became = became.sort_by([("version", "descending")])
@@ -216,11 +220,8 @@ def _statuses(entries: pa.Table, became: pa.Table, away: pa.Table) -> pa.Table:
     row = pc.index_in(_identity(entries, "chunk"), value_set=_identity(became, "chunk"))
     for column in BECAME:
         entries = entries.append_column(column, pc.take(became[column], row))
-    return (
-        _with_archive(_with_states(entries, _renamed(entries), archive.arrivals_of(entries, away)), away)
-        .select(STATUSES.names)
-        .cast(STATUSES)
-    )
+    with_states = _with_states(entries, _renamed(entries), archive.arrivals_of(entries, away), moved_away)
+    return _with_archive(with_states, away).select(STATUSES.names).cast(STATUSES)
 
 
 def _identity(files: pa.Table, *columns: str) -> pa.ChunkedArray:
@@ -243,7 +244,9 @@ def _renamed(entries: pa.Table) -> pa.Table:
     return entries.set_column(entries.schema.get_field_index("path"), "path", paths)
 
 
-def _with_states(entries: pa.Table, renamed: pa.Table, archived: Mapping[int, tuple[str, int]]) -> pa.Table:
+def _with_states(
+    entries: pa.Table, renamed: pa.Table, archived: Mapping[int, tuple[str, int]], moved_away: Collection[str]
+) -> pa.Table:
     moved = pc.equal(entries["action"], "moved")
     skipped, dropped = pc.equal(entries["action"], "skip"), pc.equal(entries["action"], "drop")
     waiting = pc.is_null(entries["version"])
@@ -257,11 +260,20 @@ def _with_states(entries: pa.Table, renamed: pa.Table, archived: Mapping[int, tu
     heir = pc.take(new["chunk"], pc.index_in(_identity(renamed, "arrival"), value_set=_identity(new, "arrival")))
     # If a status row is missing, a later batch's shows that the file does not wait: batches are read in order.
     renewed = pc.fill_null(pc.greater(heir, entries["chunk"]), False)
-    replaced = pc.and_(pc.or_(gave, waiting), renewed)
-    waiting = pc.and_(waiting, pc.invert(replaced))
+    superseded = pc.and_(skipped, _has_later_entry(entries, moved_away))
+    replaced = pc.or_(pc.and_(pc.or_(gave, waiting), renewed), superseded)
+    waiting, skipped = pc.and_(waiting, pc.invert(replaced)), pc.and_(skipped, pc.invert(superseded))
     kinds = pc.make_struct(skipped, moved, waiting, dropped, replaced, read)
     words = ("skipped", "moved", "waiting", "dropped", "replaced", "ingested", "failed")
     return entries.append_column("state", pc.case_when(kinds, *words))
+
+
+def _has_later_entry(entries: pa.Table, moved_away: Collection[str]) -> pa.ChunkedArray:
+    """Whether the file of each entry has a later one, under its path or under the one that it moved to."""
+    newest = entries.group_by("path").aggregate([("chunk", "max")])
+    last_batch = pc.take(newest["chunk_max"], pc.index_in(entries["path"], value_set=newest["path"]))
+    is_elsewhere = pc.is_in(entries["path"], value_set=pa.array(sorted(moved_away), pa.string()))
+    return pc.or_(pc.less(entries["chunk"], last_batch), is_elsewhere)
 
 
 def _as_landed(entries: pa.Table, archived: Mapping[int, tuple[str, int]]) -> pa.Table:

@@ -5,7 +5,9 @@ A run with nothing to do asks no more than this, and needs no Arrow for it.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from deltalake import DeltaTable, QueryBuilder
 
@@ -15,15 +17,37 @@ from sluicegate.lake.table import Tables
 # Action of an entry that is not read, as landing/ledger.py has it, which needs Arrow.
 SKIP = "skip"
 
+LIST = "skipped"
+"""Key, in our commit metadata of a ledger, of the list that the files of a batch were skipped by."""
+
 # Within the engine of delta-rs: as objects of Python, the paths of a million files take longer, and more memory.
-_SKIPPED = f"""
-SELECT count(*) AS files, min(path) AS first
-FROM (
-  SELECT path, max(chunk) AS newest, max(CASE WHEN action = '{SKIP}' THEN chunk END) AS skipped
-  FROM ledger GROUP BY path
-) AS entries
-WHERE newest = skipped
+_BATCHES = f"SELECT DISTINCT chunk FROM ledger WHERE action = '{SKIP}'"
+
+# A skipped file that moves is entered again as skipped. So entries with one name, size and time are of as many files
+# as there are in the first batch and in batches of lists, and the last of them have the places where the files are.
+_FILE = "PARTITION BY name, size, modification_time"
+_ENTRIES = f"""
+WITH entries AS (
+  SELECT path, chunk, size, modification_time, split_part(path, '/', -1) AS name
+  FROM ledger WHERE action = '{SKIP}'
+), followed AS (
+  SELECT *, chunk > min(chunk) OVER ({_FILE}) AND chunk NOT IN ({{listed}}) AS is_move FROM entries
+), ranked AS (
+  SELECT path, chunk, row_number() OVER ({_FILE} ORDER BY chunk, path) AS place,
+    sum(CASE WHEN is_move THEN 1 ELSE 0 END) OVER ({_FILE}) AS moves
+  FROM followed
+)
 """
+_MOVED_AWAY = _ENTRIES + "SELECT DISTINCT path FROM ranked WHERE place <= moves"
+_SKIPPED = (
+    _ENTRIES
+    + """
+SELECT count(*) AS files, min(ranked.path) AS first
+FROM ranked JOIN (SELECT path, max(chunk) AS newest FROM ledger GROUP BY path) AS files
+ON ranked.path = files.path AND ranked.chunk = files.newest
+WHERE place > moves
+"""
+)
 
 
 def none_failed(status_log: DeltaTable) -> bool:
@@ -51,8 +75,32 @@ def skipped(ledger: DeltaTable | None) -> Skipped:
     """The files that a ledger has as skipped, and that nothing has read since."""
     if ledger is None or not _may_skip(ledger):
         return Skipped()
-    result = QueryBuilder().register("ledger", ledger).execute(_SKIPPED).read_all()
+    result = _query_result(ledger, _SKIPPED)
     return Skipped(result["files"].to_pylist()[0], result["first"].to_pylist()[0] or "")
+
+
+def moved_away(ledger: DeltaTable) -> set[str]:
+    """Paths at which skipped files were before they moved: the ledger has each of the files at another one, too."""
+    if not _may_skip(ledger):
+        return set()
+    return set(_query_result(ledger, _MOVED_AWAY)["path"].to_pylist())
+
+
+def _query_result(ledger: DeltaTable, query: str) -> Any:
+    """The result of a query about the skipped files of a ledger."""
+    batches = QueryBuilder().register("ledger", ledger).execute(_BATCHES).read_all()["chunk"].to_pylist()
+    listed = [batch for batch in batches if LIST in batch_facts(ledger, batch)]
+    text = query.format(listed=", ".join(map(str, listed)) or "-1")
+    return QueryBuilder().register("ledger", ledger).execute(text).read_all()
+
+
+def batch_facts(ledger: DeltaTable, batch: int) -> dict[str, Any]:
+    """Our facts in the commit of a ledger batch; none if the log no longer has it."""
+    with suppress(FileNotFoundError):
+        for action in log.actions(ledger.table_uri, batch, added=False):
+            if "commitInfo" in action:
+                return log.facts_of(action["commitInfo"].get("userMetadata")) or {}
+    return {}
 
 
 def _may_skip(ledger: DeltaTable) -> bool:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,9 +17,9 @@ import pyarrow.compute as pc
 from sluicegate.console import files, human_bytes
 from sluicegate.definition.pipeline.model import bronze_table
 from sluicegate.errors import LandingMissing, UserError, Where
-from sluicegate.lake import layout, log, tables
+from sluicegate.lake import layout, tables
 from sluicegate.lake.exclusion import lock, renamed, target_ownership
-from sluicegate.landing import discovery, folders, ledger_index
+from sluicegate.landing import discovery, folders, ledger_index, on_record
 from sluicegate.landing import ledger as landing_ledger
 from sluicegate.landing.chosen import listed_files
 from sluicegate.storage.listings import FILES
@@ -29,9 +28,6 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
     from sluicegate.definition import BronzeTable, Pipeline
-
-KEY = "skipped"
-"""Key of the list in our commit metadata of the ledger."""
 
 SHOWN = 10
 """Files of each kind that a preview names; all are counted."""
@@ -183,7 +179,7 @@ def enter(pipeline: Pipeline, request: Skip) -> Preview:
 def _commit(lake: layout.Lake, entered: Preview) -> None:
     uri = lake.ledger(entered.request.table)
     entries = landing_ledger.in_order(landing_ledger.to(landing_ledger.SKIP, entered.files))
-    facts = {folders.KEY: list(entered.places), KEY: {"list": entered.request.name}}
+    facts = {folders.KEY: list(entered.places), on_record.LIST: {"list": entered.request.name}}
     ledger = tables.delta_table(uri)
     if ledger is None:
         landing_ledger.create(uri, landing_ledger.stamped(entries, 0), facts)
@@ -195,18 +191,10 @@ def reasons(ledger: DeltaTable, chunks: Iterable[int]) -> dict[int, str]:
     """Why the files of some ledger batches are skipped, as far as they were listed."""
     texts = {}
     for chunk in chunks:
-        of_list = _facts(ledger, chunk).get(KEY)
+        of_list = on_record.batch_facts(ledger, chunk).get(on_record.LIST)
         if of_list:
             texts[chunk] = f"listed in {of_list['list']} as read by another pipeline"
     return texts
-
-
-def _facts(ledger: DeltaTable, chunk: int) -> Mapping[str, Any]:
-    with suppress(FileNotFoundError):  # the log no longer has it
-        for action in log.actions(ledger.table_uri, chunk, added=False):
-            if "commitInfo" in action:
-                return log.facts_of(action["commitInfo"].get("userMetadata")) or {}
-    return {}
 
 
 def _where(request: Skip, file: str | None = None) -> Where:

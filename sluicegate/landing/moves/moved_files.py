@@ -79,7 +79,8 @@ def _former(ledger: DeltaTable | pa.Table, where: pc.Expression) -> Iterator[tup
         moved["modification_time"].unique()
     )
     former: dict[tuple[int, object], list[str]] = {}
-    for row in _facts(ledger, alike & (pc.field("action") != MOVED)).to_pylist():
+    # A skipped file that moves is skipped where it is then: what has moved was read.
+    for row in _facts(ledger, alike & ~pc.field("action").isin([MOVED, "skip"])).to_pylist():
         former.setdefault((row["size"], row["modification_time"]), []).append(row["path"])
     for row in moved.sort_by("chunk").to_pylist():
         of_it = [path for path in former.get((row["size"], row["modification_time"]), ()) if path != row["path"]]

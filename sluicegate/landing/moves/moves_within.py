@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluicegate.lake import layout, tables
+from sluicegate.landing import on_record
 from sluicegate.landing.moves import archive, moved_files
 from sluicegate.storage import filesystems
 from sluicegate.storage.listings import FILES
@@ -71,14 +72,13 @@ def _origins(ledger: DeltaTable, files: pa.Table, partitions: Collection[str]) -
     former: dict[_Named, dict[str, str]] = {}
     for entry in tables.where(tables.dataset(ledger), alike, [*FILES.names, "action"]).to_pylist():
         former.setdefault(_named(entry), {}).setdefault(entry["path"], entry["action"])
-    if former:
-        arrived = Counter(map(_named, files.to_pylist()))
-    else:
-        arrived = Counter[_Named]()
+    if not former:
+        return {}
+    arrived, moved_away = Counter(map(_named, files.to_pylist())), on_record.moved_away(ledger)
     origins = {}
-    for file in files.to_pylist() if former else ():
+    for file in files.to_pylist():
         places = former.get(_named(file), {})
-        first = [path for path, action in places.items() if action != moved_files.MOVED]
+        first = [path for path, action in places.items() if action != moved_files.MOVED and path not in moved_away]
         if len(first) != 1 or arrived[_named(file)] > 1:
             continue
         if _values_in(file["path"], partitions) == _values_in(first[0], partitions) and all(map(_is_gone, places)):

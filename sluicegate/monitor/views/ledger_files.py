@@ -188,10 +188,11 @@ def _window(request: Request, first: int) -> list[File]:
 
 
 def _later_entries(request: Request, entries: pa.Table, before: int) -> list[pa.Table]:
-    """Entries from a ledger batch on of the files that were replaced there, if any of these entries was."""
+    """Entries from a ledger batch on of the files that were replaced there, or read after being skipped."""
     ledger = request.source.dataset(request.ledger)
-    replacing = (pc.field("chunk") >= before) & pc.field("action").isin(["replace", "reset", "drop"])
-    replacements = tables.where(ledger, replacing)["path"]
+    skipped = entries.filter(pc.equal(entries["action"], "skip"))["path"].unique()
+    replacing = pc.field("action").isin(["replace", "reset", "drop"]) | pc.field("path").isin(skipped)
+    replacements = tables.where(ledger, (pc.field("chunk") >= before) & replacing)["path"]
     addresses = pa.concat_arrays([entries["path"].combine_chunks(), _archived_at(request, entries)])
     replaced = replacements.filter(pc.is_in(replacements, value_set=addresses))
     if not len(replaced):

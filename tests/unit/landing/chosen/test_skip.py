@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -22,6 +23,7 @@ from sluicegate.lake.layout import Lake
 from sluicegate.landing import intake
 from sluicegate.landing.chosen import skip
 from sluicegate.landing.chosen.reread import Reload
+from sluicegate.landing.moves import moved_files
 from sluicegate.monitor import status
 from sluicegate.monitor.plan import pending
 from sluicegate.settings import Settings
@@ -48,7 +50,7 @@ class CutOver:
         )
         self.pipeline = load("p", self.settings)
 
-    def land(self, *names: str, data: str = "{}", seconds: int = 0) -> None:
+    def land(self, *names: str, data: str = "{}", seconds: float = 0) -> None:
         for name in names:
             path = self.folder / "landing/x" / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -79,6 +81,26 @@ class CutOver:
     def states(self) -> dict[str, str]:
         rows = status.files("things", self.pipeline, self.settings).to_pylist()
         return {Path(row["path"]).name: row["state"] for row in rows}
+
+    def move(self, name: str, place: str) -> None:
+        """Moves a file within landing."""
+        Path(self.path(place)).parent.mkdir(parents=True, exist_ok=True)
+        Path(self.path(name)).rename(self.path(place))
+
+    def entries(self) -> list[tuple[str, str]]:
+        """Each entry of the ledger by its name in landing, with its state."""
+        rows = status.files("things", self.pipeline, self.settings).to_pylist()
+        return sorted((row["path"].removeprefix(self.path("")), row["state"]) for row in rows)
+
+    def skipped(self) -> int:
+        """Files that a plan counts as skipped."""
+        return pending(self.pipeline, self.settings).tables[0].skipped
+
+    def reload(self, name: str) -> list[tuple[str, str]]:
+        """What a reload of one file enters."""
+        table, reload = self.pipeline.bronze["things"], Reload(files=(name,))
+        entered = intake.enter("things", table, self.lake, reload.discover).new.to_pylist()
+        return [(entry["path"].removeprefix(self.path("")), entry["action"]) for entry in entered]
 
     def version(self) -> int | None:
         ledger = tables.delta_table(self.lake.ledger("things"))
@@ -190,6 +212,48 @@ def test_a_skipped_file_is_read_by_a_reload(cut_over: CutOver) -> None:
         {"path": cut_over.path("day=1/2.json"), "action": "read"}
     ]
     assert pending(cut_over.pipeline, cut_over.settings).tables[0].skipped == 1
+
+
+@pytest.mark.parametrize("by_list", [True, False])
+def test_a_skipped_file_that_moves_within_landing_is_one_file(tmp_path: Path, by_list: bool) -> None:
+    cut_over = CutOver(tmp_path)
+    cut_over.land("1.json", "eu/2.json", "us/2.json", seconds=0.25)
+    if by_list:
+        sg.skip(cut_over.pipeline, "things", cut_over.listed("1.json", "eu/2.json"))
+        sg.skip(cut_over.pipeline, "things", cut_over.listed("us/2.json"))  # of the same size and time, and another
+    else:
+        cut_over.define(", includeExistingFiles: false")
+    cut_over.enter()
+    assert cut_over.skipped() == 3
+    for former, place in (("1.json", "a/1.json"), ("a/1.json", "b/1.json")):
+        cut_over.move(former, place)
+        assert cut_over.enter() == []
+        assert cut_over.skipped() == 3
+    left = [("eu/2.json", "skipped"), ("us/2.json", "skipped")]
+    gone = [("1.json", "replaced"), ("a/1.json", "replaced")]
+    assert cut_over.entries() == sorted([*gone, ("b/1.json", "skipped"), *left])
+    assert cut_over.reload("b/1.json") == [("b/1.json", "read")]
+    assert cut_over.skipped() == 2
+    assert cut_over.entries() == sorted([*gone, ("b/1.json", "replaced"), ("b/1.json", "waiting"), *left])
+
+
+def test_a_skipped_file_that_was_read_after_all_is_followed_when_it_moves(tmp_path: Path) -> None:
+    cut_over = CutOver(tmp_path)
+    cut_over.land("1.json", seconds=0.25)
+    sg.skip(cut_over.pipeline, "things", cut_over.listed("1.json"))
+    cut_over.move("1.json", "a/1.json")
+    cut_over.enter()
+    cut_over.reload("a/1.json")
+    entries = tables.dataset(tables.table_at(cut_over.lake.ledger("things"))).to_table().sort_by("chunk").to_pylist()
+    entries.append({**entries[-1], "path": cut_over.path("b/1.json"), "action": "moved", "chunk": 9})
+    paths = moved_files.aliases(pa.Table.from_pylist(entries), [cut_over.path("b/1.json")])
+    assert paths == {cut_over.path("b/1.json"): cut_over.path("a/1.json")}  # which has its rows
+
+
+def test_a_file_that_is_read_after_all_is_shown_as_skipped_no_more(cut_over: CutOver) -> None:
+    sg.skip(cut_over.pipeline, "things", cut_over.listed("1.json"))
+    cut_over.reload("1.json")
+    assert cut_over.entries()[:2] == [("1.json", "replaced"), ("1.json", "waiting")]
 
 
 def test_what_a_definition_would_skip_is_read_unless_it_is_listed(cut_over: CutOver) -> None:

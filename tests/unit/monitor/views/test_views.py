@@ -550,19 +550,20 @@ def test_states_of_a_page_are_those_of_the_whole_ledger(tmp_path: Path, monkeypa
     rows = pa.Table.from_pylist([{**moved, "ledger_id": ledger_id}], archive.ARCHIVE)
     write_deltalake(made.lake.archive("things"), rows, mode="append")
     entries(made, 5, "replace", "/away/e")  # read again by its address in the archive
+    entries(made, 6, "read", "d")
     every = {(row["path"], row["chunk"]): row["state"] for row in file_status.statuses(made.lake, "things").to_pylist()}
     assert every["a", 0] == "ingested"
-    assert every["a", 2] == every["c", 1] == every["e", 0] == "replaced"
+    assert every["a", 2] == every["c", 1] == every["e", 0] == every["d", 4] == "replaced"
     monkeypatch.setattr(ledger_files, "PAGE", 1)
     found: dict[tuple[str, int | None], str] = {}
     before: int | None = None
-    for _ in range(6):
+    for _ in range(7):
         view = landed.files_view(lake, made.definition, "things", before=before)
         found |= {(file.path, file.batch): file.state for file in view.files}
         before = view.older
     assert before is None
     assert found == every
-    for few, pages in ((1, [[], ["a"]]), (2, [[], ["a"]]), (3, [["a"]])):  # of entries, and no file of the page
+    for few, pages in ((1, [[], ["d"]]), (2, [[], ["d"]]), (3, [["d"]])):  # of entries, and no file of the page
         monkeypatch.setattr(ledger_files, "FEW", few)
         shown: list[list[str]] = []
         before = None
@@ -571,7 +572,7 @@ def test_states_of_a_page_are_those_of_the_whole_ledger(tmp_path: Path, monkeypa
             view = landed.files_view(fresh, made.definition, "things", state="replaced", before=before)
             shown.append([file.path for file in view.files])
             before = view.older
-        assert shown[-1][0] == "a"
+        assert shown[-1][0] == "d"
         assert len(shown) >= len(pages) - 1
     wrong = landed.files_view(lake, made.definition, "things", state="failed")
     assert [(file.path, file.error) for file in wrong.files] == [("bad", "no JSON")]
