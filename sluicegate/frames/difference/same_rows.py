@@ -1,0 +1,77 @@
+"""Equality of two frames as multisets of rows, and the rows by which they differ."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from sluicegate.frames.difference.value_equality import exact, grouped, has_variants, is_loose
+from sluicegate.spark_sql.identifiers import quoted
+from sluicegate.spark_sql.types import columns_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
+
+# Column with the key of a row, as Spark compares it.
+_KEY = "_sluicegate_key"
+
+
+def same_rows(rows: DataFrame, other: DataFrame) -> bool:
+    """Whether two frames have the same columns and the same rows, in any order."""
+    if columns_of(rows.schema) != columns_of(other.schema):
+        return False
+    weighted = _weighted(rows, 1).unionByName(_weighted(other, -1))
+    return weighted.groupBy("row").agg(F.sum("sign").alias("left")).where("left <> 0").isEmpty()
+
+
+def keys_of_differing_rows(rows: DataFrame, other: DataFrame, keys: Sequence[str]) -> DataFrame:
+    """Keys of the rows that are in one of two frames more often than in the other; for ``rows_with_keys``.
+
+    Args:
+        rows: rows.
+        other: rows with the same columns.
+        keys: key columns.
+    """
+    both = _weighted(rows, 1, keys).unionByName(_weighted(other, -1, keys))
+    differing = both.groupBy(_KEY, "row").agg(F.sum("sign").alias("left")).where("left <> 0")
+    return differing.select(_KEY).distinct()
+
+
+def rows_with_keys(frame: DataFrame, of: DataFrame, keys: Sequence[str], *, few: bool) -> DataFrame:
+    """Rows of a frame that have one of some keys.
+
+    Args:
+        frame: the rows.
+        of: the keys, as of ``keys_of_differing_rows``.
+        keys: key columns.
+        few: whether the keys are few, so that they are broadcast.
+    """
+    if few:
+        of = F.broadcast(of)
+    same = F.col(f"_rows.{_KEY}").eqNullSafe(F.col(f"_of.{_KEY}"))
+    keyed = frame.withColumn(_KEY, _key(frame, keys)).alias("_rows")
+    return keyed.join(of.alias("_of"), same, "left_semi").drop(_KEY)
+
+
+def _weighted(frame: DataFrame, sign: int, keys: Sequence[str] = ()) -> DataFrame:
+    """Each row as one value that Spark compares, with its weight, and with its key if there are key columns."""
+    compared = [field for field in frame.schema if field.name not in keys or _differs_as_key(field.dataType)]
+    values = [exact(F.col(quoted(f.name)), f.dataType).alias(f"c{n}") for n, f in enumerate(compared)]
+    columns = [F.struct(F.lit(0), *values).alias("row"), F.lit(sign).alias("sign")]
+    if keys:
+        columns.insert(0, _key(frame, keys).alias(_KEY))
+    return frame.select(*columns)
+
+
+def _key(frame: DataFrame, keys: Sequence[str]) -> Column:
+    kinds = {field.name: field.dataType for field in frame.schema}
+    return F.struct(*[grouped(F.col(quoted(key)), kinds[key]).alias(f"k{n}") for n, key in enumerate(keys)])
+
+
+def _differs_as_key(kind: DataType) -> bool:
+    """Whether values of a type can differ although they are the same key."""
+    return is_loose(kind) or has_variants(kind)
