@@ -7,6 +7,10 @@ from sluicegate import _faults
 # The variables that no option stands for: meaning and default. A test compares them with those that the code reads.
 VARIABLES = {
     "SLUICEGATE_JARS": ("Folder with the pinned Delta jars.", "`.jars` in the checkout, or in the installed package"),
+    "SLUICEGATE_WARM": (
+        "Minutes for which `sluicegate run` leaves its Spark ready for the next run; 0 for none.",
+        "10; in CI and in tasks of Airflow 0",
+    ),
     "SLUICEGATE_DEBUG": ("Set to anything: a job that fails shows the whole trace.", ""),
     "SLUICEGATE_PII_KEY": ("Secret key of pseudonyms, at least 16 bytes; jobs of tables with `hmac` need it.", ""),
     "SLUICEGATE_HISTORY_SERVER": ("Address of Spark's history server, which tasks in Airflow then link to.", "none"),

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
+from typing import Any, Protocol
 
 from sluicegate.console import warn
 
@@ -53,6 +54,22 @@ def is_there(pid: int) -> bool:
     return True
 
 
+class Job(Protocol):
+    """A process that runs a job and leads a process group, as ``subprocess.Popen`` has it.
+
+    Attributes:
+        pid: its number, and that of its group.
+    """
+
+    pid: int
+
+    def communicate(self, *, timeout: float) -> Any:
+        """Wait until it and all writers of its output have ended; ``subprocess.TimeoutExpired`` if they do not."""
+
+    def wait(self) -> int:
+        """Wait until the job has ended, and return its exit code."""
+
+
 class Stopped(SystemExit):
     """Raised in the main thread by SIGTERM or SIGHUP.
 
@@ -66,7 +83,7 @@ class Stopped(SystemExit):
 
 
 @contextmanager
-def ended_with_us(job: subprocess.Popen[str]) -> Iterator[None]:
+def ended_with_us(job: Job) -> Iterator[None]:
     """End a job's process group, and wait for it, if an error or a signal ends the block.
 
     An orphaned job would go on and hold the lock. Signals that have another handler or are ignored (``nohup``) are
@@ -102,7 +119,7 @@ def _stop(number: int, _frame: FrameType | None) -> None:
     raise Stopped(number)
 
 
-def _end(job: subprocess.Popen[str], number: int) -> None:
+def _end(job: Job, number: int) -> None:
     """Signal a job's process group, wait for it, and kill what is left; at once if interrupted while waiting."""
     try:
         with suppress(ProcessLookupError):

@@ -34,6 +34,9 @@ settings.load_profile("untimed")
 
 ROOT = Path(__file__).resolve().parent.parent
 
+# Commands in tests leave no Spark behind, but in the tests of just that.
+os.environ["SLUICEGATE_WARM"] = "0"
+
 # Columns that say when and in which chunk a record came: they differ between runs that agree in everything else.
 CIRCUMSTANCES = {"receipt_time", "_chunk", "_pos", "_mark", "_quarantined_at", "_file_modification_time", "_sequence"}
 

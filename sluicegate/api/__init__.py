@@ -136,8 +136,9 @@ def run(
     interval: Interval | None = None,
     full_refresh: Sequence[str] | None = None,
     tell: Callable[[str], None] = silent,
+    warm_minutes: float | None = None,
 ) -> list[RunReport]:
-    """Process new landed files through bronze, silver and gold, as ``sluicegate run``: one spark-submit for all layers.
+    """Process new landed files through bronze, silver and gold in one Spark, as ``sluicegate run``.
 
     Args:
         pipeline: the definition.
@@ -145,6 +146,8 @@ def run(
         interval: records to make again besides, by event time.
         full_refresh: tables to make anew instead; what is made of them follows. None for no full refresh.
         tell: takes each line that the jobs say to people, such as ``print``.
+        warm_minutes: for which Spark stays ready for the next run; 0 for a Spark of this run alone, None for
+            ``SLUICEGATE_WARM`` or its default.
 
     Returns:
         A report for each layer that ran; none when nothing was waiting.
@@ -156,17 +159,20 @@ def run(
             the reports of those before it.
     """
     from sluicegate.launch import pipeline as run_pipeline
+    from sluicegate.launch import warm_spark
     from sluicegate.launch.request import Request
 
+    if warm_minutes is None:
+        warm_minutes = warm_spark.minutes()
     if interval:
         since, until = (interval.since.isoformat(), interval.until.isoformat())
     else:
         since, until = (None, None)
     if full_refresh is not None:
         request = Request.of(pipeline, "full-refresh", since, until, full_refresh)
-        return run_pipeline.refresh(pipeline, pipeline.settings, layer, tell, request)
+        return run_pipeline.refresh(pipeline, pipeline.settings, layer, tell, request, warm_minutes)
     request = Request.of(pipeline, "interval" if interval else "incremental", since, until)
-    return run_pipeline.run(pipeline, pipeline.settings, layer, tell, request.interval)
+    return run_pipeline.run(pipeline, pipeline.settings, layer, tell, request.interval, warm_minutes)
 
 
 @aws.briefly()

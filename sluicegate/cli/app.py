@@ -14,7 +14,7 @@ from sluicegate.cli import completion, help
 from sluicegate.cli.building import contract, import_, new, simulate, test
 from sluicegate.cli.inspecting import alerts, files, history, plan, report, show, sql, status
 from sluicegate.cli.repairing import discard, reload, rename, skip
-from sluicegate.cli.running import catalog, copy_into, jars, maintain, run, serve, streams
+from sluicegate.cli.running import catalog, copy_into, jars, maintain, run, serve, stop, streams
 from sluicegate.console import say, warn
 from sluicegate.errors import SluicegateError
 from sluicegate.storage import store_errors
@@ -88,6 +88,7 @@ app.command()(reload.replay)
 app.command()(discard.discard)
 app.command()(skip.skip)
 app.command()(streams.streams)
+app.command()(stop.stop)
 app.command()(maintain.maintain)
 app.command()(rename.rename)
 app.command()(catalog.catalog)

@@ -7,7 +7,7 @@ The next one begins only if it ended well, so a failure leaves what a failed job
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.console import say
@@ -25,6 +25,12 @@ from sluicegate.spark.session import SharedSpark
 if TYPE_CHECKING:
     from sluicegate.definition import Layer, Pipeline
 
+    SparkOf = Callable[[Pipeline, layout.Lake], SharedSpark]
+
+
+def _own_spark(pipeline: Pipeline, lake: layout.Lake) -> SharedSpark:
+    return SharedSpark(pipeline.name, lake, private=bool(pipeline.pii))
+
 
 def parser() -> argparse.ArgumentParser:
     """The command line of ``spark_jobs/tools/run.py``."""
@@ -36,12 +42,17 @@ def parser() -> argparse.ArgumentParser:
     return job_parser
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The whole of ``spark_jobs/tools/run.py``; the exit codes are those of ``jobs.layer.main``."""
-    return base.guarded_all(lambda: _run(parser().parse_args(argv)))
+def main(argv: Sequence[str] | None = None, spark_of: SparkOf = _own_spark) -> int:
+    """Run the whole of ``spark_jobs/tools/run.py``; the exit codes are those of ``jobs.layer.main``.
+
+    Args:
+        argv: the command line; by default the process's own.
+        spark_of: returns the Spark for a pipeline in a lake, which is opened when a table first needs it.
+    """
+    return base.guarded_all(lambda: _run(parser().parse_args(argv), spark_of))
 
 
-def _run(arguments: argparse.Namespace) -> Iterator[RunReport]:
+def _run(arguments: argparse.Namespace, spark_of: SparkOf) -> Iterator[RunReport]:
     pipeline, lake, facts = base.subject(arguments)
     layers = _layers(arguments.layers)
     request = request_of(pipeline, arguments)
@@ -49,7 +60,7 @@ def _run(arguments: argparse.Namespace) -> Iterator[RunReport]:
         raise UserError(
             f"{pipeline.name} has none of these tables in these layers", hint="leave out --layers or --tables"
         )
-    return Run(pipeline, lake, facts).reports(request, layers, follow=arguments.follow)
+    return Run(pipeline, lake, facts, spark_of(pipeline, lake)).reports(request, layers, follow=arguments.follow)
 
 
 def _layers(names: str | None) -> list[Layer]:
@@ -74,7 +85,7 @@ class Run:
         self, pipeline: Pipeline, lake: layout.Lake, facts: Mapping[str, Any], spark: SharedSpark | None = None
     ) -> None:
         self.pipeline, self.lake, self.facts = pipeline, lake, facts
-        self.spark = spark or SharedSpark(pipeline.name, lake, private=bool(pipeline.pii))
+        self.spark = spark or _own_spark(pipeline, lake)
 
     def reports(self, request: Request, layers: Sequence[Layer], *, follow: bool = False) -> Iterator[RunReport]:
         """Runs the layers, and gives the report of each as soon as it has ended.

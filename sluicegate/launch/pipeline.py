@@ -38,6 +38,7 @@ def run(
     layer: str | None,
     tell: Callable[[str], None],
     interval: Interval | None = None,
+    warm_minutes: float = 0.0,
 ) -> list[RunReport]:
     """Run the layers that have work.
 
@@ -47,6 +48,7 @@ def run(
         layer: only this one; None for all.
         tell: takes each line for people.
         interval: records to reprocess besides, through silver and what follows it.
+        warm_minutes: for which Spark stays ready for the next run; 0 for a Spark of this run alone.
 
     Returns:
         a report for each layer that was run; none when nothing was waiting.
@@ -62,7 +64,7 @@ def run(
     waiting = _settled(pipeline, settings, tell)
     layers = [name for name in waiting.layers if layer in (None, name)]
     if interval is not None:
-        return _rebuild(pipeline, settings, layer, tell, waiting, interval)
+        return _rebuild(pipeline, settings, layer, tell, waiting, interval, warm_minutes)
     tell(waiting.sentence())
     if not layers:
         blocked = any(table.progress.kind == "blocked" for table in waiting.tables)
@@ -71,7 +73,7 @@ def run(
             _clean(pipeline, settings, tell)
         return []
     started, began = time.monotonic(), datetime.now(UTC)
-    reports = _submitted(pipeline, settings, tell, layers)
+    reports = _submitted(pipeline, settings, tell, layers, warm_minutes)
     tell(f"done in {time.monotonic() - started:.1f} s")
     if layer is None:
         _demand_up_to_date(pipeline, settings, reports, began, tell)
@@ -135,7 +137,12 @@ def _demand_up_to_date(
 
 
 def refresh(
-    pipeline: Pipeline, settings: Settings, layer: str | None, tell: Callable[[str], None], request: Request
+    pipeline: Pipeline,
+    settings: Settings,
+    layer: str | None,
+    tell: Callable[[str], None],
+    request: Request,
+    warm_minutes: float = 0.0,
 ) -> list[RunReport]:
     """Full refresh of selected tables; the tables that follow them are brought up to date.
 
@@ -145,6 +152,7 @@ def refresh(
         layer: must be None, as the tables say which layers are to be run.
         tell: takes each line for people.
         request: which tables.
+        warm_minutes: as of ``run``.
 
     Raises:
         UserError: a layer is passed besides, or a table is of files.
@@ -161,7 +169,7 @@ def refresh(
         if name in pipeline.bronze and pipeline.bronze[name].of_files:
             raise UserError(f"{name} reads files", hint=f"sluicegate reset {pipeline.name} {name} reads them again")
     # Tables that follow these are run too, also in their own layer.
-    return _submitted(pipeline, settings, tell, layout.LAYERS, [*request.arguments("run"), "--follow"])
+    return _submitted(pipeline, settings, tell, layout.LAYERS, warm_minutes, [*request.arguments("run"), "--follow"])
 
 
 def _rebuild(
@@ -171,6 +179,7 @@ def _rebuild(
     tell: Callable[[str], None],
     waiting: plan.Pending,
     interval: Interval,
+    warm_minutes: float,
 ) -> list[RunReport]:
     """Reprocess an interval in silver, after bronze has taken in what waits; gold follows where silver changed."""
     tell(f"reprocessing {interval}; {waiting.sentence()}")
@@ -179,7 +188,7 @@ def _rebuild(
         return []
     layers = [name for name in layout.LAYERS if layer in (None, name) and (name != "bronze" or name in waiting.layers)]
     if layers:
-        return _submitted(pipeline, settings, tell, layers, interval.arguments())
+        return _submitted(pipeline, settings, tell, layers, warm_minutes, interval.arguments())
     return []
 
 
@@ -188,11 +197,14 @@ def _submitted(
     settings: Settings,
     tell: Callable[[str], None],
     layers: Sequence[str],
+    warm_minutes: float,
     extra: Sequence[str] = (),
 ) -> list[RunReport]:
-    """Reports of the layers, which are run in one spark-submit."""
+    """Reports of the layers, which are run in one Spark."""
     arguments = [f"--layers={','.join(layers)}", *extra]
-    return submit.submit_all("run", pipeline.name, settings, submit.run_info(), tell, arguments)
+    return submit.submit_all(
+        "run", pipeline.name, settings, submit.run_info(), tell, arguments, warm_minutes=warm_minutes
+    )
 
 
 def registered(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) -> list[RunReport]:

@@ -6,7 +6,7 @@ import json
 import secrets
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sluicegate import processes
@@ -14,6 +14,7 @@ from sluicegate.channel import Channel
 from sluicegate.console import silent
 from sluicegate.errors import JobFailed, SluicegateError
 from sluicegate.flow.report import COMMAND, UNREPORTED, ReportLines, RunReport
+from sluicegate.launch import warm_job, warm_spark
 from sluicegate.spark import submit as spark_submit
 
 if TYPE_CHECKING:
@@ -50,8 +51,9 @@ def submit_all(
     tell: Callable[[str], None],
     extra: Sequence[str] = (),
     take: Callable[[str], None] = silent,
+    warm_minutes: float = 0.0,
 ) -> list[RunReport]:
-    """Run one job by spark-submit and pass its lines on as they come.
+    """Run one job by spark-submit, or in a Spark that stays ready, and pass its lines on as they come.
 
     Args:
         layer: bronze, silver or gold, or the name of another job in ``spark_jobs/``.
@@ -61,6 +63,7 @@ def submit_all(
         tell: takes each line that is for people.
         extra: arguments of that job alone.
         take: takes each of its messages that is neither a report nor its error, as ``WORD {json}``.
+        warm_minutes: for which Spark stays ready after a job that a warm one can do; 0 for a Spark of its own.
 
     Returns:
         its reports: one, or that of each layer that it ran.
@@ -70,7 +73,7 @@ def submit_all(
         JobFailed: the job ended without saying why.
         Stopped: this process was told to end, and the job has ended.
     """
-    command = spark_submit.submit_command(layer, pipeline, settings, ["--run-info", json.dumps(dict(facts)), *extra])
+    arguments = ["--run-info", json.dumps(dict(facts)), *extra]
     lines = ReportLines()
     error: list[str] = []  # the job's own error for people; the command prints it again, so it is not passed on
     tail: list[str] = []
@@ -79,7 +82,7 @@ def submit_all(
         if not lines.take(sent):
             take(sent)
 
-    with Channel() as channel, _started(command, layer, pipeline, settings, channel) as job:
+    with Channel() as channel, _started(layer, pipeline, settings, arguments, channel, warm_minutes, tell) as job:
         for line in channel.lines(job.stdout or (), message):
             if error or line.startswith("error["):
                 error.append(line)
@@ -101,9 +104,23 @@ def submit_all(
 
 @contextmanager
 def _started(
-    command: Sequence[str], layer: str, pipeline: str, settings: Settings, channel: Channel
-) -> Iterator[subprocess.Popen[str]]:
+    layer: str,
+    pipeline: str,
+    settings: Settings,
+    arguments: Sequence[str],
+    channel: Channel,
+    warm_minutes: float,
+    tell: Callable[[str], None],
+) -> Iterator[subprocess.Popen[str] | warm_job.WarmJob]:
     """A job, in a process group of its own, so that Ctrl-C and a kill reach the JVM and its Python alike."""
+    command = spark_submit.submit_command(layer, pipeline, settings, arguments)
+    if warm_minutes and warm_spark.can_serve(layer, settings):
+        warm_arguments = spark_submit.job_arguments(pipeline, settings, arguments)
+        warm = warm_job.start(warm_arguments, settings, channel.environment(), warm_minutes, tell)
+        if warm is not None:
+            with closing(warm), processes.ended_with_us(warm):
+                yield warm
+            return
     job = subprocess.Popen(
         command,
         env={

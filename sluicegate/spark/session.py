@@ -207,11 +207,14 @@ class SharedSpark:
         """
         with self._opening:
             if self._opened is None:
-                self._opened = open_session(self._name, self._at, private=self._private)
+                self._opened = self._open()
                 say_where(self._opened)
             if table not in self._sessions:
                 self._sessions[table] = new_session(self._opened)
             return self._sessions[table]
+
+    def _open(self) -> SparkSession:
+        return open_session(self._name, self._at, private=self._private)
 
     def clear_cache(self) -> None:
         """Drops frames that are still cached, such as by a user's Python: all sessions share one cache.

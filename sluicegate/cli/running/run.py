@@ -48,6 +48,9 @@ def run(
             " Not for bronze tables that read files.",
         ),
     ] = None,
+    cold: Annotated[
+        bool, typer.Option("--cold", help="Start a Spark for this run alone, and leave none ready for the next one.")
+    ] = False,
     *,
     settings: Settings,
     as_json: JsonOption = False,
@@ -71,7 +74,17 @@ def run(
     if request.mode == "full-refresh":
         refreshed = request.tables
     only = cast("Layer | None", layer)  # whether there is such a layer is asked there
-    reports = api.run(definition, layer=only, interval=request.interval, full_refresh=refreshed, tell=printer(as_json))
+    warm_minutes = None
+    if cold:
+        warm_minutes = 0.0
+    reports = api.run(
+        definition,
+        layer=only,
+        interval=request.interval,
+        full_refresh=refreshed,
+        tell=printer(as_json),
+        warm_minutes=warm_minutes,
+    )
     if as_json:
         show_json([report.as_dict() for report in reports])
 

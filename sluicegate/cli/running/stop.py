@@ -1,0 +1,31 @@
+"""``sluicegate stop``."""
+
+from __future__ import annotations
+
+from sluicegate.cli.options import JsonOption, show_json, with_settings
+from sluicegate.console import say
+from sluicegate.settings import Settings
+
+
+@with_settings("lake")
+def stop(*, settings: Settings, as_json: JsonOption = False) -> None:
+    """End the Spark that the last run in this lake left ready for the next one. No JVM.
+
+    It ends by itself after some minutes. A run that is at work in it goes on.
+
+    Example: sluicegate stop
+    """
+    from sluicegate.launch import warm_job
+
+    outcome = warm_job.stop(settings.lake)
+    if as_json:
+        show_json({"outcome": outcome})
+        return
+    say(f"{outcome}{_EXPLAINED[outcome]}")
+
+
+_EXPLAINED = {
+    "stopped": ": Spark has ended, and its memory is free",
+    "busy": ": a run is at work in it, and it was not stopped; Ctrl-C at the run ends both",
+    "none": ": no Spark is ready for this lake",
+}

@@ -1,0 +1,218 @@
+"""The process that keeps a Spark ready for the runs of a lake: driver, JVM, and what both have loaded.
+
+``sluicegate run`` starts it and gives it one run after another; see ``launch.warm_spark``. It ends by itself when it
+has been idle for some minutes, when the machine is short of memory, when a run comes that needs another Spark, and
+after a run that failed in a way that may have left its JVM unsound. If a run's client goes, its whole process group
+ends, as a job does whose command was killed: the tables' logs say where the next run continues.
+
+It listens before it imports what a run needs.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import Empty, SimpleQueue
+
+from sluicegate.launch import warm_spark
+from sluicegate.settings import Settings
+
+# Seconds between two looks at the clock and the memory.
+POLL_SECONDS = 1.0
+
+# Seconds for which a client may take to send its request.
+PATIENCE = 5.0
+
+# Available memory below which it ends: the smaller of a gigabyte and a tenth of the machine's.
+SHORT_BYTES = 1_000_000_000
+SHORT_PART = 0.1
+
+
+@dataclass
+class Run:
+    """A run that a client waits for.
+
+    Attributes:
+        client: the connection.
+        arguments: the command line of the job ``run``.
+        channel: variables that give the job its channel.
+        output: open file for what it prints.
+        has_ended: set when it has; until then its client has to stay.
+    """
+
+    client: socket.socket
+    arguments: list[str]
+    channel: dict[str, str]
+    output: int
+    has_ended: threading.Event = field(default_factory=threading.Event)
+
+    def watch_client(self) -> None:
+        """End this process's group if the client goes before the run has ended; it sends nothing else."""
+        with suppress(OSError):
+            self.client.recv(1)
+        if not self.has_ended.is_set():
+            os.killpg(os.getpgrp(), signal.SIGTERM)
+
+    def end(self, code: int) -> None:
+        """Give the exit code to the client."""
+        self.has_ended.set()
+        with suppress(OSError):
+            warm_spark.send(self.client, {"code": code})
+        self.client.close()
+
+
+class Listener:
+    """Takes connections in a thread, and hands over one run at a time.
+
+    Args:
+        place: where to listen.
+        fingerprint: that of the runs which this process can do.
+
+    Attributes:
+        runs: the run to do next; None to end.
+    """
+
+    def __init__(self, place: warm_spark.Place, fingerprint: str) -> None:
+        self._fingerprint = fingerprint
+        self.runs: SimpleQueue[Run | None] = SimpleQueue()
+        self._busy = threading.Lock()
+        self._server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        place.address.unlink(missing_ok=True)  # of one that was killed: this process has the lock
+        former = os.umask(0o177)
+        try:
+            self._server.bind(str(place.address))
+        finally:
+            os.umask(former)
+        self._server.listen()
+        threading.Thread(target=self._listen, name="listener", daemon=True).start()
+
+    def take_next(self) -> None:
+        """Take another run; the one before has ended."""
+        self._busy.release()
+
+    def closes(self) -> bool:
+        """Take no further run; False if one has just come."""
+        return self._busy.acquire(blocking=False)
+
+    def _listen(self) -> None:
+        while True:
+            client, _ = self._server.accept()
+            with suppress(OSError, ValueError):
+                self._answer(client)
+
+    def _answer(self, client: socket.socket) -> None:
+        """Answer a client's request, and hand over the run in it.
+
+        Raises:
+            OSError: the client is gone, or not of this user.
+            ValueError: it does not send what a client sends.
+        """
+        client.settimeout(PATIENCE)
+        if not warm_spark.is_of_this_user(client):
+            client.close()
+            return
+        message, files = warm_spark.receive(client)
+        if not message:  # the client only looked whether it listens
+            client.close()
+            return
+        if not self._busy.acquire(blocking=False):
+            _refuse(client, files, "busy")
+            return
+        if message.get("fingerprint") != self._fingerprint:  # or the request to stop
+            self.runs.put(None)
+            _refuse(client, files, "other")
+            return
+        try:
+            run = _accepted(client, message, files)
+        except BaseException:
+            self._busy.release()
+            raise
+        threading.Thread(target=run.watch_client, name="client", daemon=True).start()
+        self.runs.put(run)
+
+
+def _accepted(client: socket.socket, message: dict[str, object], files: list[int]) -> Run:
+    arguments, channel = message.get("arguments"), message.get("channel")
+    if not isinstance(arguments, list) or not isinstance(channel, dict) or len(files) != 1:
+        _refuse(client, files, "incomplete")
+        raise ValueError("a request without arguments, channel or output")
+    warm_spark.send(client, {"pid": os.getpid()})
+    client.settimeout(None)
+    return Run(client, [str(argument) for argument in arguments], channel, files[0])
+
+
+def _refuse(client: socket.socket, files: list[int], reason: str) -> None:
+    for file in files:
+        os.close(file)
+    with client:
+        warm_spark.send(client, {"refused": reason})
+
+
+def main(argv: list[str]) -> None:
+    """Listen and run until it is time to end.
+
+    Args:
+        argv: lake, landing and master; fingerprint of the runs that it can do; minutes for which it may be idle.
+    """
+    lake, landing, master, fingerprint, minutes = argv
+    place = warm_spark.Place.of(lake)
+    lock = os.open(place.lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return  # another one was started at the same time
+    listener = Listener(place, fingerprint)
+    try:
+        _serve(listener, Settings.of(lake, landing, None, master), float(minutes) * 60)
+    finally:
+        place.address.unlink(missing_ok=True)
+
+
+def _serve(listener: Listener, settings: Settings, idle_seconds: float) -> None:
+    from sluicegate.jobs.warm_driver import WarmDriver
+
+    driver = WarmDriver(settings)
+    idle_since = time.monotonic()
+    while True:
+        is_over = time.monotonic() - idle_since > idle_seconds or _is_short_of_memory()
+        if is_over and listener.closes():
+            return
+        try:
+            run = listener.runs.get(timeout=POLL_SECONDS)
+        except Empty:
+            continue
+        if run is None:
+            return
+        code = driver.run(run.arguments, run.channel, run.output)
+        is_sound = driver.is_sound(code)
+        run.end(code)
+        if not is_sound:
+            return
+        listener.take_next()
+        idle_since = time.monotonic()
+
+
+def _is_short_of_memory() -> bool:
+    """Whether other programs need the memory that an idle Spark has; never where the system does not say.
+
+    Source: proc_meminfo(5), MemAvailable.
+    """
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return False
+    sizes = {name: int(rest.split()[0]) * 1024 for name, _, rest in (line.partition(":") for line in lines)}
+    return sizes["MemAvailable"] < min(SHORT_BYTES, SHORT_PART * sizes["MemTotal"])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
+    os.killpg(os.getpgrp(), signal.SIGTERM)  # the JVM, which removes its scratch, and this process

@@ -1,0 +1,210 @@
+"""A run in a Spark that the run before has left ready, or that this run leaves ready for the next one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import IO, TYPE_CHECKING
+
+from sluicegate.console import warn
+from sluicegate.launch import warm_spark
+from sluicegate.spark import submit as spark_submit
+
+if TYPE_CHECKING:
+    from sluicegate.settings import Settings
+
+
+# Seconds for which a process that has just been started may not listen yet, and one that ends may still exist.
+PATIENCE = 20.0
+
+# Seconds between two attempts to connect.
+POLL_SECONDS = 0.02
+
+
+class WarmJob:
+    """A run in a warm Spark, with what ``subprocess.Popen`` has of a job.
+
+    Attributes:
+        pid: number of Spark's process, which leads its group.
+        stdout: lines that the run prints.
+    """
+
+    def __init__(self, connection: socket.socket, pid: int, stdout: IO[str]) -> None:
+        self._connection, self.pid, self.stdout = connection, pid, stdout
+        self._code: int | None = None
+
+    def wait(self) -> int:
+        """Wait until the run has ended, and return its exit code; that of SIGKILL if its process ended before."""
+        if self._code is None:
+            self._connection.settimeout(None)
+            self._code = self._received()
+        return self._code
+
+    def communicate(self, *, timeout: float) -> None:
+        """Wait until the process of the run has ended.
+
+        Raises:
+            TimeoutExpired: it has not ended after so many seconds.
+        """
+        self._connection.settimeout(timeout)
+        try:
+            while self._connection.recv(65536):
+                continue
+        except TimeoutError:
+            raise subprocess.TimeoutExpired("run", timeout) from None
+        except OSError:
+            return
+
+    def close(self) -> None:
+        """Close the connection, at which a run that is still at work is ended."""
+        self.stdout.close()
+        self._connection.close()
+
+    def _received(self) -> int:
+        try:
+            message, _ = warm_spark.receive(self._connection)
+        except (OSError, ValueError):
+            message = {}
+        code = message.get("code", -9)
+        return code if isinstance(code, int) else -9
+
+
+def start(
+    arguments: Sequence[str],
+    settings: Settings,
+    channel: Mapping[str, str],
+    minutes: float,
+    tell: Callable[[str], None],
+) -> WarmJob | None:
+    """Start a run in the lake's warm Spark, which is started if there is none.
+
+    Args:
+        arguments: the command line of the job ``run``.
+        settings: where things are.
+        channel: variables that give the job its channel.
+        minutes: for which a Spark that is started stays ready.
+        tell: takes each line for people.
+
+    Returns:
+        the run, which is to be closed; None if no warm Spark can take it, such as while another run is in it.
+    """
+    try:
+        place = warm_spark.Place.of(settings.lake)
+    except OSError as error:
+        tell(f"no Spark can stay ready: {error}")
+        return None
+    fingerprint = warm_spark.fingerprint(settings)
+    request = {"fingerprint": fingerprint, "arguments": list(arguments), "channel": dict(channel)}
+    connection = place.connection()
+    if connection is not None:
+        answer = _ask(connection, request)
+        if isinstance(answer, WarmJob):
+            return answer
+        if answer == "busy":
+            return None
+        _wait_until_gone(place)
+    return _ask_a_new_one(place, request, settings, minutes, tell)
+
+
+def _ask_a_new_one(
+    place: warm_spark.Place,
+    request: Mapping[str, object],
+    settings: Settings,
+    minutes: float,
+    tell: Callable[[str], None],
+) -> WarmJob | None:
+    """Start a Spark that stays, and give it a run."""
+    process = _start(place, str(request["fingerprint"]), settings, minutes)
+    connection = _connected(place, process)
+    if connection is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        return None
+    answer = _ask(connection, request)
+    if not isinstance(answer, WarmJob):
+        return None
+    tell(f"Spark stays ready for the next run for {minutes:g} minutes; `sluicegate stop` ends it, --cold does without")
+    return answer
+
+
+def _ask(connection: socket.socket, request: Mapping[str, object]) -> WarmJob | str:
+    """Give a run to a warm Spark; if it does not take it, its reason: ``busy``, ``other`` or empty."""
+    reading, writing = os.pipe()
+    try:
+        connection.settimeout(PATIENCE)
+        warm_spark.send(connection, request, [writing])
+        answer, _ = warm_spark.receive(connection)
+    except (OSError, ValueError):
+        answer = {}
+    finally:
+        os.close(writing)
+    pid = answer.get("pid")
+    if isinstance(pid, int):
+        output = open(reading, encoding="utf-8", errors="backslashreplace")  # noqa: SIM115 (closed with the job)
+        return WarmJob(connection, pid, output)
+    os.close(reading)
+    connection.close()
+    return str(answer.get("refused", ""))
+
+
+def _start(place: warm_spark.Place, fingerprint: str, settings: Settings, minutes: float) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "sluicegate.jobs.warm", settings.lake, settings.landing, settings.master]
+    log = os.open(place.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        return subprocess.Popen(
+            [*command, fingerprint, f"{minutes:g}"],
+            env=spark_submit.submit_env("run"),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    finally:
+        os.close(log)
+
+
+def _connected(place: warm_spark.Place, process: subprocess.Popen[bytes]) -> socket.socket | None:
+    """Connection to a process that has just been started; None if it ended, or does not listen for long."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        connection = place.connection()
+        if connection is not None:
+            return connection
+        if process.poll() is not None:
+            warn(f"no Spark stays ready: its process ended with exit code {process.returncode}; see {place.log}")
+            return None
+        time.sleep(POLL_SECONDS)
+    return None
+
+
+def _wait_until_gone(place: warm_spark.Place) -> None:
+    """Wait until a Spark that refused a run, because it is another one, has ended."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end and place.is_running():
+        time.sleep(POLL_SECONDS)
+
+
+def stop(lake: str) -> str:
+    """End the warm Spark of a lake.
+
+    Returns:
+        ``stopped``, ``busy`` if a run is in it, or ``none`` if there is none.
+    """
+    place = warm_spark.Place.of(lake)
+    connection = place.connection()
+    if connection is None:
+        return "none"
+    with connection:
+        connection.settimeout(PATIENCE)
+        warm_spark.send(connection, {"stop": True})
+        answer, _ = warm_spark.receive(connection)
+    if answer.get("refused") == "busy":
+        return "busy"
+    _wait_until_gone(place)
+    return "stopped"

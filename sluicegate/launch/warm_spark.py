@@ -1,0 +1,242 @@
+"""The Spark that a local run leaves ready for the next one: where it listens, and what it has to agree with.
+
+It is one process for a lake and user, with the driver's Python and its JVM. It listens on a socket of mode 0600 in a
+folder of mode 0700, and says its process's number. It serves one run at a time, and only runs that would start the same
+Spark: same code, jars, settings, environment and working folder. Any other run starts a Spark of its own.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import socket
+import stat
+import struct
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from sluicegate.errors import UserError
+from sluicegate.settings import PACKAGE, Settings
+from sluicegate.spark import jars, java
+from sluicegate.spark import submit as spark_submit
+from sluicegate.storage import aws
+
+MINUTES = "SLUICEGATE_WARM"
+"""Variable with the minutes for which a Spark stays ready after a run; 0 for none."""
+
+# Minutes without the variable.
+DEFAULT_MINUTES = 10.0
+
+# Variables of terminals, shells and logins. No job depends on them, and each window has others.
+_OF_TERMINALS = re.compile(
+    r"(_|PWD|OLDPWD|SHLVL|PS\d|LINES|COLUMNS|COLORTERM|LS_COLORS|WINDOWID|STY|DISPLAY|WAYLAND_DISPLAY|SUDO_\w+"
+    r"|(TERM|SSH|XDG_SESSION|VTE|TMUX|GPG|DBUS|KONSOLE|ITERM|VSCODE|GNOME_TERMINAL|HIST|PROMPT)\w*)"
+)
+
+# Variables of continuous integration and of Airflow's tasks: there, nobody waits for the next run.
+_NOBODY_WAITS = ("CI", "AIRFLOW_CTX_DAG_ID")
+
+# Bytes of the longest message of the protocol: a request with the names of all tables.
+LONGEST_MESSAGE = 1_000_000
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the warm Spark of a lake listens.
+
+    Attributes:
+        folder: folder of mode 0700 of this user.
+        key: hash of the lake's address.
+    """
+
+    folder: Path
+    key: str
+
+    @classmethod
+    def of(cls, lake: str) -> Place:
+        """Place for a lake, by its path or URI.
+
+        Raises:
+            OSError: there is no folder that only this user can write to.
+        """
+        return cls(_private_folder(), hashlib.sha256(lake.encode()).hexdigest()[:16])
+
+    @property
+    def address(self) -> Path:
+        """The socket on which it listens."""
+        return self.folder / f"{self.key}.sock"
+
+    @property
+    def lock(self) -> Path:
+        """File that it holds a lock on until it ends."""
+        return self.folder / f"{self.key}.lock"
+
+    @property
+    def log(self) -> Path:
+        """File with what its JVM prints between runs."""
+        return self.folder / f"{self.key}.log"
+
+    def is_running(self) -> bool:
+        """Whether the Spark that listens there, or ends, is still running."""
+        try:
+            lock = os.open(self.lock, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        finally:
+            os.close(lock)
+        return False
+
+    def connection(self) -> socket.socket | None:
+        """Connection to the Spark that listens there; None if none does."""
+        client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            client.connect(str(self.address))
+        except OSError:
+            client.close()
+            return None
+        if not is_of_this_user(client):
+            client.close()
+            return None
+        return client
+
+
+def _private_folder() -> Path:
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    if runtime and _is_private(Path(runtime)):
+        folder = Path(runtime) / "sluicegate"
+    else:
+        folder = Path(tempfile.gettempdir()) / f"sluicegate-warm-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if not _is_private(folder):
+        raise PermissionError(f"{folder} can be written to by others")
+    return folder
+
+
+def _is_private(folder: Path) -> bool:
+    """Whether a folder is this user's and closed to others; not a link, which others could point elsewhere."""
+    try:
+        facts = os.lstat(folder)
+    except OSError:
+        return False
+    return stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.getuid() and not facts.st_mode & 0o077
+
+
+def is_of_this_user(peer: socket.socket) -> bool:
+    """Whether the process at the other end of a connection is this user's; the folder's mode decides elsewhere.
+
+    Source: unix(7), SO_PEERCRED.
+    """
+    if not hasattr(socket, "SO_PEERCRED"):
+        return True
+    credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    _, uid, _ = struct.unpack("3i", credentials)
+    return bool(uid == os.getuid())
+
+
+def minutes() -> float:
+    """Minutes for which a Spark stays ready after a run; 0 where it is off, in CI and in tasks of Airflow.
+
+    Raises:
+        UserError: the variable has another value than a number of minutes.
+    """
+    text = os.environ.get(MINUTES, "")
+    if not text:
+        if any(os.environ.get(name) for name in _NOBODY_WAITS):
+            return 0.0
+        return DEFAULT_MINUTES
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 24 * 60:
+        raise UserError(f"{MINUTES} is {text!r}", hint="use a number of minutes from 0 to 1440; 0 turns it off")
+    return value
+
+
+def can_serve(job: str, settings: Settings) -> bool:
+    """Whether a warm Spark can run a job: a run on this machine, without a Spark configuration of the user's own."""
+    return job == "run" and settings.master.startswith("local") and not os.environ.get("SPARK_CONF_DIR")
+
+
+def fingerprint(settings: Settings) -> str:
+    """Hash of all that a Spark cannot change once it has started; runs of another one need another Spark."""
+    variables = spark_submit.submit_env("run")
+    facts = {
+        "python": sys.executable,
+        "folder": os.getcwd(),
+        "master": settings.master,
+        "settings": spark_submit.job_conf("run", settings),
+        "environment": {name: variables[name] for name in sorted(variables) if not _OF_TERMINALS.fullmatch(name)},
+        "code": list(_stats(_code())),
+        "jars": list(_stats(_jars(settings))),
+    }
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def _code() -> Iterator[Path]:
+    yield from PACKAGE.rglob("*.py")
+    yield spark_submit.job_file("run")
+    yield java.spark_home().parent  # whose time changes when packages are installed or removed
+
+
+def _jars(settings: Settings) -> list[Path]:
+    on_s3 = aws.on_s3(settings.lake) or aws.on_s3(settings.landing)
+    return jars.found(s3=on_s3)
+
+
+def _stats(files: Iterable[Path]) -> Iterator[tuple[str, int, int]]:
+    for file in sorted(files):
+        with suppress(OSError):
+            facts = file.stat()
+            yield str(file), facts.st_mtime_ns, facts.st_size
+
+
+# --- the protocol ----------------------------------------------------------------------------------------------------
+
+
+def send(peer: socket.socket, message: Mapping[str, object], files: Iterable[int] = ()) -> None:
+    """Send one message, a line of JSON, and open files with it.
+
+    Raises:
+        OSError: the other end is gone.
+    """
+    data = json.dumps(message).encode() + b"\n"
+    descriptors = list(files)
+    if not descriptors:
+        peer.sendall(data)
+        return
+    sent = socket.send_fds(peer, [data], descriptors)
+    peer.sendall(data[sent:])
+
+
+def receive(peer: socket.socket) -> tuple[dict[str, object], list[int]]:
+    """Receive one message and the files that came with it; an empty one if the other end has closed.
+
+    Raises:
+        OSError: the other end is gone.
+        ValueError: it is not a message of this protocol.
+    """
+    data, files = b"", []
+    while not data.endswith(b"\n"):
+        part, descriptors, _, _ = socket.recv_fds(peer, 65536, 4)
+        files += descriptors
+        if not part:
+            return {}, files
+        data += part
+        if len(data) > LONGEST_MESSAGE:
+            raise ValueError("a message without an end")
+    message = json.loads(data)
+    if not isinstance(message, dict):
+        raise ValueError("a message that is not an object")
+    return message, files

@@ -1,0 +1,60 @@
+"""Start of the JVM of a Spark that stays ready, from its Python: it ends with that, whatever ends it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from sluicegate.spark import scratch, submit
+
+if TYPE_CHECKING:
+    from sluicegate.settings import Settings
+
+
+def launch(settings: Settings, output: int) -> None:
+    """Start a JVM with the settings of a job, and a Spark in it, which ``session.open_session`` opens then.
+
+    Args:
+        settings: where things are; their master is this machine.
+        output: open file for what the JVM prints.
+
+    Raises:
+        JavaMissing: no Java 17 or newer, no pyspark, or no jars.
+    """
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    conf = submit.job_conf("run", settings) | {"spark.master": settings.master, "spark.app.name": "sluicegate"}
+    folder = scratch.new_folder()
+    if folder:
+        conf["spark.driver.extraJavaOptions"] += f' "-D{scratch.TEMPORARY}={folder}"'
+        conf[scratch.UPLOADS] = scratch.uploads(folder)
+    spark_conf = SparkConf(loadDefaults=False).setAll([*conf.items()])
+    # Of its own: a signal to the group of this process reaches both, and closing its input ends it.
+    gateway = launch_gateway(spark_conf, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
+    os.close(output)
+    context = SparkContext(conf=spark_conf, gateway=gateway)
+    if folder:
+        scratch.remove_at_end(context._jvm, folder)
+
+
+def has_stopped() -> bool:
+    """Whether the Spark of this process has been stopped, or has stopped by itself; not where none has started."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark import SparkContext
+
+    context = SparkContext._active_spark_context
+    if context is None:
+        return SparkContext._gateway is not None
+    try:
+        return bool(context._jsc.sc().isStopped())
+    except (Py4JError, OSError):
+        return True
+
+
+def forget_tables() -> None:
+    """Have Delta read the logs of all tables anew, whatever it remembers of them."""
+    from pyspark import SparkContext
+
+    if SparkContext._active_spark_context is not None:
+        SparkContext._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]

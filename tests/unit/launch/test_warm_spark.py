@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+from sluicegate.errors import UserError
+from sluicegate.jobs.warm import Listener
+from sluicegate.launch import warm_spark
+from sluicegate.settings import Settings
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> warm_spark.Place:
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return warm_spark.Place.of("/a/lake")
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings.of(str(tmp_path / "lake"), str(tmp_path / "landing"), tmp_path / "pipelines", "local[2]")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("", 10.0), ("0", 0.0), ("0.5", 0.5), ("1440", 1440.0)]
+)  # fmt: skip
+def test_minutes(text: str, expected: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.delenv("AIRFLOW_CTX_DAG_ID", raising=False)
+    monkeypatch.setenv(warm_spark.MINUTES, text)
+    assert warm_spark.minutes() == expected
+
+
+@pytest.mark.parametrize("text", ["-1", "1441", "ten", "nan", "inf"])
+def test_minutes_that_are_not_minutes(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(warm_spark.MINUTES, text)
+    with pytest.raises(UserError, match=warm_spark.MINUTES):
+        warm_spark.minutes()
+
+
+@pytest.mark.parametrize("variable", ["CI", "AIRFLOW_CTX_DAG_ID"])
+def test_no_spark_stays_where_nobody_waits_unless_asked(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(variable, "1")
+    monkeypatch.setenv(warm_spark.MINUTES, "")
+    assert warm_spark.minutes() == 0.0
+    monkeypatch.setenv(warm_spark.MINUTES, "3")
+    assert warm_spark.minutes() == 3.0
+
+
+def test_a_lake_has_a_place_of_its_own_in_a_private_folder(place: warm_spark.Place) -> None:
+    assert place == warm_spark.Place.of("/a/lake")
+    assert place != warm_spark.Place.of("/another/lake")
+    assert place.folder.stat().st_mode & 0o777 == 0o700
+    assert place.connection() is None
+    assert not place.is_running()
+
+
+def test_a_folder_that_others_can_write_to_is_refused(place: warm_spark.Place) -> None:
+    place.folder.chmod(0o777)
+    with pytest.raises(PermissionError):
+        warm_spark.Place.of("/a/lake")
+
+
+def test_a_link_in_place_of_the_folder_is_refused(place: warm_spark.Place, tmp_path: Path) -> None:
+    place.folder.rename(tmp_path / "elsewhere")
+    place.folder.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(PermissionError):
+        warm_spark.Place.of("/a/lake")
+
+
+def test_jobs_that_a_warm_spark_can_do(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPARK_CONF_DIR", raising=False)
+    assert warm_spark.can_serve("run", settings)
+    assert not warm_spark.can_serve("catalog", settings)
+    assert not warm_spark.can_serve("run", Settings.of(master="spark://host:7077"))
+    assert not warm_spark.can_serve("run", Settings.of(master="sc://host:15002"))
+    monkeypatch.setenv("SPARK_CONF_DIR", "/etc/spark")
+    assert not warm_spark.can_serve("run", settings)
+
+
+def test_the_fingerprint_follows_what_a_spark_cannot_change(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    former = warm_spark.fingerprint(settings)
+    monkeypatch.setenv("TERM_SESSION_ID", "of another window")
+    monkeypatch.setenv("OLDPWD", "/elsewhere")
+    assert warm_spark.fingerprint(settings) == former
+    with monkeypatch.context() as patch:
+        patch.setenv("AWS_REGION", "eu-north-1")
+        assert warm_spark.fingerprint(settings) != former
+    with monkeypatch.context() as patch:
+        patch.chdir(tmp_path)
+        assert warm_spark.fingerprint(settings) != former
+    assert warm_spark.fingerprint(Settings.of(settings.lake, master="local[1]")) != former
+    assert warm_spark.fingerprint(settings) == former
+
+
+def _ask(place: warm_spark.Place, message: dict[str, object], *files: int) -> dict[str, object]:
+    connection = place.connection()
+    assert connection is not None
+    with connection:
+        warm_spark.send(connection, message, files)
+        return warm_spark.receive(connection)[0]
+
+
+def test_a_listener_hands_over_one_run_at_a_time(place: warm_spark.Place) -> None:
+    listener = Listener(place, "ours")
+    reading, writing = os.pipe()
+    client = place.connection()
+    assert client is not None
+    request: dict[str, object] = {"fingerprint": "ours", "arguments": ["--pipeline", "p"], "channel": {"A": "b"}}
+    warm_spark.send(client, request, [writing])
+    assert warm_spark.receive(client)[0] == {"pid": os.getpid()}
+    os.close(writing)
+    run = listener.runs.get(timeout=5)
+    assert run is not None
+    assert (run.arguments, run.channel) == (["--pipeline", "p"], {"A": "b"})
+
+    assert _ask(place, request, reading) == {"refused": "busy"}
+    assert _ask(place, {"stop": True}) == {"refused": "busy"}
+    assert not listener.closes()
+
+    os.write(run.output, b"a line\n")
+    os.close(run.output)
+    assert os.read(reading, 100) == b"a line\n"
+    assert os.read(reading, 100) == b""
+    run.end(3)
+    assert warm_spark.receive(client)[0] == {"code": 3}
+    client.close()
+    listener.take_next()
+
+    assert _ask(place, {**request, "fingerprint": "another"}, reading) == {"refused": "other"}
+    assert listener.runs.get(timeout=5) is None
+    assert _ask(place, request, reading) == {"refused": "busy"}  # it ends, and takes no further run
+    os.close(reading)
+
+
+@pytest.mark.parametrize("message", [b"", b"\n", b"[]\n", b"nonsense\n", b'{"fingerprint": "ours"}\n'])
+def test_a_listener_goes_on_after_what_is_not_a_request(place: warm_spark.Place, message: bytes) -> None:
+    listener = Listener(place, "ours")
+    connection = place.connection()
+    assert connection is not None
+    connection.sendall(message)
+    connection.close()
+    request: dict[str, object] = {"fingerprint": "ours", "arguments": [], "channel": {}}
+    reading, writing = os.pipe()
+    for _ in range(50):  # until the former connection has been answered
+        client = place.connection()
+        assert client is not None
+        warm_spark.send(client, request, [writing])
+        answer, _ = warm_spark.receive(client)
+        if "pid" in answer:
+            break
+    assert answer == {"pid": os.getpid()}
+    run = listener.runs.get(timeout=5)
+    assert run is not None
+    run.end(0)
+    client.close()
+    for file in (reading, writing, run.output):
+        os.close(file)
+
+
+def test_a_long_message_arrives_whole() -> None:
+    here, there = socket.socketpair()
+    message: dict[str, object] = {"arguments": ["a" * 200_000]}
+    sender = threading.Thread(target=warm_spark.send, args=(here, message))
+    sender.start()
+    assert warm_spark.receive(there) == (message, [])
+    sender.join()
+    here.close()
+    assert warm_spark.receive(there) == ({}, [])
+    there.close()
