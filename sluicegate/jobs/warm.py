@@ -31,8 +31,8 @@ POLL_SECONDS = 1.0
 # Seconds for which a client may take to send its request.
 PATIENCE = 5.0
 
-# Available memory below which it ends: the smaller of a gigabyte and a tenth of the machine's.
-SHORT_BYTES = 1_000_000_000
+# Available memory below which it ends: the smaller of a gibibyte and a tenth of the machine's.
+SHORT_BYTES = 2**30
 SHORT_PART = 0.1
 
 
@@ -201,15 +201,21 @@ def _serve(listener: Listener, settings: Settings, idle_seconds: float) -> None:
 
 
 def _is_short_of_memory() -> bool:
-    """Whether other programs need the memory that an idle Spark has; never where the system does not say.
+    """Whether other programs need the memory that an idle Spark has; never where the system does not say."""
+    try:
+        text = Path("/proc/meminfo").read_text(encoding="ascii")
+    except OSError:
+        return False
+    return is_short(text)
+
+
+def is_short(memory: str) -> bool:
+    """Whether little memory is available, by the text of ``/proc/meminfo``.
 
     Source: proc_meminfo(5), MemAvailable.
     """
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return False
-    sizes = {name: int(rest.split()[0]) * 1024 for name, _, rest in (line.partition(":") for line in lines)}
+    lines = (line.partition(":") for line in memory.splitlines())
+    sizes = {name: int(rest.split()[0]) * 1024 for name, _, rest in lines}
     return sizes["MemAvailable"] < min(SHORT_BYTES, SHORT_PART * sizes["MemTotal"])
 
 

@@ -213,11 +213,11 @@ def send(peer: socket.socket, message: Mapping[str, object], files: Iterable[int
     """
     data = json.dumps(message).encode() + b"\n"
     descriptors = list(files)
-    if not descriptors:
+    if descriptors:
+        sent = socket.send_fds(peer, [data], descriptors)
+        data = data[sent:]
+    if data:  # sending nothing fails where the other end has answered and closed
         peer.sendall(data)
-        return
-    sent = socket.send_fds(peer, [data], descriptors)
-    peer.sendall(data[sent:])
 
 
 def receive(peer: socket.socket) -> tuple[dict[str, object], list[int]]:

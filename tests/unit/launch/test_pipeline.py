@@ -25,7 +25,8 @@ def jobs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Arguments of the jobs that are started: none of them runs."""
     started: list[str] = []
 
-    def submit_all(script: str, *rest: Any) -> list[Any]:
+    def submit_all(script: str, *rest: Any, warm_minutes: float) -> list[Any]:
+        assert warm_minutes == 0.0
         started.append(" ".join([script, *rest[-1]]))
         return []
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import threading
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sluicegate.errors import UserError
+from sluicegate.jobs import warm
 from sluicegate.jobs.warm import Listener
 from sluicegate.launch import warm_spark
 from sluicegate.settings import Settings
@@ -176,3 +178,38 @@ def test_a_long_message_arrives_whole() -> None:
     here.close()
     assert warm_spark.receive(there) == ({}, [])
     there.close()
+
+
+@pytest.mark.parametrize(
+    ("total_kib", "available_kib", "short"),
+    [
+        (64 * 2**20, 2**20 - 1, True),
+        (64 * 2**20, 2**20, False),
+        (4_000_000, 399_999, True),
+        (4_000_000, 400_000, False),
+    ],
+)
+def test_memory_is_short_below_SHORT_BYTES_and_SHORT_PART(total_kib: int, available_kib: int, short: bool) -> None:
+    text = f"MemTotal:       {total_kib} kB\nMemFree:  1 kB\nMemAvailable:   {available_kib} kB\nHugePages_Total: 0\n"
+    assert warm.is_short(text) == short
+
+
+@pytest.mark.parametrize(("surplus", "arrives"), [(0, True), (1, False)])
+def test_a_message_of_more_than_LONGEST_MESSAGE_is_refused(surplus: int, arrives: bool) -> None:
+    here, there = socket.socketpair()
+    message = {"a": "x" * (warm_spark.LONGEST_MESSAGE - len('{"a": ""}\n') + surplus)}
+
+    def send() -> None:
+        with contextlib.suppress(OSError):
+            warm_spark.send(here, message)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    if arrives:
+        assert warm_spark.receive(there)[0] == message
+    else:
+        with pytest.raises(ValueError, match="message"):
+            warm_spark.receive(there)
+    there.close()
+    sender.join()
+    here.close()

@@ -29,6 +29,7 @@ from sluicegate.jobs import layer as layer_job
 from sluicegate.lake.exclusion import mounts
 from sluicegate.lake.layout import LAYERS
 from sluicegate.landing import file_names
+from sluicegate.launch import warm_spark
 from sluicegate.settings import TARGET, Settings
 from sluicegate.spark import connect, metastore
 from tests.conftest import ROOT
@@ -126,7 +127,7 @@ def test_every_variable_that_the_code_reads_is_documented() -> None:
     read = {name for file in sources for name in re.findall(pattern, file.read_text())}
     text = (ROOT / "docs" / "reference" / "environment.md").read_text()
     read |= {metastore.ADDRESS, metastore.USER, metastore.PASSWORD, mounts.VOUCHED}  # read by these names
-    read |= {connect.REMOTE, connect.TOKEN, connect.TOKEN_FILE, TARGET, *kafka.SECRETS.values()}
+    read |= {connect.REMOTE, connect.TOKEN, connect.TOKEN_FILE, TARGET, warm_spark.MINUTES, *kafka.SECRETS.values()}
     told = set(re.findall(r"^\| `(\w+)`", text, re.MULTILINE))
     assert told == read
 

@@ -29,6 +29,12 @@ LOOKS = "how much people are shown; nothing is decided by it"
 SAMPLE = "of made-up data"
 
 CROSSED: dict[str, str] = {
+    "jobs.warm.SHORT_BYTES": "tests/unit/launch/test_warm_spark.py::"
+    "test_memory_is_short_below_SHORT_BYTES_and_SHORT_PART",
+    "jobs.warm.SHORT_PART": "tests/unit/launch/test_warm_spark.py::"
+    "test_memory_is_short_below_SHORT_BYTES_and_SHORT_PART",
+    "launch.warm_spark.LONGEST_MESSAGE": "tests/unit/launch/test_warm_spark.py::"
+    "test_a_message_of_more_than_LONGEST_MESSAGE_is_refused",
     "lake.damage.checksums.AT_ONCE": "tests/unit/lake/test_changed_files.py::"
     "test_files_of_more_than_AT_ONCE_checksums_are_compared",
     "lake.damage.damages.LONGEST": "tests/unit/lake/test_damage.py::test_data_files_of_a_long_entry_are_not_looked_at",
@@ -321,6 +327,11 @@ EXEMPT = {
     "gold.partial_aggregates.LAYOUT": SHAPE,
     "processes.GRACE": TIME,
     "launch.pipeline.LONGEST_WAIT": TIME,
+    "launch.warm_job.PATIENCE": TIME,
+    "launch.warm_job.POLL_SECONDS": TIME,
+    "launch.warm_spark.DEFAULT_MINUTES": TIME,
+    "jobs.warm.PATIENCE": TIME,
+    "jobs.warm.POLL_SECONDS": TIME,
     "tools.scaffold.render._WIDTH": LOOKS,
     "storage.concurrent.CONCURRENT_CALLS": "how many at a time; the results come in their order",
     "tools.simulators.engine.DAY": SAMPLE,
