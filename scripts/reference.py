@@ -24,6 +24,7 @@ from scripts import made_files
 from scripts.reference_cases import cases
 from scripts.reference_errors import environment, error_classes, errors_page
 from scripts.reference_operators import operators_page
+from scripts.reference_reader_options import reader_options_page
 from scripts.reference_text import apart as _apart
 from scripts.reference_text import attributes as _attributes
 from scripts.reference_text import code as _code
@@ -77,6 +78,7 @@ def pages() -> dict[str, str]:
         "reference.md": _overview(),
         "reference/commands.md": ["# Commands", *_commands(), *_jobs()],
         "reference/pipeline-yaml.md": ["# pipeline.yaml", *_definition(schema()), *cases()],
+        "reference/reader-options.md": ["# Reader options", *reader_options_page()],
         "reference/errors.md": ["# Errors", *errors_page()],
         "reference/airflow-operators.md": ["# Airflow operators", *operators_page()],
         "reference/environment.md": ["# Environment variables", *environment(_app())],
@@ -100,7 +102,10 @@ def _overview() -> Iterable[str]:
         f" [JSON Schema]({SCHEMA}) for editors."
     )
     yield "## Files"
-    yield "[How the values of each file format are read](reference/file-formats.md), and what cannot be read."
+    yield (
+        "[Reader options](reference/reader-options.md) by format, with defaults."
+        " [How the values of each file format are read](reference/file-formats.md), and what cannot be read."
+    )
     yield "## Cases"
     yield "[Every field of a test case](reference/pipeline-yaml.md#cases), which `sluicegate test` runs."
     yield "## Airflow"

@@ -58,7 +58,7 @@ _BOOLEAN = {
     "enablestableidentifiersforuniontype",
 }  # fmt: skip
 
-_REFUSED = {
+REFUSED = {
     "columnNameOfCorruptRecord": "the text of a corrupt record is in the column _corrupt_record",
     "rescuedDataColumn": "set it as a field next to path",
     "ignoreCorruptFiles": "unreadable files would be skipped silently",
@@ -112,7 +112,7 @@ def problem(format_: Format, name: str, value: str) -> Problem | None:
     lower = name.lower().removeprefix(_PREFIX)
     if lower in _REFUSED_LOWER:
         reasons = _REFUSED_LOWER[lower]
-        return Problem("refused-option", f"the option {reasons} cannot be set: {_REFUSED[reasons]}")
+        return Problem("refused-option", f"the option {reasons} cannot be set: {REFUSED[reasons]}")
     if name.lower() not in _LOWER[format_]:
         return _unknown(format_, name, lower)
     if lower == "mode" and value.upper() != "PERMISSIVE":
@@ -163,6 +163,6 @@ def _unknown(format_: Format, name: str, lower: str) -> Problem:
 
 
 _LOWER = {format_: {option.lower(): option for option in sorted(options)} for format_, options in ALLOWED.items()}
-_REFUSED_LOWER = {option.lower(): option for option in _REFUSED}
+_REFUSED_LOWER = {option.lower(): option for option in REFUSED}
 # Auto Loader's own options come as cloudFiles.schemaHints and so on.
 _PREFIX = "cloudfiles."
