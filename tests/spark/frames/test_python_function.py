@@ -110,7 +110,7 @@ def assert_told(error: TransformError, folder: Path, code: str, at: str, words: 
         ("rows", "def rows", "returned a list instead of a DataFrame"),
         ("no_pos", "def no_pos", "returned rows without _pos"),
         ("as_text", "def as_text", "returned _chunk as STRING"),
-        ("twice", "def twice", "returned two columns mrn"),
+        ("twice", "def twice", "returned a duplicate column mrn"),
         ("hidden", "def hidden", "returned a new column _mine"),
     ],
 )
@@ -281,7 +281,7 @@ def test_a_function_of_tables_makes_all_rows(spark: SparkSession, tmp_path: Path
         ("unknown_table", 'tables["people"]', "name people in reads of this table's definition: it has t, names"),
         ("stops", 'raise ValueError("not today")', "ValueError: not today"),
         ("rows", "def rows", "returned a list instead of a DataFrame"),
-        ("twice", "def twice", "returned two columns mrn"),
+        ("twice", "def twice", "returned a duplicate column mrn"),
         ("hidden", "def hidden", "returned a column _mine"),
         ("spaced", "def spaced", "returned a column patient's number"),
     ],
