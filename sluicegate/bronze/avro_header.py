@@ -18,10 +18,10 @@ LARGEST = 1 << 24
 
 
 def schema(file: IO[bytes]) -> str:
-    """Writer schema of an Avro file, as the JSON text in its header.
+    """Return the writer schema of an Avro file, as the JSON text in its header.
 
     Raises:
-        ValueError: it is not an Avro file, or ends in its header.
+        ValueError: the file is not Avro, or is truncated within its header.
     """
     if _exactly(file, len(MAGIC)) != MAGIC:
         raise ValueError("it does not start with the magic bytes of Avro")
@@ -41,7 +41,7 @@ def _bytes(file: IO[bytes]) -> bytes:
 
 
 def _long(file: IO[bytes]) -> int:
-    """Number in Avro's encoding: seven bits a byte, the lowest first, and zigzag for the sign."""
+    """Read a number in Avro's encoding: seven bits a byte, lowest first, zigzag for the sign."""
     number = shift = 0
     while shift < 64:
         byte = _exactly(file, 1)[0]

@@ -1,4 +1,4 @@
-"""Reads copied files through the SELECT of the copy: its columns go into the table as those of typed files do.
+"""Read copied files through the SELECT of the copy, whose columns go into the table as those of typed files do.
 
 A value that fails a cast of the SELECT, or does not fit the table's column, is rescued data: the former by the fields
 that the expression reads, the latter by the column's name.
@@ -38,7 +38,7 @@ _OWN = ("receipt_time", "source_file", "_file_modification_time", "_pos")
 
 
 def read(by: Reader, copy: CopyOptions, paths: Sequence[str], *, strict: bool = False) -> DataFrame:
-    """Records of some files as of ``Reader.read``, with the columns that the copy makes of their fields.
+    """Read some files as ``Reader.read`` does, with the columns that the copy derives from their fields.
 
     Args:
         by: reader of the table's files by the copy's options, all but its SELECT.
@@ -47,8 +47,8 @@ def read(by: Reader, copy: CopyOptions, paths: Sequence[str], *, strict: bool = 
         strict: whether a field that neither they nor other files of the copy have is an error. Else it is NULL.
 
     Raises:
-        SchemaMismatch: a field is missing, or other columns are made than may come.
-        QueryError: Spark refuses the SELECT.
+        SchemaMismatch: a field is missing, or the SELECT gives columns that are not allowed.
+        QueryError: Spark rejects the SELECT.
         SourceError: a file's header or footer cannot be read.
     """
     from pyspark.errors import AnalysisException
@@ -77,7 +77,7 @@ def read(by: Reader, copy: CopyOptions, paths: Sequence[str], *, strict: bool = 
 
 
 def _with_fields_of_copy(by: Reader, copy: CopyOptions, paths: Sequence[str]) -> DataFrame:
-    """Records of some files, with NULL in fields that only other files of their copy have."""
+    """Read some files, with NULL in fields that only other files of their copy have."""
     from pyspark.sql import functions as F
 
     known_fields = _fields_of_copy(copy)
@@ -92,7 +92,7 @@ def _with_fields_of_copy(by: Reader, copy: CopyOptions, paths: Sequence[str]) ->
 
 
 def fields(by: Reader, paths: Sequence[str]) -> str:
-    """Fields of some files, with their types, as JSON of Spark's.
+    """Return the fields of some files and their types, as Spark's JSON.
 
     Raises:
         SourceError: a file's header or footer cannot be read.
@@ -104,7 +104,7 @@ def fields(by: Reader, paths: Sequence[str]) -> str:
 
 
 def _fields_of_copy(copy: CopyOptions) -> dict[str, DataType]:
-    """Fields of all files of a copy, with their types."""
+    """Return the fields of all files of a copy, with their types."""
     from pyspark.sql.types import StructType
 
     if not copy.fields:
@@ -113,14 +113,17 @@ def _fields_of_copy(copy: CopyOptions) -> dict[str, DataType]:
 
 
 def _free(by: Reader, known_fields: Mapping[str, DataType]) -> Reader:
-    """Reader of all fields of files, whatever columns the table has."""
+    """Return a reader of all fields of the files, whatever columns the table has."""
     free = {"schema_": None, "schemaHints": None, "schemaEvolutionMode": "addNewColumns", "columnNames": "landed"}
     definition = by.schema.definition.model_copy(update=free)
     return replace(by, schema=Schema(by.schema.table, definition, known_fields, first=True))
 
 
 def _selected(frame: DataFrame, select: Select, fields: Sequence[str]) -> DataFrame:
-    """Values of the expressions, as ``o0``, ``o1`` and so on; ``_failed`` is JSON of the fields that did not cast."""
+    """Return the values of the expressions, as ``o0``, ``o1`` and so on.
+
+    ``_failed`` is JSON of the fields that a cast did not convert.
+    """
     from pyspark.sql import functions as F
 
     expressions = []
@@ -135,7 +138,7 @@ def _selected(frame: DataFrame, select: Select, fields: Sequence[str]) -> DataFr
 
 
 def _failed(outputs: Sequence[Output]) -> Expression:
-    """JSON of the fields that the failed casts read; NULL where none failed."""
+    """Return JSON of the fields that the failed casts read; NULL where none failed."""
     from pyspark.sql import functions as F
 
     flags: dict[str, list[Expression]] = {}
@@ -150,7 +153,7 @@ def _failed(outputs: Sequence[Output]) -> Expression:
 
 
 def _of_fields(copy: CopyOptions, fields: Sequence[str], names: Sequence[str], landed: Mapping[str, str]) -> list[str]:
-    """Names of what is selected as fields have them: what is called as a column is of the field that has the column.
+    """Return the landed names of the selected columns: a name that is a column's becomes the field of that column.
 
     Args:
         copy: the copy.
@@ -174,7 +177,7 @@ def _of_fields(copy: CopyOptions, fields: Sequence[str], names: Sequence[str], l
 
 
 def _fitted(selected: DataFrame, names: Sequence[str], schema: Schema) -> DataFrame:
-    """Selected columns cast to the table's, and all that does not fit these as rescued data."""
+    """Cast the selected columns to the table's types; what does not fit becomes rescued data."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructField
 
@@ -195,7 +198,7 @@ def _fitted(selected: DataFrame, names: Sequence[str], schema: Schema) -> DataFr
 
 
 def _rescued(values: Sequence[Value]) -> Expression:
-    """One JSON object of what the reader rescued, what did not cast, and what did not fit its column."""
+    """Return one JSON object of all rescued values: by the reader, by failed casts and by the types of columns."""
     from pyspark.sql import functions as F
 
     lost = [(value, fails) for value in values if (fails := value.lost) is not None]
@@ -213,7 +216,7 @@ def _rescued(values: Sequence[Value]) -> Expression:
 
 
 def _inner(text: Expression) -> Expression:
-    """Members of a JSON object, without its braces; NULL for none."""
+    """Return the members of a JSON object without its braces; NULL if it has none."""
     from pyspark.sql import functions as F
 
     return F.nullif(F.substring(text, F.lit(2), F.length(text) - 2), F.lit(""))

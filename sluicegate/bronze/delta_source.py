@@ -1,4 +1,4 @@
-"""Bronze from another Delta table: it has the rows that the source has at the offset.
+"""Fill bronze from another Delta table, with the rows that the source has at the offset.
 
 There is no ledger: the source's own version is the offset. Commits that only added rows are followed by a plain
 stream, since tables of other programs seldom have a change data feed. After any other commit, after a change of columns
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 
 def apply(batch: Batch, name: str, table: BronzeTable) -> None:
-    """Appends the source's new rows, or replaces all by those that it has, in one commit.
+    """Append the source's new rows, or replace all by those that it has, in one commit.
 
     Raises:
-        SchemaMismatch: there is a new column, and the definition says failOnNewColumns.
+        SchemaMismatch: a column is new, and the definition has failOnNewColumns.
         ExpectationFailed: rows break a rule that fails the run; nothing is written.
     """
     from sluicegate.bronze.layer import CASE_SENSITIVE
@@ -63,7 +63,7 @@ def apply(batch: Batch, name: str, table: BronzeTable) -> None:
 
 
 def _frame(batch: Batch, name: str, table: BronzeTable) -> DataFrame:
-    """The source's rows with the bronze table's columns."""
+    """Return the source's rows with the bronze table's columns."""
     from pyspark.sql import functions as F
 
     from sluicegate.schema.values import Value, rescued
@@ -100,7 +100,7 @@ def _schema(batch: Batch, name: str, table: BronzeTable) -> Schema:
 
 
 def _committed(uri: str, version: int) -> datetime | None:
-    """Commit time of a version of the source (UTC); None if its log no longer has it."""
+    """Return the commit time of a version of the source (UTC); None if its log no longer has it."""
     table = tables.delta_table(uri)
     for commit in log.commits(table, table.version() - version + 1) if table else ():
         if commit.version == version:

@@ -38,7 +38,7 @@ class Group:
 
 
 def alike(paths: Iterable[str], key: Callable[[str], Any]) -> list[tuple[Any, list[str]]]:
-    """Paths that have the same key, in order of their first."""
+    """Return the paths that have the same key, in order of their first."""
     groups: dict[Any, list[str]] = {}
     for path in paths:
         groups.setdefault(key(path), []).append(path)

@@ -1,4 +1,4 @@
-"""Metadata of files, without their records: the footers of Parquet and ORC, the headers of Avro and CSV."""
+"""Read the metadata of files without their records: footers of Parquet and ORC, headers of Avro and CSV."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ENCRYPTED = b"PARE"
 
 
 def footer(path: str, form: str) -> dict[str, Any]:
-    """Schema (``fields``) and number of records (``records``; Avro: None) of a Parquet, ORC or Avro file.
+    """Return the schema (``fields``) and record count (``records``; Avro: None) of a Parquet, ORC or Avro file.
 
     Of Parquet also whether it has a type that Spark refuses, or a part of a column without a type (``refused``), and
     the names of the columns without a type (``void``), which Spark takes for INT. Or why no part of a file can be read
@@ -88,7 +88,10 @@ def _is_encrypted(file: IO[bytes]) -> bool:
 
 
 def _logical_type(column: Any) -> str:
-    """Logical type of a column; pyarrow calls some that it knows UNKNOWN, INTERVAL and that of NULLs among them."""
+    """Return the logical type of a column.
+
+    pyarrow calls some types that it knows UNKNOWN, INTERVAL and columns of NULLs among them.
+    """
     named = str(column.logical_type.type)
     if named == "UNKNOWN":
         return str(json.loads(column.logical_type.to_json())["Type"]).upper()
@@ -96,7 +99,7 @@ def _logical_type(column: Any) -> str:
 
 
 def _is_refused(column: Any) -> bool:
-    """Whether Spark reads no file that has such a column, unless it is told how."""
+    """Return whether Spark rejects files with such a column unless it is given a schema."""
     match _logical_type(column):
         case "TIMESTAMP":
             return str(json.loads(column.logical_type.to_json()).get("timeUnit")) == "nanoseconds"
@@ -107,7 +110,7 @@ def _is_refused(column: Any) -> bool:
 
 
 def header(path: str, options: Mapping[str, str], separator: str) -> dict[str, Any]:
-    """The names in the first line of a CSV file (``fields``), or what is wrong with it (``error``).
+    """Return the names in the first line of a CSV file (``fields``), or its fault (``error``).
 
     Args:
         path: the file.
@@ -141,7 +144,9 @@ def header(path: str, options: Mapping[str, str], separator: str) -> dict[str, A
 
 
 class _HeaderLines:
-    """Iterator over the lines of a file's header, without blank lines and comments before it; keeps those it gave.
+    """Iterator over the lines of a file's header that keeps the lines it gave.
+
+    Blank lines and comments before the header are skipped.
 
     Without multiLine the header ends with its line, whatever quote is open there.
     """
@@ -168,7 +173,10 @@ class _HeaderLines:
 
 
 def _fault(line: str, number: int) -> str:
-    """Why a line is no text in UTF-8; empty if it is. UTF-16 without a byte order mark has a NUL in each letter."""
+    """Return why a line is not valid UTF-8; empty if it is.
+
+    UTF-16 without a byte order mark has a NUL in each Latin letter.
+    """
     if undecoded := undecodable.first_in(line, number):
         return undecoded.reason("UTF-8")
     if "\0" in line:
@@ -177,7 +185,7 @@ def _fault(line: str, number: int) -> str:
 
 
 def _is_open(lines: Sequence[str], **style: Any) -> bool:
-    """Whether a file ends in a quote that one of its lines has begun."""
+    """Return whether a file ends within a quote that one of its lines opened."""
     try:
         next(csv.reader(lines, strict=True, **style), [])
     except csv.Error as error:  # Python has no other word for it

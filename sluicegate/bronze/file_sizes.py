@@ -54,7 +54,7 @@ class Bounds(NamedTuple):
 
     @classmethod
     def of(cls, table: BronzeTable) -> Bounds:
-        """Limits of a table's definition."""
+        """Return the limits of a table's definition."""
         options = {name.lower(): value for name, value in table.options.items()}
         several, text = (options.get(name, "").lower() == "true" for name in ("multiline", "wholetext"))
         whole = table.format == "binaryFile" or text or (table.format == "json" and several)
@@ -62,7 +62,7 @@ class Bounds(NamedTuple):
         return cls(table.maxRecordBytes, table.maxFileBytes, whole, lines, options.get("linesep", ""))
 
     def violation(self, size: int, longest: int = 0) -> str | None:
-        """Reason why a file is too large; None if it is not."""
+        """Return why a file is too large; None if it is not."""
         if size > self.file:
             return f"it is larger than maxFileBytes ({human_bytes(self.file)}) when decompressed"
         if self.whole and size > self.record:
@@ -72,7 +72,7 @@ class Bounds(NamedTuple):
         return None
 
     def fits(self, path: str, size: int) -> bool | None:
-        """Whether a file is within the limits; None if only reading it can tell."""
+        """Return whether a file is within the limits; None if only reading it can decide."""
         growth = GROWTH.get(os.path.splitext(path.lower())[1], 1)
         if growth is not None and size * growth <= min(self.record, self.file):
             return True
@@ -84,7 +84,7 @@ class Bounds(NamedTuple):
 def too_large(
     session: SparkSession, table: BronzeTable, paths: Sequence[str], sizes: Mapping[str, int]
 ) -> dict[str, str]:
-    """Files that are larger than the definition allows, each with the reason.
+    """Return the files that are larger than the definition allows, each with the reason.
 
     Args:
         session: the Spark session; its executors unpack the files that must be read to know.
@@ -122,7 +122,7 @@ def _size(path: str) -> int:
 
 
 def measure(path: str, *limits: Any) -> str | None:
-    """Reason why a file is too large, read block by block up to the first limit that it passes; None if it is not.
+    """Return why a file is too large, read block by block up to the first exceeded limit; None if it is not.
 
     A file that cannot be unpacked is left to the reader: its error names what is broken. ``limits`` are the ``Bounds``.
     """
@@ -147,7 +147,10 @@ def _opened(path: str) -> Any:
 
 
 def _longest(block: bytes, begun: int, separator: str) -> tuple[int, int]:
-    """Longest line of a block, whose first line has ``begun`` bytes already, and the bytes of its last line."""
+    """Return the length of the longest line of a block and of its last line, in bytes.
+
+    The first line already has ``begun`` bytes.
+    """
     if separator:
         ends = block.split(separator.encode())
     else:
@@ -158,7 +161,7 @@ def _longest(block: bytes, begun: int, separator: str) -> tuple[int, int]:
 
 
 def blocks_of(file: IO[bytes], path: str) -> Iterator[bytes]:
-    """The content of a file in blocks of a bounded size, as Hadoop unpacks it by the suffix of its name.
+    """Yield the content of a file in blocks of bounded size, decompressed by its suffix as Hadoop does.
 
     Args:
         file: the file, opened.

@@ -1,4 +1,4 @@
-"""Kafka's brokers, by Kafka's own client in the JVM of a session: how to connect, and which offsets topics have.
+"""Connect to Kafka's brokers by the Java client in the session's JVM, and read the offsets of topics.
 
 Secrets come from the environment of the job. They go to Kafka's clients and nowhere else: Spark and Kafka leave them
 out of what they log, and no message of ours quotes an option.
@@ -50,7 +50,7 @@ _THROWN = re.compile(r"(?:[\w$]+\.)+([\w$]*(?:Exception|Error))(?:: ([^\n]*))?")
 
 
 def connection(source: KafkaSource) -> dict[str, str]:
-    """Options of Kafka's clients by Kafka's names, with the secrets of the environment."""
+    """Return the options of Kafka's clients by their Kafka names, with secrets from the environment."""
     options = {"bootstrap.servers": source.bootstrap_servers, **PATIENCE, **source.security}
     secrets = {name: os.environ.get(variable, "") for name, variable in SECRETS.items()}
     user, password = os.environ.get("SLUICEGATE_KAFKA_USERNAME"), os.environ.get("SLUICEGATE_KAFKA_PASSWORD")
@@ -65,13 +65,13 @@ def _quoted(text: str) -> str:
 
 
 def reader_options(source: KafkaSource) -> dict[str, str]:
-    """Options of Spark's reader by which it connects."""
+    """Return the options with which Spark's reader connects."""
     options = {f"kafka.{name}": value for name, value in connection(source).items()}
     return options | {"kafka.isolation.level": source.isolation, "kafka.fetch.max.wait.ms": HELD_BACK}
 
 
 def offsets(session: SparkSession, name: str, source: KafkaSource) -> TopicOffsets:
-    """Which topics there are, and where their partitions begin and end now.
+    """Return the existing topics, with the first and end offsets of their partitions.
 
     Args:
         session: a session with a JVM of its own.
@@ -80,8 +80,8 @@ def offsets(session: SparkSession, name: str, source: KafkaSource) -> TopicOffse
 
     Raises:
         BrokerUnreachable: the brokers do not answer.
-        BrokerRefused: they refuse the credentials.
-        LandingMissing: there is no such topic.
+        BrokerRefused: the brokers reject the credentials.
+        LandingMissing: a topic does not exist.
         UserError: the session is on a Spark Connect server.
     """
     if connect.is_remote(session):
@@ -137,10 +137,10 @@ def _offsets(jvm: Any, name: str, source: KafkaSource) -> TopicOffsets:
 
 
 def _topics(jvm: Any, admin: Any, name: str, source: KafkaSource) -> list[str]:
-    """Topics that the definition means and that are there.
+    """Return the existing topics that the definition names or matches.
 
     Raises:
-        LandingMissing: one that it names is not.
+        LandingMissing: a named topic does not exist.
     """
     if source.named is None:
         pattern = re.compile(source.topic_pattern or "")
@@ -179,7 +179,7 @@ def _listed(jvm: Any, items: list[str]) -> Any:
 
 
 def readable(error: Exception, name: str, source: KafkaSource) -> SluicegateError:
-    """Error of ours for one of Kafka's clients; what it quotes of an exception is never an option's value."""
+    """Translate an error of Kafka's clients; the message never quotes the value of an option."""
     thrown = [(kind, text or "") for kind, text in _THROWN.findall(str(error))]
     kinds = [kind for kind, _ in thrown]
     where = Where(table=name, file=source.address)

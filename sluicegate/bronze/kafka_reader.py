@@ -1,4 +1,4 @@
-"""Reads Kafka's records with Spark: the value as columns, as the line of a file would be, and what came with it.
+"""Read Kafka's records with Spark: the value as columns, as a line of a file would be, and the metadata.
 
 Each record gives one row, whatever its value is, so that rows and offsets can be compared: a value that is no JSON
 object is corrupt text as a whole. A record without a value (a tombstone) has no column and is not corrupt.
@@ -38,7 +38,7 @@ NUMBER, FRACTION = r"^-?[0-9.]+(E-?[0-9]+)?$", "[.E]"
 
 
 class JsonValues(JsonFiles):
-    """Values of Kafka's records that are JSON: ``value``, their text, and ``bytes``."""
+    """JSON values of Kafka's records: ``value``, their text, and ``bytes``."""
 
     @property
     def _object(self) -> str:
@@ -46,12 +46,12 @@ class JsonValues(JsonFiles):
         return f"(({FLAT} OR ({FILLED} AND NOT ({ARRAY}) AND {self._one})) AND NOT {UNSURE})"
 
     def fields(self, values: DataFrame) -> list[StructField]:
-        """Fields that occur anywhere in some values."""
+        """Return the fields that occur anywhere in the values."""
         inferred = self._fields(values.where(self._object).selectExpr(f"{self.doubts.shown(SHOWN)} AS value"))
         return json_doubts.on_record(inferred, self.doubts.of_signs(inferred, {field.name for field in inferred}))
 
     def rows(self, values: DataFrame, schema: Sequence[StructField]) -> DataFrame:
-        """One row for each value, read with a schema that ends with the field of the corrupt record."""
+        """Parse each value into a row, by a schema that ends with the field of the corrupt record."""
         from pyspark.sql import functions as F
         from pyspark.sql.types import StructType
 
@@ -66,7 +66,7 @@ class JsonValues(JsonFiles):
         return rows.select(*fields, _corrupt(F.when(~sound, F.col("value"))).alias(CORRUPT_AS), ABOUT)
 
     def _exact(self, own: StructField) -> Expression:
-        """A field's value; the text of a number with the digits that it has in the value, not those of a double.
+        """Return a field's value; a number as text with its original digits, not those of a double.
 
         They are looked up by the field's name, which must stand in the value once, and only if they are that number.
         """
@@ -84,7 +84,7 @@ class JsonValues(JsonFiles):
         return F.when(fraction & once & same, digits).otherwise(value)
 
     def variant_rows(self, values: DataFrame, name: str) -> DataFrame:
-        """One row for each value, as one VARIANT in the column ``name``."""
+        """Parse each value into one VARIANT in the column ``name``."""
         from pyspark.sql import functions as F
 
         sound = f"if(({FLAT} OR ({FILLED} AND {self._one})) AND NOT {UNSURE}, try_parse_json(value), NULL)"
@@ -94,7 +94,7 @@ class JsonValues(JsonFiles):
 
 
 def _corrupt(text: Expression) -> Expression:
-    """Text of a corrupt record; where it is no UTF-8, its bytes."""
+    """Return the text of a corrupt record; its bytes if they are not UTF-8."""
     from pyspark.sql import functions as F
 
     return F.when(F.expr("bytes IS NOT NULL AND value IS NULL"), F.expr(BYTES.format(bytes="bytes"))).otherwise(text)
@@ -102,7 +102,7 @@ def _corrupt(text: Expression) -> Expression:
 
 @dataclass(frozen=True)
 class KafkaReader(Reader):
-    """Reads ranges of offsets of one bronze table, whose paths are those of the ledger.
+    """Reader of offset ranges for one bronze table, whose paths are those of the ledger.
 
     Attributes:
         connection: options of Spark's reader by which it connects.
@@ -115,11 +115,11 @@ class KafkaReader(Reader):
     parts: Mapping[str, Range] = field(default_factory=dict)
 
     def read(self, paths: Sequence[str]) -> DataFrame:
-        """The records of some ranges, as ``Reader.read`` gives those of files."""
+        """Read some ranges, as ``Reader.read`` reads files."""
         return self._read([path for path in paths if self.parts[path].size])
 
     def nothing(self) -> DataFrame:
-        """Empty frame with the known columns."""
+        """Return an empty frame with the known columns."""
         from pyspark.sql import functions as F
 
         kinds = COLUMNS
@@ -171,7 +171,7 @@ class KafkaReader(Reader):
         return [about[name].alias(name) for name in (*COLUMNS, "_pos")]
 
     def _read_values(self, paths: Sequence[str]) -> DataFrame:
-        """Values as bytes and as text, and what came with them in one column."""
+        """Return the values as bytes and as text, with the metadata in one column."""
         from pyspark.sql import functions as F
 
         ranges = {path: Range.of(path) for path in paths}
@@ -195,7 +195,7 @@ class KafkaReader(Reader):
         )
 
     def _records(self, ranges: Sequence[Range]) -> DataFrame:
-        """Records of some ranges as Spark's connector gives them; it fails where the first of one is gone."""
+        """Read some ranges with Spark's connector, which fails where the first record of a range is gone."""
         starts, ends = ({one.partition: getattr(one, end) for one in ranges} for end in ("start", "end"))
         numbers: dict[str, list[int]] = {}
         for topic, number in sorted(starts):
@@ -208,7 +208,7 @@ class KafkaReader(Reader):
 
 
 def _by_topic(offsets: Mapping[Partition, int]) -> str:
-    """Offsets as Spark's options have them."""
+    """Format offsets as JSON for Spark's options."""
     by_topic: dict[str, dict[str, int]] = {}
     for partition, offset in sorted(offsets.items()):
         by_topic.setdefault(partition.topic, {})[str(partition.number)] = offset

@@ -1,4 +1,4 @@
-"""Bronze from Kafka's topics: each ledger batch, which is a range of offsets of each partition, into one commit.
+"""Fill bronze from Kafka: each ledger batch, an offset range of each partition, is one commit.
 
 The ranges are entered into the ledger before they are read (landing/kafka_ledger.py), and read by a batch query whose
 ends are fixed: there is no checkpoint, and no consumer group. A commit says which offsets it has. Unlike files, ranges
@@ -40,7 +40,7 @@ OF_CLIENTS = ("org.apache.kafka.common.", "Cannot fetch record for offset")
 
 
 def apply(batch: Batch, name: str, table: BronzeTable, at: layout.Lake, there: TopicOffsets) -> None:
-    """Reads the new ledger batches, oldest first, each into one commit.
+    """Read the new ledger batches, oldest first, each into one commit.
 
     After each the brokers are asked again: a run over a backlog may take hours, in which records go by retention, and
     a topic that is deleted and created again gives records of its own under the offsets of the former one.
@@ -55,9 +55,9 @@ def apply(batch: Batch, name: str, table: BronzeTable, at: layout.Lake, there: T
     Raises:
         RecordsLost: records of a range are gone, or a topic is not the one that it was.
         LandingMissing: a topic was deleted.
-        BrokerUnreachable: the brokers do not answer any more.
-        SchemaMismatch: a column has another type than the definition gives it, or a new one is not allowed.
-        ExpectationFailed: records of a ledger batch break a rule that fails the run; it and those after it wait.
+        BrokerUnreachable: the brokers no longer answer.
+        SchemaMismatch: a column's type differs from the definition, or a new column is not allowed.
+        ExpectationFailed: records of a ledger batch break a rule that fails the run; that batch and later ones wait.
     """
     newest, places = newest_redone(batch), reread_rows.Places(at, name)
     pending = list(chunks(batch))
@@ -81,7 +81,7 @@ def apply(batch: Batch, name: str, table: BronzeTable, at: layout.Lake, there: T
 def _there_after(
     batch: Batch, name: str, table: BronzeTable, before: TopicOffsets, number: int, *, is_last: bool
 ) -> TopicOffsets:
-    """What the brokers have after a ledger batch was read; of the last one, as far as they say it."""
+    """Return the brokers' offsets after a ledger batch was read; after the last batch, as far as they answer."""
     try:
         there = kafka_brokers.offsets(batch.session, name, table.of_topics)
     except (BrokerUnreachable, LandingMissing):
@@ -104,7 +104,7 @@ class KafkaChunk(Chunk):
 
     @property
     def amount(self) -> dict[str, Any]:
-        """Offsets of each partition, of which the second is the first that is not in it."""
+        """Half-open offset range ``[start, end)`` of each partition."""
         by_topic: dict[str, dict[str, list[int]]] = {}
         for offset_range in (Range.of(entry["path"]) for entry in self.entries if entry["action"] not in UNREAD):
             by_topic.setdefault(offset_range.partition.topic, {})[str(offset_range.partition.number)] = [
@@ -124,7 +124,7 @@ class KafkaChunk(Chunk):
         return frame.withColumn("_chunk", F.lit(self.number).cast("bigint"))
 
     def _begins(self) -> dict[str, int]:
-        """Number of the first record of each range: the same each time, as are the offsets."""
+        """Number of the first record of each range, which is the same at each attempt."""
         begins, count = {}, 0
         for entry in sorted(self.entries, key=lambda entry: Range.of(entry["path"]).partition):
             if entry["action"] not in UNREAD:
@@ -133,7 +133,7 @@ class KafkaChunk(Chunk):
         return begins
 
     def _parts(self, paths: Sequence[str], damaged: dict[str, str]) -> dict[str, Range]:
-        """What is still there of each range; what is not is in ``damaged``.
+        """Return what the brokers still have of each range; the rest is added to ``damaged``.
 
         Raises:
             RecordsLost: some is gone, and the definition does not say to go on.
@@ -153,7 +153,7 @@ class KafkaChunk(Chunk):
         return parts
 
     def _failed(self, paths: list[str], error: Exception) -> dict[str, Failure]:
-        """Raises what happened: a range that cannot be read is not passed over."""
+        """Raise the error: a range that cannot be read is never skipped."""
         if not isinstance(error, SluicegateError):
             text = str(error)
             if any(sign in text for sign in GONE):

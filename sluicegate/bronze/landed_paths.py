@@ -1,4 +1,4 @@
-"""Paths of landed files for Spark's readers: Hadoop takes some characters of a name for something else."""
+"""Escape paths of landed files for Spark's readers: Hadoop interprets some characters of a name."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ PACKED = (".zip", ".xz", ".7z", ".rar", ".tar", ".tgz", ".tar.gz", ".tar.bz2")
 
 
 def demand_unpacked(table: str, form: str, paths: Sequence[str]) -> None:
-    """Refuses packed files, of which Spark would read the packing.
+    """Refuse compressed files that Spark would read as they are.
 
     Raises:
-        SourceError: there is one.
+        SourceError: a file has an unsupported compression.
     """
     packed = [path for path in paths if path.lower().endswith(PACKED)]
     if packed and form in ("json", "csv", "xml", "text"):
@@ -52,7 +52,7 @@ def demand_unpacked(table: str, form: str, paths: Sequence[str]) -> None:
 
 
 def apart(paths: Sequence[str]) -> Iterator[list[str]]:
-    """Paths in groups that can be read at a time: a name with a colon cannot be escaped, as others can."""
+    """Yield paths in groups that can be read together: a name with a colon cannot be escaped."""
     colons = [path for path in paths if has_colon(path)]
     both = [path for path in colons if not GLOB.isdisjoint(path)]
     yield from filter(None, ([path for path in paths if not has_colon(path)], [p for p in colons if p not in both]))
@@ -60,7 +60,7 @@ def apart(paths: Sequence[str]) -> Iterator[list[str]]:
 
 
 def load(reader: DataFrameReader, form: str, paths: Sequence[str]) -> DataFrame:
-    """Files of one group of ``apart`` as a reader has them, by their literal names."""
+    """Load the files of one group of ``apart`` by their literal names."""
     if not any(map(has_colon, paths)):
         return reader.format(form).load([escape_glob(path) for path in paths])
     checksums = {}
@@ -70,14 +70,14 @@ def load(reader: DataFrameReader, form: str, paths: Sequence[str]) -> DataFrame:
 
 
 def has_colon(path: str) -> bool:
-    """Whether a name in a path has a colon."""
+    """Return whether a name in a path has a colon."""
     if "://" in path:
         return ":" in path.partition("://")[2]
     return ":" in path
 
 
 def spark_uri(path: str) -> str:
-    """The URI by which Spark names a file, in ``_metadata.file_path``.
+    """Return the URI that Spark has for a file in ``_metadata.file_path``.
 
     It is Java's of a path: ``/a b`` is ``file:/a%20b``, and letters of other scripts stay as they are
     (``java.net.URI.quote``).
@@ -92,10 +92,10 @@ def spark_uri(path: str) -> str:
 
 
 def is_odd(path: str) -> bool:
-    """Whether Spark might take a path for a pattern, or for a URI, where it is handed on as a text."""
+    """Return whether Spark may read a path as a pattern or a URI."""
     return has_colon(path) or not PATTERN.isdisjoint(path)
 
 
 def escape_glob(path: str) -> str:
-    """A path that Hadoop takes literally: landed files may have any name."""
+    """Escape a path so that Hadoop takes it literally: landed files may have any name."""
     return "".join(f"\\{char}" if char in GLOB else char for char in path)

@@ -77,8 +77,8 @@ def apply(batch: Batch, name: str, table: BronzeTable, at: layout.Lake) -> None:
         at: the lake.
 
     Raises:
-        SchemaMismatch: a column has another type than the definition gives it, or a new one is not allowed.
-        ExpectationFailed: records of a ledger batch break a rule that fails the run; it and those after it wait.
+        SchemaMismatch: a column's type differs from the definition, or a new column is not allowed.
+        ExpectationFailed: records of a ledger batch break a rule that fails the run; that batch and later ones wait.
     """
     newest = newest_redone(batch)
     pending = _without_files_reread_later(list(chunks(batch)))
@@ -106,7 +106,7 @@ def apply(batch: Batch, name: str, table: BronzeTable, at: layout.Lake) -> None:
 
 
 def _without_files_reread_later(batches: Sequence[tuple[int, list[Entry]]]) -> list[tuple[int, list[Entry]]]:
-    """Ledger batches without the files that a later one reads again or drops: most often they cannot be read."""
+    """Drop files from ledger batches that a later batch rereads or drops: most of them cannot be read."""
     reread_by = {entry["path"]: number for number, entries in batches for entry in entries if entry["action"] in REREAD}
 
     def due(entries: list[Entry], number: int) -> list[Entry]:
@@ -120,7 +120,7 @@ def _rows_of_last_commit(uri: str) -> int:
 
 
 class _Write(NamedTuple):
-    """How a ledger batch is written.
+    """Way in which a ledger batch is written.
 
     Attributes:
         writer: writes its records in place of others; None to append them.
@@ -154,7 +154,7 @@ class Chunk:
     decoded: DecodedFiles | None = None
 
     def commit(self) -> None:
-        """Commits the records of all files that can be read, and the names of those that cannot."""
+        """Commit the records of all files that can be read, and the names of those that cannot."""
         self.rereads = any(entry["action"] in REREAD for entry in self.entries)
         self.schema = stored_schema(self.name, self.table, self.batch.flow.target)
         if self.rereads:
@@ -173,7 +173,7 @@ class Chunk:
         _faults.point("bronze.after_commit")
 
     def _write_readable(self, paths: list[str], lost: dict[str, Failure]) -> None:
-        """Writes the files that can be read; all are looked through first where bytes may have been replaced."""
+        """Write the readable files, after a check of all of them where bytes may have been replaced."""
         try:
             self._write(paths, lost)
         except ExpectationFailed:  # its files can be read
@@ -186,7 +186,9 @@ class Chunk:
             self._write([path for path in paths if path not in failed], failed)
 
     def _failed(self, paths: list[str], error: Exception) -> dict[str, Failure]:
-        """Files that cannot be read, with the reason; all of them if the options of a copy cannot be applied.
+        """Return the unreadable files with the reason.
+
+        If the options of a copy cannot be applied, these are all files.
 
         Nobody can correct these any more, and later ledger batches must not wait: the next copy reads these files.
         """
@@ -202,12 +204,12 @@ class Chunk:
             return dict.fromkeys(paths, (reason, False))
 
     def _tried(self) -> set[str]:
-        """Files that are read because an earlier ledger batch could not read them."""
+        """Return the files that are retried because an earlier ledger batch could not read them."""
         retries = file_status.failed(self.places.lake, self.name, self.table.fingerprint)
         return {path for path in self._paths_of(REPLACE) if retries.get(path)}
 
     def _paths_of(self, *actions: str) -> list[str]:
-        """Files that are entered with some actions."""
+        """Return the files that were entered with the given actions."""
         return [entry["path"] for entry in self.entries if entry["action"] in actions]
 
     def _read(self, paths: Sequence[str]) -> DataFrame:
@@ -225,7 +227,7 @@ class Chunk:
         return self.places.named(frame, paths).withColumn("_chunk", F.lit(self.number).cast("bigint"))
 
     def _differing(self) -> dict[str, Failure]:
-        """Files whose number of rows is not that of the manifest, as of one that changes while it is read.
+        """Return the files whose row count differs from the manifest, as when they change while they are read.
 
         Rows are counted by file only if their total is not that of the manifest.
         """
@@ -244,7 +246,7 @@ class Chunk:
         return differing
 
     def _uninterpreted(self, rows: Mapping[str, int]) -> dict[str, Failure]:
-        """XML files of which no record was made, though they have content."""
+        """Return XML files that gave no record although they have content."""
         empty = [self.places.of(path) for path in sorted(self.read - rows.keys() - self.failed.keys())]
         row_tag = next((value for name, value in self.table.options.items() if name.lower() == "rowtag"), "ROW")
         reasons = executors.each(self.batch.session, xml_content.uninterpreted, empty, row_tag)
@@ -263,7 +265,7 @@ class Chunk:
             self._commit(self.checked, failed, fenced=fenced, few=few)
 
     def _commit(self, checked: record_rules.Checked, failed: dict[str, Failure], *, fenced: bool, few: bool) -> None:
-        """Commits records, in the place of those that their files gave before."""
+        """Commit records in place of those that their files gave before."""
         frame = checked.records
         write = self._planned_write(frame)
         checked.demand_table(write.rows)
@@ -284,7 +286,7 @@ class Chunk:
                 write.writer.format("delta").mode("overwrite").options(**OPTIONS).save(self.batch.flow.target)
 
     def _planned_write(self, frame: DataFrame) -> _Write:
-        """How records come into the table: appended, in the place of former ones, or with all that it has."""
+        """Decide how records are written: appended, in place of former ones, or with the whole table."""
         former, widened = self._former({*self._paths_of(REPLACE, *REREAD)} & {*self.read, *self._paths_of(DROP)}), []
         if self.table.widens and not self.rereads:
             widened = self._widened(frame)
@@ -304,11 +306,11 @@ class Chunk:
 
     @property
     def amount(self) -> dict[str, Any]:
-        """How much it is, for the commit."""
+        """Volume of the batch, for the commit."""
         return {"bytes": sum(entry["size"] for entry in self.entries)}
 
     def _few(self, size: int) -> bool:
-        """Whether the records are certain to be few, and small.
+        """Return whether the records are certainly few and small.
 
         Of other formats, a small file may hold very much, and an expression may make much of a small value.
         """
@@ -319,13 +321,13 @@ class Chunk:
         return text and size <= SMALL_BYTES and size * columns * 5 // 2 <= row_bytes.MOST_BYTES
 
     def _widened(self, frame: DataFrame) -> list[str]:
-        """Columns that have a wider type from this ledger batch on."""
+        """Return the columns whose type this ledger batch widens."""
         stored = self.schema().known
         kinds = {field.name: field.dataType for field in frame.schema}
         return [name for name, kind in stored.items() if not agree(kinds.get(name, kind), kind)]
 
     def _whole(self, frame: DataFrame, former: reread_rows.Former | None, widened: list[str]) -> DataFrame:
-        """All records of the table, with these, in the wider types.
+        """Return all records of the table, with the new ones, in the wider types.
 
         Delta could widen a column without rewriting the table, but then only readers that know this feature could
         read it: delta-rs, and so ``sluicegate sql`` and much else, does not.
@@ -338,14 +340,14 @@ class Chunk:
         return with_landed(whole, landed_names(stored.schema) | landed_names(frame.schema))
 
     def _former(self, paths: set[str]) -> reread_rows.Former | None:
-        """The rows that some files gave when they were read before."""
+        """Return the rows that the files gave when they were read before."""
         ledger = self.batch.opened[self.batch.flow.source].delta
         entries = {entry["path"]: entry for entry in self.entries if entry["path"] in paths}
         archived = self.places.landed_at(paths)
         return reread_rows.Former.of(ledger, paths, self.number, entries, archived)
 
     def _replaced(self, former: reread_rows.Former | None) -> str:
-        """Predicate of the rows that this ledger batch replaces; empty if there are none."""
+        """Return the predicate of the rows that this ledger batch replaces; empty if none."""
         table, of_files = tables.delta_table(self.batch.flow.target), ""
         if former and table:
             of_files = former.condition(table)
@@ -357,7 +359,7 @@ class Chunk:
         return ""
 
     def _with_retained(self, frame: DataFrame, former: reread_rows.Former | None) -> DataFrame:
-        """New rows, and the stored ones that they do not replace, fitted into the new columns."""
+        """Return the new rows with the stored rows that they do not replace, fitted to the new columns."""
         if tables.delta_table(self.batch.flow.target) is None:
             return frame
         rows = self._retained(former)

@@ -1,4 +1,4 @@
-"""Ledger batches that bronze has not taken in yet, and what is to be read for them."""
+"""Ledger batches that bronze has not processed yet, and the files to read for them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Amount(NamedTuple):
 
     @classmethod
     def of(cls, entries: Iterable[Entry]) -> Amount:
-        """Amount of the files of some ledger entries."""
+        """Return the amount of the files of some ledger entries."""
         sizes = [entry["size"] for entry in read_of(entries)]
         return cls(len(sizes), sum(sizes))
 
@@ -40,7 +40,7 @@ class Amount(NamedTuple):
 
 
 class Pace:
-    """How fast ledger batches are taken in one after another, in lines that a run prints.
+    """Pace of consecutive ledger batches, in lines that a run prints.
 
     Args:
         name: the bronze table.
@@ -53,7 +53,7 @@ class Pace:
         self.begin = self.previous = time.monotonic()
 
     def taken_in(self, number: int, files_read: Amount, rows: Callable[[], int]) -> None:
-        """Print what the ledger batch that was just taken in took, and what is left.
+        """Print the size and pace of the ledger batch that was just committed, and what is left.
 
         Args:
             number: number of the ledger batch.
@@ -74,12 +74,11 @@ class Pace:
 
 
 def read_of(entries: Iterable[Entry]) -> list[Entry]:
-    """Entries whose files are read."""
     return [entry for entry in entries if entry["action"] not in UNREAD]
 
 
 def chunks(batch: Batch) -> Iterator[tuple[int, list[Entry]]]:
-    """Ledger batches in order, each with its files in order of arrival."""
+    """Yield the ledger batches in order, each with its files in order of arrival."""
     columns = [*map(F.col, ("path", "size", "action", "chunk")), F.unix_micros("modification_time").alias("micros")]
     rows: list[Entry] = [
         # Spark's own times lose their zone on the way into Python.
@@ -94,7 +93,7 @@ def chunks(batch: Batch) -> Iterator[tuple[int, list[Entry]]]:
 
 
 def newest_redone(batch: Batch) -> int:
-    """Newest ledger batch with rows that is to be read all the same: a run went on in the middle of a RESTORE."""
+    """Return the newest ledger batch with rows that must be read again, as after an interrupted RESTORE."""
     if not batch.progress.restores:
         return -1
     target = tables.delta_table(batch.flow.target)

@@ -1,4 +1,4 @@
-"""Preview of files for a copy: what they would give, and how they are read, before anything is entered."""
+"""Preview files for a copy: what they give and how they are read, before anything is entered."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def preview(
     *,
     private: bool = False,
 ) -> dict[str, Any]:
-    """Reads some files without writing anything; ``private`` as in ``spark_errors``.
+    """Read some files without writing anything; ``private`` as in ``spark_errors``.
 
     Returns:
         ``rows``, ``corrupt`` and ``rescued`` as numbers of records, ``failed`` files with the reason, and the first
@@ -62,11 +62,11 @@ def checked_copy(
     session: SparkSession, name: str, table: BronzeTable, target: str, paths: list[str], copy: CopyOptions,
     *, private: bool = False,
 ) -> CopyOptions:  # fmt: skip
-    """Copy with the fields of its files, once it is certain that its options can be applied to them.
+    """Return the copy with the fields of its files, after a check that its options can be applied.
 
     Raises:
-        SchemaMismatch: its SELECT reads a field that no file has, or there are other columns than may come.
-        QueryError: Spark refuses its SELECT.
+        SchemaMismatch: the SELECT reads a field that no file has, or gives columns that are not allowed.
+        QueryError: Spark rejects the SELECT.
     """
     session = new_session(session)  # the caller's keeps its settings, also where two threads look at files
     schema = stored_schema(name, table, target)

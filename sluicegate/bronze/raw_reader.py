@@ -1,4 +1,4 @@
-"""Landed files as Spark reads them: each value as a raw one of its field, each record that is corrupt with its text."""
+"""Read landed files with Spark: each value raw, each corrupt record with its text."""
 
 from __future__ import annotations
 
@@ -57,17 +57,17 @@ class RawReader:
 
     @property
     def _options(self) -> dict[str, str]:
-        """The reader's options by their names in small letters, as Spark takes them."""
+        """Reader options by lower-case names, as Spark takes them."""
         return {name.lower(): value for name, value in self._options_without_encoding.items()}
 
     @property
     def _options_without_encoding(self) -> dict[str, str]:
-        """The reader's options without the encoding: Spark reads files in another one from copies."""
+        """Reader options without the encoding: files in other encodings are read from decoded copies."""
         return decoded_files.without_encoding(self._table.reader_options)
 
     @property
     def _sure(self) -> bool:
-        """Whether what Spark reads is known to be UTF-8, so that U+FFFD is a character of the files."""
+        """Whether Spark's input is certainly UTF-8, so that U+FFFD is a character of the files."""
         return self.decoded is None or self.decoded.is_sure_of(self._table)
 
     @property
@@ -112,7 +112,7 @@ class RawReader:
         return landed_paths.load(reader, form, paths)
 
     def _raw(self, group: Group, columns: list[Column]) -> tuple[DataFrame, list[str]]:
-        """Frame of the files as Spark reads them, and the names of the fields in it."""
+        """Return the frame that Spark reads from the files, and the names of its fields."""
         from pyspark.sql.types import StructField
 
         names = [column.field for column in columns]
@@ -138,7 +138,7 @@ class RawReader:
         return self._parsed(group, columns, fields)
 
     def _undecoded(self, group: Group) -> DataFrame:
-        """Records with bytes that are no text, as texts that are corrupt."""
+        """Return records with undecodable bytes, as corrupt text."""
         from pyspark.sql import functions as F
 
         texts = landed_paths.load(self.session.read, "text", group.paths)
@@ -153,7 +153,7 @@ class RawReader:
         return raw.withColumn("value", demanding(F.col("value"), ~F.is_valid_utf8("value")))
 
     def _parsed(self, group: Group, columns: list[Column], fields: list[StructField]) -> DataFrame:
-        """Records of JSON, CSV or XML, with the text of each that could not be parsed."""
+        """Parse records of JSON, CSV or XML, with the text of each that cannot be parsed."""
         from pyspark.sql import functions as F
         from pyspark.sql.types import StringType, StructField, StructType
 
@@ -169,7 +169,7 @@ class RawReader:
         return raw.withColumn(CORRUPT_AS, F.coalesce(CORRUPT_AS, NO_SUCH_FIELD))
 
     def _parsed_as(self, group: Group, columns: int, schema: StructType) -> DataFrame:
-        """Records read with a schema that ends with the text of a corrupt one, in the group's mode."""
+        """Parse records by a schema that ends with the corrupt text, in the group's mode."""
         form = self._table.format
         if form == "json" and group.mode == "variant":
             return self._json.variants(group, schema.names[0])
@@ -183,7 +183,7 @@ class RawReader:
         return self._with_bytes(self._load(form, group.paths, schema=schema, extra=options), group)
 
     def _with_bytes(self, raw: DataFrame, group: Group) -> DataFrame:
-        """Records as Spark has read them, where bytes that are no text are neither replaced in silence nor values."""
+        """Keep undecodable bytes in Spark's records from being replaced silently or becoming values."""
         if self.decoded is not None and self.decoded.has_sentinels(group.paths):
             return self.decoded.without_sentinels(raw, self._table.format, self._reader_options)
         if self._sure or self._table.format != "csv":

@@ -1,4 +1,4 @@
-"""Reads landed files with Spark: every value as a column's or as rescued data, every record with its provenance."""
+"""Read landed files with Spark: each value in a column or rescued, each record with its provenance."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Reader(RawReader):
-    """Reads the files of one bronze table: which fields they have, and all of their records by these."""
+    """Reader of the files of one bronze table: their fields, and all of their records."""
 
     def read(self, paths: Sequence[str]) -> DataFrame:
-        """The records of some files, with their data columns and all of ``PROVENANCE`` but ``_chunk``.
+        """Read some files into the data columns and all of ``PROVENANCE`` but ``_chunk``.
 
         Args:
             paths: paths as in the ledger.
 
         Raises:
             SourceError: a file's header or footer cannot be read, or a multi-line file is more than one JSON value.
-            SchemaMismatch: a column has another type than the definition gives it, or a new one is not allowed.
+            SchemaMismatch: a column's type differs from the definition, or a new column is not allowed.
         """
         landed_paths.demand_unpacked(self.schema.table, self._table.format, paths)
         large = too_large(self.session, self._table, paths, self.sizes)
@@ -56,7 +56,7 @@ class Reader(RawReader):
         return frame
 
     def _read(self, paths: Sequence[str], undecoded: Sequence[str] = ()) -> DataFrame:
-        """Records of some files, and of files of records with bytes that are no text."""
+        """Read some files, and the files of records with undecodable bytes."""
         from pyspark.sql import functions as F
 
         # Spark evaluates it when it reads, which is when all parts are: it holds for all, if it does for one.
@@ -76,7 +76,7 @@ class Reader(RawReader):
         return self._with_defined_columns(frame)
 
     def _with_defined_columns(self, frame: DataFrame) -> DataFrame:
-        """Records with the columns that the definition names, which are there from the first file on."""
+        """Add the columns that the definition names, which exist from the first file on."""
         from pyspark.sql import functions as F
 
         present = {column.lower() for column in [*frame.columns, *self.schema.known]}
@@ -88,13 +88,13 @@ class Reader(RawReader):
         return frame.select(*map(quoted, [*first, *absent]), *last)
 
     def _apart(self, paths: Sequence[str]) -> Iterable[list[str]]:
-        """Files in groups that Spark can open at a time; what is no file is in one."""
+        """Return files in groups that Spark can open together; a path that is not a file is in one of them."""
         if self.decoded is not None:
             return landed_paths.apart(paths)
         return filter(None, [list(paths)])
 
     def nothing(self) -> DataFrame:
-        """Empty frame with the known columns."""
+        """Return an empty frame with the known columns."""
         from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
         stored = {name.lower() for name in self.schema.known}
@@ -108,7 +108,7 @@ class Reader(RawReader):
     # --- which fields the files have ---------------------------------------------------------------------------------
 
     def _groups(self, paths: Sequence[str]) -> Iterator[Group]:
-        """Groups of files that can be read together, with their fields."""
+        """Yield the groups of files that can be read together, with their fields."""
         match self._table.format:
             case _ if self._table.singleVariantColumn:
                 if self._table.format == "csv":
@@ -136,7 +136,7 @@ class Reader(RawReader):
             yield from self._json.lines(paths)
 
     def _with_values(self, group: Group) -> Group:
-        """A group without the new fields that are NULL in all records: they have no type yet.
+        """Drop new fields that are NULL in all records of a group: they have no type yet.
 
         Without inferColumnTypes a column of single values is text in any case.
         """
@@ -150,7 +150,7 @@ class Reader(RawReader):
         return replace(group, fields=[field for field in group.fields if field.name not in void])
 
     def _xml_fields(self, paths: Sequence[str]) -> list[StructField]:
-        """The fields that occur anywhere in XML files: a pass of its own, so that none is missed."""
+        """Return the fields of XML files, by a pass of its own so that none is missed."""
         options = {"inferSchema": str(self._table.inferColumnTypes).lower(), "columnNameOfCorruptRecord": CORRUPT_AS}
         schema = self._load("xml", paths, extra=options).schema
         return [field for field in schema if field.name != CORRUPT_AS]
@@ -163,7 +163,7 @@ class Reader(RawReader):
 
     @property
     def _as_declared(self) -> bool:
-        """Whether it does not matter which other fields the files have: the definition says to leave them out.
+        """Whether other fields of the files are irrelevant, as the definition drops them.
 
         Normalized columns have no field yet, or one of another name.
         """
@@ -181,7 +181,7 @@ class Reader(RawReader):
         return [StructField(name, kind) for name, kind in kinds.items() if name not in folders]
 
     def _csv_groups(self, paths: Sequence[str]) -> Iterator[Group]:
-        """Groups of CSV files with the same columns that are read in the same mode."""
+        """Yield the groups of CSV files with the same columns that are read in the same mode."""
         header = self._true("header")
         about = self._csv.about(paths, header=header and self._csv.has_plain_headers)
         demand_whole(about, self.schema.table, "the header of a CSV file cannot be read")
@@ -205,7 +205,7 @@ class Reader(RawReader):
             yield Group(self._csv_fields(fields, group, whole=mode == "records"), group, mode)
 
     def _names_by_place(self, paths: Sequence[str], about: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
-        """Names of the columns of files without a header; the first file tells how many there are."""
+        """Return the column names of files without a header; the first file decides their number."""
         folders = set(self._table.partitionColumns)
         if self._table.normalizes:
             folders = {normalized(name) for name in folders}
@@ -215,7 +215,7 @@ class Reader(RawReader):
         return tuple(names or self._load("csv", paths).columns)
 
     def _csv_fields(self, names: Sequence[str], paths: Sequence[str], *, whole: bool) -> list[StructField]:
-        """The fields of CSV files; with types only where a new one is to be given the type of its values."""
+        """Return the fields of CSV files, with inferred types only if new columns get them."""
         new = not all(map(self.schema.has, names))
         if not (new and self._table.inferColumnTypes):
             return self._texts(names)
@@ -243,7 +243,7 @@ class Reader(RawReader):
     # --- reading -----------------------------------------------------------------------------------------------------
 
     def _read_alike(self, group: Group) -> DataFrame:
-        """Reads files that have the same fields."""
+        """Read files that have the same fields."""
         from pyspark.sql import functions as F
 
         columns = self._columns(group)
@@ -276,7 +276,7 @@ class Reader(RawReader):
         )
 
     def _as_read(self, columns: list[Column]) -> list[Column]:
-        """Columns of the fields within files, as Spark is to read them."""
+        """Return the columns of the fields in files, as Spark reads them."""
         if self._table.format == "csv":
             self.schema.padded.update(c.field for c in columns if c.name is None and c.field != c.field.strip())
             columns = with_distinct_fields(columns)
@@ -291,9 +291,9 @@ class Reader(RawReader):
         return native
 
     def _columns(self, group: Group) -> list[Column]:
-        """Columns of the fields of some files, after those in their path."""
+        """Return the columns of some files' fields, after those of their path."""
         return self.schema.columns([*self._texts(self._table.partitionColumns), *group.fields])
 
     def _of_source(self, about: Expression) -> list[Expression]:
-        """Further columns of a record that its source gives it."""
+        """Return further columns of a record that its source gives it."""
         return []

@@ -1,4 +1,4 @@
-"""Rules of a bronze table: records are held to them before their commit, and none is dropped."""
+"""Check records against the rules of a bronze table before their commit; none is dropped."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Checked:
-    """Records that the table may have, as far as each of them tells.
+    """Records that pass the rules for single records.
 
     Attributes:
         records: the records.
@@ -38,13 +38,13 @@ class Checked:
     table: BronzeTable
 
     def demand_table(self, whole: Callable[[], DataFrame] | None) -> None:
-        """Holds the table as it would be to the rules about all of it; the last that is done before its commit.
+        """Check the table as it would be against the rules for the whole table, as the last step before its commit.
 
         Args:
             whole: all rows that it would have; None if these records are only added.
 
         Raises:
-            TableRuleFailed: it would break one; ``{table}_rejected`` has the rows that do.
+            TableRuleFailed: the table would break a rule; ``{table}_rejected`` has the violating rows.
         """
         if self.table.expect_table:
             refusals, said = TableCheck(self.batch, self.table.expect_table).refusals(self._would_be(whole))
@@ -54,7 +54,7 @@ class Checked:
         rejected.clear(self.batch)
 
     def count(self) -> None:
-        """Adds the counts of these records to the batch's report.
+        """Add the counts of these records to the batch's report.
 
         Not before it is certain that they stay: a ledger batch whose file changes while it is read is committed anew.
         """
@@ -82,7 +82,7 @@ class Checked:
 
 @contextmanager
 def checked(batch: Batch, table: BronzeTable, records: DataFrame, *, few: bool) -> Iterator[Checked]:
-    """Context in which records have been held to the table's expectations, and are computed no second time.
+    """Provide records that were checked against the table's expectations, computed only once.
 
     Args:
         batch: the batch.
@@ -91,7 +91,7 @@ def checked(batch: Batch, table: BronzeTable, records: DataFrame, *, few: bool) 
         few: whether they are few.
 
     Raises:
-        ExpectationFailed: they must not be in the table; ``{table}_rejected`` has those that broke a rule.
+        ExpectationFailed: a rule refuses the records; ``{table}_rejected`` has the violating ones.
     """
     if not table.has_rules:
         yield Checked(records, {}, batch, table)
@@ -109,7 +109,7 @@ def checked(batch: Batch, table: BronzeTable, records: DataFrame, *, few: bool) 
 
 
 def _demand(batch: Batch, rules: RowRules, records: DataFrame) -> dict[str, Any]:
-    """Facts about the expectations; raises if one of them refuses the records."""
+    """Return the commit facts of the expectations; raise if one of them refuses the records."""
     if not rules.expectations:
         return {}
     evaluated = rules.evaluated(records)

@@ -1,4 +1,4 @@
-"""Records of landed files as a bronze table takes them in, and the schema that it has so far."""
+"""Read records of landed files for a bronze table, and its stored schema."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def records(reader: Reader, copy: CopyOptions, paths: Sequence[str], *, strict: bool = False) -> DataFrame:
-    """Records of some files, through the SELECT of their copy if it has one.
+    """Read some files, through the SELECT of their copy if it has one.
 
     Args:
         reader: reader of the table's files.
@@ -42,7 +42,7 @@ def records(reader: Reader, copy: CopyOptions, paths: Sequence[str], *, strict: 
 
 
 def stored_schema(name: str, table: BronzeTable, target: str) -> Callable[[], Schema]:
-    """Factory of the schema as stored: a new one for each attempt, since reading adds new columns to it."""
+    """Return a factory of the stored schema: a new one for each attempt, as reading adds columns to it."""
     stored = tables.delta_table(target)
     columns, landed = {}, {}
     if stored is not None:
@@ -52,7 +52,7 @@ def stored_schema(name: str, table: BronzeTable, target: str) -> Callable[[], Sc
 
 
 def _data_columns(stored: DeltaTable, table: BronzeTable) -> dict[str, DataType]:
-    """Columns of a table that its files, or the values of its topics, have made."""
+    """Return the columns of a table that come from its files or topic values."""
     schema = table_reader.schema(stored)
     names = {*data_columns(schema.names)}
     if table.kafka is not None:

@@ -72,13 +72,13 @@ class Places:
         return lost
 
     def _leads_out(self, path: str) -> bool:
-        """Whether a file is a link by now that leads out of landing."""
+        """Return whether a file is now a link that leads out of landing."""
         if not self.folder or not layout.is_local(self.folder):
             return False
         return path.startswith(f"{self.folder.rstrip('/')}/") and local_files.leads_out(path, self.folder)
 
     def landed_at(self, paths: Iterable[str]) -> dict[str, archive.Facts]:
-        """Those of some files that ``cleanSource`` moved to where they are, as they had landed."""
+        """Return the files that ``cleanSource`` moved, by their present path, with their facts at landing."""
         below = f"{self.folder.rstrip('/')}/"
         outside = [path for path in paths if not path.startswith(below)]
         if not outside:
@@ -89,11 +89,11 @@ class Places:
         return archive.landed_at(self.lake, self.name, ledger, outside)
 
     def of(self, path: str) -> str:
-        """Where to read the file with this path in the ledger."""
+        """Return where to read the file with this path in the ledger."""
         return self.places.get(path, path)
 
     def named(self, frame: DataFrame, paths: Sequence[str]) -> DataFrame:
-        """Records read from there, under the names that their files had when they landed, in rescued data too."""
+        """Restore the landed names of records that were read from the archive, in rescued data too."""
         names = {self.places[path]: path for path in paths if path in self.places}
         if not names:
             return frame
@@ -112,7 +112,7 @@ class Places:
 
 
 def _of_file(rescued: Column, file: Column, former: Column) -> Column:
-    """Rescued data of a file with another name of it, which ends its JSON; a URI has no character that JSON escapes."""
+    """Replace the file name at the end of rescued JSON; a URI has no character that JSON escapes."""
     member, former_member = (F.concat(F.lit('"_file_path":"'), name, F.lit('"}')) for name in (file, former))
     values = F.substr(rescued, F.lit(1), F.length(rescued) - F.length(member))
     return F.when(rescued.endswith(member), F.concat(values, former_member)).otherwise(rescued)
@@ -139,7 +139,7 @@ class Former:
         files: Mapping[str, Mapping[str, Any]] = {},
         archived: Mapping[str, archive.Facts] = {},
     ) -> Former | None:
-        """Rows that a ledger batch's files gave in batches before it; None if they were in none.
+        """Return the rows that a ledger batch's files gave in earlier batches; None if none.
 
         Args:
             ledger: the ledger.
@@ -163,11 +163,11 @@ class Former:
 
     @property
     def paths(self) -> frozenset[str]:
-        """Paths that the rows have."""
+        """Paths in the rows' ``source_file``."""
         return frozenset(self.ranges)
 
     def staying(self, rows: DataFrame) -> DataFrame:
-        """Rows of a table without those that are replaced."""
+        """Return the rows of a table that are not replaced."""
         each_range = [(path, *batches) for path in sorted(self.ranges) for batches in self.ranges[path]]
         paths, first, last = zip(*each_range, strict=True)
         going = _broadcast(rows.sparkSession, path=paths, first=first, last=last)
@@ -176,7 +176,7 @@ class Former:
         return rows.join(going, same, "left_anti")
 
     def condition(self, table: DeltaTable) -> str:
-        """Predicate of the replaced rows for ``replaceWhere``; empty if the table has none.
+        """Return the predicate of the replaced rows for ``replaceWhere``; empty if the table has none.
 
         By the names that are in the table, since Delta leaves out files of the table by them.
         """
@@ -203,7 +203,7 @@ class Former:
 def _landed_before(
     ledger: DeltaTable, archived: Mapping[str, archive.Facts], chunk: int
 ) -> Iterator[tuple[str, arrivals.Batches]]:
-    """Paths and ledger batches of the arrivals that archived files were when they landed.
+    """Yield the path and ledger batch of each arrival that an archived file was when it landed.
 
     A file of the archive that somebody copied into the table is a file of its own.
     """
@@ -222,12 +222,12 @@ def _landed_before(
 
 
 def _broadcast(session: SparkSession, **columns: Iterable[Any]) -> DataFrame:
-    """Small table, broadcast to all executors."""
+    """Return a small table, broadcast to all executors."""
     return F.broadcast(session.createDataFrame(pa.table({name: list(values) for name, values in columns.items()})))
 
 
 def _locate(away: tuple[Mapping[str, Any], Mapping[str, Any]]) -> Literal["landing", "archive", "nowhere"]:
-    """Where a file is that was taken away: back in landing as it was, where it went, or nowhere."""
+    """Return where a file that was moved is now: back in landing, in the archive, or nowhere."""
     entry, row = away
     if filesystems.file(entry["path"]) == (entry["size"], entry["modification_time"]):
         return "landing"
@@ -252,7 +252,7 @@ def _canonical(place: str) -> str:
 
 
 def union(new: DataFrame, retained: DataFrame, options: Mapping[str, str]) -> DataFrame:
-    """Unites new rows with retained ones; a retained value that does not fit the new columns becomes rescued data.
+    """Unite new rows with retained ones; a retained value that does not fit the new columns becomes rescued data.
 
     It is rescued under the landed name of its field, as all rescued data is.
 
@@ -286,7 +286,7 @@ def union(new: DataFrame, retained: DataFrame, options: Mapping[str, str]) -> Da
 
 
 def _rescued(misfits: Sequence[Column]) -> Column:
-    """Rescued data of a retained row with the misfits added; NULL members are left out of JSON by Spark."""
+    """Add misfits to the rescued data of a retained row; Spark omits NULL members from JSON."""
     stored = F.col(RESCUED)
     more = F.to_json(F.struct(*misfits), MICROSECONDS)
     with_file = F.to_json(F.struct(*misfits, F.col("source_file").alias("_file_path")), MICROSECONDS)

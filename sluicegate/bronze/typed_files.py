@@ -1,4 +1,4 @@
-"""Files with types of their own: which of them are read together, and as what."""
+"""Group files with types of their own: Parquet, ORC and Avro."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class TypedFiles:
     records: dict[str, int]
 
     def groups(self, paths: Sequence[str]) -> Iterator[Group]:
-        """Groups of files with the same fields, without those that have no type: they come with their first value.
+        """Yield groups of files with the same fields, without untyped ones: these come with their first value.
 
         Raises:
-            SourceError: a file is broken, or Spark refuses its types.
+            SourceError: a file is damaged, or Spark rejects its types.
         """
         footers = self._footers(paths)
         for (_, refused, *void), paths_alike in alike(footers, footers.__getitem__):
@@ -69,7 +69,7 @@ class TypedFiles:
             return group
 
     def _footers(self, paths: Sequence[str]) -> dict[str, tuple[Any, ...]]:
-        """Schemas of the files, whether Spark refuses them, and the names of columns without a type."""
+        """Return the schema of each file, whether Spark refuses it, and its columns without a type."""
         facts = executors.each(self.session, file_headers.footer, paths, self.form)
         demand_whole(facts, self.table, f"a {self.form} file cannot be read")
         self.damaged.update({path: footer["unreadable"] for path, footer in facts.items() if "unreadable" in footer})
@@ -82,7 +82,7 @@ class TypedFiles:
 
 
 def demand_whole(facts: dict[str, Any], table: str, fault: str) -> dict[str, Any]:
-    """Metadata of files, checked.
+    """Return the metadata of files after a check for errors.
 
     Args:
         facts: metadata by paths.
@@ -90,7 +90,7 @@ def demand_whole(facts: dict[str, Any], table: str, fault: str) -> dict[str, Any
         fault: what is the matter with a file that has an error.
 
     Raises:
-        SourceError: one of them is broken.
+        SourceError: a file is damaged.
     """
     for path, result in facts.items():
         if "error" in result:

@@ -1,4 +1,4 @@
-"""Finds the unreadable files of a ledger batch, and tells them from transient trouble."""
+"""Find the unreadable files of a ledger batch, and distinguish them from transient errors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def unreadable(
     read: Callable[[Sequence[str]], DataFrame], paths: list[str], error: Exception, *,
     private: bool, tried: Callable[[], AbstractSet[str]] = frozenset, others: Sequence[str] = (),
 ) -> dict[str, Failure]:  # fmt: skip
-    """Files that cannot be read, with the reason, among files that could not be read and written together.
+    """Return the unreadable files, with the reason, among files that could not be processed together.
 
     One that failed by transient trouble, while others could be read, is to be tried again.
 
@@ -74,14 +74,14 @@ def _can_be_read(read: Callable[[Sequence[str]], DataFrame], path: str) -> bool:
 
 
 def passes(error: BaseException) -> bool:
-    """Whether an error is transient: the same files may be read by the next attempt."""
+    """Return whether an error is transient: the same files may be read by the next attempt."""
     return isinstance(error, Py4JNetworkError) or any(sign in str(error) for sign in PASSING)
 
 
 def _bad_among(
     read: Callable[[Sequence[str]], DataFrame], paths: list[str], passing: set[str], *, private: bool
 ) -> dict[str, Failure]:
-    """Files that cannot be read, found by halving; reads them all again, since most trouble has passed by then.
+    """Find unreadable files by halving; all are read again, since most errors are transient.
 
     Those that fail by transient trouble once more are added to ``passing``.
     """
@@ -102,7 +102,7 @@ def _bad_among(
 
 
 def _unreachable(path: str) -> bool:
-    """Whether a file cannot be opened, whatever its content: it is gone, or rights or a connection are lacking."""
+    """Return whether a file cannot be opened at all: it is gone, or permissions or a connection are missing."""
     try:
         with filesystems.reader(path) as file:
             file.read(1)

@@ -1,4 +1,4 @@
-"""Fields of Parquet files with types that Spark refuses: how Spark is to read them, and what their values are.
+"""Read Parquet fields with types that Spark refuses: how Spark reads them, and what their values are.
 
 Spark takes any physical type for what it is if the schema to read with says so, whatever it means. Of the meanings:
 
@@ -51,11 +51,11 @@ VOID = "UNKNOWN"
 
 
 class Unreadable(Exception):
-    """A field that neither Spark nor this module can read; its text says why."""
+    """Field that neither Spark nor this module can read; the text says why."""
 
 
 def of_field(node: Node) -> Stored:
-    """How a field of a file is stored, by the rules by which Spark reads Parquet files (``ParquetSchemaConverter``).
+    """Return how a field is stored, by Spark's rules for Parquet (``ParquetSchemaConverter``).
 
     Raises:
         Unreadable: it cannot be read.
@@ -68,7 +68,7 @@ def of_field(node: Node) -> Stored:
 
 
 def is_void(node: Node) -> bool:
-    """Whether a field has no type yet: it is NULL in all records, as each part of a group of such fields is."""
+    """Return whether a field has no type yet, as it is NULL in all records; also each part of a group of these."""
     if node.repetition == REPEATED:
         return False
     if node.physical:
@@ -106,7 +106,7 @@ def _group(node: Node) -> Stored:
 
 
 def _list(node: Node) -> Stored:
-    """An array; the second of three levels is left out, or is itself the element in files of old writers."""
+    """Read an array; the second of three levels is skipped, or is the element in files of old writers."""
     if len(node.children) != 1 or node.children[0].repetition != REPEATED:
         raise Unreadable(f"{node} without one repeated field")
     [repeated] = node.children
@@ -159,7 +159,7 @@ def _leaf(node: Node) -> Stored:
 
 
 def _known(node: Node) -> str:
-    """The type of Spark that a field has; empty if there is none."""
+    """Return the Spark type of a field; empty if it has none."""
     says = node.details
     match node.physical, node.logical:
         case physical, "" | "UNKNOWN":  # the latter are all NULL: elements of arrays and maps
@@ -174,7 +174,7 @@ def _known(node: Node) -> str:
 
 
 def _unknown(node: Node) -> Stored | None:
-    """How a field of a type that Spark does not have is stored."""
+    """Return how a field of a type that Spark does not have is stored."""
     from pyspark.sql.types import BinaryType, FloatType, IntegerType, LongType, StringType
 
     says, text = node.details, StringType()

@@ -1,4 +1,4 @@
-"""Schema in the footer of a Parquet file, as a tree with the annotations of its groups, which pyarrow does not tell.
+"""Parse the schema of a Parquet footer into a tree with the annotations of groups, which pyarrow omits.
 
 The footer is a Thrift structure in the compact protocol:
 https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift and
@@ -76,21 +76,21 @@ class Node:
 
 
 def read(path: str) -> Node:
-    """Root of a file's schema.
+    """Read the root of a file's schema.
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: it is not a Parquet file with a footer that is not encrypted.
+        ValueError: the file is not Parquet, or its footer is encrypted.
     """
     with filesystems.reader(path) as file:
         return of_footer(footer(file))
 
 
 def footer(file: IO[bytes]) -> bytes:
-    """Bytes of a file's footer.
+    """Read the bytes of a file's footer.
 
     Raises:
-        ValueError: it has none, or an encrypted one.
+        ValueError: the footer is missing or encrypted.
     """
     size = file.seek(0, io.SEEK_END)
     file.seek(max(0, size - 8))
@@ -103,10 +103,10 @@ def footer(file: IO[bytes]) -> bytes:
 
 
 def of_footer(data: bytes) -> Node:
-    """Root of the schema in the bytes of a footer.
+    """Parse the root of the schema from the bytes of a footer.
 
     Raises:
-        ValueError: they are no footer.
+        ValueError: the bytes are not a footer.
     """
     try:
         elements = iter(_struct(io.BytesIO(data), last=2)[2])
@@ -116,7 +116,7 @@ def of_footer(data: bytes) -> Node:
 
 
 def _node(element: Mapping[int, Any], rest: Any) -> Node:
-    """Field of an element of the schema; its children are the elements that follow."""
+    """Build the field of a schema element; its children are the elements that follow."""
     logical, details = _meaning(element)
     children = tuple(_node(next(rest), rest) for _ in range(element.get(5, 0)))
     return Node(
@@ -131,7 +131,7 @@ def _node(element: Mapping[int, Any], rest: Any) -> Node:
 
 
 def _meaning(element: Mapping[int, Any]) -> tuple[str, dict[str, Any]]:
-    """Logical type of an element and its details; the older annotation counts where there is no other."""
+    """Return the logical type of an element and its details, by the older annotation if there is no other."""
     if 10 not in element:
         logical, details = CONVERTED.get(element.get(6, -1), ("", {}))
         if logical == "DECIMAL":
@@ -154,7 +154,7 @@ def _meaning(element: Mapping[int, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def _struct(data: IO[bytes], last: int = 0) -> dict[int, Any]:
-    """Values of a structure by the numbers of its fields; with ``last`` what follows that field is not read."""
+    """Parse a structure into values by field number; ``last`` is the last field that is read."""
     values: dict[int, Any] = {}
     number = 0
     while head := _byte(data):
@@ -211,7 +211,7 @@ def _zigzag(data: IO[bytes]) -> int:
 
 
 def _varint(data: IO[bytes]) -> int:
-    """Number in groups of seven bits, the lowest first."""
+    """Read a varint: groups of seven bits, lowest first."""
     number = 0
     for shift in range(0, 70, 7):
         byte = _byte(data)

@@ -1,4 +1,4 @@
-"""Parquet files that Spark reads only if it is told how."""
+"""Group Parquet files that Spark reads only with a given schema."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from sluicegate.bronze.parquet.stored import Stored
 
 
 def of(paths: list[str]) -> Group:
-    """Group of files with types that Spark refuses.
+    """Return a group of files with types that Spark refuses.
 
     Args:
         paths: the files, all with the fields of the first.
 
     Raises:
-        OSError: the first cannot be read.
-        ValueError: it is no Parquet file.
+        OSError: the first file cannot be read.
+        ValueError: the first file is not Parquet.
     """
     return _group(footer_schema.read(paths[0]).children, paths)
 
 
 def unforeseen(paths: list[str]) -> Group | None:
-    """Group of files that Spark refuses as they are; None if nothing in their types tells why."""
+    """Return a group of files that Spark refuses; None if their types do not explain it."""
     try:
         group = of(paths)
     except (OSError, ValueError):

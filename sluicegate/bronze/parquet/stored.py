@@ -1,4 +1,4 @@
-"""Values of Parquet files as Spark reads them by their physical types, and what they are."""
+"""Convert Parquet values, which Spark reads by their physical type, to their meaning."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Stored:
-    """A field, or an element of one, as it is stored.
+    """Stored form of a field or of an element.
 
     Attributes:
         read: type with which Spark reads it.
@@ -30,25 +30,25 @@ class Stored:
 
     @property
     def plain(self) -> bool:
-        """Whether its values are what Spark reads."""
+        """Whether Spark's values need no conversion."""
         return True
 
     def value(self, stored: Expression) -> Expression:
-        """What a stored value is; NULL if its type does not have it."""
+        """Convert a stored value; NULL if its type cannot hold it."""
         return stored
 
     def text(self, stored: Expression) -> Expression:
-        """All of a stored value, in a form that JSON has."""
+        """Return the whole stored value in a form that JSON supports."""
         return stored
 
     def lost(self, stored: Expression) -> Expression | None:
-        """Condition, never NULL, that ``value`` lacks a part of a stored value; None if it never does."""
+        """Return the condition, never NULL, that ``value`` lacks a part of a stored value; None if it never does."""
         return None
 
 
 @dataclass(frozen=True)
 class Text(Stored):
-    """One whose values are texts.
+    """Field whose values are text.
 
     Attributes:
         of: makes the text of a stored value.
@@ -67,11 +67,11 @@ class Text(Stored):
 
 
 class WideDecimal(Text):
-    """A number of more digits than Spark's have."""
+    """Decimal with more digits than Spark supports."""
 
 
 class Float16(Stored):
-    """A number of two bytes."""
+    """Half-precision number of two bytes."""
 
     @property
     def plain(self) -> bool:
@@ -84,7 +84,7 @@ class Float16(Stored):
 
 
 class Nanoseconds(Stored):
-    """A time in nanoseconds since 1970."""
+    """Timestamp in nanoseconds since 1970."""
 
     @property
     def plain(self) -> bool:
@@ -107,7 +107,7 @@ class Nanoseconds(Stored):
 
 
 def has_wide_decimal(stored: Stored) -> bool:
-    """Whether a value has a number of more digits than Spark's in it."""
+    """Return whether a value contains a decimal with more digits than Spark supports."""
     if isinstance(stored, Group):
         return any(map(has_wide_decimal, stored.fields.values()))
     return isinstance(stored, WideDecimal)
@@ -184,7 +184,7 @@ class Elements(Stored):
 
 @dataclass(frozen=True)
 class Entries(Stored):
-    """A map. One of which a key is lost, or equals another one only as a value, has no value as a whole.
+    """Map. If a key is lost, or equals another only after conversion, the whole map has no value.
 
     Attributes:
         key: its keys.
@@ -244,7 +244,7 @@ class Entries(Stored):
 
 
 def _condition(stored: Stored) -> Callable[[Expression], Expression] | None:
-    """What ``lost`` tells of a value in an array or a map."""
+    """Return the condition of ``lost`` for a value within an array or a map."""
     from pyspark.sql import functions as F
 
     if stored.lost(F.lit(None).cast(stored.read)) is None:
@@ -261,7 +261,7 @@ def _any(conditions: list[Expression | None]) -> Expression | None:
 
 @dataclass(frozen=True)
 class StoredValue(Value):
-    """A value that Spark reads as it is stored; ``raw`` is what it is.
+    """Value that Spark reads in its stored form, in ``raw``.
 
     Attributes:
         all: all of it, as it is rescued.
@@ -281,7 +281,7 @@ class StoredValue(Value):
 
 
 def value_of(stored: Stored | None, column: Column, raw: Expression, options: Mapping[str, str]) -> Value:
-    """Value of a field with its column.
+    """Return the value of a field for its column.
 
     Args:
         stored: how the field is stored, if Spark would not read it.
@@ -295,7 +295,7 @@ def value_of(stored: Stored | None, column: Column, raw: Expression, options: Ma
 
 
 def unread(field: str, why: str) -> Value:
-    """What is rescued of a field that cannot be read."""
+    """Return the rescued value of a field that cannot be read."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StringType
 

@@ -1,4 +1,4 @@
-"""Values of Parquet's types that Spark does not have, of their stored numbers and bytes.
+"""Expressions for Parquet types that Spark lacks, from their stored numbers and bytes.
 
 What each stands for: https://github.com/apache/parquet-format/blob/master/LogicalTypes.md
 """
@@ -14,14 +14,14 @@ _SECOND = 1_000_000_000
 
 
 def microseconds(stored: Expression) -> Expression:
-    """TIMESTAMP of nanoseconds that are whole microseconds."""
+    """Convert nanoseconds to a TIMESTAMP if they are whole microseconds."""
     from pyspark.sql import functions as F
 
     return F.timestamp_micros(_div(stored, 1000))
 
 
 def nanoseconds(stored: Expression, zone: str) -> Expression:
-    """Text of a time in nanoseconds since 1970, with all nine digits and a zone."""
+    """Format nanoseconds since 1970 with nine digits and a zone."""
     from pyspark.sql import functions as F
 
     below = F.pmod(stored, F.lit(_SECOND))
@@ -32,7 +32,7 @@ def nanoseconds(stored: Expression, zone: str) -> Expression:
 
 
 def time(stored: Expression, digits: int) -> Expression:
-    """Text of a time of day, such as ``23:59:59.999``.
+    """Format a time of day, such as ``23:59:59.999``.
 
     Args:
         stored: its milliseconds, microseconds or nanoseconds. Negative ones, which are no time, stay as they are.
@@ -48,7 +48,7 @@ def time(stored: Expression, digits: int) -> Expression:
 
 
 def float16(stored: Expression) -> Expression:
-    """FLOAT of the two bytes of a number of half precision (IEEE 754), the lower first."""
+    """Return the FLOAT of the two bytes of a number of half precision (IEEE 754), the lower first."""
     from pyspark.sql import functions as F
 
     bits = _little(stored, 0, 2)
@@ -63,7 +63,7 @@ def float16(stored: Expression) -> Expression:
 
 
 def uuid(stored: Expression) -> Expression:
-    """Text of the sixteen bytes of a UUID."""
+    """Format the sixteen bytes of a UUID."""
     from pyspark.sql import functions as F
 
     digits = F.lower(F.hex(stored))
@@ -73,7 +73,7 @@ def uuid(stored: Expression) -> Expression:
 
 
 def interval(stored: Expression) -> Expression:
-    """Text of months, days and milliseconds, such as ``P1M2DT3.004S``."""
+    """Format months, days and milliseconds, such as ``P1M2DT3.004S``."""
     from pyspark.sql import functions as F
 
     months, days, millis = (_little(stored, at, 4) for at in (0, 4, 8))
@@ -84,7 +84,7 @@ def interval(stored: Expression) -> Expression:
 
 
 def decimal(stored: Expression, scale: int) -> Expression:
-    """Digits of a number of which the bytes, the highest first, are the two's complement.
+    """Format a decimal from its big-endian two's complement.
 
     By Python, as no number of Spark's has as many digits; so it has no place in the function of a list or map.
 
@@ -108,7 +108,7 @@ def decimal(stored: Expression, scale: int) -> Expression:
 
 
 def _little(stored: Expression, at: int, size: int) -> Expression:
-    """Number of some bytes, the lowest first."""
+    """Convert little-endian bytes to a number."""
     from pyspark.sql import functions as F
 
     digits = F.hex(stored)
@@ -118,14 +118,14 @@ def _little(stored: Expression, at: int, size: int) -> Expression:
 
 
 def _div(number: Expression, by: int) -> Expression:
-    """Whole quotient of a BIGINT, towards zero."""
+    """Divide a BIGINT, truncating towards zero."""
     from pyspark.sql import functions as F
 
     return F.call_function("div", number, F.lit(by).cast("bigint"))
 
 
 def _padded(number: Expression, digits: int) -> Expression:
-    """Text of a number that is not negative, with at least so many digits."""
+    """Format a non-negative number with at least the given number of digits."""
     from pyspark.sql import functions as F
 
     text = number.cast("string")

@@ -1,4 +1,4 @@
-"""Check of a CSV file before it is read: whether Spark's parser reads it as RFC 4180 has it.
+"""Check before reading whether Spark parses a CSV file as RFC 4180 does.
 
 A file without a quote costs a search for one byte in its blocks, which is a small part of reading it. The lines of the
 others are looked at, up to the first that Spark would read in another way.
@@ -34,7 +34,7 @@ UNCHECKED = {"unescapedquotehandling", "linesep", "chartoescapequoteescaping"}
 def header_and_check(
     path: str, options: Mapping[str, str], separator: str, header: bool, check: bool
 ) -> dict[str, Any]:
-    """The header of a CSV file as of ``file_headers.header``, with what ``trouble`` says of the file.
+    """Return the header of a CSV file as ``file_headers.header`` does, and its ``trouble``.
 
     Args:
         path: the file.
@@ -55,7 +55,7 @@ def header_and_check(
 
 
 def trouble(path: str, options: Mapping[str, str]) -> dict[str, Any] | None:
-    """The first ``line`` that Spark would read in another way than RFC 4180, and ``why``; None if there is none.
+    """Return the first ``line`` that Spark would parse unlike RFC 4180, and ``why``; None if there is none.
 
     With the ``characters`` of the file, since its size in the listing may be that of a packed one, the usual number of
     ``columns``, and whether the first record can be believed (``begins``). The trouble is ``minor`` if Spark reads all
@@ -92,7 +92,7 @@ def _opened(path: str, encoding: str) -> Any:
 
 
 def usual_count(lines: Sequence[str], grammar: Grammar) -> int:
-    """Number of values that most records have whose quotes are closed."""
+    """Return the usual number of values in records whose quotes are closed."""
     counts = Counter[int]()
     at = 0
     while at < len(lines):
@@ -117,15 +117,15 @@ def usual_count(lines: Sequence[str], grammar: Grammar) -> int:
 
 
 def _begins(lines: Sequence[str], grammar: Grammar) -> bool:
-    """Whether all quotes of the first record are closed."""
+    """Return whether all quotes of the first record are closed."""
     return not lines or grammar.closes(lines[0]) or extent(lines, 0, grammar).closed
 
 
 def python_encoding(name: str) -> str:
-    """Python's name of an encoding, without a byte order mark in the text.
+    """Return Python's name of an encoding, such that the text has no byte order mark.
 
     Raises:
-        LookupError: Python does not know it.
+        LookupError: Python does not support the encoding.
     """
     known = codecs.lookup(name).name
     if known == "utf-8":
@@ -134,7 +134,7 @@ def python_encoding(name: str) -> str:
 
 
 def _needs_lines(path: str, grammar: Grammar, encoding: str, *, several: bool) -> bool:
-    """Whether a file has any byte because of which its lines have to be looked at."""
+    """Return whether a file has a byte that requires a check of its lines."""
     if codecs.lookup(encoding).name not in _PLAIN or not grammar.quote.isascii():
         return True
     signs = []
@@ -151,13 +151,13 @@ def _needs_lines(path: str, grammar: Grammar, encoding: str, *, several: bool) -
 
 
 def _begins_blank(block: bytes) -> bool:
-    """Whether a text begins with a line of blanks, which Spark takes for the header if a file is read as one."""
+    """Return whether a text begins with a blank line, which Spark takes for the header of a file read as one."""
     return not block.lstrip(b"\n").partition(b"\n")[0].strip()
 
 
 @dataclass
 class _CountedLines:
-    """Iterator over lines that knows how many it gave, and their characters."""
+    """Iterator that counts lines and their characters."""
 
     lines: Iterable[str]
     number: int = 0
@@ -172,7 +172,7 @@ class _CountedLines:
 
 @dataclass
 class _Check:
-    """Looks through the lines of a file for what Spark reads in another way.
+    """Check of a file's lines for what Spark parses differently.
 
     Attributes:
         grammar: characters with a meaning.
@@ -189,7 +189,7 @@ class _Check:
     returns: bool = False
 
     def first(self, counted: Iterable[str]) -> str | None:
-        """What is first in the way; the lines behind it are left in the iterator."""
+        """Return the first problem; the lines after it are left in the iterator."""
         lines = iter(counted)
         for line in lines:
             if self.several and (why := self._blank(line)):
@@ -207,7 +207,7 @@ class _Check:
         return None
 
     def _line_end(self, parts: Sequence[str]) -> str | None:
-        """Whether a record ends in another way; Spark goes by the first end of a line, even within quotes."""
+        """Return the fault of a record with another line ending: Spark uses the first one, even within quotes."""
         of_all = (parts[-1],) if self.ends else (parts[0], parts[-1])
         self.ends |= {line[len(line.rstrip("\r\n")) :] for line in of_all} - {""}
         if len(self.ends) > 1:
@@ -221,7 +221,7 @@ class _Check:
         return None
 
     def _beyond_line(self, parts: list[str], lines: Iterator[str]) -> str | None:
-        """What is wrong with a record whose quotes are not closed in its first line; appends its others."""
+        """Return the fault of a record whose quotes are not closed in its first line; append its other lines."""
         if not self.grammar.opening.fullmatch(parts[0]):
             return "text follows a closing quote, or a quote within a value is not doubled"
         if not self.several:
@@ -236,7 +236,7 @@ class _Check:
         return "the file ends within a quote"
 
     def _doubt(self, parts: list[str]) -> str | None:
-        """Why a record of several lines may be several records."""
+        """Return why a record of several lines may be several records."""
         count = self.grammar.count("".join(parts))
         if self.columns and count != self.columns:
             return "a multi-line value ends in it, and its record has another number of values than the others"

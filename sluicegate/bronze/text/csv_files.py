@@ -57,7 +57,7 @@ class CsvFiles:
 
     @cached_property
     def lower(self) -> dict[str, str]:
-        """The options by their names in small letters."""
+        """Options by lower-case names."""
         return {name.lower(): value for name, value in self.options.items()}
 
     @cached_property
@@ -71,7 +71,7 @@ class CsvFiles:
         return len(self._grammar.separator) == 1 and "linesep" not in self.lower and plain
 
     def headers(self, paths: Sequence[str], about: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
-        """The names in the first lines of files; one without a name is called as Spark calls it.
+        """Return the header names of files; an empty name becomes Spark's.
 
         Args:
             paths: the files.
@@ -90,11 +90,11 @@ class CsvFiles:
 
     @property
     def _checks(self) -> bool:
-        """Whether files are to be checked: not where the definition says itself what odd quotes mean."""
+        """Whether files are checked: not if the definition says how to read odd quotes."""
         return self.table.dialect == "rfc4180" and not csv_check.UNCHECKED & set(self.lower)
 
     def about(self, paths: Sequence[str], *, header: bool) -> dict[str, dict[str, Any]]:
-        """Header and trouble of each file that can be opened here, as of ``csv_check.header_and_check``.
+        """Return the header and trouble of each file that can be opened here (``csv_check.header_and_check``).
 
         Args:
             paths: the files.
@@ -111,7 +111,7 @@ class CsvFiles:
         return executors.each(self.session, csv_check.header_and_check, opened, *how, few=few)
 
     def to_split(self, about: Mapping[str, Mapping[str, Any]]) -> set[str]:
-        """Files that are to be cut into records; those that are too large for it are noted as damaged."""
+        """Return the files that are split into records here; those that are too large are added to ``damaged``."""
         found = {path: facts["trouble"] for path, facts in about.items() if facts.get("trouble")}
         split: set[str] = set()
         for path, trouble in found.items():
@@ -122,7 +122,7 @@ class CsvFiles:
         return split
 
     def _obstacle(self, trouble: Mapping[str, Any], size: int) -> str:
-        """Why a file cannot be cut into records; empty if it can."""
+        """Return why a file cannot be split into records; empty if it can."""
         most = min(MOST_BYTES, self.table.maxRecordBytes)
         if self.table.singleVariantColumn:
             return ", and a file with such a line cannot be read into a VARIANT"
@@ -133,7 +133,7 @@ class CsvFiles:
         return ""
 
     def parsed(self, paths: Sequence[str], columns: int, schema: StructType) -> DataFrame:
-        """The records of files that are cut, read with a schema that ends with the field of the corrupt record.
+        """Parse split files by a schema that ends with the field of the corrupt record.
 
         Args:
             paths: the files.
@@ -157,7 +157,7 @@ class CsvFiles:
         return both.select(*fields, F.expr(corrupt).alias(CORRUPT_AS), ABOUT)
 
     def _split(self, columns: int) -> Expression:
-        """Records of the files' contents, cut by executors that need not have this package."""
+        """Split files into records on executors that need not have this package."""
         from pyspark import cloudpickle
         from pyspark.sql import functions as F
 
@@ -179,7 +179,7 @@ class CsvFiles:
 
 
 def with_distinct_fields(columns: Sequence[Column]) -> list[Column]:
-    """Columns of which no two have fields of one name: the second ``a`` is rescued as ``a_2``."""
+    """Make the field names of columns distinct: the second ``a`` is rescued as ``a_2``."""
     taken = {column.field for column in columns}
     seen: set[str] = set()
     distinct = []
@@ -194,7 +194,7 @@ def with_distinct_fields(columns: Sequence[Column]) -> list[Column]:
 
 
 def padded_names(names: Iterable[str]) -> list[str]:
-    """What to tell of names with blanks around them, in a sentence; none if there are none."""
+    """Return a warning about header names with spaces around them; empty if there are none."""
     if not (quoted := ", ".join(f'"{name}"' for name in sorted(names))):
         return []
     return [

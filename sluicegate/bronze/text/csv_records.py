@@ -1,4 +1,4 @@
-"""Records of a CSV text by RFC 4180: where each begins and ends, and whether its quotes can be believed.
+"""Split CSV text into records by RFC 4180, and judge whether their quotes are plausible.
 
 A quote begins a quoted value only at the beginning of a value, and ends one only before a separator or the end of a
 line (https://www.rfc-editor.org/rfc/rfc4180, section 2). Spark's parser makes something of whatever else it meets: a
@@ -39,7 +39,7 @@ MOST, SEVERAL = 0.9, 5
 # Not frozen, and without cached properties: their locks cannot be sent to executors.
 @dataclass
 class Grammar:
-    """Characters that have a meaning in a CSV text, and patterns of its lines.
+    """Special characters of a CSV text, and patterns of its lines.
 
     Attributes:
         separator: what stands between two values; one or more characters.
@@ -100,27 +100,27 @@ class Grammar:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Grammar:
-        """Grammar of reader options, by their names in small letters."""
+        """Build the grammar from reader options with lower-case names."""
         separator = options.get("sep", options.get("delimiter", ",")).replace("\\t", "\t")
         quote = options.get("quote", '"')
         leading = options.get("ignoreleadingwhitespace", "").lower() == "true"
         return cls(separator, quote, options.get("escape") or quote, options.get("comment", ""), leading)
 
     def has_quote(self, line: str) -> bool:
-        """Whether a line has a quote that may have a meaning."""
+        """Return whether a line has a quote that may be special."""
         return bool(self.quote) and self.quote in line
 
     def closes(self, line: str) -> bool:
-        """Whether all quotes of a line that begins a record are closed in it."""
+        """Return whether all quotes of a line that begins a record are closed in it."""
         return not self.has_quote(line) or self.line.fullmatch(line) is not None
 
     def stays_open(self, line: str) -> bool:
-        """Whether a line that begins within a quote ends within one."""
+        """Return whether a line that begins within a quote ends within one."""
         inside = not self.has_quote(line) or self.inside.fullmatch(line) is not None
         return inside or self.closing_and_opening.fullmatch(line) is not None
 
     def count(self, record: str) -> int:
-        """Number of values in a record whose quotes are closed."""
+        """Return the number of values in a record whose quotes are closed."""
         if not self.has_quote(record):
             return record.count(self.separator) + 1
         count, place = 1, 0
@@ -129,7 +129,7 @@ class Grammar:
         return count
 
     def has_stray_quote(self, line: str) -> bool:
-        """Whether a value of a line has a quote and is not quoted, as in the second half of a record."""
+        """Return whether an unquoted value of a line has a quote, as in the second half of a record."""
         place = 0
         while self.has_quote(line) and (value := self.cell.match(line, place)):
             if self.leading:
@@ -144,7 +144,7 @@ class Grammar:
         return False
 
     def is_no_record(self, line: str) -> bool:
-        """Whether a line outside of quotes is blank or a comment, which Spark leaves out."""
+        """Return whether a line outside of quotes is blank or a comment, which Spark skips."""
         return not line.strip() or bool(self.comment and line.startswith(self.comment))
 
 
@@ -164,7 +164,7 @@ class Extent:
 
 
 def records(content: bytes, grammar: Grammar, columns: int, header: bool, encoding: str) -> list[tuple[str, bool]]:
-    """Texts of the records of a file, and whether each can be believed; a byte that is no text makes one that is not.
+    """Return the records of a file and whether each is plausible; an undecodable byte makes one implausible.
 
     Args:
         content: the file, unpacked.
@@ -180,7 +180,7 @@ def records(content: bytes, grammar: Grammar, columns: int, header: bool, encodi
 
 
 def extent(lines: Sequence[str], first: int, grammar: Grammar) -> Extent:
-    """Extent of the record that begins in line ``first``, in which not all quotes are closed."""
+    """Return the extent of the record that begins in line ``first``, in which not all quotes are closed."""
     if not grammar.opening.fullmatch(lines[first]):
         return Extent(first + 1, closed=False)
     for number in range(first + 1, len(lines)):
@@ -191,7 +191,7 @@ def extent(lines: Sequence[str], first: int, grammar: Grammar) -> Extent:
 
 @dataclass
 class Records:
-    """Cuts the lines of one CSV text into records.
+    """Splitter of one CSV text into records.
 
     Attributes:
         lines: its lines, with their ends.
@@ -212,7 +212,7 @@ class Records:
         self.figures = [place for place in range(self.columns) if _of_figures([row[place] for row in fellows])]
 
     def split(self, *, header: bool) -> Iterator[tuple[str, bool]]:
-        """Texts of the records, without the end of the last line, and whether their quotes can be believed.
+        """Yield each record without its last line ending, and whether its quotes are plausible.
 
         Args:
             header: whether the first record is the header, which is left out.
@@ -250,7 +250,7 @@ class Records:
             number, after_tail = quoted_record.end, not quoted_record.closed
 
     def _behind_header(self) -> int:
-        """Number of the line behind the first record."""
+        """Return the number of the line after the first record."""
         for number, line in enumerate(self.lines):
             if not self.grammar.is_no_record(line):
                 if self.grammar.closes(line):
@@ -260,7 +260,7 @@ class Records:
 
     @staticmethod
     def _behind_records(swallowed: Extent) -> int:
-        """Number of the line to go on with: one in which a quote could not be closed is cut itself."""
+        """Return the number of the next line; a line with an unclosable quote is split by itself."""
         if swallowed.closed or swallowed.whole:
             return swallowed.end
         return swallowed.end - 1
@@ -269,17 +269,17 @@ class Records:
         return self.grammar.count(line) != self.columns or self.grammar.has_stray_quote(line)
 
     def _is_believed(self, parts: Sequence[str]) -> bool:
-        """Whether closed quotes over several lines are one record: it has all values, and its lines are no records."""
+        """Return whether a multi-line quoted value is plausible: its record is complete, its lines are no records."""
         if self.grammar.count("".join(parts)) != self.columns:
             return False
         return not (all(self._has_all(part) for part in parts) and self._are_records(parts[1:]))
 
     def _has_all(self, line: str) -> bool:
-        """Whether a line has the values of a record, if its quotes have no meaning."""
+        """Return whether a line has the values of a record if its quotes are ignored."""
         return line.count(self.grammar.separator) + 1 == self.columns
 
     def _are_records(self, lines: Sequence[str]) -> bool:
-        """Whether lines within a quote are records that it swallowed, and not lines of its text."""
+        """Return whether lines within a quote are records that it swallowed, not lines of a text."""
         filled = [line for line in lines if line.strip()]
         whole = [line for line in filled if self._has_all(line)]
         if len(whole) < min(len(filled), max(SEVERAL, MOST * len(filled))):
@@ -303,7 +303,7 @@ def _of_figures(values: Iterable[str]) -> bool:
 
 
 def _ended(text: str) -> str:
-    """A text without the end of its last line."""
+    """Return a text without its last line ending."""
     if text.endswith("\r\n"):
         return text[:-2]
     if text.endswith(("\n", "\r")):

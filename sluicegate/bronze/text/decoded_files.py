@@ -1,4 +1,4 @@
-"""Copies in UTF-8 of files that Spark would not read right, for as long as a ledger batch is read.
+"""Keep UTF-8 copies of files that Spark would misread, while a ledger batch is read.
 
 Files in another encoding are read from copies. Files in UTF-8 are read as they are, and a cheap condition stops the job
 at what may have been a byte that is no text (``UNSURE_OF_BYTES``). Then the batch is read again, thoroughly: its files
@@ -50,7 +50,7 @@ STARTED = "%Y%m%dT%H%M%S"
 
 @dataclass
 class DecodedFiles:
-    """Copies of landed files, and what is known of each file.
+    """Copies of landed files, with the facts about each file.
 
     Attributes:
         session: the Spark session.
@@ -67,11 +67,11 @@ class DecodedFiles:
     sentinel: str = field(default_factory=lambda: f"undecoded{uuid.uuid4().hex}x")
 
     def is_sure_of(self, table: BronzeTable) -> bool:
-        """Whether each file of a table is known to be valid UTF-8, or has been decoded."""
+        """Return whether each file of a table is certainly UTF-8, or has been decoded."""
         return self.thorough or encoding_of(table) != "UTF-8"
 
     def is_doubted(self, error: BaseException, table: BronzeTable) -> bool:
-        """Whether to read files again, thoroughly, after what reading them raised; from now on all are.
+        """Return whether an error of reading requires a thorough second read; from then on all reads are.
 
         One that cannot be read at all may have ended the job before it came across such bytes in another. Spark's
         parser of XML stops at them in words of its own, as its types do at JSON that is nested too deep.
@@ -85,10 +85,10 @@ class DecodedFiles:
         return doubted
 
     def places(self, name: str, table: BronzeTable, paths: Sequence[str], sizes: Mapping[str, int]) -> list[str]:
-        """Where to read some files: themselves, or their copies.
+        """Return the paths to read for some files: their own, or those of their copies.
 
         Raises:
-            SourceError: one cannot be read, or its header has bytes that are no text.
+            SourceError: a file cannot be read, or its header has undecodable bytes.
         """
         examined = self._examined(table, paths)
         if not examined:
@@ -100,7 +100,7 @@ class DecodedFiles:
         return [self.results.get(path, {}).get("copy") or path for path in paths]
 
     def _examined(self, table: BronzeTable, paths: Sequence[str]) -> Sequence[str]:
-        """Files that may be read from copies: all, or those whose names Spark takes for patterns."""
+        """Return the files that may need copies: all, or those whose names Spark takes for patterns."""
         if table.format not in TEXTS:
             return []
         if self.is_sure_of(table):
@@ -110,7 +110,7 @@ class DecodedFiles:
         return [path for path in paths if is_odd(path)]
 
     def _decode(self, name: str, table: BronzeTable, paths: Sequence[str], sizes: Mapping[str, int]) -> None:
-        """Look through files, make copies of those that need one, and tell of bytes that are no text."""
+        """Examine files, copy those that need it, and report undecodable bytes."""
         few = 0
         if sum(sizes.get(path, 0) for path in paths) <= SMALL:
             few = executors.FEW
@@ -120,7 +120,7 @@ class DecodedFiles:
                 say(f"  bronze {name:<28} {path}: {first}: such records are stored as corrupt")
 
     def demand_decoded(self, name: str, table: BronzeTable, headers: Mapping[str, Sequence[str]]) -> None:
-        """Refuses files that have a byte which is no text in their header, as a column would be called by it.
+        """Refuse files with an undecodable byte in their header, which names the columns.
 
         Args:
             name: the table's name, for messages.
@@ -128,7 +128,7 @@ class DecodedFiles:
             headers: names in the headers of files and of copies, by their places.
 
         Raises:
-            SourceError: there is one.
+            SourceError: a header has an undecodable byte.
         """
         for place, names in headers.items():
             if any(self.sentinel in column for column in names):
@@ -136,22 +136,22 @@ class DecodedFiles:
                 raise _unreadable(name, table, path, f"its header cannot be decoded: {self.results[path]['first']}")
 
     def bad_records(self, paths: Sequence[str]) -> list[str]:
-        """Files of the bad records of some files."""
+        """Return the files with the bad records of some files."""
         return [bad for path in paths if (bad := self.results.get(path, {}).get("bad"))]
 
     def has_sentinels(self, paths: Sequence[str]) -> bool:
-        """Whether one of some copies has sentinels in it."""
+        """Return whether one of the copies has sentinels."""
         tainted = {result["copy"] for result in self.results.values() if result.get("sentinels")}
         return not tainted.isdisjoint(paths)
 
     def landed(self, path: str) -> str:
-        """The file that a copy is of."""
+        """Return the landed file of a copy."""
         return next(
             (landed for landed, result in self.results.items() if path in (result.get("copy"), result.get("bad"))), path
         )
 
     def named(self, raw: DataFrame, about: Column, paths: Sequence[str]) -> tuple[DataFrame, Column]:
-        """Records and the metadata of the files that these were landed as."""
+        """Return the records with the metadata of the landed files in place of the copies'."""
         from pyspark.sql import functions as F
 
         read = set(paths)
@@ -171,7 +171,7 @@ class DecodedFiles:
         return joined, F.struct(path.alias("file_path"), time.alias("file_modification_time"))
 
     def without_sentinels(self, raw: DataFrame, form: str, options: Mapping[str, str]) -> DataFrame:
-        """Records in which those with a sentinel are corrupt; their text has ``\\xfc`` for the byte 0xFC."""
+        """Mark records with a sentinel as corrupt; their text has ``\\xfc`` for the byte 0xFC."""
         from pyspark.sql import functions as F
 
         columns = [name for name in raw.columns if name not in (CORRUPT_AS, ABOUT)]
@@ -202,12 +202,11 @@ def _unreadable(name: str, table: BronzeTable, path: str, reason: str) -> Source
 
 
 def _last_part(place: str) -> str:
-    """The last part of a path."""
     return place.rpartition("/")[2]
 
 
 def encoding_of(table: BronzeTable) -> str:
-    """Java's name of the encoding of a table's files."""
+    """Return Java's name of the encoding of a table's files."""
     options = {name.lower(): value for name, value in table.options.items()}
     codec = encodings.find(options.get("encoding", options.get("charset", "UTF-8")))
     if codec is None:
@@ -216,19 +215,19 @@ def encoding_of(table: BronzeTable) -> str:
 
 
 def without_encoding(options: Mapping[str, str]) -> dict[str, str]:
-    """Reader options for files that are in UTF-8, or have been decoded."""
+    """Return the reader options for files that are UTF-8 or have been decoded."""
     return {name: value for name, value in options.items() if name.lower() not in ("encoding", "charset")}
 
 
 def demanding(value: Column, condition: Column) -> Column:
-    """A value, or the end of the job where a condition holds."""
+    """Return a value that ends the job where a condition holds."""
     from pyspark.sql import functions as F
 
     return F.when(condition, F.raise_error(F.lit(UNSURE_OF_BYTES))).otherwise(value)
 
 
 def demanded(schema: StructType) -> dict[str, Column]:
-    """The texts among some columns, each as of ``demanding`` where it has U+FFFD."""
+    """Return the text columns of a schema, each ``demanding`` that it has no U+FFFD."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StringType, VariantType
 
@@ -245,7 +244,7 @@ def demanded(schema: StructType) -> dict[str, Column]:
 
 @contextmanager
 def opened(session: SparkSession, target: str, *, thorough: bool = False) -> Iterator[DecodedFiles]:
-    """Context in which files of a bronze table have copies, beside the tables of its pipeline.
+    """Provide decoded copies of files of a bronze table, beside the tables of its pipeline.
 
     Args:
         session: the Spark session.
@@ -263,7 +262,7 @@ def opened(session: SparkSession, target: str, *, thorough: bool = False) -> Ite
 
 
 def _clear(home: str, own_folder: str) -> None:
-    """Removes the copies of a run, and what runs that were killed have left."""
+    """Remove the copies of a run, and those that killed runs left."""
     fs, root = filesystems.opened(layout.address(home))
     oldest = (datetime.now(UTC) - LEFT_OVER).strftime(STARTED)
     with suppress(OSError):
@@ -275,7 +274,7 @@ def _clear(home: str, own_folder: str) -> None:
 
 
 def _is_searched_for_fields(table: BronzeTable) -> bool:
-    """Whether Spark looks for the fields of files, or their types, by names that it takes for patterns."""
+    """Return whether Spark infers the fields or types of files by names that it takes for patterns."""
     if table.format == "xml":
         return True
     header = any(name.lower() == "header" and value.lower() == "true" for name, value in table.options.items())

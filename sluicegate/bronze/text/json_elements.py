@@ -1,4 +1,4 @@
-"""Elements of JSON arrays whose text is damaged, for executors."""
+"""Read the elements of damaged JSON arrays, on executors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 
 
 def damage(text: str) -> str | None:
-    """Description of a damaged array; None if it does not begin with whole elements."""
+    """Describe the damage of an array; None if it does not begin with complete elements."""
     parts = elements(text)
     if len(parts) < 2 or parts[-1][1]:
         return None
@@ -16,7 +16,7 @@ def damage(text: str) -> str | None:
 
 
 def elements(text: str) -> list[tuple[str, bool]]:
-    """The elements of an array whose text is damaged: each complete one, and at last the rest with False.
+    """Return the complete elements of a damaged array, and at last the rest with False.
 
     A text that is no array, or is whole, is such a rest, or has none.
     """

@@ -1,4 +1,4 @@
-"""JSON reader that loses nothing of its files, and is fast where each line is one record.
+"""Read JSON without loss, and fast where each line is one record.
 
 Spark's JSON reader silently skips what follows the first value of a line or of a multi-line file, empty objects and
 fields without a name, and takes a truncated multi-line array for one record. So files are checked before they are
@@ -68,7 +68,7 @@ HOW_ONE_VALUE = (
 
 @dataclass(frozen=True)
 class JsonFiles:
-    """Checks JSON files, and reads those of which Spark's own reader would lose something.
+    """Checker of JSON files that reads those of which Spark's own reader would lose something.
 
     Attributes:
         session: the Spark session.
@@ -87,7 +87,7 @@ class JsonFiles:
     doubts: json_doubts.Doubts = field(default_factory=json_doubts.Doubts)
 
     def lines(self, paths: Sequence[str]) -> Iterator[Group]:
-        """Groups of files of one record a line, with fields and read mode; one job, nearly always."""
+        """Yield groups of files with one record a line, with fields and read mode; nearly always in one job."""
         from pyspark.sql import functions as F
 
         texts = self._texts(paths, whole=False)
@@ -117,11 +117,11 @@ class JsonFiles:
         yield Group(fields, [path for path in paths if path in odd], "lines")
 
     def all_flat(self, paths: Sequence[str]) -> bool:
-        """Whether each line is at most one record, so that Spark's own reader leaves none out."""
+        """Return whether each line is at most one record, so that Spark's reader drops none."""
         return self._texts(paths, whole=False).where(self._not_flat).isEmpty()
 
     def documents(self, paths: Sequence[str]) -> Iterator[Group]:
-        """Groups of files of one value each: whole ones, those with names that Spark cannot read, damaged arrays.
+        """Yield groups of files of one value: whole ones, those with names that Spark cannot read, damaged arrays.
 
         What is no JSON is corrupt text. Files with more after their first value are in none of the groups: most often
         each of their lines is a record, and Spark would read the first and silently skip the others.
@@ -146,7 +146,7 @@ class JsonFiles:
     def _whole_files(
         self, plain: Sequence[str], special: Sequence[str], paths: Sequence[str], doubts: Set[str]
     ) -> Iterator[Group]:
-        """Group of the files that Spark's own reader reads, in their order, with the fields of all together."""
+        """Yield the files that Spark's own reader reads, in order, as one group with their common fields."""
         # Spark would take some file names for patterns a second time, and find nothing.
         odd = {*special, *filter(is_odd, plain)}
         members = {*plain, *special}
@@ -156,7 +156,7 @@ class JsonFiles:
             yield Group(json_doubts.on_record(fields, self.doubts.of_signs(fields, doubts)), whole)
 
     def _kinds(self, paths: Sequence[str]) -> tuple[dict[str, str], set[str]]:
-        """Kind of each multi-line file that is not one plain value, or empty; and doubts about values. One job."""
+        """Return the kind of each multi-line file that is not one plain value, and doubts about values. One job."""
         first = "get_json_object(value, '$') IS NOT NULL"
         not_one = f"CASE WHEN {first} THEN 'goes on' WHEN {ARRAY} THEN 'array' ELSE 'no JSON' END"
         # Of UTF-16 that nobody has named, Spark's reader would take the digits of numbers from other places.
@@ -171,7 +171,7 @@ class JsonFiles:
         return kinds, {name for name in signs if any(row[name] for row in files)}
 
     def _parts(self, paths: Sequence[str]) -> dict[str, str]:
-        """Damaged arrays that begin with whole elements, with the damage of each."""
+        """Return the damaged arrays that begin with complete elements, with their damage."""
         if not paths:
             return {}
         texts = self._texts(paths, whole=True)
@@ -180,14 +180,14 @@ class JsonFiles:
         return {canonical(row["path"]): row["why"] for row in damages.where("why IS NOT NULL").collect()}
 
     def texts(self, group: Group) -> DataFrame:
-        """The texts of a group's records: ``value``, ``sound`` (whether it is one JSON value), and their file."""
+        """Return the texts of a group's records: ``value``, ``sound`` (one JSON value) and the file."""
         if group.mode == "elements":
             return self._elements(group.paths)
         texts = self._texts(group.paths, whole=group.whole)
         return texts.where(FILLED).selectExpr("value", f"{self._one} AS sound", f"_metadata AS {ABOUT}")
 
     def parsed(self, group: Group, schema: StructType) -> DataFrame:
-        """The records of a group's texts, read with a schema that ends with the field of the corrupt record.
+        """Parse the texts of a group by a schema that ends with the field of the corrupt record.
 
         Fields that are text, VARIANTs, and all others are parsed apart: the numbers of the first are tagged, and the
         second have the names of their fields as they landed.
@@ -219,7 +219,7 @@ class JsonFiles:
         return each.select(*fields, F.expr(f"if({damaged}, value, NULL)").alias(CORRUPT_AS), ABOUT)
 
     def _records(self, text: str, fields: Sequence[StructField]) -> Expression:
-        """Array of the records of a text, each with some fields; NULL of an array that cannot be parsed.
+        """Return the records of a text as an array, with the given fields; NULL if it cannot be parsed.
 
         Args:
             text: column with the text.
@@ -233,7 +233,7 @@ class JsonFiles:
         return F.when(F.expr(ARRAY), F.from_json(text, ArrayType(StructType([*fields])), options)).otherwise(single)
 
     def variants(self, group: Group, name: str) -> DataFrame:
-        """Each line, or each file, as one VARIANT in the column ``name``."""
+        """Return each line, or each file, as one VARIANT in the column ``name``."""
         texts = self._texts(group.paths, whole=group.whole).where(FILLED)
         sound = f"if({FLAT} OR {self._one}, try_parse_json(value), NULL)"
         both = texts.selectExpr(f"{sound} AS v", "value", f"_metadata AS {ABOUT}")
@@ -258,7 +258,7 @@ class JsonFiles:
 
     @property
     def _left_out(self) -> str:
-        """Condition that Spark's reader would take a line for a record, and skip what follows it.
+        """Condition that Spark's reader would take a line for a record, and drop what follows it.
 
         A line that it takes for corrupt it keeps whole, and the others of its file keep the digits of their numbers,
         which are lost where texts are read one by one. In UTF-16 it would make empty texts of the numbers.
@@ -305,7 +305,7 @@ class JsonFiles:
         return f"if({NULS}, CASE {cases} ELSE value END, value)"
 
     def _fields_of_files(self, paths: Sequence[str], odd: Set[str]) -> list[StructField]:
-        """The fields that occur anywhere in multi-line files; Spark would not show all of the odd ones."""
+        """Return the fields of multi-line files, also those that Spark does not infer."""
         from pyspark.errors import AnalysisException
 
         if not odd:
@@ -318,7 +318,7 @@ class JsonFiles:
         return self._fields(self._texts(paths, whole=True).selectExpr(f"{SHOWN} AS value"))
 
     def _fields(self, texts: DataFrame) -> list[StructField]:
-        """The fields that occur anywhere in some texts."""
+        """Return the fields of some texts."""
         named = texts.selectExpr(f"{NAMED} AS value")
         with active(self.session):  # else fields of two files whose names differ in case would be one
             inferred = self.session.read.options(**self._inference_options).json(named).schema
@@ -326,7 +326,7 @@ class JsonFiles:
 
     @staticmethod
     def _without_ours(inferred: StructType) -> list[StructField]:
-        """The fields as they are in the files; a column needs a name, so one without keeps that which we gave it."""
+        """Restore fields as they are in the files; a column needs a name, so an unnamed field keeps the one we gave."""
         from pyspark.sql.types import StructField, StructType
 
         fields = [StructField(field.name, unnamed(field.dataType)) for field in inferred if field.name != CORRUPT_AS]
@@ -346,7 +346,7 @@ class JsonFiles:
 
 
 def _part(field: StructField) -> str:
-    """Column with the text in which a field is parsed."""
+    """Return the column with the text of which a field is parsed."""
     if is_text(field.dataType):
         return "texts"
     if has_variant(field.dataType):
@@ -355,7 +355,7 @@ def _part(field: StructField) -> str:
 
 
 def _on_executors(function: Callable[[str], Any], kind: str) -> Callable[[str], Expression]:
-    """A function of this module for columns; executors need not have this package, nor Arrow."""
+    """Return a column function that runs on executors without this package or Arrow."""
     from pyspark import cloudpickle
     from pyspark.sql import functions as F
 
@@ -373,7 +373,7 @@ def _on_executors(function: Callable[[str], Any], kind: str) -> Callable[[str], 
 
 
 def named_back(value: Expression, field: StructField) -> Expression:
-    """A value as it is in the files: a text without our markers of numbers, and of fields inside without a name."""
+    """Restore a value as it is in the files, without our markers of numbers and of unnamed fields."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StringType
 

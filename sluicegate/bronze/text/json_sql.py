@@ -1,4 +1,4 @@
-"""SQL of Spark's about a text of JSON in the column ``value``: what it is, and what of it Spark's reader would lose."""
+"""SQL expressions on JSON text in the column ``value``: its kind, and what Spark's reader would lose."""
 
 from __future__ import annotations
 

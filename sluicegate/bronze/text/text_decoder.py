@@ -1,4 +1,4 @@
-"""Decodes files of any text encoding into copies in UTF-8, and finds the records with bytes that are no text in it.
+"""Decode files of any encoding into UTF-8 copies, and find records with undecodable bytes.
 
 Spark splits files into lines by the bytes of UTF-8 and replaces what it cannot decode by U+FFFD, in silence. So files
 in another encoding are decoded before Spark reads them, and so is a file in UTF-8 with such bytes. Where a line is a
@@ -51,11 +51,11 @@ HEAD = 1024
 
 
 class _UndecodableHeader(ValueError):
-    """The header of a file has bytes that are no text."""
+    """Raised for a header with undecodable bytes."""
 
 
 class Decoding(NamedTuple):
-    """How files are decoded.
+    """Settings by which files are decoded.
 
     Attributes:
         encoding: Java's name of the encoding.
@@ -86,7 +86,7 @@ class Decoder(Protocol):
     """Incremental decoder."""
 
     def decode(self, data: bytes, final: bool = False) -> str:
-        """Text of the next bytes."""
+        """Decode the next bytes."""
 
 
 class SingleByteDecoder:
@@ -96,7 +96,7 @@ class SingleByteDecoder:
         self._characters, self._errors = characters, errors
 
     def decode(self, data: bytes, final: bool = False) -> str:
-        """Text of the next bytes."""
+        """Decode the next bytes."""
         text: str = codecs.charmap_decode(data, self._errors, self._characters)[0]
         return text
 
@@ -111,7 +111,7 @@ codecs.register_error(HANDLER, _as_surrogates)
 
 
 def decoder(encoding: str, head: bytes, errors: str = "strict") -> Decoder:
-    """Incremental decoder of files in an encoding.
+    """Return the incremental decoder of files in an encoding.
 
     Args:
         encoding: Java's name of it.
@@ -128,7 +128,7 @@ def decoder(encoding: str, head: bytes, errors: str = "strict") -> Decoder:
 
 
 def byte_order(codec: str, head: bytes) -> str:
-    """Codec of UTF-16 or UTF-32 with the byte order of some text: by its mark, else by where its ASCII characters are.
+    """Return the UTF-16 or UTF-32 codec of a text: by its byte order mark, else by its ASCII characters.
 
     Without both it is big-endian, as in Java and RFC 2781.
     """
@@ -145,7 +145,7 @@ def byte_order(codec: str, head: bytes) -> str:
 
 
 def decode(path: str, *given: Any) -> dict[str, Any]:
-    """Decodes a file; ``given`` is a ``Decoding``.
+    """Decode a file; ``given`` is a ``Decoding``.
 
     Returns:
         ``error`` if it cannot be read. Else ``copy``, a path, if it has to be read from one; ``bad``, a file of the
@@ -171,7 +171,7 @@ def decode(path: str, *given: Any) -> dict[str, Any]:
 
 
 def _encoding(path: str, how: Decoding) -> str:
-    """Encoding of a file: that of the definition, unless an XML file declares another one.
+    """Return the encoding of a file: the definition's, unless an XML file declares another.
 
     JSON is read as what it begins like, where the definition names no other: RFC 4627, section 3.
     """
@@ -195,7 +195,7 @@ def _encoding(path: str, how: Decoding) -> str:
 
 
 def _has_lone_surrogate(text: str) -> bool:
-    """Whether a text of JSON has an escaped half of a surrogate pair without the other half."""
+    """Return whether JSON text has an escaped lone surrogate."""
     if SURROGATE.search(text) is None:
         return False
     high = -1  # where the pair of the last first half has to go on
@@ -214,7 +214,7 @@ def _has_lone_surrogate(text: str) -> bool:
 
 
 def _is_too_deep(text: str) -> bool:
-    """Whether a text of JSON is nested deeper than Spark can read."""
+    """Return whether JSON text is nested deeper than Spark can read."""
     if text.count("{") + text.count("[") <= DEEPEST:
         return False
     depth = 0
@@ -226,7 +226,7 @@ def _is_too_deep(text: str) -> bool:
 
 
 class _Copy:
-    """A copy of one file in UTF-8, and the file of its bad records."""
+    """UTF-8 copy of one file, and the file of its bad records."""
 
     def __init__(self, path: str, how: Decoding, encoding: str) -> None:
         self.path, self.how, self.encoding = path, how, encoding
@@ -237,11 +237,11 @@ class _Copy:
         self.first, self.line = "", 1
 
     def is_needless(self) -> bool:
-        """Whether a file in UTF-8 has nothing that is bad."""
+        """Return whether a UTF-8 file needs no copy, as nothing in it is bad."""
         return not any(map(self._is_odd, self._of_whole_lines(self._texts())))
 
     def write(self) -> dict[str, Any]:
-        """Writes both, as far as they have something in them."""
+        """Write the copy and the bad records, where there is something to write."""
         fs, root = filesystems.opened(self.copy)
         with suppress(FileExistsError):
             fs.makedirs(fs._parent(root), exist_ok=True)
@@ -259,7 +259,7 @@ class _Copy:
         }  # fmt: skip
 
     def _parts(self) -> Iterator[tuple[str, list[str]]]:
-        """Parts of the text without what is bad, each with the bad records in it."""
+        """Yield the good text in parts, each with its bad records."""
         if self.how.whole:
             yield self._whole("".join(self._texts()))
         elif self.how.several:
@@ -268,7 +268,7 @@ class _Copy:
             yield from map(self._lines, self._of_whole_lines(self._texts()))
 
     def _texts(self) -> Iterator[str]:
-        """The decoded text, block by block, without a byte order mark."""
+        """Yield the decoded text, block by block, without a byte order mark."""
         with filesystems.reader(self.path) as file:
             blocks = blocks_of(file, self.path)
             head = next(blocks, b"")
@@ -280,7 +280,7 @@ class _Copy:
             yield decoding.decode(b"", True)
 
     def _of_whole_lines(self, texts: Iterable[str]) -> Iterator[str]:
-        """The text in parts that end with a line."""
+        """Yield the text in parts of whole lines."""
         rest = ""
         for text in texts:
             rest += text
@@ -322,7 +322,7 @@ class _Copy:
         return not line.strip() or bool(self.how.comment and line.startswith(self.how.comment))
 
     def _is_odd(self, text: str) -> bool:
-        """Whether a text has bytes that are no text, or what no reader of JSON takes."""
+        """Return whether a text has undecodable bytes or what no JSON reader accepts."""
         try:
             text.encode()
         except UnicodeEncodeError:
@@ -335,7 +335,7 @@ class _Copy:
         return _has_lone_surrogate(text) or any(map(_is_too_deep, values))
 
     def _whole(self, text: str) -> tuple[str, list[str]]:
-        """A file of one record, or of an array of them."""
+        """Return the text of one record, or of an array of records, without what is bad."""
         if not self._is_odd(text):
             return text, []
         parts = []
@@ -360,7 +360,7 @@ class _Copy:
         return f"[{','.join(good)}{end}", bad
 
     def _with_sentinels(self, text: str) -> str:
-        """Text in which a sentinel stands for each byte that is no text."""
+        """Replace each undecodable byte by a sentinel."""
         sentinel = self.how.sentinel
         shown, count = UNDECODED.subn(lambda found: f"{sentinel}{ord(found[0]) - FIRST:02x}z", text)
         self.counts["sentinels"] += count
@@ -370,12 +370,12 @@ class _Copy:
         return shown
 
     def _bad(self, text: str) -> str:
-        """The text of a bad record, to be read by people."""
+        """Format a bad record for people."""
         self.first = self.first or f"it has {self._fault(text)}"
         return UNDECODED.sub(lambda found: f"\\x{ord(found[0]) - FIRST:02x}", text)
 
     def _fault(self, text: str) -> str:
-        """What is wrong in a text that begins in the line ``self.line``; no value of it, which may be personal data."""
+        """Return the fault of a text that begins in ``self.line``, without its values, which may be personal data."""
         byte = undecodable.first_in(text, self.line)
         if byte is not None:
             return byte.reason(self.encoding)
@@ -385,7 +385,7 @@ class _Copy:
 
 
 def _split(text: str, separator: str) -> Iterator[tuple[str, str]]:
-    """Lines of a text, each with what ends it."""
+    """Yield the lines of a text, each with its ending."""
     place = 0
     for end_of_line in re.finditer(re.escape(separator) if separator else LINE_END, text):
         yield text[place : end_of_line.start()], end_of_line[0]

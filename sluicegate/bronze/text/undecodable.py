@@ -1,4 +1,4 @@
-"""Bytes that are no text in the encoding of their file: what stands for them in decoded text, and how they are told.
+"""Undecodable bytes: their sentinels in decoded text, and how they are reported.
 
 This runs on executors: it knows nothing of Spark.
 """
@@ -17,7 +17,7 @@ _UTF_16_BEGINS = (0xFE, 0xFF)
 
 
 class Undecodable(NamedTuple):
-    """The first byte of a text that is no text in an encoding.
+    """First undecodable byte of a text.
 
     Attributes:
         byte: its value.
@@ -30,7 +30,7 @@ class Undecodable(NamedTuple):
     begins_file: bool
 
     def reason(self, encoding: str) -> str:
-        """What is wrong with the byte, and what to do: no value of the file, which may be personal data."""
+        """Return the fault of the byte and what to do, without values of the file, which may be personal data."""
         fault = f"the byte 0x{self.byte:02X} in line {self.line}, which is invalid in {encoding}"
         if self.begins_file and self.byte in _UTF_16_BEGINS:
             return f"{fault}; the file starts like UTF-16: set the option encoding"
@@ -38,7 +38,7 @@ class Undecodable(NamedTuple):
 
 
 def first_in(text: str, line: int) -> Undecodable | None:
-    """The first byte that is no text in decoded text; None if there is none.
+    """Return the first undecodable byte of decoded text; None if there is none.
 
     Args:
         text: the text, with lone surrogates for such bytes.

@@ -1,4 +1,4 @@
-"""What an XML file has, of which Spark has made no record. For executors."""
+"""Explain why an XML file gave no record. For executors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _Elements:
 
 
 def uninterpreted(path: str, row_tag: str) -> str | None:
-    """Reason why a file gave no record though it has content; None for one that is empty but for its root element."""
+    """Return why a file gave no record though it has content; None if only its root element is there."""
     elements = _Elements()
     parser = expat.ParserCreate()
     parser.StartElementHandler, parser.CharacterDataHandler = elements.start, elements.text
