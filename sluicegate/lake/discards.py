@@ -1,4 +1,4 @@
-"""Discards: records in quarantine that a person has decided about, each with who did, when, and a note.
+"""Discards of quarantined records, each with who decided it, when, and a note.
 
 They stand in a table of their own, ``_state/{table}_discarded``, by the identity of the records, and the quarantine
 stays as it is. So a run reads and writes nothing more, no commit of a run has one of ours to lose against, and a
@@ -55,7 +55,7 @@ _BETWEEN = "\x1f"
 
 
 def quarantined(quarantine: DeltaTable) -> pa.Table:
-    """Rows of a quarantine: ``KEYS`` with NULL as -1 or an empty text, ``rules`` as one text, and ``WHEN``.
+    """Return the rows of a quarantine: ``KEYS`` with NULL as -1 or an empty text, ``rules`` as one text, and ``WHEN``.
 
     Texts are dictionaries, so that of a million rows there are a few numbers each.
     """
@@ -69,14 +69,14 @@ def quarantined(quarantine: DeltaTable) -> pa.Table:
 
 
 def quarantined_at(quarantine: DeltaTable | None) -> pa.Table:
-    """The same of a quarantine that may not be there yet."""
+    """Return ``quarantined`` of a quarantine that may not exist yet."""
     if quarantine is None:
         return keyed(pa.schema([(WHEN, pa.timestamp("us", "UTC"))]).empty_table(), RULES, [WHEN])
     return quarantined(quarantine)
 
 
 def on_record(discards: DeltaTable | None) -> pa.Table:
-    """All discards (schema ``DISCARDS``), the first that was made first; also those that count for no row now."""
+    """Return all discards (schema ``DISCARDS``) in order of creation, also those that count for no row now."""
     if discards is None:
         return DISCARDS.empty_table()
     rows = tables.dataset(discards).to_table(DISCARDS.names).cast(DISCARDS)
@@ -84,7 +84,7 @@ def on_record(discards: DeltaTable | None) -> pa.Table:
 
 
 def keyed(rows: Any, rules: str, more: Sequence[str] = ()) -> pa.Table:
-    """Rows in the form in which they are compared, as ``quarantined`` gives them.
+    """Return rows in the form in which they are compared, as ``quarantined`` has them.
 
     Args:
         rows: an Arrow batch or table with ``KEYS``, of which some may be missing.
@@ -100,7 +100,7 @@ def keyed(rows: Any, rules: str, more: Sequence[str] = ()) -> pa.Table:
 
 
 def _column(rows: Any, name: str, kind: pa.DataType) -> Any:
-    """Column of rows in a type; NULL if they have none of this name."""
+    """Return the column of rows in a type; NULL if they have none of this name."""
     if name not in rows.schema.names:
         return pa.nulls(rows.num_rows, kind)
     return rows[name].cast(kind)
@@ -111,14 +111,14 @@ def _dictionary(texts: Any) -> Any:
 
 
 def rules_of(text: str) -> tuple[str, ...]:
-    """Rules of a text of several, as ``quarantined`` has them."""
+    """Split the text of several rules, as ``quarantined`` has it."""
     if not text:
         return ()
     return tuple(text.split(_BETWEEN))
 
 
 def counting(rows: pa.Table, discards: pa.Table) -> tuple[pa.Array, pa.Array]:
-    """Rows of a quarantine that are discarded, each with the discard that counts for it, the newest one.
+    """Return the discarded rows of a quarantine, each with the newest discard that counts for it.
 
     Args:
         rows: rows of ``quarantined``.
@@ -144,7 +144,7 @@ def counting(rows: pa.Table, discards: pa.Table) -> tuple[pa.Array, pa.Array]:
 
 
 def _near(rows: pa.Table, compared: pa.Table, place: str) -> pa.Table:
-    """Rows whose ledger batch others have, too, with their places, and texts as Arrow joins them."""
+    """Return the rows whose ledger batch is in others too, with their places, and text as Arrow joins it."""
     placed = rows.select([*KEYS, "rules"]).append_column(place, pa.array(range(rows.num_rows), pa.int64()))
     near = placed.filter(pc.is_in(placed["_chunk"], value_set=pc.unique(compared["_chunk"])))
     plain = [field.with_type(pa.string()) if pa.types.is_dictionary(field.type) else field for field in near.schema]
@@ -153,7 +153,7 @@ def _near(rows: pa.Table, compared: pa.Table, place: str) -> pa.Table:
 
 @dataclass(frozen=True)
 class Discarded:
-    """What one discard did.
+    """Result of one discard.
 
     Attributes:
         id: its id: the DAG run's, or a command's.
@@ -173,7 +173,7 @@ class Discarded:
 
 
 def listed(rows: pa.Table, discards: pa.Table) -> list[Discarded]:
-    """Discards on record, the newest first; one that counts for no row now has 0 records.
+    """List the recorded discards, newest first; one that no longer counts has 0 records.
 
     Args:
         rows: rows of ``quarantined``.
@@ -217,7 +217,7 @@ def _counted(places: pa.Array) -> pa.Table:
 
 
 def by_rule(rows: pa.Table) -> dict[str, int]:
-    """Number of rows of a quarantine that broke each rule, most first."""
+    """Count the rows of a quarantine by broken rule, most first."""
     counted = rows.group_by("rules").aggregate([([], "count_all")]).to_pylist()
     counts: dict[str, int] = {}
     for row in counted:
@@ -227,20 +227,20 @@ def by_rule(rows: pa.Table) -> dict[str, int]:
 
 
 def discarded_rows(quarantine: DeltaTable, discards: DeltaTable | None) -> int:
-    """Number of rows of a quarantine that are discarded; nothing is read where there is no discard."""
+    """Count the discarded rows of a quarantine; nothing is read if there is no discard."""
     if discards is None or not tables.rows(discards):
         return 0
     return len(counting(quarantined(quarantine), on_record(discards))[0])
 
 
 def waiting(rows: pa.Table, discards: pa.Table) -> pa.Table:
-    """Those rows of a quarantine that are not discarded."""
+    """Return the rows of a quarantine that are not discarded."""
     discarded, _ = counting(rows, discards)
     return rows.filter(pc.invert(pc.is_in(pa.array(range(rows.num_rows), pa.int64()), value_set=discarded)))
 
 
 def breaks(rows: pa.Table, rules: Sequence[str]) -> Any:
-    """Whether each row broke one of some rules; all do if none is named. ``rules`` of the rows is a text or a list."""
+    """Return a mask of the rows that broke one of the rules; all if none is named. Rules are a text or a list."""
     if not rules:
         return pa.repeat(pa.scalar(True), rows.num_rows)
     texts = rows["rules"]
@@ -252,18 +252,18 @@ def breaks(rows: pa.Table, rules: Sequence[str]) -> Any:
 
 
 def broke(rows: pa.Table, rules: Sequence[str]) -> pa.Table:
-    """Those rows that broke one of some rules; all if none is named."""
+    """Return the rows that broke one of the rules; all if none is named."""
     return rows.filter(breaks(rows, rules))
 
 
 def also_in(rows: pa.Table, compared: pa.Table) -> pa.Table:
-    """Those rows that are among others, by identity, file and rules."""
+    """Return the rows that others contain too, by identity, file and rules."""
     shared = _near(rows, compared, "row").join(_near(compared, rows, "other"), [*KEYS, "rules"], join_type="left semi")
     return rows.take(shared["row"].combine_chunks().sort())
 
 
 def add(uri: str, rows: pa.Table, discard: str, by: str, note: str) -> int:
-    """Discards rows of a quarantine, in one commit, but for those that are discarded already.
+    """Discard rows of a quarantine in one commit, except those that are discarded already.
 
     Args:
         uri: the table of discards, which is made if there is none.
@@ -276,7 +276,7 @@ def add(uri: str, rows: pa.Table, discard: str, by: str, note: str) -> int:
         how many were discarded now.
 
     Raises:
-        SluicegateError: others discard records of the table again and again, or its folder cannot be written.
+        SluicegateError: other programs keep discarding records of the table, or its folder is not writable.
     """
 
     def change(table: DeltaTable | None) -> tuple[pa.Table, int]:
@@ -287,7 +287,7 @@ def add(uri: str, rows: pa.Table, discard: str, by: str, note: str) -> int:
 
 
 def take_back(uri: str, chosen: Callable[[pa.Table], Any], by: str) -> int:
-    """Takes discards back, in one commit.
+    """Undo discards in one commit.
 
     Args:
         uri: the table of discards.
@@ -298,7 +298,7 @@ def take_back(uri: str, chosen: Callable[[pa.Table], Any], by: str) -> int:
         how many rows were taken back.
 
     Raises:
-        SluicegateError: others discard records of the table again and again, or its folder cannot be written.
+        SluicegateError: other programs keep discarding records of the table, or its folder is not writable.
     """
 
     def change(table: DeltaTable | None) -> tuple[pa.Table, int]:
@@ -324,7 +324,7 @@ def _discards(rows: pa.Table, discard: str, by: str, note: str) -> pa.Table:
 def _committed(
     uri: str, change: Callable[[DeltaTable | None], tuple[pa.Table, int]], facts: dict[str, Any], *, mode: str
 ) -> int:
-    """Commits a change as exactly the version after the one that it is made for, however often others come before."""
+    """Commit a change as the version after the one it was computed for, retried while others commit first."""
     for _ in range(ATTEMPTS):
         table = tables.delta_table(uri)
         rows, count = change(table)

@@ -1,4 +1,4 @@
-"""Footers of the data files of a table: rows, and whether a column has a value anywhere."""
+"""Read the footers of data files: row counts, and whether a column has any value."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 
 def row_counts(uri: str, paths: Collection[str]) -> dict[str, int]:
-    """Rows of data files, by their paths.
+    """Return the row counts of data files by path.
 
     Args:
         uri: the table.
         paths: paths of data files as its log has them.
 
     Raises:
-        FileNotFoundError: one is gone.
+        FileNotFoundError: a file is missing.
     """
     return {path: int(footer.num_rows) for path, footer in read(uri, paths).items()}
 
 
 def may_have_values(uri: str, paths: Collection[str], columns: Collection[str]) -> bool:
-    """Whether some column may have a value in some data file.
+    """Return whether any of the columns may have a value in any of the data files.
 
     It may where a footer does not count NULLs, and where it does not have a column under its name: Delta's column
     mapping gives it another name in files.
@@ -41,7 +41,7 @@ def may_have_values(uri: str, paths: Collection[str], columns: Collection[str]) 
         columns: top-level columns of atomic types.
 
     Raises:
-        FileNotFoundError: a file is gone.
+        FileNotFoundError: a file is missing.
     """
     return not all(_has_only_nulls(footer, columns) for footer in read(uri, paths).values())
 
@@ -59,14 +59,14 @@ def _has_only_nulls(footer: FileMetaData, columns: Collection[str]) -> bool:
 
 
 def read(uri: str, paths: Collection[str]) -> dict[str, FileMetaData]:
-    """Footers of data files, by their paths.
+    """Read the footers of data files by path.
 
     Args:
         uri: the table.
         paths: paths of data files as its log has them.
 
     Raises:
-        FileNotFoundError: one is gone.
+        FileNotFoundError: a file is missing.
     """
     if not paths:
         return {}

@@ -1,4 +1,4 @@
-"""Deletion of a table's former versions, where what they hold must no longer be read: data, changes, log, statistics.
+"""Delete a table's former versions if their content must no longer be readable: data, changes, log, statistics.
 
 A run first commits a new table at the same address, so that a reader finds either the former or the new one, and then
 an empty commit at which the log is to begin. From then on what lies in the folder and is none of the new table's goes.
@@ -24,7 +24,7 @@ _LOG = "/_delta_log/"
 
 
 def fact(*, begins: bool) -> dict[str, bool]:
-    """Fact of the commits by which a table begins anew.
+    """Return the commit fact of a table that starts from scratch.
 
     Args:
         begins: whether the log is to begin with this commit.
@@ -33,7 +33,7 @@ def fact(*, begins: bool) -> dict[str, bool]:
 
 
 def are_left(uri: str, last: log.Commit | None) -> bool:
-    """Whether a run made a new table of one, and was stopped before its former versions were deleted.
+    """Return whether a run replaced a table and was stopped before it deleted the former versions.
 
     Args:
         uri: the table.
@@ -52,7 +52,7 @@ def are_left(uri: str, last: log.Commit | None) -> bool:
 
 
 def of_others(table: Table, definition: Mapping[str, Any]) -> bool:
-    """Whether a table has versions that were made by another definition, or of which that is not known.
+    """Return whether a table has versions by another or an unknown definition.
 
     Args:
         table: the table, which exists.
@@ -70,7 +70,7 @@ def of_others(table: Table, definition: Mapping[str, Any]) -> bool:
 
 
 def delete(uri: str) -> int:
-    """Deletes all files in a table's folder that its newest version does not need.
+    """Delete all files in a table's folder that its newest version does not need.
 
     Args:
         uri: the table, whose newest commit is the empty one at which its log is to begin.
@@ -96,7 +96,7 @@ def delete(uri: str) -> int:
 
 
 def _name(path: str) -> str:
-    """Name of a file; of a checksum that Hadoop keeps beside a local file, the name of that one."""
+    """Return the name of a file; for Hadoop's checksum file, the name of the checked file."""
     name = path.rpartition("/")[2]
     if name.startswith(".") and name.endswith(".crc"):
         return name[1:].removesuffix(".crc")
@@ -104,7 +104,7 @@ def _name(path: str) -> str:
 
 
 def _is_before(name: str, version: int) -> bool:
-    """Whether a file of a log is of a version before another one, or of none, such as a part of a checkpoint."""
+    """Return whether a log file is of an earlier version, or of none, as a part of a checkpoint."""
     number = name.partition(".")[0]
     if number.isdecimal():
         return int(number) < version

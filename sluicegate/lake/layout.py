@@ -38,43 +38,43 @@ class Lake:
         return "/".join((self.root.rstrip("/"), self.pipeline, *parts))
 
     def table(self, layer: str, name: str) -> str:
-        """``{lake}/{pipeline}/{layer}/{name}``."""
+        """Return ``{lake}/{pipeline}/{layer}/{name}``."""
         return self._at(layer, name)
 
     def quarantine(self, name: str) -> str:
-        """Quarantine of silver table ``name``."""
+        """Return the quarantine of silver table ``name``."""
         return self._at("silver", f"{name}_quarantine")
 
     def set_aside(self, name: str) -> str:
-        """Identities of records that are in neither silver nor quarantine: duplicates, superseded, dropped."""
+        """Return the table of records in neither silver nor quarantine: duplicates, superseded, dropped."""
         return self._at("_state", f"{name}_set_aside")
 
     def discarded(self, name: str) -> str:
-        """Records in the quarantine of silver table ``name`` that a person has discarded, with who, when and why."""
+        """Return the table of discarded records in the quarantine of silver table ``name``."""
         return self._at("_state", f"{name}_discarded")
 
     def groups(self, name: str) -> str:
-        """Aggregate state of gold table ``name``, one row per group."""
+        """Return the aggregate state of gold table ``name``, one row per group."""
         return self._at("_state", f"{name}_groups")
 
     def checkpoint(self, name: str) -> str:
-        """Spark's checkpoint of gold table ``name``, if it is a streaming aggregation."""
+        """Return Spark's checkpoint of gold table ``name``, if it is a streaming aggregation."""
         return self._at("_state", f"{name}_checkpoint")
 
     def ledger(self, name: str) -> str:
-        """Ledger of bronze table ``name``."""
+        """Return the ledger of bronze table ``name``."""
         return self._at("_ledger", name)
 
     def outcome(self, name: str) -> str:
-        """File status of each landed file of bronze table ``name``."""
+        """Return the file status of each landed file of bronze table ``name``."""
         return self._at("_ledger", f"{name}_outcome")
 
     def schemas(self, name: str) -> str:
-        """Schema history of bronze table ``name``."""
+        """Return the schema history of bronze table ``name``."""
         return self._at("_schemas", name)
 
     def archive(self, name: str) -> str:
-        """Archive log of bronze table ``name``: files moved or deleted from landing."""
+        """Return the archive log of bronze table ``name``: files moved or deleted from landing."""
         return self._at("_ledger", f"{name}_archive")
 
     @property
@@ -83,7 +83,7 @@ class Lake:
         return self._at("_state", "_catalog.json")
 
     def proof(self, layer: str, name: str) -> str:
-        """File with what the last verification has proved of a table."""
+        """Return the file with what the last verification has proved of a table."""
         return self._at("_state", "_proofs", f"{layer}.{name}.json")
 
     @property
@@ -112,36 +112,36 @@ class Lake:
         return self._at("_locks")
 
     def lock(self, name: str) -> str:
-        """A lock of the pipeline: a file on local disk, a lease on an object store."""
+        """Return a lock of the pipeline: a file on local disk, a lease on an object store."""
         if is_local(self.root):
             return f"{self.locks}/{name}.lock"
         return f"{self.locks}/{name}"
 
 
 def rejected(target: str) -> str:
-    """``{table}_rejected``, by the address or name of the table: the rows for which its newest batch was refused."""
+    """Return ``{table}_rejected``, the rows of the last refused batch, by address or name of the table."""
     return f"{target}_rejected"
 
 
 def layer_of(uri: str) -> str:
-    """Layer of a table by its address."""
+    """Return the layer in the address of a table."""
     return uri.rstrip("/").split("/")[-2]
 
 
 def is_local(uri: str) -> bool:
-    """Whether a path or URI is on a file system of this machine."""
+    """Return whether a path or URI is on a file system of this machine."""
     return urlparse(uri).scheme in ("", "file")
 
 
 def local_path(uri: str) -> str:
-    """Path of a local path or ``file:`` URI."""
+    """Return the path of a local path or ``file:`` URI."""
     if uri.startswith("file:"):
         return unquote(urlparse(uri).path)
     return uri
 
 
 def address(uri: str) -> str:
-    """The address of a table as our file systems take it: delta-rs makes a URL of it, in which a space is ``%20``."""
+    """Return the address of a table for our file systems; delta-rs gives a URL, with ``%20`` for a space."""
     if is_local(uri):
         return local_path(uri)
     return unquote(uri)

@@ -53,7 +53,7 @@ class Commit:
 
 
 def commits(table: DeltaTable, limit: int | None = None) -> Iterator[Commit]:
-    """Yields the commits up to the version that the table was opened at, newest first, as far as its log holds them.
+    """Yield the commits up to the version that the table was opened at, newest first, as far as its log holds them.
 
     Args:
         table: the table.
@@ -64,7 +64,7 @@ def commits(table: DeltaTable, limit: int | None = None) -> Iterator[Commit]:
 
 
 def _history(table: DeltaTable, limit: int | None) -> Iterable[Mapping[str, Any]]:
-    """The commitInfo of each commit, newest first, of no commit after the version that the table was opened at.
+    """Return the commitInfo of each commit up to the opened version, newest first.
 
     delta-rs gives the newest commits that the log has by now, and counts their versions down from the one that the
     table was opened at (1.6.6): once another commit has come, each would pass for one before it, a RESTORE as well.
@@ -82,12 +82,12 @@ def _has_commit(uri: str, version: int) -> bool:
 
 
 def commit_file(uri: str, version: int) -> str:
-    """Address of the entry that the commit of a version has in the log."""
+    """Return the address of the log entry of a version."""
     return f"{layout.address(uri).rstrip('/')}/_delta_log/{version:020d}.json"
 
 
 def _infos(uri: str, newest: int) -> Iterator[Mapping[str, Any]]:
-    """The commitInfo of a version and of those before it, read from the log's own files."""
+    """Yield the commitInfo of a version and of earlier ones, read from the log's files."""
     for version in range(newest, -1, -1):
         try:
             actions_of_commit = list(actions(uri, version, added=False))
@@ -127,7 +127,7 @@ def _int(value: Any) -> int | None:
 
 
 def _properties(parameters: Mapping[str, Any]) -> set[str]:
-    """Names of the properties that a commit set."""
+    """Return the names of the properties that a commit set."""
     try:
         properties = json.loads(parameters.get("properties") or "{}")
     except (TypeError, ValueError):  # another program writes them in another form
@@ -138,7 +138,7 @@ def _properties(parameters: Mapping[str, Any]) -> set[str]:
 
 
 def actions(uri: str, version: int, *, added: bool = True) -> Iterator[dict[str, Any]]:
-    """Actions of a commit, as in Delta's protocol.
+    """Yield the actions of a commit, as in Delta's protocol.
 
     Args:
         uri: the table.
@@ -146,8 +146,8 @@ def actions(uri: str, version: int, *, added: bool = True) -> Iterator[dict[str,
         added: whether to include ``add`` actions.
 
     Raises:
-        FileNotFoundError: the log no longer has it.
-        DamagedTable: it is no commit.
+        FileNotFoundError: the log no longer has the version.
+        DamagedTable: the entry is not a valid commit.
     """
     file = commit_file(uri, version)
     left_out: tuple[str, ...] = ('{"add"',)
@@ -162,7 +162,7 @@ def actions(uri: str, version: int, *, added: bool = True) -> Iterator[dict[str,
 
 
 def facts_of(user_metadata: str | None) -> dict[str, Any] | None:
-    """Our facts in the ``userMetadata`` of a commit; None if it has none."""
+    """Return our facts in the ``userMetadata`` of a commit; None if it has none."""
     try:
         facts = json.loads(user_metadata or "null")
     except ValueError:
@@ -176,7 +176,7 @@ def facts_of(user_metadata: str | None) -> dict[str, Any] | None:
 
 
 def last_commit_of_ours(table: DeltaTable | None) -> Commit | None:
-    """Newest commit made by one of our runs; None if the log has none any more."""
+    """Return the newest commit of our runs; None if the log has none."""
     if table is None:
         return None
     # Nearly always the newest commit; the whole log is read only if others write the table as well.

@@ -50,11 +50,11 @@ class Lineage:
     news: bool
 
     def facts(self) -> list[list[int | None]]:
-        """Restores as our commit metadata has them."""
+        """Return the restores as our commit metadata records them."""
         return [[restore.to, restore.at] for restore in self.restores]
 
     def stands(self, version: int) -> bool:
-        """Whether no RESTORE has undone the commit of this version."""
+        """Return whether the commit of a version was not undone by a RESTORE."""
         upto: int | None = None
         for restore in reversed(self.restores):
             if restore.to is None or (upto is not None and restore.at > upto):
@@ -65,7 +65,7 @@ class Lineage:
         return True
 
     def last(self, version: int) -> Restore | None:
-        """Newest RESTORE as of a version; None if there was none."""
+        """Return the newest RESTORE as of a version; None if there was none."""
         return next((restore for restore in reversed(self.restores) if restore.at <= version), None)
 
 
@@ -84,7 +84,7 @@ def lineage(table: DeltaTable) -> Lineage:
 
 @dataclass
 class _NewestCommits:
-    """What the newest commits of a table say of its RESTORE history.
+    """RESTORE history in the newest commits of a table.
 
     Attributes:
         of_run: the newest commit of one of our runs; None if there is none among them.
@@ -112,7 +112,7 @@ class _NewestCommits:
 
 
 def _newest_commits(table: DeltaTable, limit: int | None) -> _NewestCommits:
-    """Read the newest commits of a table up to a limit, or up to what one of a run records."""
+    """Read the newest commits of a table up to a limit, or to one whose run records the restores."""
     newest = _NewestCommits()
     for commit in log.commits(table, limit):
         newest.oldest = commit.version
@@ -128,14 +128,14 @@ def _newest_commits(table: DeltaTable, limit: int | None) -> _NewestCommits:
 
 
 def _restored_version(table: DeltaTable, commit: log.Commit) -> int | None:
-    """Version that a RESTORE brought back; None if it is not known."""
+    """Return the version that a RESTORE brought back; None if unknown."""
     if commit.restored_to is not None:
         return commit.restored_to
     return _version_of_files(table, commit)
 
 
 def _version_of_files(table: DeltaTable, commit: log.Commit) -> int | None:
-    """Version that a RESTORE by timestamp brought back, by its set of files: the logged timestamp has no time zone.
+    """Find the version that a RESTORE by timestamp brought back by its files: the logged time has no zone.
 
     Returns:
         None if no remaining version has these files.
@@ -168,12 +168,12 @@ class CommittedOffset:
 
 
 def app_id(layer: str, name: str, source: DeltaTable) -> str:
-    """``txnAppId`` of a flow; it has the source's table id, so a source that is re-created starts a new flow."""
+    """Return the ``txnAppId`` of a flow, with the source's table id, so that a re-created source starts a new flow."""
     return f"sluicegate.{layer}.{name}@{tables.table_id(source)}"
 
 
 def committed_offset(table: DeltaTable | None, app: str, line: Lineage | None) -> CommittedOffset:
-    """Committed offset of a flow whose target may have been restored.
+    """Return the committed offset of a flow whose target may have been restored.
 
     Args:
         table: the target; None if it does not exist yet.
@@ -192,7 +192,7 @@ def _of_epoch(app: str, restore: Restore | None) -> str:
 
 
 def _as_of(table: DeltaTable, app: str, line: Lineage) -> int | None:
-    """Offset that matches the rows of a table: as of the restored version, if nothing was committed since."""
+    """Return the offset that matches a table's rows: as of the restored version, if nothing was committed since."""
     while True:
         restore = line.last(table.version())
         offset = tables.txn_version(table, _of_epoch(app, restore))
@@ -214,14 +214,14 @@ def _as_of(table: DeltaTable, app: str, line: Lineage) -> int | None:
 
 
 def _none_or_empty(table: DeltaTable) -> int | None:
-    """Offset of a table without one: None if it has rows of ledger batches nevertheless, else that before the first."""
+    """Return the offset of a table that records none: None if it has rows of ledger batches, else before the first."""
     if newest_chunk(table) is None:
         return -1
     return None
 
 
 def newest_chunk(table: DeltaTable, after: int = -1) -> int | None:
-    """Greatest ``_chunk`` above ``after`` among a bronze table's rows; None without such rows."""
+    """Return the greatest ``_chunk`` above ``after`` in a bronze table; None if there is none."""
     import pyarrow.compute as pc
 
     if "_chunk" not in {field.name for field in table.schema().fields}:
@@ -233,7 +233,7 @@ def newest_chunk(table: DeltaTable, after: int = -1) -> int | None:
 
 
 def standing(rows: list[dict[str, Any]], line: Lineage, offset: int | None) -> Iterator[dict[str, Any]]:
-    """Rows about ledger batches (``chunk``, and ``version`` of the commit) that no RESTORE has undone."""
+    """Yield rows on ledger batches (``chunk``, and the commit's ``version``) that no RESTORE undid."""
     newest: dict[int, int] = {}
     surviving = [row for row in rows if row["chunk"] <= (offset or 0) and line.stands(row["version"])]
     for row in surviving:  # if it is unknown which versions were undone, the newest row counts

@@ -1,4 +1,4 @@
-"""What a table was when it was proved: its version, which commit that was, and size and time of each data file.
+"""State of a table when it was proved: version, commit, and size and time of each data file.
 
 Delta never changes a data file. So rows in files that are as they were, in a log that has the commit which was proved,
 are the rows that were proved. Others are in files that were not there, whoever wrote these; and rows that are there no
@@ -45,7 +45,7 @@ class ProvedState:
 
     @classmethod
     def of(cls, table: DeltaTable) -> ProvedState | None:
-        """State of a table; None where it would not tell what changes.
+        """Return the state of a table; None where it could not show changes.
 
         That is where rows are not in data files alone, or under other names, or if the log has no more of the commit.
 
@@ -65,7 +65,7 @@ class ProvedState:
         return cls(tables.table_id(table), table.version(), identity, offsets.lineage(table).facts(), files_in_folder)
 
     def is_history_of(self, table: DeltaTable) -> bool:
-        """Whether a table went on from this state: it is the same, has the commit, and was not restored since.
+        """Return whether a table continues this state: the same table and commit, and no restore since.
 
         Raises:
             OSError: the store cannot be reached.
@@ -77,7 +77,7 @@ class ProvedState:
         return offsets.lineage(table).facts() == self.restores
 
     def new_files(self, later: ProvedState) -> list[str] | None:
-        """Data files that the table has in a later state and did not have; None if one was changed in place.
+        """Return the data files that a later state adds; None if a file was changed in place.
 
         Rows that a later commit has copied from a file are in new files. So it does not matter what that file is now.
         """
@@ -86,7 +86,7 @@ class ProvedState:
         return sorted(later.files.keys() - self.files.keys())
 
     def replaced_files(self, uri: str, later: ProvedState) -> list[str] | None:
-        """Data files that the table had and has no more in a later state; None if one of them is not what it was.
+        """Return the data files that a later state lacks; None if one of them was changed.
 
         Rows are told apart by them only if they still are what was proved: who copies a file copies a changed value.
 
@@ -102,17 +102,17 @@ class ProvedState:
         return paths
 
     def as_dict(self) -> dict[str, Any]:
-        """For a file."""
+        """Return the state as JSON can store it."""
         return {**self.__dict__, "files": {path: list(facts) for path, facts in self.files.items()}}
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> ProvedState:
-        """State as ``as_dict`` has written it."""
+        """Restore a state from ``as_dict``."""
         return cls(**{**facts, "files": {path: (size, time) for path, (size, time) in facts["files"].items()}})
 
 
 def _facts(place: str) -> Facts | None:
-    """Size and time of one file; None if it is not there."""
+    """Return the size and time of a file; None if it is missing."""
     file = filesystems.file(place)
     if file is None:
         return None
@@ -121,7 +121,7 @@ def _facts(place: str) -> Facts | None:
 
 
 def _listed(table: DeltaTable) -> dict[str, Facts]:
-    """Size and time of each file in a table's folder, by its path as the log of a table has it."""
+    """Return the size and time of each file of a table, by its path in the log."""
     address = layout.address(table.table_uri)
     fs, folder = filesystems.opened(address)
     listed = listings.files(address)

@@ -1,4 +1,4 @@
-"""A handle on one Delta table: its address, and the table, its log and its offsets as they were when it was opened.
+"""Handle on one Delta table, with its log and offsets as of when it was opened.
 
 A step of a run (a plan, one table of a job) takes its handles from one ``Tables``, so that it reads each log once and
 all its parts speak of the same version. Where the newest version is what counts (before a compare-and-set, after a
@@ -17,7 +17,7 @@ from sluicegate.lake.commits import commit_identity
 
 
 class Table:
-    """One table, which is opened when it is first asked for and pinned to the version that was its newest then.
+    """Table that is opened on first use, and pinned to its newest version of that time.
 
     Args:
         uri: its address.
@@ -29,7 +29,7 @@ class Table:
 
     @cached_property
     def delta(self) -> DeltaTable | None:
-        """The table as delta-rs has it; None if there is none.
+        """Opened table; None if it does not exist.
 
         Who writes by it moves it on to the version of that write, and says ``refresh``.
 
@@ -39,7 +39,7 @@ class Table:
         return tables.delta_table(self.uri)
 
     def open(self) -> None:
-        """Opens it now, where the order in which tables are opened matters."""
+        """Open the table now, where the order of opening matters."""
         _ = self.delta
 
     @property
@@ -51,22 +51,22 @@ class Table:
 
     @cached_property
     def restores(self) -> offsets.Lineage | None:
-        """Its RESTORE history, with the newest commit of ours; None if there is no table."""
+        """RESTORE history of the table, with our newest commit; None without a table."""
         if self.delta is None:
             return None
         return offsets.lineage(self.delta)
 
     @cached_property
     def last_commit_of_ours(self) -> log.Commit | None:
-        """The newest commit that a run of ours made; None if there is no table, or none of ours in its log."""
+        """Newest commit of our runs; None without a table, or if the log has none."""
         return log.last_commit_of_ours(self.delta)
 
     def offset(self, app_id: str) -> int | None:
-        """The offset that a flow has committed; None before its first, or if there is no table."""
+        """Return the offset that a flow has committed; None before its first, or if there is no table."""
         return tables.txn_version(self.delta, app_id)
 
     def commit_identity(self, version: int) -> str | None:
-        """Identity of the commit of a version; None if it cannot be told (any more).
+        """Return the identity of the commit of a version; None if it is unknown.
 
         It is read once for each version.
         """
@@ -78,22 +78,22 @@ class Table:
 
     @property
     def rows(self) -> int:
-        """Number of its rows, as its log has it; 0 if there is no table."""
+        """Row count by the log; 0 without a table."""
         return tables.rows(self.delta)
 
     @cached_property
     def dataset(self) -> Any:
-        """The table as Arrow reads it: to describe many data files to Arrow takes as long as reading a few.
+        """Table as Arrow reads it; describing many data files to Arrow takes as long as reading a few.
 
         Raises:
-            LookupError: there is no table.
+            LookupError: the table does not exist.
         """
         if self.delta is None:
             raise LookupError(f"no Delta table at {self.uri}")
         return tables.dataset(self.delta)
 
     def refresh(self) -> None:
-        """Forgets what was read, so that the table is opened at its newest version when it is next asked for.
+        """Reopen the table at its newest version on next use.
 
         It is opened anew rather than moved on: a table that was deleted and made again has another id, and a log of
         its own.
@@ -104,7 +104,7 @@ class Table:
 
 
 class Tables:
-    """The handles of one step, one for each address; not for several threads at a time.
+    """Handles of one step, one for each address; not thread-safe.
 
     What waits for other tables to be filled (the next table of a job) is a step of its own, with new handles.
     """
@@ -116,32 +116,32 @@ class Tables:
         return self._handles.setdefault(uri, Table(uri))
 
     def at(self, uri: str, version: int) -> DeltaTable | None:
-        """A table as of a version; it is only opened for that if its handle has another one."""
+        """Return a table as of a version, opened only if its handle has another one."""
         table = self[uri]
         if table.version == version:
             return table.delta
         return tables.delta_table(uri, version)
 
     def rows_at(self, uri: str, version: int) -> int:
-        """Number of rows of a table as of a version."""
+        """Return the number of rows of a table as of a version."""
         return tables.rows(self.at(uri, version))
 
     def refresh(self, *uris: str) -> None:
-        """Forgets what was read of the tables at some addresses, or of all tables if none is named."""
+        """Reopen the tables at some addresses, or all tables, on next use."""
         for uri in uris or tuple(self._handles):
             self[uri].refresh()
 
 
 class _OfPoll(Table):
     def commit_identity(self, version: int) -> str | None:
-        """None on an object store, where each would be one more request; on a disk it takes less than a millisecond."""
+        """Return None on an object store, where each is one more request; on a disk it takes under a millisecond."""
         if not layout.is_local(self.uri):
             return None
         return super().commit_identity(version)
 
 
 class TablesOfPoll(Tables):
-    """The handles of a look that is repeated every few seconds only to learn whether there is work for a job."""
+    """Handles of a poll that only learns every few seconds whether a job has work."""
 
     def __getitem__(self, uri: str) -> Table:
         return self._handles.setdefault(uri, _OfPoll(uri))

@@ -1,4 +1,4 @@
-"""What a table says of itself besides its rows: comments of it and of its columns, properties and tags.
+"""Descriptions of tables: comments of tables and columns, properties and tags.
 
 A definition's part of that is compared with the table's log, by delta-rs; where they differ Spark commits the
 difference (``spark/describe.py``). Which comments and properties are the definition's is a property of the table, so
@@ -28,7 +28,7 @@ TAG = "sluicegate.tag."
 
 @dataclass(frozen=True)
 class Description:
-    """What a definition says of a table.
+    """Description of a table in its definition.
 
     Attributes:
         comment: of the table; empty for none.
@@ -45,7 +45,7 @@ class Description:
 
     @property
     def note(self) -> dict[str, Any]:
-        """What ``NOTE`` has of it; empty if it says nothing."""
+        """Value of ``NOTE``; empty without a description."""
         columns = sorted(name.lower() for name in self.columns)
         parts = {"comment": bool(self.comment), "columns": columns, "properties": sorted(self.properties)}
         return {name: value for name, value in parts.items() if value}
@@ -83,12 +83,12 @@ class Change:
 
 
 def is_described(table: DeltaTable | None) -> bool:
-    """Whether a table has comments or properties of a definition."""
+    """Return whether a table has comments or properties of a definition."""
     return table is not None and NOTE in table.metadata().configuration
 
 
 def difference(table: DeltaTable | None, description: Description) -> Change | None:
-    """What has to change so that a table says what its definition says; None if nothing, or there is no table."""
+    """Return what has to change in a table to match its definition; None if nothing, or without a table."""
     if table is None or not (description or is_described(table)):
         return None
     metadata = table.metadata()
@@ -107,14 +107,14 @@ def difference(table: DeltaTable | None, description: Description) -> Change | N
 
 
 def _changed_comment(description: Description, former: Mapping[str, Any], stored: str) -> str | None:
-    """The table's comment to be; None where it stays: it is right, or is nobody's but the table's."""
+    """Return the new comment of a table; None if it is right, or not ours."""
     if not (description.comment or former.get("comment")) or description.comment == stored:
         return None
     return description.comment
 
 
 def _changed_columns(table: DeltaTable, description: Description, former: Iterable[str]) -> dict[str, str]:
-    """Comments to be of the columns whose comments change.
+    """Return the new comments of the columns whose comments change.
 
     Args:
         table: the table.
@@ -137,7 +137,7 @@ def _metadata(column: Field, key: str) -> str:
 
 
 def _landed(column: str, landed: Mapping[str, str]) -> str:
-    """The comment of a column without one of the definition's: its landed name, if it is called otherwise."""
+    """Return the comment of a column that has none in the definition: its landed name, if that differs."""
     name = landed.get(column, "")
     if name == column:
         return ""
@@ -145,6 +145,6 @@ def _landed(column: str, landed: Mapping[str, str]) -> str:
 
 
 def without_column(table: DeltaTable, description: Description) -> list[str]:
-    """Columns that a description names and the table does not have."""
+    """Return the described columns that the table does not have."""
     columns = {field.name.lower() for field in table.schema().fields}
     return [name for name in description.columns if name.lower() not in columns]

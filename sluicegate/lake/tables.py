@@ -25,20 +25,20 @@ MANY_FILES = 32
 
 
 class UnreadableFeatures(SluicegateError, DeltaProtocolError):
-    """Raised when a table has features of Delta that another program has switched on and that jobs cannot read."""
+    """Raised for a table with Delta features that jobs cannot read, enabled by another program."""
 
 
 def unreadable_features(table: DeltaTable) -> list[str]:
-    """Features of Delta that hide rows or columns of a table from delta-rs, which jobs and verifications read by."""
+    """Return the Delta features that hide rows or columns of a table from delta-rs, which jobs read by."""
     return sorted(set(table.protocol().reader_features or ()) - SUPPORTED_READER_FEATURES)
 
 
 def delta_table(uri: str, version: int | None = None) -> DeltaTable | None:
-    """Open the Delta table at ``uri``; None if there is nothing yet.
+    """Open the Delta table at ``uri``; None if it does not exist yet.
 
     Raises:
-        NotADeltaTable: there are files at ``uri``, but no Delta log among them, or one that cannot be read.
-        DamagedTable: a log entry, or a data file of the newest commit, is not what was written.
+        NotADeltaTable: the folder at ``uri`` has files, but no Delta log that can be read.
+        DamagedTable: a log entry, or a data file of the newest commit, is damaged.
         DeltaError: the log no longer has that version.
     """
     if is_local(uri):
@@ -73,7 +73,7 @@ def delta_table(uri: str, version: int | None = None) -> DeltaTable | None:
 
 
 def _is_unwritten(folder: Path) -> bool:
-    """Whether a folder without a log has nothing that is lost when a table is made there.
+    """Return whether a table can be created in a folder without a log, as nothing in it would be lost.
 
     In a table of ours for bookkeeping, as the ledger, the files of a first commit are that: delta-rs writes them before
     the log, so another run may be between the two, or was killed there.
@@ -86,8 +86,8 @@ def table_at(uri: str, version: int | None = None) -> DeltaTable:
     """Open the Delta table at ``uri``, on any store.
 
     Raises:
-        TableNotFoundError: there is none.
-        DamagedTable: a log entry, or a data file of that version's commit, is not what was written.
+        TableNotFoundError: the table does not exist.
+        DamagedTable: a log entry, or a data file of that version's commit, is damaged.
         DeltaError: its log no longer has that version.
     """
     table = DeltaTable(uri, version=version, storage_options=filesystems.options(uri))
@@ -96,7 +96,7 @@ def table_at(uri: str, version: int | None = None) -> DeltaTable:
 
 
 def write(target: DeltaTable | str, rows: Any, **how: Any) -> None:
-    """Write rows to a table, or to a new one at an address, on any store; ``how``: arguments of ``write_deltalake``."""
+    """Write rows to a table or a new one, on any store; ``how``: arguments of ``write_deltalake``."""
     options = None
     if isinstance(target, str):
         options = filesystems.options(target)
@@ -104,25 +104,25 @@ def write(target: DeltaTable | str, rows: Any, **how: Any) -> None:
 
 
 def txn_version(table: DeltaTable | None, app_id: str) -> int | None:
-    """``txnVersion`` of ``app_id`` in the table's log; None before its first commit."""
+    """Return ``txnVersion`` of ``app_id`` in the table's log; None before its first commit."""
     if table is None:
         return None
     return table.transaction_version(app_id)
 
 
 def table_id(table: DeltaTable) -> str:
-    """Delta's table id; a table that was replaced has another."""
+    """Return Delta's table id; a table that was replaced has another."""
     return str(table.metadata().id)
 
 
 def dataset(table: DeltaTable) -> Any:
-    """The table as a pyarrow dataset, with column pruning and data skipping.
+    """Return the table as a pyarrow dataset, with column pruning and data skipping.
 
     Files on local disk and S3 are read by Arrow itself. Through delta-rs, the default, Arrow's reader threads call
     back into Python, and a process that exits while they still run is sometimes aborted ("terminate called").
 
     Raises:
-        UnreadableFeatures: the files alone do not give its rows.
+        UnreadableFeatures: the files alone do not hold the rows.
     """
     found = filesystem(table)
     try:
@@ -147,7 +147,7 @@ def _unreadable(table: DeltaTable, error: DeltaProtocolError) -> UnreadableFeatu
 
 
 def above(table: DeltaTable, column: str, value: int) -> Any:
-    """Rows with ``column`` above ``value``, as a pyarrow dataset of the files that can have any.
+    """Return the rows with ``column`` above ``value``, as a pyarrow dataset of the files that can have any.
 
     For tables of thousands of files: describing them all to Arrow takes longer than reading a few. The files with the
     greatest values come first.
@@ -164,7 +164,7 @@ def above(table: DeltaTable, column: str, value: int) -> Any:
 
 
 def files_of(table: DeltaTable, paths: list[str]) -> Any:
-    """Some data files of a table, as a pyarrow dataset that reads them in this order; only if it ``is_plain``."""
+    """Return some data files of a table as a pyarrow dataset in this order; requires ``is_plain``."""
     import pyarrow as pa
     import pyarrow.dataset as ds
 
@@ -174,7 +174,7 @@ def files_of(table: DeltaTable, paths: list[str]) -> Any:
 
 
 def where(found: Any, condition: Any, columns: list[str] | None = None) -> pa.Table:
-    """Rows of a pyarrow dataset that meet a condition.
+    """Return the rows of a pyarrow dataset that meet a condition.
 
     Files rewritten by delta-rs (by a user's DELETE, say) have a string type that Arrow cannot compare yet.
     """
@@ -190,14 +190,14 @@ def where(found: Any, condition: Any, columns: list[str] | None = None) -> pa.Ta
 
 
 def is_plain(table: DeltaTable) -> bool:
-    """Whether the data files alone give the rows: no deletion vectors, column mapping or partitions."""
+    """Return whether the data files alone hold the rows: no deletion vectors, column mapping or partitions."""
     protocol = table.protocol()
     unsupported = {"deletionVectors", "columnMapping"} & set(protocol.reader_features or ())
     return protocol.min_reader_version != 2 and not unsupported and not table.metadata().partition_columns
 
 
 def filesystem(table: DeltaTable) -> Any:
-    """Arrow file system of a table's folder; None if Arrow has none for its store."""
+    """Return the Arrow file system of a table's folder; None if Arrow has none for its store."""
     from pyarrow import fs
 
     uri = table.table_uri
@@ -217,7 +217,7 @@ def _read_options() -> Any:
 
 
 def statistics(table: DeltaTable, *columns: str) -> pa.Table:
-    """Statistics of each data file, from the table's log.
+    """Return the statistics of each data file, from the table's log.
 
     Args:
         table: the table.
@@ -232,7 +232,7 @@ def statistics(table: DeltaTable, *columns: str) -> pa.Table:
 
 
 def statistics_rows(table: DeltaTable, *columns: str) -> list[tuple[Any, ...]]:
-    """The same as Python values, one tuple for each data file: for few files, where pyarrow need not be imported."""
+    """Return ``statistics`` as Python tuples, one for each data file: for few files, without pyarrow."""
     described = table.get_add_actions(flatten=True)
     there = set(described.column_names)
     values = [described[c].to_pylist() if c in there else [None] * described.num_rows for c in columns]
@@ -240,7 +240,7 @@ def statistics_rows(table: DeltaTable, *columns: str) -> list[tuple[Any, ...]]:
 
 
 def rows(table: DeltaTable | None) -> int:
-    """Row count of a table from file statistics (our tables have no deletion vectors); no data is read."""
+    """Return the row count of a table from file statistics (our tables have no deletion vectors); no data is read."""
     if table is None:
         return 0
     return int(table.count())

@@ -1,4 +1,4 @@
-"""Identity of a commit: what tells it from any other of its version, wherever the table lies and whoever made it.
+"""Identify a commit among all of its version, wherever the table is and whoever wrote it.
 
 It is a digest of the commit's entry in the log. An entry never changes, is copied as it is, and has times and names of
 files that no other has. The ids in ``commitInfo`` would not do: delta-rs writes no ``txnId``, most tables have no
@@ -31,7 +31,7 @@ MADE_FROM = ("layer", "table", "mode", "until", "chunk", "inputs", "source", "so
 
 
 def identity(uri: str, version: int) -> str | None:
-    """Digest that identifies the commit of a version; None if the log no longer has it.
+    """Return the digest that identifies the commit of a version; None if the log no longer has it.
 
     Raises:
         OSError: the store cannot be reached.
@@ -59,7 +59,7 @@ def _head(uri: str, version: int) -> bytes | None:
 
 
 def _inputs(head: bytes) -> dict[str, Any] | None:
-    """What the rows of a commit of ours were made from; None if it is none, or does not tell it here."""
+    """Return the inputs of one of our commits; None for other commits, or if it does not record them here."""
     actions = _actions(head)
     info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
     facts = log.facts_of(info.get("userMetadata"))
@@ -79,7 +79,7 @@ def _inputs(head: bytes) -> dict[str, Any] | None:
 
 
 def _actions(head: bytes) -> list[dict[str, Any]]:
-    """Whole actions at the beginning of a log entry; none if it is no JSON."""
+    """Return the complete actions at the start of a log entry; none if it is not JSON."""
     lines = head.splitlines()
     if len(head) == HEAD:
         lines.pop()  # it may be cut
@@ -90,7 +90,7 @@ def _actions(head: bytes) -> list[dict[str, Any]]:
 
 
 def _rows(added: Iterable[Mapping[str, Any]]) -> list[Any]:
-    """Number of the rows in some files, and their first and last positions: how files are split is Spark's choice."""
+    """Return the row count of files, and their first and last positions: Spark decides how files are split."""
     statistics = [json.loads(file.get("stats") or "{}") for file in added]
     count = sum(file.get("numRecords", 0) for file in statistics)
     first, last = _positions(statistics, "minValues"), _positions(statistics, "maxValues")
@@ -98,6 +98,6 @@ def _rows(added: Iterable[Mapping[str, Any]]) -> list[Any]:
 
 
 def _positions(statistics: Iterable[Mapping[str, Any]], bound: str) -> list[int]:
-    """Positions of records at a bound of each file, as far as statistics have it."""
+    """Return the positions at a bound of each file, as far as statistics have them."""
     positions = [(file.get(bound) or {}).get("_pos") for file in statistics]
     return [position for position in positions if position is not None]

@@ -1,4 +1,4 @@
-"""Rows and bytes that commits changed and wrote, from the Delta log: no data is read."""
+"""Count the rows and bytes of commits from the Delta log; no data is read."""
 
 from __future__ import annotations
 
@@ -34,12 +34,11 @@ class Volume:
         return self.inserted + self.updated + self.deleted
 
     def __add__(self, other: Volume) -> Volume:
-        """Sum of both."""
         return Volume(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
 
 
 def between(uri: str, since: int, until: int) -> Volume | None:
-    """Volume of the commits after version ``since``, up to ``until``; None if the log no longer has them."""
+    """Return the volume of the commits after version ``since``, up to ``until``; None if the log no longer has them."""
     volume = Volume()
     for version in range(since + 1, until + 1):
         commit = of_commit(uri, version)
@@ -50,7 +49,7 @@ def between(uri: str, since: int, until: int) -> Volume | None:
 
 
 def of_commit(uri: str, version: int) -> Volume | None:
-    """Volume of one commit; None if the log no longer has it."""
+    """Return the volume of one commit; None if the log no longer has it."""
     try:
         actions = list(log.actions(uri, version))
     except FileNotFoundError:
@@ -64,7 +63,7 @@ def of_commit(uri: str, version: int) -> Volume | None:
 
 
 def size(uri: str, version: int | None = None) -> int:
-    """Bytes of a table's data files; 0 if there is no table."""
+    """Return the bytes of a table's data files; 0 if there is no table."""
     table = tables.delta_table(uri, version)
     if table is None:
         return 0
@@ -76,7 +75,7 @@ def _of(actions: list[dict[str, Any]], kind: str) -> Iterator[dict[str, Any]]:
 
 
 def _rows(info: Mapping[str, Any], added: list[dict[str, Any]], removed: list[dict[str, Any]]) -> tuple[int, int, int]:
-    """Inserted, updated and deleted rows, by metrics if there are any: rewritten files also hold unchanged rows."""
+    """Count inserted, updated and deleted rows, by metrics if available: rewritten files also have unchanged rows."""
     metrics = info.get("operationMetrics") or {}
     # Spark writes numDeletedRows, delta-rs num_deleted_rows.
     counts = {name.replace("_", "").lower(): max(int(value), 0) for name, value in metrics.items() if _is_whole(value)}

@@ -27,7 +27,7 @@ ROW_GROUP = 16_384
 
 
 def put_together(table: DeltaTable, column: str, texts: tuple[str, ...] = (), facts: Mapping[str, Any] = {}) -> bool:
-    """Compact the newest files of a table, once there are ``MANY_FILES``; ``table`` is loaded at the result.
+    """Compact the newest files of a table, once there are ``MANY_FILES``; ``table`` then has the new version.
 
     Args:
         table: a table without partitions or deletion vectors.
@@ -71,7 +71,7 @@ def put_together(table: DeltaTable, column: str, texts: tuple[str, ...] = (), fa
 
 
 def _newest(files: pa.Table) -> pa.Table:
-    """Files to merge: the first two, then each that has no more rows than all before it together."""
+    """Return the files to merge: the first two, then each that has no more rows than all before it together."""
     rows = number = 0
     for count in files["num_records"].to_pylist():
         if number >= 2 and count > rows:

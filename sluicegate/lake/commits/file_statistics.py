@@ -1,4 +1,4 @@
-"""Values of which the statistics that delta-rs makes of a file are right, so that no reader skips one of them.
+"""Decide whether delta-rs' statistics of rows are right, so that no reader skips a value.
 
 A file has statistics in the table's log, and others in its own footer: Spark skips by both. delta-rs leaves NaN out of
 both, and has decimals as doubles in the log.
@@ -43,12 +43,12 @@ _DAYS = (-141_427, 2_932_896)
 
 
 def right_of(rows: pa.Table) -> bool:
-    """Whether the statistics that delta-rs makes of these rows are right."""
+    """Return whether delta-rs' statistics of these rows are right."""
     return all(_countable(column.combine_chunks()) for column in rows.columns)
 
 
 def right_of_stored(table: DeltaTable) -> bool:
-    """Whether those that delta-rs makes of the table's own rows are, by what the log says of them; no data is read.
+    """Return whether delta-rs' statistics of the stored rows are right, by the log; no data is read.
 
     A MERGE writes whole files again, and in them rows that stay.
     """
@@ -64,7 +64,7 @@ def right_of_stored(table: DeltaTable) -> bool:
 
 @dataclass(frozen=True)
 class _Leaf:
-    """Column, or field of a struct, of a type that has values of which the statistics are wrong.
+    """Column or struct field of a type whose statistics may be wrong.
 
     Attributes:
         name: its name in the statistics.
@@ -83,7 +83,7 @@ def _doubtful(table: DeltaTable) -> Iterator[_Leaf]:
 
 
 def _doubtful_in(name: str, kind: Any, *, counted: bool, named: bool) -> Iterator[_Leaf]:
-    """Leaves of a column. Inside of arrays and maps nothing is counted, nor skipped by."""
+    """Yield the leaves of a column; arrays and maps have no statistics, and are not skipped by."""
     if pa.types.is_struct(kind):
         for field in kind:
             both = named and bool(NAME.fullmatch(field.name))
@@ -102,7 +102,7 @@ def _is_text(kind: Any) -> bool:
 
 
 def _shown(statistics: pa.Table, name: str) -> bool:
-    """Whether the least and the greatest value of each file that has any are known, and right."""
+    """Return whether the minimum and maximum of each file with values are known and right."""
     empty = pc.fill_null(pc.equal(statistics[f"null_count.{name}"], statistics["num_records"]), False)
     not_empty = statistics.filter(pc.invert(empty))
     if not not_empty.num_rows:
@@ -133,7 +133,7 @@ def _countable(values: Any) -> bool:
 
 
 def _is_utf8(values: Any) -> bool:
-    """Whether all texts are UTF-8: Spark has texts of any bytes, which nothing but Spark takes."""
+    """Return whether all strings are UTF-8: Spark's may have any bytes, which only Spark reads."""
     try:
         values.validate(full=True)
     except pa.ArrowInvalid:

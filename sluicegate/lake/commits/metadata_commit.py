@@ -1,4 +1,4 @@
-"""Commit of a table's own metadata with one property set, and of nothing else: it changes no row, and no other fact.
+"""Commit a table's metadata with one property set: no row and no other fact changes.
 
 delta-rs cannot make it: it refuses a table with features that it does not know, and with a property it commits another
 protocol as well. So on disk it is a file of ours, made as delta-rs and Spark make theirs. The metadata is the action
@@ -40,10 +40,10 @@ _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(\.\d{10}\.\d{10}|\.[0-9a-f-]{36}
 
 
 def demand_possible(table: DeltaTable) -> None:
-    """Checks that a commit of metadata alone keeps to the rules of a table's protocol.
+    """Check that a table's protocol allows a commit of metadata alone.
 
     Raises:
-        SluicegateError: it would not, or nobody knows.
+        SluicegateError: the protocol does not allow the commit, or is unknown.
     """
     protocol = table.protocol()
     features = {*(protocol.writer_features or ()), *(protocol.reader_features or ())}
@@ -57,7 +57,7 @@ def demand_possible(table: DeltaTable) -> None:
 
 
 def put(table: DeltaTable, name: str, value: str) -> bool:
-    """Commits the metadata of a table on a disk as its next version; False if that version is another program's.
+    """Commit the metadata of a local table as its next version; False if another program took that version.
 
     Args:
         table: the table, as of the version that the commit is to follow.
@@ -91,15 +91,15 @@ def put(table: DeltaTable, name: str, value: str) -> bool:
 
 
 def is_there(table: DeltaTable, version: int, name: str, value: str) -> bool:
-    """Whether the commit of a version set a property to a value."""
+    """Return whether the commit of a version set a property to a value."""
     return any(metadata.get("configuration", {}).get(name) == value for metadata in _of_commit(table, version))
 
 
 def action(table: DeltaTable) -> dict[str, Any]:
-    """The metadata of a table on a disk as its log has it: from the newest commit with one, or else the checkpoint.
+    """Return the metadata of a local table as logged: from the newest commit that has it, else from the checkpoint.
 
     Raises:
-        SluicegateError: neither has one.
+        SluicegateError: neither the log nor a checkpoint has metadata.
     """
     checkpoints = _checkpoints(table)
     for version in range(table.version(), -1, -1):
@@ -111,7 +111,7 @@ def action(table: DeltaTable) -> dict[str, Any]:
 
 
 def _checkpoints(table: DeltaTable) -> dict[int, list[Path]]:
-    """Files of the checkpoints by their versions; of some a part may be missing."""
+    """Return the checkpoint files by version; a checkpoint may lack a part."""
     by_version: dict[int, list[Path]] = {}
     for file in sorted(_log(table).iterdir()):
         if named := _CHECKPOINT.fullmatch(file.name):
@@ -120,7 +120,7 @@ def _checkpoints(table: DeltaTable) -> dict[int, list[Path]]:
 
 
 def _of_commit(table: DeltaTable, version: int) -> list[dict[str, Any]]:
-    """The metadata of one commit, if it has some and is still there."""
+    """Return the metadata of one commit, if it has any and still exists."""
     try:
         actions = log.actions(table.table_uri, version, added=False)
         return [action["metaData"] for action in actions if "metaData" in action]
@@ -129,7 +129,7 @@ def _of_commit(table: DeltaTable, version: int) -> list[dict[str, Any]]:
 
 
 def _of_checkpoint(file: Path) -> Iterator[dict[str, Any]]:
-    """The metadata of one file of a checkpoint, which has it or not."""
+    """Yield the metadata of one checkpoint file, if it has any."""
     if file.suffix == ".json":
         lines = map(json.loads, file.read_text(encoding="utf-8").splitlines())
         yield from (one["metaData"] for one in lines if "metaData" in one)

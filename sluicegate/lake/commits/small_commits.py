@@ -1,4 +1,4 @@
-"""Commits of few rows by delta-rs: in hundredths of a second what takes Spark seconds, and some ten jobs of its own.
+"""Commit few rows by delta-rs, in hundredths of a second where Spark needs seconds and some ten jobs.
 
 Spark computes the rows; only who writes them differs. delta-rs writes a table only where it does so as Spark would: it
 must know every feature of the table, and make the right statistics of its rows (``file_statistics``). The commit is
@@ -49,7 +49,7 @@ ATTEMPTS = 5
 
 @dataclass(frozen=True)
 class Facts:
-    """What a commit says besides its rows.
+    """Metadata of a commit.
 
     Attributes:
         metadata: its ``userMetadata``; None for none.
@@ -64,7 +64,7 @@ class Facts:
     private: bool = False
 
     def is_in(self, table: DeltaTable) -> bool:
-        """Whether a commit with this ``txn`` or a later one is in the table, so that Delta would skip the write."""
+        """Return whether the table has a commit with this ``txn`` or a later one, so that Delta skips the write."""
         if self.app_id is None:
             return False
         version = tables.txn_version(table, self.app_id)
@@ -72,7 +72,7 @@ class Facts:
 
     @property
     def properties(self) -> CommitProperties:
-        """The same as delta-rs takes it. A commit is made for one version: who retries looks at the table first."""
+        """Commit properties of delta-rs, for one version: a retry has to open the table first."""
         user_metadata = transactions = None
         if self.metadata is not None:
             user_metadata = {"userMetadata": self.metadata}
@@ -86,7 +86,7 @@ _HOOKS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=F
 
 
 def takes(table: DeltaTable) -> bool:
-    """Whether delta-rs writes this table as Spark does."""
+    """Return whether delta-rs can write this table as Spark does."""
     properties = table.metadata().configuration
     unknown_properties = {name for name in properties if name.startswith("delta.")} - HARMLESS
     return _has_known_features(table) and tables.is_plain(table) and not unknown_properties
@@ -100,7 +100,7 @@ def _has_known_features(table: DeltaTable) -> bool:
 
 
 def append(uri: str, rows: pa.Table, facts: Facts, opened: DeltaTable | None = None) -> None:
-    """Appends rows to a table, in one commit, which is made also if there are none.
+    """Append rows to a table in one commit, also if there are none.
 
     Args:
         uri: the table, which ``takes`` it.
@@ -109,7 +109,7 @@ def append(uri: str, rows: pa.Table, facts: Facts, opened: DeltaTable | None = N
         opened: the table as it was opened before; if others have committed since, it is opened again.
 
     Raises:
-        SluicegateError: other programs committed again and again, or have made another table of it.
+        SluicegateError: other programs kept committing, or replaced the table.
     """
     first: str | None = None
     for _ in range(ATTEMPTS):
@@ -135,7 +135,7 @@ def _append(table: DeltaTable, rows: pa.Table, facts: Facts) -> None:
 
 
 def merge(table: DeltaTable, changes: pa.Table, keys: Sequence[str], op: str, facts: Facts, near: str = "") -> bool:
-    """Merges rows into a table by keys that are not NULL, in one commit, which is made also if no row changes.
+    """Merge rows into a table by non-NULL keys in one commit, also if no row changes.
 
     Args:
         table: the table, which ``takes`` it, as of the version that the commit is to follow.
@@ -196,7 +196,7 @@ def _overtaken(uri: str) -> SluicegateError:
 
 
 def _fitted(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Rows with the columns of a table, in their order."""
+    """Return the rows with the columns of a table in their order."""
     present = {*rows.column_names}
     columns = [
         rows[field.name].cast(field.type) if field.name in present else pa.nulls(rows.num_rows, field.type)

@@ -1,1 +1,1 @@
-"""What a power cut leaves of a Delta table on a local disk, and how its newest commits are made once more."""
+"""Detection and repair of Delta tables on a local disk after a power cut."""

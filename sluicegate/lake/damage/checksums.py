@@ -1,4 +1,4 @@
-"""Checksums of files, which Hadoop writes beside each file on a local disk: what the disk has changed since is told.
+"""Compare local files with the checksums that Hadoop wrote beside them, to detect changes by the disk.
 
 Spark refuses a file that does not have its checksums. Others read it.
 https://github.com/apache/hadoop/blob/trunk/hadoop-common-project/hadoop-common/src/main/java/org/apache/hadoop/fs/ChecksumFileSystem.java
@@ -18,7 +18,7 @@ AT_ONCE = 2048
 
 
 def difference(file: Path) -> str:
-    """How a file differs from what its checksums are of; empty if it does not, or has none."""
+    """Return how a file differs from its checksums; empty if it does not, or has none."""
     try:
         said = file.with_name(f".{file.name}.crc").read_bytes()
         with file.open("rb") as opened:

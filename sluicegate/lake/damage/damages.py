@@ -1,4 +1,4 @@
-"""Damaged commits: log entries and data files of which the disk has lost the content, in whole or in part.
+"""Detect damaged commits: log entries and data files that lost all or part of their content.
 
 Both Spark and delta-rs take a log entry of 0 bytes for a commit without actions: what it had brought is gone, and
 nothing says so. A writer of Delta never leaves one: an entry appears under its name when it is complete. So it is what
@@ -34,7 +34,7 @@ MAGIC = (b"PAR1", b"PARE")
 
 @dataclass(frozen=True)
 class Damage:
-    """A file of a table that cannot be what was written.
+    """File of a table that differs from what was written.
 
     Attributes:
         file: its path.
@@ -51,12 +51,11 @@ class Damage:
 
 
 def log_of(table: Path) -> Path:
-    """The folder of a table's log."""
     return table / "_delta_log"
 
 
 def entry_of(table: Path, version: int) -> Path:
-    """The log entry of a version."""
+    """Return the path of the log entry of a version."""
     return log_of(table) / f"{version:020d}.json"
 
 
@@ -68,7 +67,7 @@ def actions(lines: Iterable[str], left_out: tuple[str, ...] = ()) -> Iterator[di
         left_out: beginnings of lines that are not parsed.
 
     Raises:
-        ValueError: a line is no action, or there is none.
+        ValueError: a line is not an action, or the entry has none.
     """
     count = 0
     for line in lines:
@@ -87,7 +86,7 @@ def actions(lines: Iterable[str], left_out: tuple[str, ...] = ()) -> Iterator[di
 
 
 def newest_version(table: Path) -> int:
-    """The newest version in a table's log; -1 if there is none."""
+    """Return the newest version in a table's log; -1 if there is none."""
     start = checkpoint_version(table)
     if not entry_of(table, max(start, 0)).exists():
         found = [int(named[1]) for name in os.listdir(log_of(table)) if (named := ENTRY.fullmatch(name))]
@@ -99,7 +98,7 @@ def newest_version(table: Path) -> int:
 
 
 def checkpoint_version(table: Path) -> int:
-    """Version of the newest checkpoint, by the log's own pointer to it; -1 if there is none, or it is damaged."""
+    """Return the version of the newest checkpoint by ``_last_checkpoint``; -1 if it is missing or damaged."""
     try:
         said = json.loads((log_of(table) / "_last_checkpoint").read_bytes())
         return int(said["version"])
@@ -108,7 +107,7 @@ def checkpoint_version(table: Path) -> int:
 
 
 def of_checkpoint(table: Path) -> Damage | None:
-    """What is wrong with the newest checkpoint, by the log's pointer to it, if anything is.
+    """Return the damage of the newest checkpoint by ``_last_checkpoint``, if any.
 
     What it has is in the log entries up to it as well, as long as these were not cleaned away.
     """
@@ -124,13 +123,13 @@ def of_checkpoint(table: Path) -> Damage | None:
 
 
 def checkpoints(table: Path, version: int) -> list[Path]:
-    """The files of the checkpoint of a version: one, or several parts."""
+    """Return the files of a version's checkpoint: one, or several parts."""
     names = sorted(os.listdir(log_of(table)))
     return [log_of(table) / name for name in names if name.startswith(f"{version:020d}.checkpoint.")]
 
 
 def has_history(table: Path, end: int, without: int) -> bool:
-    """Whether the log has all entries before a version, from the last checkpoint before another version on.
+    """Return whether the log is complete up to a version, from the last checkpoint before another version on.
 
     Args:
         table: the table's folder.
@@ -145,7 +144,7 @@ def has_history(table: Path, end: int, without: int) -> bool:
 
 
 def gaps(table: Path) -> Iterator[Damage]:
-    """Log entries that are not there though older and newer ones are, or the first ones without a checkpoint.
+    """Yield missing log entries: gaps, or the first ones without a checkpoint.
 
     Delta cleans away the oldest ones that a checkpoint has, and none between others.
     """
@@ -161,7 +160,7 @@ def gaps(table: Path) -> Iterator[Damage]:
 
 
 def in_log(table: Path, newest: int) -> Damage | None:
-    """The newest damaged entry among those that readers of a version replay, if it is one that they would not notice.
+    """Return the newest damaged entry of the log that readers would replay without noticing.
 
     Args:
         table: the table's folder.
@@ -180,7 +179,7 @@ def in_log(table: Path, newest: int) -> Damage | None:
 
 
 def of_entry(entry: Path, version: int) -> Damage | None:
-    """What is wrong with a log entry, if anything is."""
+    """Return the damage of a log entry, if any."""
     try:
         for _ in read(entry):
             pass
@@ -194,17 +193,17 @@ def of_entry(entry: Path, version: int) -> Damage | None:
 
 
 def read(entry: Path) -> Iterator[dict[str, Any]]:
-    """Actions of a log entry.
+    """Yield the actions of a log entry.
 
     Raises:
-        ValueError: it is no commit.
+        ValueError: the entry is not a valid commit.
     """
     with entry.open(encoding="utf-8") as lines:
         yield from actions(lines)
 
 
 def of_commit(table: Path, version: int, longest: int | None = None) -> Damage | None:
-    """What is wrong with a commit: its log entry, or a data file that it added.
+    """Return the damage of a commit, in its log entry or an added data file.
 
     Args:
         table: the table's folder.
@@ -228,7 +227,7 @@ def of_commit(table: Path, version: int, longest: int | None = None) -> Damage |
 
 
 def of_file(table: Path, path: str, size: int | None, *, whole: bool = False) -> str:
-    """What is wrong with a data file of a table; empty if nothing is.
+    """Return the damage of a data file; empty if none.
 
     Args:
         table: the table's folder.

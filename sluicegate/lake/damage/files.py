@@ -1,4 +1,4 @@
-"""Damaged files of whole tables: what a verification names, and why a run could not read a table."""
+"""Find damaged files of tables, for a verification or to explain why a run could not read one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sluicegate.lake.damage.set_aside import local_tables
 
 
 def damaged_files(table: Path) -> list[Damage]:
-    """The checkpoint, log entries since it, and data files of the newest version, that are not what was written.
+    """Return the damaged files among checkpoint, log entries since it and data files of the newest version.
 
     Of a table whose log cannot be replayed the data files are not known. A log without an entry is of a table whose
     first write has failed: there is none yet.
@@ -48,7 +48,7 @@ def damaged_files(table: Path) -> list[Damage]:
 
 
 def changed_files(table: Path) -> list[Damage]:
-    """Log entries and data files of the newest version that are not as Spark wrote them, by Hadoop's checksums.
+    """Return log entries and data files of the newest version that differ from Hadoop's checksums.
 
     All of them are read. delta-rs writes no checksums.
     """
@@ -62,7 +62,7 @@ def changed_files(table: Path) -> list[Damage]:
 
 
 def _of_log(table: Path) -> tuple[list[Damage], list[tuple[int, dict[str, Any]]]]:
-    """Damaged log entries since the checkpoint, and the actions of the others with their versions; newest first."""
+    """Return the damaged log entries since the checkpoint, and the actions of the others by version, newest first."""
     newest, oldest = damages.newest_version(table), damages.checkpoint_version(table)
     entries_damaged, actions = list[Damage](), list[tuple[int, dict[str, Any]]]()
     for version in range(newest, min(oldest, newest), -1):
@@ -77,7 +77,7 @@ def _of_log(table: Path) -> tuple[list[Damage], list[tuple[int, dict[str, Any]]]
 
 
 def cause_of(error: BaseException, uris: Iterable[str]) -> DamagedTable | None:
-    """The error for the first damaged file of some tables, if one of them may be why a call failed."""
+    """Return an error for the first damaged file of some tables, if it may be why a call failed."""
     if isinstance(error, DamagedTable):
         return None
     for uri in filter(layout.is_local, dict.fromkeys(uris)):
@@ -89,10 +89,10 @@ def cause_of(error: BaseException, uris: Iterable[str]) -> DamagedTable | None:
 
 @contextmanager
 def named(lake: layout.Lake) -> Iterator[None]:
-    """Context in which an error that is none of ours names the damaged file of a pipeline's tables, if there is one.
+    """Name the damaged file of a pipeline's tables in errors of other libraries, if there is one.
 
     Raises:
-        DamagedTable: a file of a table is not what was written.
+        DamagedTable: a file of a table is damaged.
     """
     try:
         yield

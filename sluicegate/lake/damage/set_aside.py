@@ -1,4 +1,4 @@
-"""Repair after a power cut: the newest commits of a table that are damaged are set aside, and the run repeats them.
+"""Repair tables after a power cut: set damaged newest commits aside, so that the run repeats them.
 
 A table without its newest commit is what it was before it, offset and all. So bronze reads that ledger batch again,
 from landing or from the archive, silver and gold take in the versions that they had lost, and landed files that the
@@ -30,14 +30,14 @@ ASIDE = "_damaged"
 
 
 def set_aside_damaged(lake: layout.Lake, tell: Callable[[str], None]) -> None:
-    """Set aside the damaged newest commits of a pipeline's tables, and say which.
+    """Set aside the damaged newest commits of a pipeline's tables, and report them.
 
     Args:
         lake: the lake; on an object store nothing is done, as it has whole objects or none.
         tell: receives a line for each commit.
 
     Raises:
-        DamagedTable: the ledger has lost a batch that bronze has read.
+        DamagedTable: the ledger lost a batch that bronze has read.
     """
     if not layout.is_local(lake.root):
         return
@@ -56,7 +56,7 @@ def set_aside_damaged(lake: layout.Lake, tell: Callable[[str], None]) -> None:
 
 
 def _set_checkpoint_aside(table: Path, damage: Damage, tell: Callable[[str], None]) -> None:
-    """Set a damaged checkpoint aside, if the log entries give what it had."""
+    """Set a damaged checkpoint aside if the log can replace it."""
     version = damage.version or 0
     if damages.has_history(table, damages.newest_version(table) + 1, version):
         files = [*damages.checkpoints(table, version), *damages.log_of(table).glob("_last_checkpoint")]
@@ -77,7 +77,7 @@ def local_tables(lake: layout.Lake) -> list[Path]:
 
 
 def _newest_damage(table: Path) -> Damage | None:
-    """What is wrong with a table's newest commit, if anything is."""
+    """Return the damage of a table's newest commit, if any."""
     version = damages.newest_version(table)
     if not (version >= 0):
         return None
@@ -85,10 +85,10 @@ def _newest_damage(table: Path) -> Damage | None:
 
 
 def _demand_unread(lake: layout.Lake, ledger: Path, damage: Damage) -> None:
-    """Check that bronze has not read the batch that a ledger has lost: its rows would be read a second time.
+    """Check that bronze has not read the lost batch of a ledger: it would read its rows twice.
 
     Raises:
-        DamagedTable: it has.
+        DamagedTable: bronze has read the batch.
     """
     name, version = ledger.name, damage.version or 0
     bronze = tables.delta_table(lake.table("bronze", name))
@@ -110,7 +110,7 @@ def _demand_unread(lake: layout.Lake, ledger: Path, damage: Damage) -> None:
 
 
 def _move(table: Path, version: int) -> Path:
-    """Move all files of a commit out of the log, the log entry last, and return where that is."""
+    """Move all files of a commit out of the log, the entry last; return the new place of the entry."""
     log, entry, pointer = damages.log_of(table), damages.entry_of(table, version), "_last_checkpoint"
     # Checksums of Hadoop and of Delta are of this version, too: beside another commit they would be false.
     named = f"{version:020d}."
@@ -121,7 +121,7 @@ def _move(table: Path, version: int) -> Path:
 
 
 def _move_files(table: Path, names: Sequence[str]) -> Path:
-    """Move files out of the log, in their order, and return where the last one is."""
+    """Move files out of the log in order; return the new place of the last."""
     log, aside = damages.log_of(table), table / ASIDE
     aside.mkdir(exist_ok=True)
     stamp = f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}"

@@ -1,4 +1,4 @@
-"""The check, each time that a local table is opened, that its newest commit is what was written.
+"""Check, each time that a local table is opened, that its newest commit is what was written.
 
 It takes some tenths of a millisecond, and is made once for each commit that a process opens.
 """
@@ -29,10 +29,10 @@ REMEMBERED = 10_000
 
 
 def demand_whole(uri: str, version: int) -> None:
-    """Refuses a table whose commits, as far as readers of a version replay them, are not what was written.
+    """Refuse a table if the commits that readers of a version replay are damaged.
 
     Raises:
-        DamagedTable: a log entry is none, or a data file of the newest commit has lost its content.
+        DamagedTable: a log entry, or a data file of the newest commit, is damaged.
     """
     if not layout.is_local(uri):  # an object store has a whole object or none
         return
@@ -53,7 +53,7 @@ def demand_whole(uri: str, version: int) -> None:
 
 
 def damaged(uri: str, damage: Damage) -> DamagedTable:
-    """The error for a table with a damaged file."""
+    """Return the error for a table with a damaged file."""
     table = Path(layout.local_path(uri))
     is_repaired = layout.is_local(uri) and damage.version is not None and _is_repaired(table, damage, damage.version)
     return DamagedTable(
@@ -65,7 +65,7 @@ def damaged(uri: str, damage: Damage) -> DamagedTable:
 
 
 def _is_repaired(table: Path, damage: Damage, version: int) -> bool:
-    """Whether the next run sets the file aside; see ``set_aside``."""
+    """Return whether the next run sets the file aside; see ``set_aside``."""
     newest = damages.newest_version(table)
     if ".checkpoint" in Path(damage.file).name:
         return damages.has_history(table, newest + 1, version)
@@ -73,7 +73,7 @@ def _is_repaired(table: Path, damage: Damage, version: int) -> bool:
 
 
 def unreadable_log(uri: str) -> DamagedTable | None:
-    """The error for a table whose log cannot be replayed, if that is for a damaged entry or checkpoint."""
+    """Return an error for a table whose log cannot be replayed because of a damaged entry or checkpoint."""
     table = Path(layout.local_path(uri))
     if damage := damages.of_checkpoint(table):
         return damaged(uri, damage)

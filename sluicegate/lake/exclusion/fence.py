@@ -1,4 +1,4 @@
-"""Fence against what a server still writes for a run whose client is gone.
+"""Block writes that a server may still do for a run whose client is gone.
 
 A driver that is killed writes nothing more. A Spark Connect server goes on with what it was sent last, for seconds or
 for minutes, while the lock is free already. So a run on a server leaves a note beside the lock while it may write. Who
@@ -51,7 +51,7 @@ def sole_writer(
     sent: Callable[[], bool] = lambda: True,
     renaming: bool = False,
 ) -> Iterator[None]:
-    """Hold the pipeline's lock, and keep out what a former holder's server still writes.
+    """Hold the pipeline's lock, and block what a former holder's server may still write.
 
     Args:
         lake: the pipeline's lake.
@@ -62,7 +62,7 @@ def sole_writer(
         renaming: see ``pipeline_lock``.
 
     Raises:
-        LakeLocked: somebody else held the lock all that time.
+        LakeLocked: another process held the lock for the whole wait.
         SluicegateError: a table cannot be fenced.
         DamagedTable: see ``set_aside_damaged``.
         LakeUnsupported: this version has no safe lock on the lake's store or mount.
@@ -102,7 +102,7 @@ def written_tables(lake: Lake) -> list[str]:
 
 
 def _fence_all(lake: Lake) -> None:
-    """Fences all tables that Spark has written.
+    """Fence all tables that Spark has written.
 
     Spark's own commit on a disk checks for the file and then renames its own over it. So a fence may vanish under a
     commit that was a moment behind, and is looked at once more.
@@ -118,7 +118,7 @@ def _fence_all(lake: Lake) -> None:
 
 
 def _fence(lake: Lake, uri: str) -> tuple[DeltaTable, int, str, str] | None:
-    """Fences one table; the facts by which ``metadata_commit.is_there`` finds it, or None if there is no table."""
+    """Fence one table; return the facts by which the fence is found, or None without a table."""
     for _ in range(ATTEMPTS):
         value = uuid.uuid4().hex
         try:
@@ -137,7 +137,7 @@ def _fence(lake: Lake, uri: str) -> tuple[DeltaTable, int, str, str] | None:
 
 
 def _put(table: DeltaTable, value: str) -> bool:
-    """Commits a fence; False if the server's own commit came first, or another program's."""
+    """Commit a fence; return False if another commit came first."""
     if is_local(table.table_uri):
         return metadata_commit.put(table, PROPERTY, value)
     before = table.version()
@@ -165,7 +165,7 @@ def _note(lake: Lake) -> str:
 
 
 def _write_note(lake: Lake, owner: str) -> str:
-    """Leaves a note that says who may be writing by a server, and that no other holder's is like."""
+    """Write a unique note that names who may be writing through a server."""
     fs, path = filesystems.opened(_note(lake))
     fs.makedirs(path.rpartition("/")[0], exist_ok=True)
     note = f"{owner}\n{uuid.uuid4().hex}\n"
@@ -175,7 +175,7 @@ def _write_note(lake: Lake, owner: str) -> str:
 
 
 def _noted(lake: Lake) -> str | None:
-    """What the note says; None if there is none."""
+    """Return the text of the note; None without one."""
     if filesystems.file(_note(lake)) is None:  # not by opening it: a store that does not answer would have none
         return None
     fs, path = filesystems.opened(_note(lake))
@@ -185,7 +185,7 @@ def _noted(lake: Lake) -> str | None:
 
 
 def _forget(lake: Lake, note: str) -> None:
-    """Takes a note away, unless it is another's by now: who has lost the lock may end after the next one has begun."""
+    """Remove a note, unless another holder replaced it: who lost the lock may end after the next run has begun."""
     if _noted(lake) != note:
         return
     fs, path = filesystems.opened(_note(lake))

@@ -1,4 +1,4 @@
-"""Leases: locks on an object store, which their holder renews while it lives and which expire by themselves.
+"""Leases: locks on an object store, which the holder renews and which expire by themselves.
 
 A lease is a Delta table without rows, whose commits say who holds it until when. Each is a compare-and-set on the
 version before it (delta-rs puts it with ``If-None-Match``), like all else in the lake: so it needs no client and no
@@ -45,7 +45,7 @@ SETTINGS = {"delta.checkpointInterval": "10", "delta.logRetentionDuration": "int
 
 @dataclass(frozen=True)
 class Claim:
-    """Holder and expiry of a lease, as a commit has them.
+    """Holder and expiry of a lease, as committed.
 
     Attributes:
         owner: name of the holder; empty once it has released the lease.
@@ -67,7 +67,7 @@ class Claim:
 
     @property
     def stands(self) -> bool:
-        """Whether the lease is held: not released, not expired, and its process not known to be gone."""
+        """Whether the lease is held: neither released nor expired, and its process may be alive."""
         return bool(self.owner) and time.time() < self.until and not processes.is_gone(self.world, self.pid)
 
     def __str__(self) -> str:
@@ -75,7 +75,7 @@ class Claim:
 
 
 def holder(address: str) -> str | None:
-    """Current holder of a lease; None if it is free."""
+    """Return the current holder of a lease; None if it is free."""
     table = tables.delta_table(address)
     claim = None
     if table is not None:
@@ -86,7 +86,7 @@ def holder(address: str) -> str | None:
 
 
 def taken(address: str, owner: str) -> Claim | str:
-    """Take a lease if it is free; return the claim, or else a text that names the holder."""
+    """Take a lease if it is free; return the claim, or else the name of the holder."""
     while True:
         table = tables.delta_table(address)
         if table is None:
@@ -102,7 +102,7 @@ def taken(address: str, owner: str) -> Claim | str:
 
 @contextmanager
 def held(address: str, claim: Claim, *, stops: bool) -> Iterator[None]:
-    """Context manager that renews a lease and releases it at the end.
+    """Renew a lease within the block, and release it at the end.
 
     Args:
         address: address of the lease.
@@ -111,7 +111,7 @@ def held(address: str, claim: Claim, *, stops: bool) -> Iterator[None]:
             be interrupted: their commits fail on their offsets.
 
     Raises:
-        LakeLocked: it could not be renewed in time, was lost, and work was stopped.
+        LakeLocked: the lease was not renewed in time and was lost, so work was stopped.
     """
     stops = stops and threading.current_thread() is threading.main_thread()
     keeper = _Keeper(address, claim, stops)
@@ -137,7 +137,7 @@ def held(address: str, claim: Claim, *, stops: bool) -> Iterator[None]:
 
 
 def _interrupted(_number: int, frame: FrameType | None) -> None:
-    """Signal handler that acts as Ctrl-C, which also cancels Spark jobs; works where SIGINT itself is ignored."""
+    """Handle a signal as Ctrl-C, which also cancels Spark jobs; works where SIGINT is ignored."""
     usual = signal.getsignal(signal.SIGINT)
     if callable(usual):
         usual(signal.SIGINT, frame)
@@ -145,7 +145,7 @@ def _interrupted(_number: int, frame: FrameType | None) -> None:
 
 
 class _Keeper(threading.Thread):
-    """Thread that renews a lease, and interrupts the main thread once somebody else has it."""
+    """Thread that renews a lease, and interrupts the main thread once another holder has it."""
 
     def __init__(self, address: str, claim: Claim, stops: bool) -> None:
         super().__init__(name="lease", daemon=True)
@@ -184,7 +184,7 @@ class _Keeper(threading.Thread):
 
 
 def _last(table: DeltaTable) -> Claim | None:
-    """Claim of the newest commit; None right after the table was created."""
+    """Return the claim of the newest commit; None right after the table was created."""
     said = next(
         action["commitInfo"] for action in log.actions(table.table_uri, table.version()) if "commitInfo" in action
     )
@@ -195,7 +195,7 @@ def _last(table: DeltaTable) -> Claim | None:
 
 
 def _committed(table: DeltaTable, claim: Claim) -> bool:
-    """Commit a claim by compare-and-set on the loaded version; False if another commit won."""
+    """Commit a claim by compare-and-set on the loaded version; return False if another commit won."""
     try:
         table.create_write_transaction(
             [], mode="append", schema=table.schema(),

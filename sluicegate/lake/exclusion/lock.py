@@ -1,4 +1,4 @@
-"""Lock of a pipeline: one writer at a time. It saves work; what keeps tables right are offsets (see flow/loop.py)."""
+"""Lock of a pipeline, for one writer at a time. It saves work; offsets keep tables right (flow/loop.py)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def pipeline_lock(lake: Lake, owner: str, wait: float = 600.0, *, renaming: bool
         renaming: whether the holder is to complete a rename, which keeps others out.
 
     Raises:
-        LakeLocked: somebody else held the lock all that time, or took over a lease that was not renewed.
+        LakeLocked: another process held the lock for the whole wait, or took a lease that was not renewed.
         PipelineRenamed: the pipeline has another name, or is being renamed.
         LakeUnsupported: this version has no safe lock on the lake's store or mount.
     """
@@ -58,7 +58,7 @@ def pipeline_lock(lake: Lake, owner: str, wait: float = 600.0, *, renaming: bool
 
 @contextmanager
 def turn(lake: Lake, owner: str) -> Iterator[str | None]:
-    """Hold the turn to start a job, for callers that would rather come back later than wait for the lock in a JVM.
+    """Hold the turn to start a job, for callers that come back later rather than wait in a JVM.
 
     The job itself takes the lock some seconds later; if callers only checked the lock, two of them would both start.
 
@@ -86,10 +86,10 @@ def turn(lake: Lake, owner: str) -> Iterator[str | None]:
 
 
 def _waited_for(address: str, lake: Lake, wait: float, *, renaming: bool) -> IO[str]:
-    """File of the lock, which is ours, at its address still.
+    """Wait for the lock file, and return it once it is ours and still at its address.
 
     Raises:
-        LakeLocked: somebody else held the lock all that time.
+        LakeLocked: another process held the lock for the whole wait.
         PipelineRenamed: the pipeline was renamed meanwhile.
     """
     file = _file(address)
@@ -119,7 +119,7 @@ def _demand_local(lake: Lake) -> None:
 
 
 def _demand_that_it_keeps_out(address: str) -> None:
-    """Check that our lock excludes a second one: some mounts grant it to everybody."""
+    """Check that our lock excludes another: some mounts grant it to everybody."""
     with _file(address) as other:
         if _locked(other) and not mounts.vouched():
             raise _unsafe(address, "a second process got a lock that was already held")
@@ -153,7 +153,7 @@ def _waited(tried: Callable[[], str | None], address: str, lake: Lake, wait: flo
     """Poll until the lock is taken, and report its holder once.
 
     Raises:
-        LakeLocked: it was not free in time.
+        LakeLocked: the lock was not free in time.
     """
     deadline = time.monotonic() + wait
     reported = False
@@ -174,7 +174,7 @@ def _file(address: str) -> IO[str]:
     """Open the file of a lock for writing.
 
     Raises:
-        LakeUnsupported: this user may not write it.
+        LakeUnsupported: this user has no permission to write the file.
     """
     path = Path(local_path(address))
     try:
@@ -206,7 +206,7 @@ def _locked(file: IO[str], mode: int = fcntl.LOCK_EX) -> bool:
 
 
 def _held_by(lake: Lake) -> str | None:
-    """Current holder of the pipeline's lock file; None if it is free."""
+    """Return the current holder of the pipeline's lock file; None if it is free."""
     path = Path(local_path(lake.lock("pipeline")))
     if not path.exists():
         return None

@@ -1,4 +1,4 @@
-"""Detection of mounts whose file locks do not keep out writers on other machines.
+"""Detect mounts whose file locks do not exclude writers on other machines.
 
 Delta's log store for files (``LocalLogStore``) checks whether a commit exists and then renames a file to it, and a
 POSIX rename overwrites the other's commit; nothing in the jars of Spark and Delta has put-if-absent for local files. So
@@ -38,12 +38,12 @@ LOCAL_LOCKS = {
 
 
 def vouched() -> bool:
-    """Whether the user asserts that nobody else writes."""
+    """Return whether the user asserts that nobody else writes."""
     return os.environ.get(VOUCHED, "").lower() in ("1", "true", "yes")
 
 
 def doubt(path: str, mounts: str | None = None) -> str:
-    """Reason why other machines may not see a file lock in a folder; empty if there is none.
+    """Return why other machines may not see a file lock in a folder; empty if they do.
 
     Args:
         path: the folder, which need not exist yet.
@@ -63,7 +63,7 @@ def doubt(path: str, mounts: str | None = None) -> str:
 
 
 def _mount(path: str, mounts: str) -> tuple[str, set[str]]:
-    """Type and options of the mount of a path, resolved as the kernel does: from the root, mount by mount.
+    """Return the type and options of the mount of a path, resolved as the kernel does: from the root, mount by mount.
 
     Of the mounts on one mount the one nearest to the root is entered, so that a mount hidden by it is not.
     """
@@ -97,7 +97,7 @@ class _Mount(NamedTuple):
     fields: str
 
     def has(self, path: str) -> bool:
-        """Whether a path is in it."""
+        """Return whether a path is below the mount."""
         return f"{path}/".startswith(self.place.rstrip("/") + "/")
 
     @property

@@ -1,4 +1,4 @@
-"""Renames of pipelines, on record in the lake: which keeps out runs that still go by a former name.
+"""Record renames of pipelines in the lake, and refuse runs under a former name.
 
 A run that was defined before the rename would find no tables under the former name, and would ingest all that ever
 landed once more, into tables that nobody reads. So a rename is on record under both names while it is under way, and
@@ -39,28 +39,28 @@ class Rename:
 
 
 def begun(root: str, former: str, name: str) -> None:
-    """Puts a rename on record under both names, which keeps runs of either out."""
+    """Record a rename under both names, which blocks runs of either."""
     rename = Rename(former, name, utc_now())
     for one in (former, name):
         _put(_file(root, one), rename)
 
 
 def ended(root: str, former: str, name: str) -> None:
-    """Lets runs of the new name in; the record under the former one stays, and keeps its runs out."""
+    """Allow runs of the new name; the record under the former name stays, and blocks its runs."""
     _file(root, name).unlink(missing_ok=True)
     rename = recorded(root, former) or Rename(former, name, utc_now())
     _put(_file(root, former), replace(rename, done=True))
 
 
 def recorded(root: str, name: str) -> Rename | None:
-    """The rename that is on record under a name; None without one."""
+    """Return the rename recorded under a name; None without one."""
     with suppress(FileNotFoundError):
         return Rename(**json.loads(_file(root, name).read_text("utf-8")))
     return None
 
 
 def former_names(root: str, name: str) -> list[str]:
-    """All names that a pipeline had before, the last one first."""
+    """Return the former names of a pipeline, latest first."""
     found: list[str] = []
     before = {one.name: one.former for one in _all(root) if one.done}
     while (former := before.get(name)) is not None and former not in found:
@@ -70,10 +70,10 @@ def former_names(root: str, name: str) -> list[str]:
 
 
 def demand_current(at: Lake) -> None:
-    """Checks that a pipeline has this name.
+    """Check that a pipeline was not renamed.
 
     Raises:
-        PipelineRenamed: it was renamed, or is being renamed.
+        PipelineRenamed: the pipeline was renamed, or is being renamed.
     """
     rename = None
     if is_local(at.root):

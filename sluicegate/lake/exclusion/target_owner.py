@@ -1,4 +1,4 @@
-"""Whose tables a lake has, for readers: the target that the first run entered (``target_ownership.py``)."""
+"""Tell readers which target owns a lake's tables: the first run entered it (``target_ownership.py``)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sluicegate.storage import filesystems
 
 
 def owner_of(lake: Lake) -> str:
-    """The target that a pipeline's tables belong to; empty if none is entered, or a run was killed before it was."""
+    """Return the target that owns a pipeline's tables; empty if none is entered."""
     if filesystems.file(lake.target) is None:  # not by opening it: a store that does not answer would have none
         return ""
     fs, path = filesystems.opened(lake.target)
@@ -20,7 +20,7 @@ def owner_of(lake: Lake) -> str:
 
 
 def warning(lake: Lake, target: str, targets: Collection[str]) -> str:
-    """Sentence for a command that reads a pipeline's tables which belong to another target; empty if they do not.
+    """Return a warning for a reader of tables that another target owns; empty if none does.
 
     Args:
         lake: the lake.

@@ -1,4 +1,4 @@
-"""The target that a pipeline's tables in a lake belong to, written beside them by its first run there.
+"""Record which target owns a pipeline's tables in a lake; its first run writes it.
 
 A definition says that no two of its targets have one lake; but a command line, a variable or another copy of the
 definition can lead one into the tables of another. So whoever writes them looks first whose they are, and who only
@@ -25,7 +25,7 @@ def take_ownership(lake: Lake, target: str) -> None:
         target: name of the target; empty for a pipeline without targets, which enters none.
 
     Raises:
-        TargetConflict: the tables belong to another one.
+        TargetConflict: the tables belong to another target.
     """
     owner = owner_of(lake)
     if not owner and target:
@@ -38,7 +38,7 @@ def take_ownership(lake: Lake, target: str) -> None:
 
 
 def demand_ours(lake: Lake, target: str, owner: str | None = None) -> None:
-    """Checks that a pipeline's tables do not belong to another target. Nothing is written, and no lock needed.
+    """Check that no other target owns a pipeline's tables; needs no lock and writes nothing.
 
     Args:
         lake: the lake.
@@ -46,7 +46,7 @@ def demand_ours(lake: Lake, target: str, owner: str | None = None) -> None:
         owner: the target that is entered, if it is known already.
 
     Raises:
-        TargetConflict: they do.
+        TargetConflict: the tables belong to another target.
     """
     if owner is None:
         owner = owner_of(lake)
@@ -71,7 +71,7 @@ def lock_for_target(lake: Lake, owner: str, target: str) -> Iterator[None]:
         target: name of the target; empty for a pipeline without targets.
 
     Raises:
-        TargetConflict: the tables belong to another one.
+        TargetConflict: the tables belong to another target.
     """
     with pipeline_lock(lake, owner):
         take_ownership(lake, target)
