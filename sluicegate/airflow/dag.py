@@ -12,10 +12,10 @@ from typing import Any
 from airflow.sdk import DAG, get_parsing_context
 
 from sluicegate import definition
-from sluicegate.airflow.arguments import Arguments
-from sluicegate.airflow.dag_of_mistakes import dags_of_mistakes
-from sluicegate.airflow.new_dag import shown
-from sluicegate.airflow.pipeline_dags import PipelineDags
+from sluicegate.airflow.dags.arguments import Arguments
+from sluicegate.airflow.dags.dag_of_mistakes import dags_of_mistakes
+from sluicegate.airflow.dags.new_dag import shown
+from sluicegate.airflow.dags.pipeline_dags import PipelineDags
 from sluicegate.definition.dag_ids import dag_ids
 from sluicegate.definition.reading import loader
 from sluicegate.errors import DefinitionError, Mistake, PipelineMissing, UserError

@@ -6,9 +6,10 @@ from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
 
-from sluicegate.airflow import pools, run_note
+from sluicegate.airflow import pools
 from sluicegate.airflow.loaded import NAME
 from sluicegate.airflow.page.mounted import Lakehouse
+from sluicegate.airflow.reporting import run_note
 from sluicegate.airflow.timetable import PipelineTimetable
 
 ICON = {"icon": "lakehouse/static/icon.svg", "icon_dark_mode": "lakehouse/static/icon-dark.svg"}

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.listeners import hookimpl
 
-from sluicegate.airflow.arguments import POOL
-from sluicegate.airflow.run_note import BEGINS
+from sluicegate.airflow.dags.arguments import POOL
+from sluicegate.airflow.reporting.run_note import BEGINS
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun

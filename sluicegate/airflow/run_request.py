@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from sluicegate.airflow.params import AUTO, DISCARD, REPLAY, UNDO_DISCARD
-from sluicegate.airflow.task_alerts import FACTS
+from sluicegate.airflow.dags.params import AUTO, DISCARD, REPLAY, UNDO_DISCARD
+from sluicegate.airflow.reporting.task_alerts import FACTS
 from sluicegate.airflow.timetable import whole
 from sluicegate.errors import AccountingError, SluicegateError, UserError
 

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sluicegate.definition import Layer, Pipeline
-    from sluicegate.flow.finding import Finding
     from sluicegate.flow.report import RunReport
     from sluicegate.flow.selection import Interval
+    from sluicegate.flow.verification.finding import Finding
     from sluicegate.monitor.alerts import Alert
     from sluicegate.monitor.estimate import Plan
     from sluicegate.monitor.impact import Impact
@@ -240,9 +240,9 @@ def verify(
         SluicegateError: the job failed.
     """
     from sluicegate.flow import flows
-    from sluicegate.flow.finding import Finding
     from sluicegate.flow.report import FINDING, facts_of
-    from sluicegate.flow.sample import Sample
+    from sluicegate.flow.verification.finding import Finding
+    from sluicegate.flow.verification.sample import Sample
     from sluicegate.gold import verify as gold_verify
     from sluicegate.lake.layout import Lake
     from sluicegate.launch import submit, verification

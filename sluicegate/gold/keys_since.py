@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from sluicegate.flow.proofs import TARGET, Proof, Proofs, states_of
 from sluicegate.flow.streaming.delivery import Delivery
+from sluicegate.flow.verification.proofs import TARGET, Proof, Proofs, states_of
 from sluicegate.flow.versions_read import VersionRead, versions_read
 from sluicegate.frames import changed_rows
 from sluicegate.frames.record_ids import materialize

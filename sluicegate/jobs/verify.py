@@ -14,9 +14,9 @@ from sluicegate import console
 from sluicegate.definition.pipeline.verify import percent_of
 from sluicegate.errors import NotVerified
 from sluicegate.flow import flows, report
-from sluicegate.flow.finding import Finding
 from sluicegate.flow.report import RunReport
-from sluicegate.flow.sample import Sample
+from sluicegate.flow.verification.finding import Finding
+from sluicegate.flow.verification.sample import Sample
 from sluicegate.gold import verify as gold_verify
 from sluicegate.jobs import base
 from sluicegate.lake.exclusion.lock import pipeline_lock

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from sluicegate.console import files, silent
 from sluicegate.errors import SluicegateError, UserError
-from sluicegate.flow.finding import Finding
-from sluicegate.flow.proofs import Proofs
-from sluicegate.flow.sample import EVERYTHING, Sample
+from sluicegate.flow.verification.finding import Finding
+from sluicegate.flow.verification.proofs import Proofs
+from sluicegate.flow.verification.sample import EVERYTHING, Sample
 from sluicegate.lake import tables
 from sluicegate.lake.layout import LAYERS, Lake
 from sluicegate.landing import on_record

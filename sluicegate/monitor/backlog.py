@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 
 from sluicegate.console import files
 from sluicegate.flow import flows
-from sluicegate.flow.finding import Finding
 from sluicegate.flow.model import Flow, Progress, name_of
 from sluicegate.flow.progress import progress
+from sluicegate.flow.verification.finding import Finding
 from sluicegate.lake import layout, log, tables
 from sluicegate.lake.table import Table, Tables
 from sluicegate.landing import discovery

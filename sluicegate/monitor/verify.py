@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from sluicegate.flow.finding import Finding
 from sluicegate.flow.several import several_progress
+from sluicegate.flow.verification.finding import Finding
 from sluicegate.lake import layout, log, offsets, tables
 from sluicegate.monitor import verify_archive, verify_delta_source, verify_files, verify_kafka
 from sluicegate.schema.columns import FLOW, ROW

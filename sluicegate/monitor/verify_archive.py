@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from sluicegate.console import files
-from sluicegate.flow.finding import Finding
+from sluicegate.flow.verification.finding import Finding
 from sluicegate.lake import layout, tables
 from sluicegate.landing import readers
 from sluicegate.landing.moves import archive, archived_files

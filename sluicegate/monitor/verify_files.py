@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from sluicegate.console import files
-from sluicegate.flow.finding import Finding
+from sluicegate.flow.verification.finding import Finding
 from sluicegate.lake import layout, offsets, tables
 from sluicegate.landing import file_status
 from sluicegate.landing.moves import moved_files

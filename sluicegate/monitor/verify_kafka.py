@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from sluicegate.flow.finding import Finding
+from sluicegate.flow.verification.finding import Finding
 from sluicegate.lake import layout, offsets, tables
 from sluicegate.landing import file_status
 from sluicegate.landing.kafka_ledger import Partition, Range

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from sluicegate.flow.model import name_of
-from sluicegate.flow.proofs import TARGET, Proof, Proofs, states_of
+from sluicegate.flow.verification.proofs import TARGET, Proof, Proofs, states_of
 from sluicegate.flow.versions_read import VersionRead, versions_read
 from sluicegate.frames import changed_rows
 from sluicegate.frames.data_skipping import of_chunks

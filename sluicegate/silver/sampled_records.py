@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from sluicegate.flow.finding import Reason
 from sluicegate.flow.several.several_batch import StreamsBatch
 from sluicegate.flow.streaming.delivery import Delivery
+from sluicegate.flow.verification.finding import Reason
 from sluicegate.schema.columns import IDENTITY
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from sluicegate.flow.batch import Batch
-    from sluicegate.flow.sample import Sample
+    from sluicegate.flow.verification.sample import Sample
     from sluicegate.silver.evaluate import RowEvaluator
 
 # A sample's size is exact to one of so many parts.

@@ -17,14 +17,14 @@ from sluicegate.console import silent, time_left
 from sluicegate.errors import SluicegateError
 from sluicegate.flow import flows
 from sluicegate.flow.batch import Batch
-from sluicegate.flow.finding import Finding
 from sluicegate.flow.model import Progress
 from sluicegate.flow.progress import progress
-from sluicegate.flow.proofs import Proofs
-from sluicegate.flow.sample import EVERYTHING, Sample
 from sluicegate.flow.several import several_batch
 from sluicegate.flow.streaming.delivery import Delivery
 from sluicegate.flow.table_report import TableReport
+from sluicegate.flow.verification.finding import Finding
+from sluicegate.flow.verification.proofs import Proofs
+from sluicegate.flow.verification.sample import EVERYTHING, Sample
 from sluicegate.frames.difference.equal_rows import excuse
 from sluicegate.frames.difference.merge import OP, difference
 from sluicegate.lake import layout, offsets, tables

@@ -23,9 +23,9 @@ from deltalake.exceptions import DeltaError
 
 from sluicegate.console import files, silent
 from sluicegate.errors import SluicegateError
-from sluicegate.flow.finding import Finding
-from sluicegate.flow.proofs import Proof, Proofs
-from sluicegate.flow.sample import EVERYTHING, Sample
+from sluicegate.flow.verification.finding import Finding
+from sluicegate.flow.verification.proofs import Proof, Proofs
+from sluicegate.flow.verification.sample import EVERYTHING, Sample
 from sluicegate.lake import layout, offsets, tables
 from sluicegate.lake.table_description import LANDED
 from sluicegate.landing import file_status, status_log

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sluicegate.errors import SluicegateError
-from sluicegate.flow.proofs import TARGET, Proof, Proofs, states_of
+from sluicegate.flow.verification.proofs import TARGET, Proof, Proofs, states_of
 from sluicegate.lake import layout, tables
 from sluicegate.storage import filesystems
 from sluicegate.storage.concurrent import each

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sluicegate.errors import DamagedTable, Where
-from sluicegate.flow.finding import Finding
+from sluicegate.flow.verification.finding import Finding
 from sluicegate.lake import footers, layout, tables
 from sluicegate.lake.damage import whole
 

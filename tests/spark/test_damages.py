@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sluicegate.errors import DamagedTable
-from sluicegate.flow.finding import Finding
+from sluicegate.flow.verification.finding import Finding
 from sluicegate.gold import verify as gold_verify
 from sluicegate.lake.damage import whole
 from sluicegate.launch import verification

@@ -12,8 +12,8 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyarrow import parquet
 
-from sluicegate.flow.finding import Finding
-from sluicegate.flow.sample import Sample
+from sluicegate.flow.verification.finding import Finding
+from sluicegate.flow.verification.sample import Sample
 from sluicegate.gold import verify as gold_verify
 from sluicegate.launch import verification
 from sluicegate.silver import verify as silver_verify

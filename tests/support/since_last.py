@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sluicegate.flow.sample import Sample
+from sluicegate.flow.verification.sample import Sample
 from sluicegate.gold import verify as gold_verify
 from sluicegate.launch import verification
 from sluicegate.silver import verify as silver_verify

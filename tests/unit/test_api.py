@@ -18,9 +18,9 @@ import pytest
 
 import sluicegate as sg
 from sluicegate import api, errors
-from sluicegate.flow.finding import Finding
 from sluicegate.flow.report import ERROR, RunReport, error_of
 from sluicegate.flow.table_report import TableReport
+from sluicegate.flow.verification.finding import Finding
 from sluicegate.landing import intake
 from sluicegate.launch import pipeline as run_pipeline
 from sluicegate.launch import submit

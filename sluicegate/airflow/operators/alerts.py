@@ -11,8 +11,8 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
 from sluicegate.airflow.connections import with_store
+from sluicegate.airflow.reporting.task_alerts import ERROR, TaskError
 from sluicegate.airflow.run_request import failure
-from sluicegate.airflow.task_alerts import ERROR, TaskError
 from sluicegate.definition import load
 from sluicegate.errors import SluicegateError
 from sluicegate.escapes import escaped

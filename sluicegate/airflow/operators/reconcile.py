@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from sluicegate.airflow import metrics
 from sluicegate.airflow.connections import with_store
 from sluicegate.airflow.operators.submit import alone
+from sluicegate.airflow.reporting import metrics
 from sluicegate.airflow.run_request import failure, request_of, who
 from sluicegate.definition import LAYERS, load
 from sluicegate.errors import SluicegateError
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from sluicegate.definition import Pipeline
-    from sluicegate.flow.finding import Finding
+    from sluicegate.flow.verification.finding import Finding
     from sluicegate.lake.layout import Lake
     from sluicegate.lake.log import Commit
     from sluicegate.monitor.backlog import Waiting

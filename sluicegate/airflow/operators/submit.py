@@ -22,12 +22,12 @@ from airflow.sdk.bases.xcom import BaseXCom
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException, AirflowRescheduleException
 
 from sluicegate import console
-from sluicegate.airflow import metrics, openlineage
-from sluicegate.airflow.arguments import pool_of_jobs
 from sluicegate.airflow.assets import news, of_job
 from sluicegate.airflow.connect_server import OWN_JVM, Client, ConnectServer
 from sluicegate.airflow.connections import environment, with_store
+from sluicegate.airflow.dags.arguments import pool_of_jobs
 from sluicegate.airflow.operators.links import SparkUI, is_address
+from sluicegate.airflow.reporting import metrics, openlineage
 from sluicegate.airflow.run_request import failure, request_of, who
 from sluicegate.channel import Channel
 from sluicegate.definition import LAYERS, load

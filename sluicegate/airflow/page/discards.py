@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from sluicegate.airflow.dags.params import DISCARD, UNDO_DISCARD
 from sluicegate.airflow.page.replays import Quarantined
-from sluicegate.airflow.params import DISCARD, UNDO_DISCARD
 
 
 @dataclass(frozen=True)

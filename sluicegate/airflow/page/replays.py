@@ -20,7 +20,7 @@ from airflow.utils.types import DagRunTriggeredByType
 from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 
-from sluicegate.airflow.params import REPLAY
+from sluicegate.airflow.dags.params import REPLAY
 from sluicegate.errors import UserError
 
 

@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowSkipException, TaskDeferralTimeout
 
 from sluicegate.airflow import bundles
 from sluicegate.airflow.connections import with_store
-from sluicegate.airflow.run_note import UNREPORTED
+from sluicegate.airflow.reporting.run_note import UNREPORTED
 from sluicegate.airflow.run_request import failure, raisable, request_of
 from sluicegate.definition import load
 from sluicegate.errors import SluicegateError

@@ -25,7 +25,7 @@ from sluicegate.settings import Settings
 
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
-    from sluicegate.flow.finding import Finding
+    from sluicegate.flow.verification.finding import Finding
     from sluicegate.monitor.status import Status
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sluicegate.flow.finding import Finding
 from sluicegate.flow.report import FINDING
+from sluicegate.flow.verification.finding import Finding
 from sluicegate.frames.difference.compare import compare, sampled
 from sluicegate.frames.difference.equal_rows import excuse
 from sluicegate.frames.unsteady import unsteady

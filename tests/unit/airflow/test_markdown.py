@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
-from sluicegate.airflow import doc_md
+from sluicegate.airflow.dags import doc_md
 from sluicegate.airflow.markdown import plain
 from tests.conftest import Workspace
 

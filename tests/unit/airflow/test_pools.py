@@ -83,7 +83,7 @@ def test_a_run_makes_the_pool_that_somebody_deleted(session: Any, workspace: Wor
 
 @pytest.mark.usefixtures("default_pool")
 def test_a_run_whose_pool_is_missing_says_so(session: Any, workspace: Workspace) -> None:
-    from sluicegate.airflow.run_note import BEGINS
+    from sluicegate.airflow.reporting.run_note import BEGINS
 
     workspace.edit("pipeline.yaml", "\ndatabase:", "\nairflow: {pool: heavy}\ndatabase:")
     assert begun(session, dag_of(workspace), "of a person", 2).note == "of a person"
@@ -174,7 +174,8 @@ def test_a_task_makes_no_pool() -> None:
 
 
 def test_the_plugin_brings_the_listeners() -> None:
-    from sluicegate.airflow import pools, run_note
+    from sluicegate.airflow import pools
     from sluicegate.airflow.plugin import SluicegatePlugin
+    from sluicegate.airflow.reporting import run_note
 
     assert SluicegatePlugin.listeners == [run_note, pools]

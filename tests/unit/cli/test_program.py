@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sluicegate.console import program
-from sluicegate.flow.finding import Finding
+from sluicegate.flow.verification.finding import Finding
 
 pytestmark = pytest.mark.unit
 

@@ -19,10 +19,10 @@ from sluicegate import api
 from sluicegate.cli import app
 from sluicegate.console import program
 from sluicegate.errors import NotVerified
-from sluicegate.flow.finding import Finding
-from sluicegate.flow.proofs import TARGET
 from sluicegate.flow.report import ERROR, FINDING, REPORT, RunReport
-from sluicegate.flow.sample import Sample
+from sluicegate.flow.verification.finding import Finding
+from sluicegate.flow.verification.proofs import TARGET
+from sluicegate.flow.verification.sample import Sample
 from sluicegate.jobs import verify
 from sluicegate.lake.proved_state import ProvedState
 from sluicegate.launch import verification

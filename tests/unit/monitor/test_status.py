@@ -15,10 +15,10 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from sluicegate.errors import AccountingError, DefinitionError, UserError
 from sluicegate.flow import flows
-from sluicegate.flow.finding import Finding
 from sluicegate.flow.progress import progress
 from sluicegate.flow.report import RunReport
 from sluicegate.flow.selection import Interval
+from sluicegate.flow.verification.finding import Finding
 from sluicegate.lake import log
 from sluicegate.landing import file_status, intake
 from sluicegate.landing.chosen import reread

@@ -47,7 +47,7 @@ CROSSED: dict[str, str] = {
     "bronze.text.text_decoder.DEEPEST": "tests/unit/bronze/text/test_text_decoder.py::"
     "test_json_of_more_than_DEEPEST_levels_is_corrupt",
     "airflow.page.forms.LONGEST": "tests/unit/airflow/page/test_app.py::test_what_is_no_form_of_the_page_is_refused",
-    "flow.proofs.WHOLE_AFTER": "tests/unit/witness/test_proved_files.py::"
+    "flow.verification.proofs.WHOLE_AFTER": "tests/unit/witness/test_proved_files.py::"
     "test_a_proof_that_may_not_hold_any_more_is_void",
     "witness.comparison.AHEAD": "tests/unit/witness/test_landed_files.py::"
     "test_up_to_AHEAD_missing_records_are_told_apart_from_changed_ones",
@@ -67,9 +67,9 @@ CROSSED: dict[str, str] = {
     "launch.discard.LONGEST_NOTE": "tests/unit/cli/repairing/test_discard.py::"
     "test_a_note_has_up_to_LONGEST_NOTE_characters",
     "definition.dag_ids.LONGEST": "tests/unit/definition/test_dag_ids.py::test_any_folder_has_ids_that_airflow_takes",
-    "definition.pipeline.airflow.LONGEST": "tests/unit/airflow/test_arguments.py::"
+    "definition.pipeline.airflow.LONGEST": "tests/unit/airflow/dags/test_arguments.py::"
     "test_what_a_column_of_airflows_database_does_not_hold_is_a_mistake",
-    "definition.pipeline.airflow.MOST": "tests/unit/airflow/test_arguments.py::"
+    "definition.pipeline.airflow.MOST": "tests/unit/airflow/dags/test_arguments.py::"
     "test_what_a_column_of_airflows_database_does_not_hold_is_a_mistake",
     "definition.tables.silver.BATCH_BYTES": "tests/unit/flow/test_parts.py::"
     "test_the_definition_says_how_much_a_batch_takes_in",
@@ -166,7 +166,8 @@ CROSSED: dict[str, str] = {
     "frames.data_skipping.RANGES": "tests/unit/frames/test_data_skipping.py::"
     "test_there_are_no_more_than_so_many_RANGES",
     "pii_key.SHORTEST": "tests/unit/test_pii_key.py::test_a_key_has_at_least_as_many_bytes_as_the_SHORTEST",
-    "flow.table_report.SHOWN": "tests/unit/airflow/test_run_note.py::test_so_many_files_are_SHOWN_and_all_are_counted",
+    "flow.table_report.SHOWN": "tests/unit/airflow/reporting/test_run_note.py::"
+    "test_so_many_files_are_SHOWN_and_all_are_counted",
     "tools.scaffold.group_files.SAMPLED": "tests/unit/tools/test_scaffold.py::"
     "test_files_of_several_shapes_are_told_apart_if_all_are_SAMPLED",
     "tools.scaffold.nearly.ENOUGH": "tests/unit/tools/test_scaffold.py::test_a_share_is_few_from_ENOUGH_and_NEARLY_on",
@@ -186,11 +187,11 @@ CROSSED: dict[str, str] = {
     "monitor.streams.SILENCE": "tests/unit/jobs/test_continuous.py::test_a_run_elsewhere_is_dead_after_SILENCE",
     "airflow.timetable.MAX_BACKFILL_RUNS": "tests/unit/airflow/test_timetable.py::"
     "test_a_backfill_has_at_most_MAX_BACKFILL_RUNS",
-    "airflow.openlineage.NEWEST": "tests/unit/airflow/test_openlineage.py::"
+    "airflow.reporting.openlineage.NEWEST": "tests/unit/airflow/reporting/test_openlineage.py::"
     "test_a_try_is_told_of_whole_though_it_has_more_commits_than_the_NEWEST",
-    "airflow.run_note.LONGEST_LINE": "tests/unit/airflow/test_run_note.py::"
+    "airflow.reporting.run_note.LONGEST_LINE": "tests/unit/airflow/reporting/test_run_note.py::"
     "test_names_of_files_leave_room_for_other_tables_up_to_the_LONGEST_LINE",
-    "airflow.run_note.LONGEST": "tests/unit/airflow/test_run_note.py::"
+    "airflow.reporting.run_note.LONGEST": "tests/unit/airflow/reporting/test_run_note.py::"
     "test_a_note_is_whole_up_to_the_LONGEST_and_has_whole_lines_beyond",
     "bronze.avro_header.LARGEST": "tests/unit/bronze/test_avro_header.py::"
     "test_a_head_has_no_text_longer_than_the_LARGEST",
@@ -267,15 +268,15 @@ EXEMPT = {
     "monitor.views.source.PATIENCE": TIME,
     "monitor.views.source.REST": TIME,
     "monitor.views.source.UNSEEN_FOR": TIME,
-    "flow.proofs.FORM": SHAPE,
-    "flow.sample.STEP": SHAPE,
+    "flow.verification.proofs.FORM": SHAPE,
+    "flow.verification.sample.STEP": SHAPE,
     "frames.difference.compare.PARTS": SHAPE,
     "silver.sampled_records.PARTS": SHAPE,
     "frames.difference.compare.SHOWN": LOOKS,
     "gold.group_state.BUCKETS_OF_A_TASK": SHAPE,
     "gold.affected.reading._FIRST": "a number by which tables are known in a plan",
     "airflow.operators.check_request.ANSWER_WITHIN": TIME,
-    "airflow.arguments.ENDS_WITHIN": "given to Airflow as it is, which ends a try that takes longer",
+    "airflow.dags.arguments.ENDS_WITHIN": "given to Airflow as it is, which ends a try that takes longer",
     "airflow.timetable._SHIFTS": SHAPE,
     "airflow.pools.DEFAULT_SLOTS": "given to Airflow as it is, which starts no more jobs at a time",
     "tools.demo.local_airflow.LOCKED_FOR": TIME,

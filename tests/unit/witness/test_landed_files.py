@@ -20,8 +20,8 @@ from deltalake import DeltaTable
 from pyarrow import parquet
 
 from sluicegate.definition import BronzeTable
-from sluicegate.flow.finding import Finding
-from sluicegate.flow.sample import Sample
+from sluicegate.flow.verification.finding import Finding
+from sluicegate.flow.verification.sample import Sample
 from sluicegate.witness import comparison, difference, landed_files, records, values
 from sluicegate.witness.comparison import Comparison
 from sluicegate.witness.json_text import Number, parsed

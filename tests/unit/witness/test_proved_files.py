@@ -14,9 +14,9 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from pyarrow import parquet
 
-from sluicegate.flow import proofs as proofs_module
-from sluicegate.flow.finding import Finding
-from sluicegate.flow.proofs import Proofs
+from sluicegate.flow.verification import proofs as proofs_module
+from sluicegate.flow.verification.finding import Finding
+from sluicegate.flow.verification.proofs import Proofs
 from sluicegate.lake import log, offsets, tables
 from sluicegate.landing import file_status, intake
 from sluicegate.witness import landed_files

@@ -13,7 +13,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from sluicegate.errors import DamagedTable
-from sluicegate.flow.finding import Finding
+from sluicegate.flow.verification.finding import Finding
 from sluicegate.lake.damage import damages
 from sluicegate.witness import statistics
 from tests.conftest import Workspace

@@ -11,7 +11,7 @@ from deltalake import write_deltalake
 from typer.testing import CliRunner
 
 from sluicegate import api
-from sluicegate.airflow import doc_md
+from sluicegate.airflow.dags import doc_md
 from sluicegate.cli import app
 from sluicegate.cli.inspecting import plan
 from sluicegate.definition import LAYERS, Pipeline, load, names

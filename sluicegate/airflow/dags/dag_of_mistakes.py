@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import DAG, Asset, BaseOperator, chain
 from pydantic_core import PydanticCustomError
 
-from sluicegate.airflow.arguments import Arguments
 from sluicegate.airflow.assets import watched
-from sluicegate.airflow.new_dag import new_dag
-from sluicegate.airflow.notifiers import readable_callbacks
+from sluicegate.airflow.dags.arguments import Arguments
+from sluicegate.airflow.dags.new_dag import new_dag
+from sluicegate.airflow.reporting.notifiers import readable_callbacks
 from sluicegate.airflow.run_request import raisable
 from sluicegate.definition import LAYERS, yaml
 from sluicegate.definition.dag_ids import dag_id

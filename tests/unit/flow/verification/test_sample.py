@@ -6,7 +6,7 @@ from datetime import date, timedelta
 
 import pytest
 
-from sluicegate.flow.sample import EVERYTHING, Sample
+from sluicegate.flow.verification.sample import EVERYTHING, Sample
 
 pytestmark = pytest.mark.unit
 

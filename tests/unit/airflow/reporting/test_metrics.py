@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from sluicegate.airflow import metrics
+from sluicegate.airflow.reporting import metrics
 from sluicegate.flow.report import RunReport
 from sluicegate.flow.table_report import TableReport
 from tests.unit.airflow.test_dag import airflow_home as airflow_home

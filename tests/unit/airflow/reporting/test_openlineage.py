@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, write_deltalake
 
-from sluicegate.airflow import openlineage
-from sluicegate.airflow.openlineage import dataset, of_try
+from sluicegate.airflow.reporting import openlineage
+from sluicegate.airflow.reporting.openlineage import dataset, of_try
 from sluicegate.lake import log
 from tests.conftest import Workspace
 from tests.unit.airflow.test_dag import airflow_home as airflow_home

@@ -25,7 +25,7 @@ ASKED = "ingests new data and reprocesses [2020-01-01 00:00:00, 2020-01-02 00:00
 
 
 def told(results: dict[str, Any]) -> list[str]:
-    from sluicegate.airflow.run_note import note
+    from sluicegate.airflow.reporting.run_note import note
 
     return note(results, KINDS).splitlines()
 
@@ -134,7 +134,7 @@ def test_files_that_the_triggerer_did_not_report_are_noted() -> None:
 
 
 def test_a_run_that_a_mistake_stopped_says_what_it_did_until_then() -> None:
-    from sluicegate.airflow.run_note import note_of_mistakes
+    from sluicegate.airflow.reporting.run_note import note_of_mistakes
 
     why = "Does not run: pipeline.yaml has 1 mistake"
     table = silver(TableReport("patients", "silver", "written", read=2, written=2))
@@ -146,7 +146,7 @@ def test_a_run_that_a_mistake_stopped_says_what_it_did_until_then() -> None:
 
 
 def test_clearing_a_run_erases_nothing_of_its_note() -> None:
-    from sluicegate.airflow.run_note import BEFORE, LONGEST, continued
+    from sluicegate.airflow.reporting.run_note import BEFORE, LONGEST, continued
 
     first = "**This run takes in what is new**\n\n- silver patients 4 read\n- patients: 1 rows stand in quarantine"
     again = "**This run takes in what is new**\n\n- patients: 1 rows stand in quarantine"
@@ -162,7 +162,7 @@ def test_clearing_a_run_erases_nothing_of_its_note() -> None:
 def test_a_note_is_whole_up_to_the_LONGEST_and_has_whole_lines_beyond(
     monkeypatch: pytest.MonkeyPatch, beyond: int
 ) -> None:
-    from sluicegate.airflow import run_note
+    from sluicegate.airflow.reporting import run_note
 
     results = {"check_request": ASKED, "account": [{"table": f"t{i}", "quarantined": i} for i in (1, 2)]}
     whole = told(results)
@@ -176,7 +176,7 @@ def test_a_note_is_whole_up_to_the_LONGEST_and_has_whole_lines_beyond(
 
 @pytest.mark.parametrize("beyond", [-1, 0, 1])
 def test_a_run_that_was_asked_for_more_than_a_note_holds_has_a_note_that_begins_as_ours(beyond: int) -> None:
-    from sluicegate.airflow.run_note import BEGINS, LONGEST
+    from sluicegate.airflow.reporting.run_note import BEGINS, LONGEST
 
     asked = "x" * (LONGEST - len(BEGINS) - len("**") + beyond)
     [found] = told({"check_request": asked})
@@ -198,7 +198,7 @@ def test_so_many_files_are_SHOWN_and_all_are_counted(beyond: int) -> None:
 @pytest.mark.parametrize("link", ["", "[x](javascript:alert(1)) "])
 def test_names_of_files_leave_room_for_other_tables_up_to_the_LONGEST_LINE(link: str) -> None:
     """A file with a long name hid the numbers of all tables."""
-    from sluicegate.airflow.run_note import LONGEST_LINE
+    from sluicegate.airflow.reporting.run_note import LONGEST_LINE
 
     files = {f"/in/{link * 40}{number}{'x' * 255}": "no JSON" for number in range(5)}
     bronze = RunReport("p", "bronze", [TableReport("b", "bronze", "written", read=7, written=7, failed=files)])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.bases.notifier import BaseNotifier
 
-from sluicegate.airflow.task_alerts import TaskAlert
+from sluicegate.airflow.reporting.task_alerts import TaskAlert
 from sluicegate.definition.pipeline.notify import Notify
 from sluicegate.definition.reading import loader
 from sluicegate.errors import DefinitionError, Mistake

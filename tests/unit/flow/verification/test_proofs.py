@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from sluicegate.definition import load
-from sluicegate.flow.finding import Finding
-from sluicegate.flow.proofs import TARGET, Proof, Proofs
+from sluicegate.flow.verification.finding import Finding
+from sluicegate.flow.verification.proofs import TARGET, Proof, Proofs
 from sluicegate.lake.layout import Lake
 from sluicegate.launch import verification
 from sluicegate.settings import Settings

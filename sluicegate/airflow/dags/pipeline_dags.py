@@ -9,17 +9,17 @@ from typing import Any, Literal
 from airflow.sdk import DAG, BaseOperator, chain
 
 from sluicegate import definition
-from sluicegate.airflow import doc_md
-from sluicegate.airflow.arguments import Arguments
 from sluicegate.airflow.assets import of_job, watched
-from sluicegate.airflow.new_dag import new_dag, step
-from sluicegate.airflow.notifiers import callbacks, task_alerts, warnings
+from sluicegate.airflow.dags import doc_md
+from sluicegate.airflow.dags.arguments import Arguments
+from sluicegate.airflow.dags.new_dag import new_dag, step
+from sluicegate.airflow.dags.params import form, form_of_verification
 from sluicegate.airflow.operators.alerts import CheckAlerts
 from sluicegate.airflow.operators.check_request import CheckRequest
 from sluicegate.airflow.operators.maintenance import Catalog, Maintenance, Verification
 from sluicegate.airflow.operators.reconcile import Account
 from sluicegate.airflow.operators.submit import SluicegateJob
-from sluicegate.airflow.params import form, form_of_verification
+from sluicegate.airflow.reporting.notifiers import callbacks, task_alerts, warnings
 from sluicegate.airflow.sensors.landed_files import LandedFilesSensor
 from sluicegate.definition.dag_ids import dag_id
 from sluicegate.spark import metastore

@@ -52,7 +52,7 @@ def of_try(
     from airflow.providers.openlineage.extractors import OperatorLineage
 
     # not above: parsing a DAG file needs neither pyarrow nor deltalake
-    from sluicegate.airflow.column_lineage import ColumnFacets
+    from sluicegate.airflow.reporting.column_lineage import ColumnFacets
     from sluicegate.flow.flows import flows
     from sluicegate.monitor.lineage import QUARANTINE
 

@@ -125,7 +125,7 @@ def test_a_mistake_in_the_definition_is_alerted_as_well(workspace: Workspace, se
 
 def test_alerts_stand_beside_those_of_the_dag_file(workspace: Workspace) -> None:
     from sluicegate.airflow.dag import medallion_dags
-    from sluicegate.airflow.task_alerts import TaskAlert
+    from sluicegate.airflow.reporting.task_alerts import TaskAlert
 
     def theirs(_: Any) -> None:
         """A callback."""
