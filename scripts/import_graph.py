@@ -1,4 +1,4 @@
-"""Which module of a package imports which, read from their source, and the circles in this.
+"""Which module of a package imports which, read from their source, the circles in this, and the size of folders.
 
 Every import counts: those in functions, and those that only type checkers make.
 """
@@ -6,6 +6,7 @@ Every import counts: those in functions, and those that only type checkers make.
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -81,3 +82,9 @@ def reachable(module: str, graph: Imports) -> set[str]:
                 imported.add(target)
                 waiting.append(target)
     return imported
+
+
+def modules_by_folder(folder: Path) -> Counter[Path]:
+    """Count the modules of each folder of a package, without ``__init__.py`` and ``__main__.py``."""
+    paths = (path for path in folder.rglob("*.py") if not path.name.startswith("__"))
+    return Counter(path.parent.relative_to(folder.parent) for path in paths)

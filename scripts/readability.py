@@ -34,6 +34,7 @@ TERNARIES = "conditional expressions per 1,000 lines of code"
 EMPTY = "empty names, % of bound names"
 COMPLEX_FUNCTIONS = f"functions with more than {COMPLEX} decisions"
 CIRCLES = "circles of modules that import one another"
+FOLDER = "modules in the largest folder"
 LINES = "lines of code"
 DOCUMENT_WORDS = "words in the documents"
 
@@ -43,6 +44,7 @@ LIMITS = {
     EMPTY: 1.0,
     COMPLEX_FUNCTIONS: 0.0,
     CIRCLES: 0.0,
+    FOLDER: 20.0,
     LINES: 60_000.0,
     DOCUMENT_WORDS: 81_500.0,
 }
@@ -164,7 +166,12 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     package = measurement(PACKAGE)
     circles = import_graph.circles(import_graph.imports(PACKAGE))
-    figures = package.figures() | {CIRCLES: float(len(circles)), DOCUMENT_WORDS: float(words(documents(ROOT)))}
+    folders = import_graph.modules_by_folder(PACKAGE)
+    figures = package.figures() | {
+        CIRCLES: float(len(circles)),
+        FOLDER: float(max(folders.values())),
+        DOCUMENT_WORDS: float(words(documents(ROOT))),
+    }
     print(f"{'':48}{'now':>9}{'limit':>9}{'aim':>9}")
     for name, figure in figures.items():
         print(f"{name:48}{figure:>9,g}{LIMITS[name]:>9,g}{AIMS[name]:>9,g}")
@@ -172,6 +179,9 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{function.decisions:4} decisions in {function.lines:3} lines  {function.place}")
     for circle in circles:
         print(f"import one another: {', '.join(circle)}")
+    for folder, modules in folders.items():
+        if modules > LIMITS[FOLDER]:
+            print(f"{modules} modules: {folder}")
     above = [name for name, figure in figures.items() if figure > LIMITS[name]]
     for name in above:
         print(f"above its limit: {name}", file=sys.stderr)

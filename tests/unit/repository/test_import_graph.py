@@ -1,4 +1,4 @@
-"""Circles of imports that ``make check`` refuses, in packages whose imports are known."""
+"""Circles of imports and large folders that ``make check`` refuses, in packages whose imports are known."""
 
 from __future__ import annotations
 
@@ -66,3 +66,17 @@ def test_the_check_fails_at_a_circle_and_names_its_modules(
     printed = capsys.readouterr()
     assert "house.roof, house.wall" in printed.out
     assert f"above its limit: {readability.CIRCLES}\n" in printed.err
+
+
+@pytest.mark.parametrize("beyond", [0, 1])
+def test_the_check_fails_at_a_folder_of_too_many_modules_and_names_it(
+    beyond: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    limit = int(readability.LIMITS[readability.FOLDER])
+    rooms = {f"cellar/room_{number}": "def size(doors):\n    return doors" for number in range(limit + beyond)}
+    modules = {"cellar/__init__": "", "cellar/__main__": "", "wall": "", **rooms}
+    monkeypatch.setattr(readability, "PACKAGE", package(tmp_path, modules))
+    readability.main([])
+    printed = capsys.readouterr()
+    assert (f"{limit + 1} modules: house/cellar\n" in printed.out) == bool(beyond)
+    assert (f"above its limit: {readability.FOLDER}\n" in printed.err) == bool(beyond)
