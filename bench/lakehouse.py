@@ -25,10 +25,7 @@ from deltalake import CommitProperties, DeltaTable, WriterProperties, write_delt
 
 from sluicegate.airflow.page import html
 from sluicegate.airflow.page.addresses import Addresses
-from sluicegate.lake import layout, log, tables
-from sluicegate.landing import status_log
-from sluicegate.monitor import event_log
-from sluicegate.monitor.views import (
+from sluicegate.dashboard import (
     batches,
     days,
     find,
@@ -37,10 +34,13 @@ from sluicegate.monitor.views import (
     one_table,
     overview,
     quarantined,
-    run_view,
+    run_details,
     runs,
 )
-from sluicegate.monitor.views.source import Source
+from sluicegate.dashboard.source import Source
+from sluicegate.lake import layout, log, tables
+from sluicegate.landing import status_log
+from sluicegate.monitor import event_log
 from sluicegate.schema import history
 from sluicegate.settings import Settings
 
@@ -228,7 +228,7 @@ def _views(source: Source) -> dict[str, Callable[[], str]]:
         "files, failed": files("failed"),
         "quarantine": shown("quarantine", aside, tab="quarantine", table="clean", starts=False, **at),
         "runs": shown("runs", all_runs, tab="runs", **at),
-        "run": shown("run", lambda: run_view.run_view(source, big, (), all_runs()[0].key), tab="runs", **at),
+        "run": shown("run", lambda: run_details.run_view(source, big, (), all_runs()[0].key), tab="runs", **at),
         "days": shown("days", lambda: days.days_view(source, big), tab="days", **at),
         "search": shown("search", lambda: find.search(source, ["big"], "amount"), query="amount"),
     }

@@ -190,7 +190,7 @@ def _of_last_run(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     An id of Airflow's or of a command is that of one run. A continuous run has one for as long as it lasts, so of it
     the last batch counts; and whoever starts jobs by other means may give all of them one.
     """
-    from sluicegate.monitor.views.runs import BREAK  # with what it imports, which no DAG file needs
+    from sluicegate.monitor.event_log import BREAK  # with what it imports, which no DAG file needs
 
     last = events[-1]["details"]
     name = str(last.get("run_id") or "")

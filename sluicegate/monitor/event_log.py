@@ -27,6 +27,9 @@ from sluicegate.lake.commits import commit_stats
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
 
+BREAK = timedelta(minutes=10)
+"""Batches of commands with a longer break between them are of two runs: a command line gives its runs no names."""
+
 TIME = pa.timestamp("us", "UTC")
 EVENTS = pa.schema(
     [

@@ -1,4 +1,4 @@
-"""The Lakehouse page: views of ``monitor.views`` as HTML and JSON, in Airflow's own server and behind its login.
+"""The Lakehouse page: results of ``dashboard`` as HTML and JSON, in Airflow's own server and behind its login.
 
 ``app`` and ``access`` import Airflow; ``html`` and what it needs do not, as ``sluicegate report`` uses them, too.
 """

@@ -1,4 +1,4 @@
-"""Addresses of the views: relative ones in Airflow's server, anchors in a report."""
+"""Addresses of the pages: relative ones in Airflow's server, anchors in a report."""
 
 from __future__ import annotations
 

@@ -18,9 +18,9 @@ from sluicegate.airflow import connections
 from sluicegate.airflow.dag import settings_below
 from sluicegate.airflow.page import confirm, confirm_discard, html, routes
 from sluicegate.airflow.page.forms import Forbidden
+from sluicegate.dashboard import overview
+from sluicegate.dashboard.source import Source
 from sluicegate.errors import DefinitionError, PipelineMissing, SluicegateError
-from sluicegate.monitor.views import overview
-from sluicegate.monitor.views.source import Source
 from sluicegate.settings import Settings
 from sluicegate.storage import aws
 

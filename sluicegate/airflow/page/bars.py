@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from sluicegate.monitor.views.batches import Batch
-from sluicegate.monitor.views.days import Day
+from sluicegate.dashboard.batches import Batch
+from sluicegate.dashboard.days import Day
 
 WIDEST = 24
 """Width of a bar, where there are few."""

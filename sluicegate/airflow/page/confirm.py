@@ -10,11 +10,11 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from sluicegate.airflow.page import forms, html, replays, routes
 from sluicegate.airflow.page.access import Viewer, ViewerDep
 from sluicegate.airflow.page.replays import Confirmed, Replayed
+from sluicegate.dashboard import quarantined
 from sluicegate.definition import Pipeline
 from sluicegate.errors import PipelineMissing, UserError
 from sluicegate.flow.selection import Replay
 from sluicegate.launch.request import Request as RunRequest
-from sluicegate.monitor.views import quarantined
 
 router = APIRouter()
 

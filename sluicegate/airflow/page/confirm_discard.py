@@ -9,11 +9,11 @@ from fastapi import APIRouter, Query, Request, Response
 from sluicegate.airflow.page import confirm, forms, replays, routes
 from sluicegate.airflow.page.access import ViewerDep
 from sluicegate.airflow.page.discards import Discarding, TakingBack
+from sluicegate.dashboard import quarantined
 from sluicegate.errors import PipelineMissing, UserError
 from sluicegate.lake.discards import Discarded
 from sluicegate.launch.discard import LONGEST_NOTE, Discard, one_line
 from sluicegate.launch.request import Request as RunRequest
-from sluicegate.monitor.views import quarantined
 
 router = APIRouter()
 

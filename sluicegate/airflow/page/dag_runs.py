@@ -11,13 +11,13 @@ from airflow.models.xcom import XCOM_RETURN_KEY, XComModel
 from airflow.utils.session import create_session
 from sqlalchemy import func, select
 
-from sluicegate.monitor.views.runs import TASKS, DagRun, Step
+from sluicegate.dashboard.runs import TASKS, DagRun, Step
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
 NEWEST = 50
-"""Runs that the views of one pipeline have."""
+"""Runs that the pages of one pipeline have."""
 
 
 def newest(dags: Sequence[str], count: int) -> dict[str, list[DagRun]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from sluicegate.monitor.views.flow_graph import Edge, Graph, Node
+from sluicegate.dashboard.flow_graph import Edge, Graph, Node
 
 WIDTH, HEIGHT = 206, 92
 """Size of a table's box."""

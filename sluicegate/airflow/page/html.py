@@ -14,8 +14,8 @@ from markupsafe import Markup
 from sluicegate.airflow.page import bars, graph_layout
 from sluicegate.airflow.page.addresses import Addresses
 from sluicegate.console import human_bytes
+from sluicegate.dashboard import techniques
 from sluicegate.escapes import escaped
-from sluicegate.monitor.views import techniques
 
 FOLDER = Path(__file__).resolve().parent
 

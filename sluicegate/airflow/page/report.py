@@ -1,4 +1,4 @@
-"""A report: the views of a pipeline and one of its runs as one HTML file that needs nothing else."""
+"""A report: the pages of a pipeline and one of its runs as one HTML file that needs nothing else."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from markupsafe import Markup
 
 from sluicegate.airflow.page import html
 from sluicegate.airflow.page.addresses import Anchors
+from sluicegate.dashboard import flow_graph, one_table, run_details
+from sluicegate.dashboard.flow_graph import Graph
+from sluicegate.dashboard.one_table import TableView
+from sluicegate.dashboard.run_details import RunView
+from sluicegate.dashboard.source import Source
 from sluicegate.definition import LAYERS, Pipeline
-from sluicegate.monitor.views import flow_graph, one_table, run_view
-from sluicegate.monitor.views.flow_graph import Graph
-from sluicegate.monitor.views.one_table import TableView
-from sluicegate.monitor.views.run_view import RunView
-from sluicegate.monitor.views.source import Source
 from sluicegate.storage import aws
 
 
@@ -34,7 +34,7 @@ class Report:
 
 @aws.briefly()
 def report_of(pipeline: Pipeline, run: str | None = None, *, rows: bool = False) -> Report:
-    """The views of a pipeline as of a run, by default its newest.
+    """The pages of a pipeline as of a run, by default its newest.
 
     Args:
         pipeline: the definition.
@@ -47,10 +47,10 @@ def report_of(pipeline: Pipeline, run: str | None = None, *, rows: bool = False)
     source = Source(pipeline.settings, patience=None)
     shown = None
     if run is not None:
-        shown = run_view.named(source, pipeline, run)
+        shown = run_details.named(source, pipeline, run)
     graph = flow_graph.graph(source, pipeline, (), shown.run.key if shown is not None else None)
     if shown is None and graph.run is not None:
-        shown = run_view.run_view(source, pipeline, (), graph.run.key)
+        shown = run_details.run_view(source, pipeline, (), graph.run.key)
     names = [name for layer in LAYERS for name in pipeline.names(layer)]
     tables = tuple(one_table.table_view(source, pipeline, name, rows=rows, readable=source.names()) for name in names)
     return Report(graph, shown, tables)

@@ -11,9 +11,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from sluicegate.airflow.page import dag_runs, html
 from sluicegate.airflow.page.access import Viewer, ViewerDep
 from sluicegate.airflow.page.addresses import Addresses
-from sluicegate.definition import Pipeline
-from sluicegate.definition.dag_ids import pipeline_of
-from sluicegate.monitor.views import (
+from sluicegate.dashboard import (
     as_json,
     days,
     find,
@@ -22,12 +20,14 @@ from sluicegate.monitor.views import (
     one_table,
     overview,
     quarantined,
-    run_view,
+    run_details,
     runs,
 )
-from sluicegate.monitor.views.batches import newest
-from sluicegate.monitor.views.runs import DagRun
-from sluicegate.monitor.views.source import Source
+from sluicegate.dashboard.batches import newest
+from sluicegate.dashboard.runs import DagRun
+from sluicegate.dashboard.source import Source
+from sluicegate.definition import Pipeline
+from sluicegate.definition.dag_ids import pipeline_of
 
 router = APIRouter()
 
@@ -99,7 +99,7 @@ def _both(path: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def source_of(request: Request) -> Source:
-    """Where the views of a request find things."""
+    """Definitions and tables that the pages of a request show."""
     source: Source = request.app.state.source
     return source
 
@@ -211,7 +211,7 @@ def all_runs(request: Request, viewer: ViewerDep, pipeline: str) -> Response:
 def one_run(request: Request, viewer: ViewerDep, pipeline: str, key: Key = None) -> Response:
     """One run."""
     definition = pipeline_of_viewer(request, viewer, pipeline)
-    view = run_view.run_view(source_of(request), definition, _runs(viewer, pipeline, key), key or "")
+    view = run_details.run_view(source_of(request), definition, _runs(viewer, pipeline, key), key or "")
     return _shown(request, "run", view, pipeline=pipeline, tab="runs", live=view.run.is_running)
 
 

@@ -31,7 +31,7 @@ def report(
     Example: sluicegate report heart_rate --out report.html
     """
     from sluicegate.airflow.page import report as page_report
-    from sluicegate.monitor.views import as_json as views_json
+    from sluicegate.dashboard import as_json as views_json
 
     page = page_report.report_of(api.load(pipeline, settings), run, rows=rows)
     if as_json:

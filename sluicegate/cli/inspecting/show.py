@@ -15,17 +15,17 @@ from sluicegate.storage import aws
 from sluicegate.storage.store_errors import translated
 
 if TYPE_CHECKING:
+    from sluicegate.dashboard.batches import Balance
+    from sluicegate.dashboard.days import DaysView
+    from sluicegate.dashboard.find import Hit
+    from sluicegate.dashboard.flow_graph import Graph
+    from sluicegate.dashboard.one_table import TableView
+    from sluicegate.dashboard.overview import Line
+    from sluicegate.dashboard.quarantined import QuarantineView
+    from sluicegate.dashboard.run_details import RunView
+    from sluicegate.dashboard.runs import Run
+    from sluicegate.dashboard.source import Source
     from sluicegate.definition import Pipeline
-    from sluicegate.monitor.views.batches import Balance
-    from sluicegate.monitor.views.days import DaysView
-    from sluicegate.monitor.views.find import Hit
-    from sluicegate.monitor.views.flow_graph import Graph
-    from sluicegate.monitor.views.one_table import TableView
-    from sluicegate.monitor.views.overview import Line
-    from sluicegate.monitor.views.quarantined import QuarantineView
-    from sluicegate.monitor.views.run_view import RunView
-    from sluicegate.monitor.views.runs import Run
-    from sluicegate.monitor.views.source import Source
 
 _ENDS = ["written", "quarantined", "dropped", "duplicates"]
 
@@ -57,7 +57,7 @@ def show(
 
     Example: sluicegate show heart_rate recordings_enriched --quarantine
     """
-    from sluicegate.monitor.views import as_json as views_json
+    from sluicegate.dashboard import as_json as views_json
 
     options = {"--run": run is not None, "--runs": runs, "--days": days, "--quarantine": quarantine,
              "--search": search is not None}  # fmt: skip
@@ -104,9 +104,9 @@ def _demanded(chosen: Sequence[str], pipeline: str | None, table: str | None, *,
 @aws.briefly()
 @translated()
 def _view(kind: str, name: str | None, table: str | None, settings: Settings, more: dict[str, Any]) -> Any:
-    from sluicegate.monitor.views import batches, find, overview
-    from sluicegate.monitor.views import runs as of_runs
-    from sluicegate.monitor.views.source import Source
+    from sluicegate.dashboard import batches, find, overview
+    from sluicegate.dashboard import runs as of_runs
+    from sluicegate.dashboard.source import Source
 
     definition = None
     if name is not None:
@@ -122,14 +122,14 @@ def _view(kind: str, name: str | None, table: str | None, settings: Settings, mo
 
 
 def _of_pipeline(kind: str, source: Source, definition: Pipeline, table: str | None, more: dict[str, Any]) -> Any:
+    from sluicegate.dashboard import days, flow_graph, one_table, quarantined, run_details
     from sluicegate.monitor import event_log
-    from sluicegate.monitor.views import days, flow_graph, one_table, quarantined, run_view
 
     event_log.demand_table(definition, table)
     if kind == "graph":
         return flow_graph.graph(source, definition, ())
     if kind == "run":
-        return run_view.named(source, definition, more["run"])
+        return run_details.named(source, definition, more["run"])
     if kind == "days":
         return days.days_view(source, definition, table)
     if table is None:

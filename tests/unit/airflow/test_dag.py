@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 import psutil  # type: ignore[import-untyped]
 import pytest
 
+from sluicegate.dashboard.runs import TASKS
 from sluicegate.definition import LAYERS, load, names
 from sluicegate.errors import DefinitionError, JavaMissing, PipelineMissing
 from sluicegate.flow.report import ERROR, REPORT, UNREPORTED
-from sluicegate.monitor.views.runs import TASKS
 from sluicegate.spark import configuration, java
 from tests.conftest import ROOT, Workspace
 from tests.support.airflow_runs import context_of

@@ -15,7 +15,7 @@ from sluicegate.lake import tables
 from sluicegate.landing import intake
 from sluicegate.launch import submit
 from sluicegate.monitor import alerts, event_log
-from sluicegate.monitor.views.runs import BREAK
+from sluicegate.monitor.event_log import BREAK
 from tests.conftest import Workspace
 from tests.support.by_hand import records, taken_in
 

@@ -11,9 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 from sluicegate.cli import app
+from sluicegate.dashboard.source import Source
 from sluicegate.errors import StoreUnreachable
 from sluicegate.lake import tables
-from sluicegate.monitor.views.source import Source
 from sluicegate.settings import Settings
 from sluicegate.storage import aws, filesystems
 from sluicegate.storage.store_errors import translated

@@ -24,9 +24,9 @@ from typer.testing import CliRunner
 
 import sluicegate as sg
 from sluicegate.cli import app as cli
+from sluicegate.dashboard.source import Source
 from sluicegate.errors import PipelineMissing
 from sluicegate.launch.discard import Discard, find
-from sluicegate.monitor.views.source import Source
 from sluicegate.storage import aws
 from tests.conftest import Workspace
 from tests.support.page_world import PageWorld
@@ -401,7 +401,7 @@ def test_of_an_error_that_nobody_foresaw_no_text_is_shown(
     def fails(*_: Any, **__: Any) -> None:
         raise OverflowError("Ada Byron")
 
-    monkeypatch.setattr("sluicegate.monitor.views.one_table.table_view", fails)
+    monkeypatch.setattr("sluicegate.dashboard.one_table.table_view", fails)
     for path in ("p/heart_rate/t/patients", "p/heart_rate/t/patients.json"):
         answer = get(server, path)
         assert answer.status_code == 500
@@ -418,7 +418,7 @@ def test_the_page_has_the_stores_keys_by_the_connection_of_tasks(server: Any, mo
         seen.extend([aws.current(), source.soon("keys", aws.current, until=time.monotonic() + 5).value])
         raise PipelineMissing("there is none")
 
-    monkeypatch.setattr("sluicegate.monitor.views.one_table.table_view", view)
+    monkeypatch.setattr("sluicegate.dashboard.one_table.table_view", view)
     monkeypatch.setenv("AIRFLOW_CONN_STORE", "aws://reader:s3cret@")
     monkeypatch.setenv("SLUICEGATE_STORE_CONN_ID", "store")
     assert get(server, "p/heart_rate/t/patients").status_code == 404
@@ -729,7 +729,7 @@ def test_a_discard_can_be_taken_back_while_its_records_are_counted(
 ) -> None:
     login, before, ask = token("starter"), started(), f"{UNDO}?discard={discarded}"
     fields = asked(server, login, ask)
-    monkeypatch.setattr("sluicegate.monitor.views.discarded.standing", lambda *_: None)
+    monkeypatch.setattr("sluicegate.dashboard.discarded.standing", lambda *_: None)
     question = get(server, ask, user="starter")
     assert (question.status_code, "being counted" in question.text) == (200, True)
     assert "<form" not in question.text.partition("Take back a discard")[2]

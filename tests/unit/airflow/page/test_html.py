@@ -11,12 +11,12 @@ import pytest
 
 from sluicegate.airflow.page import bars, graph_layout, html
 from sluicegate.airflow.page.addresses import Addresses, Anchors
-from sluicegate.monitor.views.batches import Balance, Batch
-from sluicegate.monitor.views.days import Day
-from sluicegate.monitor.views.flow_graph import Edge, Graph, Node
-from sluicegate.monitor.views.one_table import Column, TableView
-from sluicegate.monitor.views.overview import STATES, Backlog
-from sluicegate.monitor.views.quarantined import QuarantineView, Reason
+from sluicegate.dashboard.batches import Balance, Batch
+from sluicegate.dashboard.days import Day
+from sluicegate.dashboard.flow_graph import Edge, Graph, Node
+from sluicegate.dashboard.one_table import Column, TableView
+from sluicegate.dashboard.overview import STATES, Backlog
+from sluicegate.dashboard.quarantined import QuarantineView, Reason
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.unit

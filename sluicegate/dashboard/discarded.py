@@ -1,4 +1,4 @@
-"""Discarded records of quarantines, as views count them: once for a version of both tables, in the background."""
+"""Discarded records of quarantines, counted once for a version of both tables, in the background."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sluicegate.lake import discards, layout, tables
 from sluicegate.lake.discards import Discarded
 
 if TYPE_CHECKING:
-    from sluicegate.monitor.views.source import Source
+    from sluicegate.dashboard.source import Source
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,11 @@ from sluicegate.monitor import event_log
 from sluicegate.monitor.event_log import Logged
 
 if TYPE_CHECKING:
+    from sluicegate.dashboard.source import Source
     from sluicegate.definition import Pipeline
-    from sluicegate.monitor.views.source import Source
 
 NEWEST = 3_000
-"""Batches of a pipeline that the views have; of a table whose last ones are older, its own log is read."""
+"""Batches of a pipeline that the dashboard has; of a table whose last ones are older, its own log is read."""
 
 OF_A_TABLE = 50
 """Batches of one table that its view has."""

@@ -11,12 +11,12 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.monitor.views import personal_columns
-from sluicegate.monitor.views.column_links import kinds
+from sluicegate.dashboard import personal_columns
+from sluicegate.dashboard.column_links import kinds
 
 if TYPE_CHECKING:
+    from sluicegate.dashboard.source import Source
     from sluicegate.definition import Pipeline
-    from sluicegate.monitor.views.source import Source
 
 HIDDEN = "••••"
 """What stands in place of a value that is not shown."""

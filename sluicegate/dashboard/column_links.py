@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from sluicegate.dashboard import other_pipelines
 from sluicegate.definition.tables.table import LAYERS
 from sluicegate.errors import SluicegateError
 from sluicegate.monitor.impact import ROWS
 from sluicegate.monitor.lineage import QUARANTINE, TableLineage, lineage
-from sluicegate.monitor.views import other_pipelines
 from sluicegate.schema import history as schema_history
 from sluicegate.schema.columns import ENGINE_COLUMNS, PROVENANCE
 from sluicegate.spark_sql.lineage.model import EVERY, IDENTITY, Origins, Use
@@ -19,8 +19,8 @@ from sluicegate.spark_sql.lineage.model import Source as Origin
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
+    from sluicegate.dashboard.source import Source
     from sluicegate.definition import Pipeline
-    from sluicegate.monitor.views.source import Source
 
 # Columns that the engine gives each bronze table anew: none of them is passed on from the table that it reads.
 _OF_ENGINE = {*ENGINE_COLUMNS, *PROVENANCE}

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from sluicegate.monitor.views import one_table, personal, quarantined
-from sluicegate.monitor.views.personal import HIDDEN
-from sluicegate.monitor.views.source import Source
+from sluicegate.dashboard import one_table, personal, quarantined
+from sluicegate.dashboard.personal import HIDDEN
+from sluicegate.dashboard.source import Source
 from tests.conftest import Workspace
 
 pytestmark = pytest.mark.unit

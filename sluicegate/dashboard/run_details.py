@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sluicegate.dashboard import batches, runs, techniques
 from sluicegate.definition.tables.table import LAYERS
 from sluicegate.errors import PipelineMissing, UserError
-from sluicegate.monitor.views import batches, runs, techniques
 
 if TYPE_CHECKING:
+    from sluicegate.dashboard.batches import Balance, Batch
+    from sluicegate.dashboard.runs import DagRun, Run
+    from sluicegate.dashboard.source import Source
     from sluicegate.definition import Pipeline
-    from sluicegate.monitor.views.batches import Balance, Batch
-    from sluicegate.monitor.views.runs import DagRun, Run
-    from sluicegate.monitor.views.source import Source
 
 UNUSUAL = 0.3
 """Share by which the rows of a table differ from the usual number, above which the page says so."""

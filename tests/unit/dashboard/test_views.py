@@ -18,15 +18,7 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 import sluicegate as sg
 from sluicegate import api
-from sluicegate.definition import load
-from sluicegate.errors import NotADeltaTable, PipelineMissing
-from sluicegate.flow.thresholds import SMALL
-from sluicegate.lake import log, tables
-from sluicegate.landing import file_status, kafka_ledger, status_log
-from sluicegate.landing.kafka_ledger import Partition, TopicOffsets
-from sluicegate.landing.moves import archive
-from sluicegate.monitor import event_log
-from sluicegate.monitor.views import (
+from sluicegate.dashboard import (
     as_json,
     batches,
     days,
@@ -38,14 +30,22 @@ from sluicegate.monitor.views import (
     overview,
     personal,
     quarantined,
-    run_view,
+    run_details,
     runs,
     source,
     techniques,
 )
-from sluicegate.monitor.views.batches import Balance, Batch, RuleCount
-from sluicegate.monitor.views.runs import DagRun, Step
-from sluicegate.monitor.views.source import Source
+from sluicegate.dashboard.batches import Balance, Batch, RuleCount
+from sluicegate.dashboard.runs import DagRun, Step
+from sluicegate.dashboard.source import Source
+from sluicegate.definition import load
+from sluicegate.errors import NotADeltaTable, PipelineMissing
+from sluicegate.flow.thresholds import SMALL
+from sluicegate.lake import log, tables
+from sluicegate.landing import file_status, kafka_ledger, status_log
+from sluicegate.landing.kafka_ledger import Partition, TopicOffsets
+from sluicegate.landing.moves import archive
+from sluicegate.monitor import event_log
 from tests.conftest import Workspace
 from tests.support.by_hand import records, taken_in
 from tests.support.page_world import BEGAN, STEP, PageWorld
@@ -150,7 +150,7 @@ def test_batches_of_commands_are_of_one_run_until_a_longer_break_or_an_earlier_l
     assert [len(run.batches) for run in runs.of_batches(layers)] == [3]
     assert [len(run.batches) for run in runs.of_batches([*layers, batch(3, layer="bronze")])] == [1, 3]
     for more, together in ((timedelta(0), True), (timedelta(seconds=1), False)):
-        later = replace(layers[2], time=layers[2].time + runs.BREAK + more)
+        later = replace(layers[2], time=layers[2].time + event_log.BREAK + more)
         assert (len(runs.of_batches([*layers, later])) == 1) is together
     of_dag = [replace(one, run_id="r", by_airflow=True) for one in layers]
     far = replace(of_dag[0], time=BEGAN + timedelta(days=1))
@@ -170,22 +170,22 @@ def test_airflow_knows_runs_that_changed_nothing_and_how_others_ended() -> None:
 
 @pytest.mark.parametrize(("written", "said"), [(70, False), (69, True), (130, False), (131, True)])
 def test_a_run_is_unusual_above_a_share(world: PageWorld, lake: Source, written: int, said: bool) -> None:
-    assert run_view.UNUSUAL == 0.3
-    one = run_view.TableOfRun("silver", "t", Balance(written=written), (), None, 100.0)
+    assert run_details.UNUSUAL == 0.3
+    one = run_details.TableOfRun("silver", "t", Balance(written=written), (), None, 100.0)
     assert (one.unusual is not None) is said
     assert replace(one, usual=None).unusual is None
 
 
 def test_a_run_is_compared_with_those_before_it(world: PageWorld, lake: Source) -> None:
     every = runs.of_batches(batches.newest(lake, world.definition))
-    view = run_view.run_view(lake, world.definition, (), every[0].key)
+    view = run_details.run_view(lake, world.definition, (), every[0].key)
     assert [one.table for one in view.tables] == ["recordings_bronze", SILVER, "daily_patient_avg", "device_counts"]
     assert view.tables[1].usual == 35
     assert view.until == {"bronze": 0.0, "silver": 20.0, "gold": 32.0}  # from its first commit on
     assert view.before == every[1].key
     assert view.after is None
     with pytest.raises(PipelineMissing):
-        run_view.run_view(lake, world.definition, (), "nowhere")
+        run_details.run_view(lake, world.definition, (), "nowhere")
 
 
 # --- home and graph --------------------------------------------------------------------------------------------------
@@ -268,7 +268,7 @@ def test_a_graph_has_what_a_run_under_way_has_committed_and_which_of_its_tasks_r
         "device_counts": ("up to date", "not started"),
     }  # fmt: skip
     assert found["patients"].balance is None  # it has not come to that one, or it has nothing to do
-    view = run_view.run_view(lake, made.definition, [running], run_id)
+    view = run_details.run_view(lake, made.definition, [running], run_id)
     assert [(one.table, one.balance.written) for one in view.tables][:2] == [("recordings_bronze", 30), (SILVER, 25)]
     # One job for all layers, and a run that has ended.
     assert nodes(replace(running, steps=(Step("run", "running", BEGAN),)))["device_counts"].step == "running"

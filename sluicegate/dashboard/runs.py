@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from statistics import median
 
+from sluicegate.dashboard.batches import Balance, Batch, total
 from sluicegate.definition.tables.table import LAYERS
-from sluicegate.monitor.views.batches import Balance, Batch, total
-
-BREAK = timedelta(minutes=10)
-"""Batches of commands with a longer break between them are of two runs: a command line gives its runs no names."""
+from sluicegate.monitor.event_log import BREAK
 
 USUAL = 10
 """Runs before that say what is usual."""

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 from deltalake import DeltaTable
 
+from sluicegate.dashboard import batches, column_links, discarded, personal
+from sluicegate.dashboard.column_links import ColumnLink, ColumnLinks
+from sluicegate.dashboard.flow_graph import place_of
 from sluicegate.definition.tables.table import LAYERS
 from sluicegate.errors import PipelineMissing, SluicegateError
 from sluicegate.lake import tables
 from sluicegate.monitor import status
-from sluicegate.monitor.views import batches, column_links, discarded, personal
-from sluicegate.monitor.views.column_links import ColumnLink, ColumnLinks
-from sluicegate.monitor.views.flow_graph import place_of
 from sluicegate.schema import history as schema_history
 from sluicegate.schema.columns import ENGINE_COLUMNS, PROVENANCE
 
 if TYPE_CHECKING:
+    from sluicegate.dashboard.batches import Batch
+    from sluicegate.dashboard.source import Source
     from sluicegate.definition import Pipeline
-    from sluicegate.monitor.views.batches import Batch
-    from sluicegate.monitor.views.source import Source
 
 SAMPLE_ROWS = 10
 """Rows of a sample."""

@@ -7,14 +7,14 @@ import posixpath
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from sluicegate.dashboard.source import Answer
 from sluicegate.definition.tables.table import LAYERS
 from sluicegate.errors import SluicegateError
 from sluicegate.lake import layout
-from sluicegate.monitor.views.source import Answer
 
 if TYPE_CHECKING:
+    from sluicegate.dashboard.source import Source
     from sluicegate.definition import Pipeline
-    from sluicegate.monitor.views.source import Source
 
 Place = tuple[str, str, str]
 """Pipeline, layer and name of a table."""

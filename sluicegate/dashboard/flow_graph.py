@@ -7,19 +7,19 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from sluicegate.dashboard import batches, discarded, overview, runs, techniques
+from sluicegate.dashboard.batches import Balance, Batch
+from sluicegate.dashboard.overview import Backlog
+from sluicegate.dashboard.runs import DagRun, Run
 from sluicegate.definition.tables.table import LAYERS
 from sluicegate.errors import SluicegateError
 from sluicegate.monitor import status
 from sluicegate.monitor.plan import BLOCKED, UNASKED, Pending, TableWork
-from sluicegate.monitor.views import batches, discarded, overview, runs, techniques
-from sluicegate.monitor.views.batches import Balance, Batch
-from sluicegate.monitor.views.overview import Backlog
-from sluicegate.monitor.views.runs import DagRun, Run
 
 if TYPE_CHECKING:
+    from sluicegate.dashboard.source import Source
     from sluicegate.definition import BronzeTable, Pipeline
     from sluicegate.monitor.status import TableFacts
-    from sluicegate.monitor.views.source import Source
 
     Tables = Mapping[tuple[str, str], tuple["Node", TableFacts | None]]
 

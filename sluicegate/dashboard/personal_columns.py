@@ -10,18 +10,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sluicegate.dashboard import other_pipelines
+from sluicegate.dashboard.column_links import kinds, lineage_of
 from sluicegate.definition.tables.table import LAYERS
 from sluicegate.errors import SluicegateError
 from sluicegate.monitor.lineage import QUARANTINE, TableLineage
-from sluicegate.monitor.views import other_pipelines
-from sluicegate.monitor.views.column_links import kinds, lineage_of
 from sluicegate.schema.columns import CORRUPT, RECORD, RESCUED
 from sluicegate.spark_sql.lineage.model import EVERY, Origins
 from sluicegate.spark_sql.lineage.model import Source as Column
 
 if TYPE_CHECKING:
+    from sluicegate.dashboard.source import Source
     from sluicegate.definition import Pipeline
-    from sluicegate.monitor.views.source import Source
 
 # Columns that the engine adds, which have no value of a record in them.
 _OURS = ("_chunk", "_pos", "_record_row", "_record_flow", "receipt_time", "_file_modification_time", "source_file",

@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
+from sluicegate.dashboard.source import Answer, Source
 from sluicegate.lake import layout, tables
 from sluicegate.landing import file_status, status_log
 from sluicegate.landing.moves import archive
 from sluicegate.monitor import status
-from sluicegate.monitor.views.source import Answer, Source
 
 if TYPE_CHECKING:
     from sluicegate.definition import BronzeTable

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 
 from croniter import croniter
 
+from sluicegate.dashboard import batches, discarded, runs
+from sluicegate.dashboard.as_json import OF_THE_MOMENT
 from sluicegate.definition.tables.table import LAYERS
 from sluicegate.errors import DefinitionError, SluicegateError
 from sluicegate.flow import flows
 from sluicegate.monitor.plan import UNASKED, Pending, pending
-from sluicegate.monitor.views import batches, discarded, runs
-from sluicegate.monitor.views.as_json import OF_THE_MOMENT
 
 if TYPE_CHECKING:
+    from sluicegate.dashboard.batches import Batch
+    from sluicegate.dashboard.runs import DagRun, Run
+    from sluicegate.dashboard.source import Answer, Source
     from sluicegate.definition import Pipeline
-    from sluicegate.monitor.views.batches import Batch
-    from sluicegate.monitor.views.runs import DagRun, Run
-    from sluicegate.monitor.views.source import Answer, Source
     from sluicegate.settings import Settings
 
 NEWEST = 400

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sluicegate.dashboard import ledger_files
+from sluicegate.dashboard.ledger_files import FAILED, LANDED, File, Page, Request, file_of, page_of, version_of
+from sluicegate.dashboard.source import Answer, Source
 from sluicegate.definition.pipeline.model import bronze_table
 from sluicegate.errors import PipelineMissing
 from sluicegate.lake import layout, tables
 from sluicegate.landing import file_status, status_log
 from sluicegate.monitor import status
-from sluicegate.monitor.views import ledger_files
-from sluicegate.monitor.views.ledger_files import FAILED, LANDED, File, Page, Request, file_of, page_of, version_of
-from sluicegate.monitor.views.source import Answer, Source
 
 if TYPE_CHECKING:
     from sluicegate.definition import BronzeTable, Pipeline

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
+from sluicegate.dashboard import batches
 from sluicegate.lake import tables
-from sluicegate.monitor.views import batches
 
 if TYPE_CHECKING:
+    from sluicegate.dashboard.batches import Batch
+    from sluicegate.dashboard.source import Source
     from sluicegate.definition import Pipeline
-    from sluicegate.monitor.views.batches import Batch
-    from sluicegate.monitor.views.source import Source
 
 SHOWN = 400
 """Days that a calendar has, the last ones."""

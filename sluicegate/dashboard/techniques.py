@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sluicegate.flow import thresholds
 
 if TYPE_CHECKING:
-    from sluicegate.monitor.views.batches import Batch
+    from sluicegate.dashboard.batches import Batch
 
 WORDS = {
     "partial": "incremental", "restart": "restart of the aggregate state", "groups": "affected groups",

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from sluicegate.dashboard import column_links, one_table
+from sluicegate.dashboard.one_table import TableView
+from sluicegate.dashboard.source import Source
 from sluicegate.monitor import impact
-from sluicegate.monitor.views import column_links, one_table
-from sluicegate.monitor.views.one_table import TableView
-from sluicegate.monitor.views.source import Source
 from tests.conftest import Workspace
 
 pytestmark = pytest.mark.unit

@@ -11,16 +11,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
+from sluicegate.dashboard import batches, discarded, one_table, personal
 from sluicegate.errors import PipelineMissing
 from sluicegate.lake import tables
 from sluicegate.lake.discards import KEYS, Discarded
 from sluicegate.monitor.lineage import QUARANTINE
-from sluicegate.monitor.views import batches, discarded, one_table, personal
 from sluicegate.schema.columns import ENGINE_COLUMNS, RECORD
 
 if TYPE_CHECKING:
+    from sluicegate.dashboard.source import Source
     from sluicegate.definition import Pipeline
-    from sluicegate.monitor.views.source import Source
 
 EXAMPLES = 20
 """Records of a page."""

@@ -1,5 +1,4 @@
-"""Where the views take definitions and tables from: each is read once for each of its versions, however often it is
-requested.
+"""Definitions and tables of the dashboard: each is read once for each of its versions, however often it is requested.
 
 A page is requested by many people, and reading a table of 100,000 commits takes longer than a page may. So a table
 stays open until its log has another version, and what was computed from it stays with that version. What has no
