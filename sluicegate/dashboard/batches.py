@@ -101,7 +101,7 @@ class Balance:
 
 
 @dataclass(frozen=True)
-class Batch:
+class CommittedBatch:
     """One commit of a run to a table.
 
     Attributes:
@@ -155,7 +155,7 @@ class Batch:
     mixed: bool = False
 
 
-def newest(source: Source, pipeline: Pipeline, limit: int = NEWEST) -> tuple[Batch, ...]:
+def newest(source: Source, pipeline: Pipeline, limit: int = NEWEST) -> tuple[CommittedBatch, ...]:
     """The last batches of a pipeline's tables, newest first.
 
     A job copies its commits to the event log when it ends, and one that is killed leaves that to the next: until then
@@ -170,7 +170,7 @@ def newest(source: Source, pipeline: Pipeline, limit: int = NEWEST) -> tuple[Bat
     return tuple(sorted((*copied, *more), key=_place, reverse=True)[:limit])
 
 
-Copied = tuple[tuple[Batch, ...], Mapping[str, int]]
+Copied = tuple[tuple[CommittedBatch, ...], Mapping[str, int]]
 """Batches of the event log, newest first, and the newest version that they have of each table, by its id."""
 
 
@@ -182,12 +182,12 @@ def _copied(events: DeltaTable, limit: int) -> Copied:
     return tuple(sorted((_batch(row) for row in rows), key=_place, reverse=True)), versions
 
 
-def _place(batch: Batch) -> tuple[datetime, str, int]:
+def _place(batch: CommittedBatch) -> tuple[datetime, str, int]:
     """Place of a batch among others, as ``history`` has them."""
     return batch.time, batch.table, batch.version
 
 
-def _not_copied(source: Source, of: Logged, versions: Mapping[str, int]) -> tuple[Batch, ...]:
+def _not_copied(source: Source, of: Logged, versions: Mapping[str, int]) -> tuple[CommittedBatch, ...]:
     """Batches of a table since those of the event log; none of one that cannot be read, whose own page says why."""
     try:
         table = source.table(of.uri)
@@ -202,26 +202,26 @@ def _not_copied(source: Source, of: Logged, versions: Mapping[str, int]) -> tupl
         return ()
 
 
-def _since(table: DeltaTable, of: Logged, copied: int) -> tuple[Batch, ...]:
+def _since(table: DeltaTable, of: Logged, copied: int) -> tuple[CommittedBatch, ...]:
     return tuple(_batch(row) for row in event_log.since(table, of, copied, OF_A_TABLE))
 
 
-def of_table(source: Source, pipeline: Pipeline, layer: str, table: str) -> tuple[Batch, ...]:
+def of_table(source: Source, pipeline: Pipeline, layer: str, table: str) -> tuple[CommittedBatch, ...]:
     """The last batches of one table, newest first; those that the newest of its pipeline lack are from its own log."""
     of_log = [batch for batch in newest(source, pipeline) if batch.table == table]
     if len(of_log) < OF_A_TABLE:
         of = Logged(table, source.lake(pipeline).table(layer, table))
-        committed: tuple[Batch, ...] = source.once(of.uri, "batches", partial(_since, of=of, copied=-1)) or ()
+        committed: tuple[CommittedBatch, ...] = source.once(of.uri, "batches", partial(_since, of=of, copied=-1)) or ()
         written = {batch.version for batch in of_log if batch.mode not in ("refused", "passed")}
         more = [batch for batch in committed if batch.version not in written]
         of_log = sorted([*of_log, *more], key=_place, reverse=True)
     return tuple(of_log[:OF_A_TABLE])
 
 
-def _batch(row: Mapping[str, Any]) -> Batch:
+def _batch(row: Mapping[str, Any]) -> CommittedBatch:
     details = json.loads(row["details"] or "{}")
     cost = details.get("cost") or {}
-    return Batch(
+    return CommittedBatch(
         time=row["time"].astimezone(UTC), layer=row["layer"], table=row["table"] or "", version=row["version"],
         run_id=_text(details, "run_id"), by_airflow=bool(details.get("dag_id")), mode=_text(row, "mode"),
         balance=_balance(row, details), files=int(details.get("files") or 0), bytes=_bytes(row["layer"], details),
@@ -268,7 +268,7 @@ def _rules(counts: Mapping[str, Mapping[str, int]]) -> tuple[RuleCount, ...]:
     )
 
 
-def total(batches: Sequence[Batch]) -> Balance:
+def total(batches: Sequence[CommittedBatch]) -> Balance:
     """Balance of several batches together."""
     return sum((batch.balance for batch in batches), Balance())
 

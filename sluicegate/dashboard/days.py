@@ -15,7 +15,7 @@ from sluicegate.dashboard import batches
 from sluicegate.lake import tables
 
 if TYPE_CHECKING:
-    from sluicegate.dashboard.batches import Batch
+    from sluicegate.dashboard.batches import CommittedBatch
     from sluicegate.dashboard.source import Source
     from sluicegate.definition import Pipeline
 
@@ -118,7 +118,7 @@ def _counted(table: DeltaTable, column: str) -> tuple[dict[date, int], int]:
     return rows, unknown
 
 
-def _days(rows: dict[date, int], intervals: Sequence[Batch]) -> tuple[Day, ...]:
+def _days(rows: dict[date, int], intervals: Sequence[CommittedBatch]) -> tuple[Day, ...]:
     if not rows:
         return ()
     first, last = min(rows), max(rows)
@@ -133,7 +133,7 @@ def _days(rows: dict[date, int], intervals: Sequence[Batch]) -> tuple[Day, ...]:
     return tuple(calendar)
 
 
-def _covers(batch: Batch, day: date) -> bool:
+def _covers(batch: CommittedBatch, day: date) -> bool:
     """Whether a batch rebuilt an interval that has a whole day."""
     since, until = (_moment(text) for text in batch.interval or ("", ""))
     begin = datetime(day.year, day.month, day.day, tzinfo=UTC)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sluicegate.dashboard.one_table import Column, columns_of
+from sluicegate.dashboard.one_table import ColumnSummary, columns_of
 from sluicegate.definition.tables.table import LAYERS
 from sluicegate.errors import SluicegateError
 from sluicegate.lake import tables
@@ -74,7 +74,7 @@ def _of_pipeline(source: Source, pipeline: Pipeline, words: str) -> Iterator[Hit
                     yield Hit(pipeline.name, layer, name, column.name, column.kind, column.comment, place)
 
 
-def _columns(source: Source, pipeline: Pipeline, uri: str, name: str) -> tuple[Column, ...]:
+def _columns(source: Source, pipeline: Pipeline, uri: str, name: str) -> tuple[ColumnSummary, ...]:
     """Columns of a table; none of one that cannot be read."""
     try:
         table = source.table(uri)

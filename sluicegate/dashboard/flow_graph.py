@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from sluicegate.dashboard import batches, discarded, overview, runs, techniques
-from sluicegate.dashboard.batches import Balance, Batch
-from sluicegate.dashboard.overview import Backlog
-from sluicegate.dashboard.runs import DagRun, Run
+from sluicegate.dashboard.batches import Balance, CommittedBatch
+from sluicegate.dashboard.overview import PipelineBacklog
+from sluicegate.dashboard.runs import DagRun, PipelineRun
 from sluicegate.definition.tables.table import LAYERS
 from sluicegate.errors import SluicegateError
 from sluicegate.monitor import status
@@ -103,9 +103,9 @@ class Graph:
     description: str
     nodes: tuple[Node, ...]
     edges: tuple[Edge, ...]
-    runs: tuple[Run, ...]
-    run: Run | None
-    backlog: Backlog
+    runs: tuple[PipelineRun, ...]
+    run: PipelineRun | None
+    backlog: PipelineBacklog
 
 
 def graph(source: Source, pipeline: Pipeline, dag_runs: Sequence[DagRun], key: str | None = None) -> Graph:
@@ -139,7 +139,7 @@ def _in_order(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
 
 
 def _nodes(
-    source: Source, pipeline: Pipeline, tables: Tables, run: Run | None, waiting: Pending | None
+    source: Source, pipeline: Pipeline, tables: Tables, run: PipelineRun | None, waiting: Pending | None
 ) -> Iterator[Node]:
     lake = source.lake(pipeline)
     works = {}
@@ -213,11 +213,11 @@ def _node(source: Source, pipeline: Pipeline, layer: str, name: str) -> tuple[No
 class _OfRun:
     balance: Balance | None = None
     files: int = 0
-    last: Batch | None = None
+    last: CommittedBatch | None = None
     seconds: float | None = None
 
 
-def _of(run: Run | None, name: str) -> _OfRun:
+def _of(run: PipelineRun | None, name: str) -> _OfRun:
     """What a run did for a table."""
     batches_of_table = run.of(name) if run is not None else ()
     reported = run.dag_run.seconds.get(name) if run is not None and run.dag_run is not None else None

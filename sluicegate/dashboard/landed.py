@@ -13,7 +13,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluicegate.dashboard import ledger_files
-from sluicegate.dashboard.ledger_files import FAILED, LANDED, File, Page, Request, file_of, page_of, version_of
+from sluicegate.dashboard.ledger_files import (
+    FAILED,
+    LANDED,
+    FilesRequest,
+    LedgerFile,
+    Page,
+    file_of,
+    page_of,
+    version_of,
+)
 from sluicegate.dashboard.source import Answer, Source
 from sluicegate.definition.pipeline.model import bronze_table
 from sluicegate.errors import PipelineMissing
@@ -29,12 +38,12 @@ if TYPE_CHECKING:
 class _Landing:
     """Files in landing that the ledger does not have as they are, when they were listed, or why they cannot be."""
 
-    files: tuple[File, ...] = ()
+    files: tuple[LedgerFile, ...] = ()
     listed: datetime | None = None
     error: str = ""
 
     @classmethod
-    def of(cls, answer: Answer[tuple[File, ...]]) -> _Landing:
+    def of(cls, answer: Answer[tuple[LedgerFile, ...]]) -> _Landing:
         if answer.error is not None:
             return cls(answer.value or (), None, answer.error.message)
         return cls(answer.value or (), answer.since)
@@ -72,7 +81,7 @@ class FilesView:
     entries: int
     counts: dict[str, int | None]
     state: str
-    files: tuple[File, ...]
+    files: tuple[LedgerFile, ...]
     older: int | None
     listed: datetime | None
     error: str
@@ -95,7 +104,7 @@ def files_view(source: Source, pipeline: Pipeline, name: str, state: str = "", b
     table = bronze_table(pipeline, name)
     if state and state not in status.STATES:
         raise PipelineMissing("unknown file state")
-    request = Request(source, source.lake(pipeline), name, table, state, before)
+    request = FilesRequest(source, source.lake(pipeline), name, table, state, before)
     if table.of_files:
         return _of_files(request, pipeline)
     if table.kafka:
@@ -103,7 +112,7 @@ def files_view(source: Source, pipeline: Pipeline, name: str, state: str = "", b
     return _of_versions(request, pipeline)
 
 
-def _of_files(request: Request, pipeline: Pipeline) -> FilesView:
+def _of_files(request: FilesRequest, pipeline: Pipeline) -> FilesView:
     """Files of the ledger, after those that landing has and the ledger has not."""
     source, name = request.source, request.name
     entries = source.rows(request.ledger)
@@ -116,21 +125,21 @@ def _of_files(request: Request, pipeline: Pipeline) -> FilesView:
     return _view(request, pipeline, landing, entries, counts)
 
 
-def _of_ranges(request: Request, pipeline: Pipeline) -> FilesView:
+def _of_ranges(request: FilesRequest, pipeline: Pipeline) -> FilesView:
     """Ranges of offsets of Kafka's topics, in place of files."""
     entries = _ranges(request.source, request.ledger)
     return _view(request, pipeline, _Landing(), entries, _counts(request, entries))
 
 
 def _view(
-    request: Request, pipeline: Pipeline, landing: _Landing, entries: int, counts: dict[str, int | None]
+    request: FilesRequest, pipeline: Pipeline, landing: _Landing, entries: int, counts: dict[str, int | None]
 ) -> FilesView:
     """The view of a table with a ledger.
 
     Raises:
         UserError: the page of the ledger cannot be read.
     """
-    files: tuple[File, ...] = ()
+    files: tuple[LedgerFile, ...] = ()
     if request.only_landed or request.before is None:
         files = request.newest(landing.files)
     page, searching = Page(), False
@@ -156,7 +165,7 @@ def _view(
     )
 
 
-def _of_versions(request: Request, pipeline: Pipeline) -> FilesView:
+def _of_versions(request: FilesRequest, pipeline: Pipeline) -> FilesView:
     """What each run took of a Delta table, and the versions that wait, in place of files."""
     source, name, path = request.source, request.name, request.table.path
     stamp = tuple(version_of(source.table(uri)) for uri in (request.lake.table("bronze", name), path))
@@ -186,11 +195,11 @@ def _of_versions(request: Request, pipeline: Pipeline) -> FilesView:
 _OF_VERSIONS = ("waiting", "ingested", "replaced")
 
 
-def _versions(pipeline: Pipeline, name: str) -> tuple[File, ...]:
+def _versions(pipeline: Pipeline, name: str) -> tuple[LedgerFile, ...]:
     return tuple(file_of(row) for row in reversed(status.files(name, pipeline, pipeline.settings).to_pylist()))
 
 
-def _ends(file: File) -> int:
+def _ends(file: LedgerFile) -> int:
     """Version of its source that a run ended at."""
     if file.batch is not None:
         return file.batch
@@ -205,7 +214,7 @@ def _ranges(source: Source, ledger: str) -> int:
     return int(ranges.num_rows)
 
 
-def _landed(pipeline: Pipeline, name: str) -> tuple[File, ...]:
+def _landed(pipeline: Pipeline, name: str) -> tuple[LedgerFile, ...]:
     """Files in landing that the ledger does not have as they are."""
     if _is_small(pipeline, name):
         files = status.files(name, pipeline, pipeline.settings, LANDED)
@@ -238,7 +247,7 @@ def _discovered(pipeline: Pipeline, name: str) -> pa.Table:
     return pa.concat_tables(parts, promote_options="default")
 
 
-def _counts(request: Request, entries: int) -> dict[str, int | None]:
+def _counts(request: FilesRequest, entries: int) -> dict[str, int | None]:
     """Entries of the ledger by state; of many entries those that failed or wait, which are few of them."""
     source, lake, name = request.source, request.lake, request.name
     if entries <= ledger_files.FEW:

@@ -39,7 +39,7 @@ FAILED = pc.field("error").is_valid()
 
 
 @dataclass(frozen=True)
-class File:
+class LedgerFile:
     """A file.
 
     Attributes:
@@ -85,12 +85,12 @@ class File:
 class Page:
     """Files of the ledger, newest first, and the ledger batch before which there are more."""
 
-    files: tuple[File, ...] = ()
+    files: tuple[LedgerFile, ...] = ()
     older: int | None = None
 
 
 @dataclass(frozen=True)
-class Request:
+class FilesRequest:
     """What is to be shown: files of a bronze table in one state (empty for all), of ledger batches before one."""
 
     source: Source
@@ -109,15 +109,15 @@ class Request:
         """Whether the ledger has no files in this state."""
         return self.state in LANDED and self.state != "waiting"
 
-    def shows(self, file: File) -> bool:
+    def shows(self, file: LedgerFile) -> bool:
         return not self.state or file.state == self.state
 
-    def newest(self, files: Iterable[File]) -> tuple[File, ...]:
+    def newest(self, files: Iterable[LedgerFile]) -> tuple[LedgerFile, ...]:
         """The first files to be shown, as many as a page has."""
         return tuple(islice(filter(self.shows, files), PAGE))
 
 
-def page_of(request: Request) -> Answer[Page]:
+def page_of(request: FilesRequest) -> Answer[Page]:
     """Files of a page, read once for the versions of the tables that they are in."""
     source, lake, name = request.source, request.lake, request.name
     uris = (request.ledger, lake.table("bronze", name), lake.outcome(name), lake.archive(name))
@@ -129,13 +129,13 @@ def page_of(request: Request) -> Answer[Page]:
     return Answer(page or Page())
 
 
-def _of_ledger(request: Request) -> Page:
+def _of_ledger(request: FilesRequest) -> Page:
     ledger = request.source.table(request.ledger)
     if ledger is None:
         return Page()
     if request.state == "failed":
         return _failed(request)
-    files: tuple[File, ...] = ()
+    files: tuple[LedgerFile, ...] = ()
     oldest = request.before
     for first in _windows(ledger, request.before):
         oldest = first
@@ -170,7 +170,7 @@ def _has_before(ledger: DeltaTable, batch: int) -> bool:
     return any(first is None or first < batch for first in first_batches)
 
 
-def _window(request: Request, first: int) -> list[File]:
+def _window(request: FilesRequest, first: int) -> list[LedgerFile]:
     """Files of ledger batches from one on and before the requested one, in the order of reading."""
     before = request.before
     inside = pc.field("chunk") >= first
@@ -187,7 +187,7 @@ def _window(request: Request, first: int) -> list[File]:
     return [file_of(row) for row in statuses.to_pylist()]
 
 
-def _later_entries(request: Request, entries: pa.Table, before: int) -> list[pa.Table]:
+def _later_entries(request: FilesRequest, entries: pa.Table, before: int) -> list[pa.Table]:
     """Entries from a ledger batch on of the files that were replaced there, or read after being skipped."""
     ledger = request.source.dataset(request.ledger)
     skipped = entries.filter(pc.equal(entries["action"], "skip"))["path"].unique()
@@ -200,7 +200,7 @@ def _later_entries(request: Request, entries: pa.Table, before: int) -> list[pa.
     return [tables.where(ledger, (pc.field("chunk") >= before) & pc.field("path").isin(replaced.unique().to_pylist()))]
 
 
-def _archived_at(request: Request, entries: pa.Table) -> pa.Array:
+def _archived_at(request: FilesRequest, entries: pa.Table) -> pa.Array:
     """Addresses in the archive of some entries, under which they may have been read again."""
     opened = request.source.opened()
     ledger, log = opened[request.ledger].delta, opened[request.lake.archive(request.name)].delta
@@ -209,7 +209,7 @@ def _archived_at(request: Request, entries: pa.Table) -> pa.Array:
     return archive.among(request.lake, request.name, ledger, entries)["place"].combine_chunks().drop_null()
 
 
-def _failed(request: Request) -> Page:
+def _failed(request: FilesRequest) -> Page:
     """The newest files that could not be read."""
     source, lake, name = request.source, request.lake, request.name
     failures = status_log.read(lake, name, ["path", "chunk"], FAILED, source.opened())
@@ -227,8 +227,8 @@ def _failed(request: Request) -> Page:
     return Page(tuple(files), oldest if failures.num_rows > PAGE else None)
 
 
-def file_of(row: dict[str, Any]) -> File:
-    return File(
+def file_of(row: dict[str, Any]) -> LedgerFile:
+    return LedgerFile(
         row["path"], row["state"], row.get("size"), row.get("modification_time"), row.get("chunk"),
         row.get("discovered"), row.get("ingested"), row.get("rows"), row.get("corrupt"), row.get("rescued"),
         row.get("error") or "", row.get("version"),

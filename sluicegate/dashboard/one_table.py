@@ -21,7 +21,7 @@ from sluicegate.schema import history as schema_history
 from sluicegate.schema.columns import ENGINE_COLUMNS, PROVENANCE
 
 if TYPE_CHECKING:
-    from sluicegate.dashboard.batches import Batch
+    from sluicegate.dashboard.batches import CommittedBatch
     from sluicegate.dashboard.source import Source
     from sluicegate.definition import Pipeline
 
@@ -36,7 +36,7 @@ SMALL = 16_000_000
 
 
 @dataclass(frozen=True)
-class Column:
+class ColumnSummary:
     """A column.
 
     Attributes:
@@ -61,7 +61,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Sample:
+class SampleRows:
     """Some rows, as texts.
 
     Attributes:
@@ -178,12 +178,12 @@ class TableView:
     small_files: int = 0
     version: int | None = None
     changed: datetime | None = None
-    columns: tuple[Column, ...] = ()
+    columns: tuple[ColumnSummary, ...] = ()
     rows_by: tuple[ColumnLink, ...] = ()
     unsure: str = ""
     searching: bool = False
-    sample: Sample | None = None
-    history: tuple[Batch, ...] = ()
+    sample: SampleRows | None = None
+    history: tuple[CommittedBatch, ...] = ()
     rules: tuple[RuleHistory, ...] = ()
     sql: str = ""
     python: str = ""
@@ -219,7 +219,7 @@ def table_view(
         facts = _read(source, pipeline, layer, name, rows=rows)
     except SluicegateError as error:
         facts = {"problem": error.message}
-    history: tuple[Batch, ...] = facts.pop("history", ())
+    history: tuple[CommittedBatch, ...] = facts.pop("history", ())
     if "columns" in facts:
         facts |= _linked(column_links.links(source, pipeline, name, readable), facts["columns"])
     last = None
@@ -234,7 +234,7 @@ def table_view(
     )  # fmt: skip
 
 
-def _linked(links: ColumnLinks, columns: Sequence[Column]) -> dict[str, Any]:
+def _linked(links: ColumnLinks, columns: Sequence[ColumnSummary]) -> dict[str, Any]:
     """Columns with what they are computed from, and what uses them."""
     linked = tuple(
         replace(
@@ -319,12 +319,12 @@ def _sizes(table: DeltaTable) -> list[int]:
     return [int(size) for size in tables.statistics(table, "size_bytes")["size_bytes"].to_pylist()]
 
 
-def columns_of(pipeline: Pipeline, name: str, table: DeltaTable) -> tuple[Column, ...]:
+def columns_of(pipeline: Pipeline, name: str, table: DeltaTable) -> tuple[ColumnSummary, ...]:
     """Columns of a table, with what the definition says of them."""
     return tuple(_columns(pipeline, name, table))
 
 
-def _columns(pipeline: Pipeline, name: str, table: DeltaTable) -> Iterator[Column]:
+def _columns(pipeline: Pipeline, name: str, table: DeltaTable) -> Iterator[ColumnSummary]:
     copied = pipeline.deidentified_tables.get(name)
     if copied:
         defined: Any = None
@@ -347,10 +347,12 @@ def _columns(pipeline: Pipeline, name: str, table: DeltaTable) -> Iterator[Colum
         comment = comments.get(low) or str((field_.get("metadata") or {}).get("comment") or "")
         of_engine = field_["name"] in (*ENGINE_COLUMNS, *PROVENANCE)
         kind = schema_history.ddl(field_["type"])
-        yield Column(field_["name"], kind, comment, low in personal_columns, of_engine, tuple(rules.get(low, ())))
+        yield ColumnSummary(
+            field_["name"], kind, comment, low in personal_columns, of_engine, tuple(rules.get(low, ()))
+        )
 
 
-def _sample(table: DeltaTable, shows: personal.Shows) -> Sample:
+def _sample(table: DeltaTable, shows: personal.Shows) -> SampleRows:
     names = [column.name for column in table.schema().fields if column.name not in ENGINE_COLUMNS]
     columns = names[:SAMPLE_COLUMNS]
     newest = newest_rows(table, columns, SAMPLE_ROWS)
@@ -358,7 +360,7 @@ def _sample(table: DeltaTable, shows: personal.Shows) -> Sample:
     values = [
         [personal.HIDDEN if name in hidden else personal.text_of(row.get(name)) for name in columns] for row in newest
     ]
-    return Sample(tuple(columns), tuple(tuple(row) for row in values), hidden, len(names) - len(columns))
+    return SampleRows(tuple(columns), tuple(tuple(row) for row in values), hidden, len(names) - len(columns))
 
 
 def newest_rows(table: DeltaTable, columns: Sequence[str], count: int) -> list[dict[str, Any]]:
@@ -400,7 +402,7 @@ def _values(column: Any) -> list[Any]:
         return ["…"] * len(column)
 
 
-def _rules(pipeline: Pipeline, name: str, history: Sequence[Batch]) -> Iterator[RuleHistory]:
+def _rules(pipeline: Pipeline, name: str, history: Sequence[CommittedBatch]) -> Iterator[RuleHistory]:
     if name in pipeline.deidentified_tables:
         return
     table = pipeline.table(name)[1]

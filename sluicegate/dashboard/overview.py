@@ -18,8 +18,8 @@ from sluicegate.flow import flows
 from sluicegate.monitor.plan import UNASKED, Pending, pending
 
 if TYPE_CHECKING:
-    from sluicegate.dashboard.batches import Batch
-    from sluicegate.dashboard.runs import DagRun, Run
+    from sluicegate.dashboard.batches import CommittedBatch
+    from sluicegate.dashboard.runs import DagRun, PipelineRun
     from sluicegate.dashboard.source import Answer, Source
     from sluicegate.definition import Pipeline
     from sluicegate.settings import Settings
@@ -49,7 +49,7 @@ class RunPoint:
 
 
 @dataclass(frozen=True)
-class Backlog:
+class PipelineBacklog:
     """What waits for a pipeline.
 
     Attributes:
@@ -106,7 +106,7 @@ class Line:
     runs: tuple[RunPoint, ...] = ()
     fresh: datetime | None = None
     schedule: str | None = None
-    backlog: Backlog = field(default_factory=Backlog)
+    backlog: PipelineBacklog = field(default_factory=PipelineBacklog)
     quarantined: int = 0
     trend: tuple[int, ...] = ()
     mistakes: tuple[str, ...] = ()
@@ -136,8 +136,8 @@ class _Facts:
     """What a line is made of, apart from Airflow's runs."""
 
     pipeline: Pipeline
-    backlog: Backlog
-    batches: tuple[Batch, ...] = ()
+    backlog: PipelineBacklog
+    batches: tuple[CommittedBatch, ...] = ()
     quarantined: int = 0
     error: str = ""
 
@@ -147,7 +147,7 @@ def _read(source: Source, name: str) -> _Facts:
     try:
         backlog_now = _of_pending(_pending(source, pipeline), datetime.now(UTC))
     except SluicegateError as error:
-        backlog_now = Backlog(error=error.message)
+        backlog_now = PipelineBacklog(error=error.message)
     lake = source.lake(pipeline)
     try:
         last = batches.newest(source, pipeline, NEWEST)
@@ -201,24 +201,26 @@ def _pending(source: Source, pipeline: Pipeline) -> Pending:
     return pending(pipeline, pipeline.settings, opened)
 
 
-def of_answer(answer: Answer[Pending]) -> Backlog:
+def of_answer(answer: Answer[Pending]) -> PipelineBacklog:
     """What waits, in numbers and in words."""
     if answer.error is not None:
-        return Backlog(error=answer.error.message, since=answer.since)
+        return PipelineBacklog(error=answer.error.message, since=answer.since)
     if answer.value is None:
-        return Backlog()
+        return PipelineBacklog()
     return _of_pending(answer.value, answer.since)
 
 
-def _of_pending(work: Pending, since: datetime | None) -> Backlog:
+def _of_pending(work: Pending, since: datetime | None) -> PipelineBacklog:
     behind = tuple(table.table for table in work.tables if table.waits and table.state != UNASKED)
-    return Backlog(
+    return PipelineBacklog(
         work.sentence(), work.files, work.bytes, work.settling, sum(table.failed for table in work.tables),
         work.changed, behind, since,
     )  # fmt: skip
 
 
-def _state(last: Sequence[Run], waiting: Backlog, schedule: str | None, time: datetime) -> tuple[str, str]:
+def _state(
+    last: Sequence[PipelineRun], waiting: PipelineBacklog, schedule: str | None, time: datetime
+) -> tuple[str, str]:
     ended = next((run for run in last if run.dag_run is not None and not run.is_running), None)
     if ended is not None and ended.state == "failed":
         return "failed", "its last run failed"
@@ -237,7 +239,7 @@ def _state(last: Sequence[Run], waiting: Backlog, schedule: str | None, time: da
     return ("empty", "it has not run yet")
 
 
-def _late(last: Sequence[Run], schedule: str | None, time: datetime) -> datetime | None:
+def _late(last: Sequence[PipelineRun], schedule: str | None, time: datetime) -> datetime | None:
     """The end of the last successful run if a schedule has wanted several since; None without one."""
     ended = next((run.ended for run in last if run.state == "success"), None)
     if ended is None or schedule is None:
@@ -251,7 +253,7 @@ def _late(last: Sequence[Run], schedule: str | None, time: datetime) -> datetime
     return None
 
 
-def _fresh(last: Sequence[Run]) -> datetime | None:
+def _fresh(last: Sequence[PipelineRun]) -> datetime | None:
     return next((run.ended for run in last if run.ended and run.state in ("success", "committed")), None)
 
 

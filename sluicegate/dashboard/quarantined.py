@@ -53,7 +53,7 @@ class Reason:
 
 
 @dataclass(frozen=True)
-class Record:
+class QuarantinedRecord:
     """A record in quarantine.
 
     Attributes:
@@ -100,7 +100,7 @@ class QuarantineView:
     records: int
     reasons: tuple[Reason, ...] | None
     rule: str
-    examples: tuple[Record, ...] | None
+    examples: tuple[QuarantinedRecord, ...] | None
     hidden: bool
     trend: tuple[tuple[datetime, int], ...]
     version: str = ""
@@ -197,7 +197,9 @@ def _described(pipeline: Pipeline, name: str, counted: dict[str, Any]) -> Reason
     )
 
 
-def _examples(source: Source, pipeline: Pipeline, name: str, table: DeltaTable, rule: str) -> tuple[Record, ...]:
+def _examples(
+    source: Source, pipeline: Pipeline, name: str, table: DeltaTable, rule: str
+) -> tuple[QuarantinedRecord, ...]:
     names = [field.name for field in table.schema().fields]
     shows = personal.shown(source, pipeline, "silver", f"{name}{QUARANTINE}")
     of_record = personal.of_records(source, pipeline, name)
@@ -240,10 +242,10 @@ def _record(
     discard: dict[str, Any] | None,
     *,
     masks: bool,
-) -> Record:
+) -> QuarantinedRecord:
     values = tuple((name, personal.text_of(row.get(name)) if shows(name) else personal.HIDDEN) for name in data)
     text = personal.masked_record(row.get(RECORD), of_record, masks=masks)
     facts_of_discard = (discard["discarded_at"], discard["discarded_by"], discard["note"]) if discard else ()
-    return Record(
+    return QuarantinedRecord(
         tuple(row.get(_RULES) or ()), text or "", values, str(row.get(_FILE) or ""), row.get(_WHEN), *facts_of_discard
     )

@@ -11,8 +11,8 @@ from sluicegate.definition.tables.table import LAYERS
 from sluicegate.errors import PipelineMissing, UserError
 
 if TYPE_CHECKING:
-    from sluicegate.dashboard.batches import Balance, Batch
-    from sluicegate.dashboard.runs import DagRun, Run
+    from sluicegate.dashboard.batches import Balance, CommittedBatch
+    from sluicegate.dashboard.runs import DagRun, PipelineRun
     from sluicegate.dashboard.source import Source
     from sluicegate.definition import Pipeline
 
@@ -38,7 +38,7 @@ class TableOfRun:
     layer: str
     table: str
     balance: Balance
-    batches: tuple[Batch, ...]
+    batches: tuple[CommittedBatch, ...]
     seconds: float | None
     usual: float | None
     differs: str = ""
@@ -68,7 +68,7 @@ class RunView:
     """
 
     pipeline: str
-    run: Run
+    run: PipelineRun
     tables: tuple[TableOfRun, ...]
     before: str | None
     after: str | None
@@ -125,7 +125,7 @@ def named(source: Source, pipeline: Pipeline, run: str | None) -> RunView:
     return run_view(source, pipeline, (), match.key)
 
 
-def _table(all_runs: Sequence[Run], run: Run, layer: str, table: str) -> TableOfRun:
+def _table(all_runs: Sequence[PipelineRun], run: PipelineRun, layer: str, table: str) -> TableOfRun:
     of_table = run.of(table)
     seconds = None
     if run.dag_run is not None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from statistics import median
 
-from sluicegate.dashboard.batches import Balance, Batch, total
+from sluicegate.dashboard.batches import Balance, CommittedBatch, total
 from sluicegate.definition.tables.table import LAYERS
 from sluicegate.monitor.event_log import BREAK
 
@@ -25,7 +25,7 @@ _END = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
-class Step:
+class RunStep:
     """A task of a run, as Airflow has it, or what a job reported of a table.
 
     Attributes:
@@ -77,12 +77,12 @@ class DagRun:
     by: str = ""
     note: str = ""
     requested: Mapping[str, object] = field(default_factory=dict)
-    steps: tuple[Step, ...] = ()
+    steps: tuple[RunStep, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Run:
+class PipelineRun:
     """A run with its batches.
 
     Attributes:
@@ -102,7 +102,7 @@ class Run:
     kind: str
     began: datetime | None
     ended: datetime | None
-    batches: tuple[Batch, ...] = ()
+    batches: tuple[CommittedBatch, ...] = ()
     dag_run: DagRun | None = None
 
     @property
@@ -132,7 +132,7 @@ class Run:
         steps = self.dag_run.steps if self.dag_run is not None and self.is_running else ()
         return next((step.state for step in steps if step.name in (layer, "run")), "")
 
-    def of(self, table: str) -> tuple[Batch, ...]:
+    def of(self, table: str) -> tuple[CommittedBatch, ...]:
         """Its commits to a table, oldest first."""
         return tuple(batch for batch in self.batches if batch.table == table)
 
@@ -141,15 +141,15 @@ class Run:
         return total(self.of(table))
 
 
-def of_batches(batches: Iterable[Batch], dag_runs: Sequence[DagRun] = ()) -> tuple[Run, ...]:
+def of_batches(batches: Iterable[CommittedBatch], dag_runs: Sequence[DagRun] = ()) -> tuple[PipelineRun, ...]:
     """The runs that made some batches, and those that Airflow knows besides; newest first.
 
     Args:
         batches: the batches, in any order.
         dag_runs: runs of the DAG.
     """
-    by_run: dict[str, list[Batch]] = {}
-    unnamed: list[list[Batch]] = []
+    by_run: dict[str, list[CommittedBatch]] = {}
+    unnamed: list[list[CommittedBatch]] = []
     for batch in sorted(batches, key=lambda batch: batch.time):
         if batch.by_airflow or batch.run_id.startswith("continuous"):
             by_run.setdefault(batch.run_id, []).append(batch)
@@ -164,38 +164,38 @@ def of_batches(batches: Iterable[Batch], dag_runs: Sequence[DagRun] = ()) -> tup
     return tuple(sorted(runs, key=lambda run: (run.began or _END, run.key), reverse=True))
 
 
-def _goes_on(run: Sequence[Batch], batch: Batch) -> bool:
+def _goes_on(run: Sequence[CommittedBatch], batch: CommittedBatch) -> bool:
     """Whether a batch is of the same command: soon after its last, and of no layer before it."""
     last = run[-1]
     soon = batch.time - last.time <= BREAK and batch.run_id == last.run_id
     return soon and LAYERS.index(batch.layer) >= LAYERS.index(last.layer)
 
 
-def _of_commits(key: str, batches: Sequence[Batch]) -> Run:
+def _of_commits(key: str, batches: Sequence[CommittedBatch]) -> PipelineRun:
     first, last = batches[0], batches[-1]
     kind = "command line"
     if first.run_id.startswith("continuous"):
         kind = "continuous"
     if first.by_airflow:
         kind = first.run_id.split("__", 1)[0]
-    return Run(key, first.run_id, "committed", kind, first.time, last.time, tuple(batches))
+    return PipelineRun(key, first.run_id, "committed", kind, first.time, last.time, tuple(batches))
 
 
-def _of_airflow(dag_run: DagRun, batches: Sequence[Batch]) -> Run:
+def _of_airflow(dag_run: DagRun, batches: Sequence[CommittedBatch]) -> PipelineRun:
     began = dag_run.began or (batches[0].time if batches else None)
-    return Run(
+    return PipelineRun(
         dag_run.run_id, dag_run.run_id, dag_run.state, dag_run.kind, began, dag_run.ended, tuple(batches), dag_run
     )
 
 
-def chosen(runs: Sequence[Run], key: str | None) -> Run | None:
+def chosen(runs: Sequence[PipelineRun], key: str | None) -> PipelineRun | None:
     """The run of a key, by default the newest that has changed something or is under way; None if there is none."""
     if key is not None:
         return next((run for run in runs if run.key == key), None)
     return next((run for run in runs if run.batches or run.is_running), runs[0] if runs else None)
 
 
-def usual(runs: Sequence[Run], run: Run, table: str) -> float | None:
+def usual(runs: Sequence[PipelineRun], run: PipelineRun, table: str) -> float | None:
     """Rows that runs before this one wrote to a table, as their median; None without such runs."""
     before = [
         former for former in runs if former.began and run.began and former.began < run.began and former.of(table)

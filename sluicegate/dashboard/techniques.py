@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sluicegate.flow import thresholds
 
 if TYPE_CHECKING:
-    from sluicegate.dashboard.batches import Batch
+    from sluicegate.dashboard.batches import CommittedBatch
 
 WORDS = {
     "partial": "incremental", "restart": "restart of the aggregate state", "groups": "affected groups",
@@ -21,7 +21,7 @@ def word(name: str) -> str:
     return WORDS.get(name, name)
 
 
-def differs(batch: Batch) -> str:
+def differs(batch: CommittedBatch) -> str:
     """Why a batch was made otherwise than its table's refresh strategy says, in words; empty if it was not.
 
     Commits say which techniques could be taken, with the seconds that each was estimated at: with one alone there was

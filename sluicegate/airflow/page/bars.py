@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from sluicegate.dashboard.batches import Batch
+from sluicegate.dashboard.batches import CommittedBatch
 from sluicegate.dashboard.days import Day
 
 WIDEST = 24
@@ -17,7 +17,7 @@ PARTS = ("written", "quarantined", "dropped", "duplicates")
 
 
 @dataclass(frozen=True)
-class Shape:
+class Rectangle:
     """A rectangle, with the class that gives its colour."""
 
     x: float
@@ -30,15 +30,15 @@ class Shape:
 
 
 def stacked(
-    history: Sequence[Batch], width: float = 720, height: float = 120
-) -> tuple[tuple[Batch, tuple[Shape, ...]], ...]:
+    history: Sequence[CommittedBatch], width: float = 720, height: float = 120
+) -> tuple[tuple[CommittedBatch, tuple[Rectangle, ...]], ...]:
     """A bar for each batch, with a part for each place where its rows are; the highest is as high as the chart."""
     highest = max((batch.balance.ends for batch in history), default=0) or 1
     each = min(width / max(len(history), 1), WIDEST)
     start = width - each * len(history)  # the newest is at the right edge, however few there are
     rectangles = []
     for number, batch in enumerate(history):
-        y, parts = height, list[Shape]()
+        y, parts = height, list[Rectangle]()
         for part in PARTS:
             count = getattr(batch.balance, part)
             # A few rows among many would be thinner than a line: each part that is not empty is seen.
@@ -47,19 +47,19 @@ def stacked(
                 tall = max(2.0, height * count / highest)
             y -= tall
             if tall:
-                parts.append(Shape(start + number * each + 1, max(y, 0.0), max(each - 2, 1.0), tall, part))
+                parts.append(Rectangle(start + number * each + 1, max(y, 0.0), max(each - 2, 1.0), tall, part))
         rectangles.append((batch, tuple(parts)))
     return tuple(rectangles)
 
 
-def small(values: Sequence[int], width: float = 64, height: float = 20) -> tuple[Shape, ...]:
+def small(values: Sequence[int], width: float = 64, height: float = 20) -> tuple[Rectangle, ...]:
     """A row of small bars."""
     highest, each = max(values, default=0) or 1, min(width / max(len(values), 1), WIDEST / 2)
     rectangles = []
     for number, value in enumerate(values):
         tall = max(2.0, height * value / highest)
         rectangles.append(
-            Shape(number * each + 1, height - tall, max(each - 2, 1.0), tall, "some" if value else "none")
+            Rectangle(number * each + 1, height - tall, max(each - 2, 1.0), tall, "some" if value else "none")
         )
     return tuple(rectangles)
 
@@ -86,13 +86,13 @@ CELL = 15
 """Width of a day in a calendar, its gap included."""
 
 
-def calendar(days: Sequence[Day]) -> tuple[tuple[tuple[Day, Shape], ...], tuple[Month, ...], float]:
+def calendar(days: Sequence[Day]) -> tuple[tuple[tuple[Day, Rectangle], ...], tuple[Month, ...], float]:
     """Days as squares, a column for each week, with the names of the months and the width of all."""
     if not days:
         return (), (), 0
     monday = days[0].day - timedelta(days=days[0].day.weekday())
     most = max(day.rows for day in days) or 1
-    cells: list[tuple[Day, Shape]] = []
+    cells: list[tuple[Day, Rectangle]] = []
     months: list[Month] = []
     labelled = set[tuple[int, int]]()
     for day in days:
@@ -104,5 +104,5 @@ def calendar(days: Sequence[Day]) -> tuple[tuple[tuple[Day, Shape], ...], tuple[
         level = 0
         if day.rows:
             level = 1 + min(3, int(4 * day.rows / most))
-        cells.append((day, Shape(x, day.day.weekday() * CELL, CELL - 2, CELL - 2, f"level{level}")))
+        cells.append((day, Rectangle(x, day.day.weekday() * CELL, CELL - 2, CELL - 2, f"level{level}")))
     return tuple(cells), tuple(months), (days[-1].day - monday).days // 7 * CELL + CELL

@@ -11,7 +11,7 @@ from airflow.models.xcom import XCOM_RETURN_KEY, XComModel
 from airflow.utils.session import create_session
 from sqlalchemy import func, select
 
-from sluicegate.dashboard.runs import TASKS, DagRun, Step
+from sluicegate.dashboard.runs import TASKS, DagRun, RunStep
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -42,7 +42,7 @@ def one(dag: str, run_id: str) -> DagRun | None:
 
 
 def _of(
-    run: Stored, note: str = "", steps: tuple[Step, ...] = (), seconds: Mapping[str, float] | None = None
+    run: Stored, note: str = "", steps: tuple[RunStep, ...] = (), seconds: Mapping[str, float] | None = None
 ) -> DagRun:
     interval = None
     if run.data_interval_start is not None and run.data_interval_end is not None:
@@ -53,12 +53,12 @@ def _of(
     )  # fmt: skip
 
 
-def _steps(session: Session, run: Stored) -> Iterator[Step]:
+def _steps(session: Session, run: Stored) -> Iterator[RunStep]:
     of_run = (TaskInstance.dag_id == run.dag_id, TaskInstance.run_id == run.run_id)
     instances = session.scalars(select(TaskInstance).where(*of_run)).all()
     place = {name: number for number, name in enumerate(TASKS)}
     for task in sorted(instances, key=lambda instance: (place.get(instance.task_id, len(place)), instance.task_id)):
-        yield Step(task.task_id, str(task.state or "not started"), task.start_date, task.end_date, task.try_number)
+        yield RunStep(task.task_id, str(task.state or "not started"), task.start_date, task.end_date, task.try_number)
 
 
 def _seconds(session: Session, run: Stored) -> Iterable[tuple[str, float]]:

@@ -26,7 +26,7 @@ class Arrived(NamedTuple):
     settle_in: float | None
 
 
-class Found(NamedTuple):
+class FilesWaiting(NamedTuple):
     """What waits for a run of a pipeline.
 
     Attributes:
@@ -71,7 +71,7 @@ def _settle_in(pipeline: Pipeline, waiting: Pending) -> float | None:
     return max((pipeline.bronze[work.table].settleSeconds for work in waiting.tables if work.settling), default=None)
 
 
-def find_landed(pipeline: Pipeline, tables: Sequence[str]) -> Found:
+def find_landed(pipeline: Pipeline, tables: Sequence[str]) -> FilesWaiting:
     """Check landing, ledger and offsets once, as the jobs do; write nothing, start no Spark.
 
     Args:
@@ -87,9 +87,9 @@ def find_landed(pipeline: Pipeline, tables: Sequence[str]) -> Found:
     try:
         waiting = pending(pipeline, pipeline.settings).only(Request.of(pipeline, tables=tables).includes)
     except DamagedTable as error:  # a run sets it aside, and how many files wait is known only then
-        return Found({"files": 0, "bytes": 0}, f"a table is damaged, which a run may repair: {error}", None)
+        return FilesWaiting({"files": 0, "bytes": 0}, f"a table is damaged, which a run may repair: {error}", None)
     if waiting.nothing:
         landed = None
     else:
         landed = {"files": waiting.files, "bytes": waiting.bytes}
-    return Found(landed, waiting.sentence(), _settle_in(pipeline, waiting))
+    return FilesWaiting(landed, waiting.sentence(), _settle_in(pipeline, waiting))

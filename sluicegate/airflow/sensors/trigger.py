@@ -12,7 +12,7 @@ from airflow.triggers.base import BaseEventTrigger, BaseTrigger, TriggerEvent
 
 from sluicegate.airflow import bundles, connections
 from sluicegate.airflow.bundles import Places
-from sluicegate.airflow.sensors.check import Arrived, Found, arrived, find_landed, settles
+from sluicegate.airflow.sensors.check import Arrived, FilesWaiting, arrived, find_landed, settles
 from sluicegate.definition.reading.reloaded import Reloaded
 from sluicegate.errors import DamagedTable, UserError
 from sluicegate.escapes import escaped
@@ -102,7 +102,7 @@ class LandedFilesTrigger(BaseTrigger):
                     return
                 await asyncio.sleep(until_next(self.every, landed.settle_in, time.monotonic() - began))
 
-    def _find(self, variables: dict[str, str]) -> Found:
+    def _find(self, variables: dict[str, str]) -> FilesWaiting:
         with aws.given(variables):
             return find_landed(self._definition.load(self._places.settings()), self.tables)
 

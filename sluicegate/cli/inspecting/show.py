@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sluicegate.dashboard.overview import Line
     from sluicegate.dashboard.quarantined import QuarantineView
     from sluicegate.dashboard.run_details import RunView
-    from sluicegate.dashboard.runs import Run
+    from sluicegate.dashboard.runs import PipelineRun
     from sluicegate.dashboard.source import Source
     from sluicegate.definition import Pipeline
 
@@ -202,7 +202,7 @@ def _quarantine(view: QuarantineView) -> None:
         say(f"  discarded by {discard.by}, {discard.time:%Y-%m-%d %H:%M:%S} UTC, {records}")
 
 
-def _runs(runs_shown: Sequence[Run]) -> None:
+def _runs(runs_shown: Sequence[PipelineRun]) -> None:
     shown = [
         [item.key, item.state, item.kind, item.began, _s(item.seconds), item.entered, item.quarantined]
         for item in runs_shown

@@ -558,7 +558,7 @@ def test_the_sensor_waits_in_the_triggerer(workspace: Workspace) -> None:
 
 
 def test_the_triggerer_is_not_held_up_by_a_look(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sluicegate.airflow.sensors.check import Found
+    from sluicegate.airflow.sensors.check import FilesWaiting
 
     _, trigger = deferred(workspace)
     looking, go_on = threading.Event(), threading.Event()
@@ -566,7 +566,7 @@ def test_the_triggerer_is_not_held_up_by_a_look(workspace: Workspace, monkeypatc
     def slow(_: Any) -> Any:
         looking.set()
         assert go_on.wait(60)
-        return Found({"files": 1, "bytes": 1}, "a look at a very large folder", None)
+        return FilesWaiting({"files": 1, "bytes": 1}, "a look at a very large folder", None)
 
     monkeypatch.setattr(trigger, "_find", slow)
 

@@ -35,8 +35,8 @@ from sluicegate.dashboard import (
     source,
     techniques,
 )
-from sluicegate.dashboard.batches import Balance, Batch, RuleCount
-from sluicegate.dashboard.runs import DagRun, Step
+from sluicegate.dashboard.batches import Balance, CommittedBatch, RuleCount
+from sluicegate.dashboard.runs import DagRun, RunStep
 from sluicegate.dashboard.source import Source
 from sluicegate.definition import load
 from sluicegate.errors import NotADeltaTable, PipelineMissing
@@ -67,8 +67,8 @@ def lake(world: PageWorld) -> Source:
     return Source(world.workspace.settings, patience=None)
 
 
-def batch(number: int, table: str = "t", layer: str = "silver", **said: Any) -> Batch:
-    return Batch(BEGAN + number * timedelta(minutes=1), layer, table, number, **said)
+def batch(number: int, table: str = "t", layer: str = "silver", **said: Any) -> CommittedBatch:
+    return CommittedBatch(BEGAN + number * timedelta(minutes=1), layer, table, number, **said)
 
 
 # --- batches and runs ------------------------------------------------------------------------------------------------
@@ -98,7 +98,7 @@ def test_a_batch_says_why_it_was_made_otherwise_than_planned(
     strategy: str, technique: str, said: dict[str, Any], text: str
 ) -> None:
     planned = "rows that come add to its groups"
-    made = Batch(BEGAN, "gold", "t", 0, strategy=strategy, technique=technique, because=planned, **said)
+    made = CommittedBatch(BEGAN, "gold", "t", 0, strategy=strategy, technique=technique, because=planned, **said)
     assert techniques.differs(made) == text
 
 
@@ -258,7 +258,7 @@ def test_a_graph_has_what_a_run_under_way_has_committed_and_which_of_its_tasks_r
         assert all(run.batches == () for run in graph.runs)  # a page lists them, and no more
         return {node.key: node for node in graph.nodes}
 
-    steps = (Step("bronze", "success"), Step("silver", "running", BEGAN), Step("gold", "not started"))
+    steps = (RunStep("bronze", "success"), RunStep("silver", "running", BEGAN), RunStep("gold", "not started"))
     running = DagRun(run_id, "running", "scheduled", BEGAN + STEP, steps=steps)
     found = nodes(running)
     assert found["recordings_bronze"].balance == Balance(None, written=30)
@@ -271,7 +271,7 @@ def test_a_graph_has_what_a_run_under_way_has_committed_and_which_of_its_tasks_r
     view = run_details.run_view(lake, made.definition, [running], run_id)
     assert [(one.table, one.balance.written) for one in view.tables][:2] == [("recordings_bronze", 30), (SILVER, 25)]
     # One job for all layers, and a run that has ended.
-    assert nodes(replace(running, steps=(Step("run", "running", BEGAN),)))["device_counts"].step == "running"
+    assert nodes(replace(running, steps=(RunStep("run", "running", BEGAN),)))["device_counts"].step == "running"
     ended = nodes(replace(running, state="success"))
     assert (ended[SILVER].step, ended[SILVER].state) == ("", "up to date")
 
@@ -412,7 +412,7 @@ def test_a_graph_says_what_was_planned_for_a_table_and_what_a_run_did(world: Pag
 
 
 def test_a_tag_changes_with_the_facts_and_not_with_the_moment() -> None:
-    waiting = overview.Backlog("2 files wait", 2, since=BEGAN)
+    waiting = overview.PipelineBacklog("2 files wait", 2, since=BEGAN)
     assert as_json.tag([waiting]) == as_json.tag([replace(waiting, since=NOW)])
     others = [replace(waiting, files=3), replace(waiting, since=None), replace(waiting, error="x")]
     assert len({as_json.tag(one) for one in (waiting, *others)}) == 4

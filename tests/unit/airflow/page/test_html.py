@@ -11,11 +11,11 @@ import pytest
 
 from sluicegate.airflow.page import bars, graph_layout, html
 from sluicegate.airflow.page.addresses import Addresses, Anchors
-from sluicegate.dashboard.batches import Balance, Batch
+from sluicegate.dashboard.batches import Balance, CommittedBatch
 from sluicegate.dashboard.days import Day
 from sluicegate.dashboard.flow_graph import Edge, Graph, Node
-from sluicegate.dashboard.one_table import Column, TableView
-from sluicegate.dashboard.overview import STATES, Backlog
+from sluicegate.dashboard.one_table import ColumnSummary, TableView
+from sluicegate.dashboard.overview import STATES, PipelineBacklog
 from sluicegate.dashboard.quarantined import QuarantineView, Reason
 from tests.conftest import ROOT
 
@@ -74,7 +74,7 @@ def graph(nodes: list[tuple[str, str]], edges: list[tuple[str, str]]) -> graph_l
     """A graph of nodes with their kinds; what leads to a quarantine is beside its table."""
     made = tuple(Node(name, kind, name.removeprefix("quarantine:").removeprefix("landing:")) for name, kind in nodes)
     flows = tuple(Edge(a, b, "quarantine" if b.startswith("quarantine:") else "stream") for a, b in edges)
-    return graph_layout.placed(Graph("p", "", made, flows, (), None, Backlog()))
+    return graph_layout.placed(Graph("p", "", made, flows, (), None, PipelineBacklog()))
 
 
 def test_boxes_stand_apart_and_each_after_what_it_reads() -> None:
@@ -114,8 +114,8 @@ def test_an_empty_pipeline_has_an_empty_graph() -> None:
 
 def test_a_bar_shows_each_part_that_is_there_and_no_more() -> None:
     batches = [
-        Batch(NOW, "silver", "t", 0, balance=Balance(1000, None, 0, 998, 1, 0, 1)),
-        Batch(NOW, "silver", "t", 1, balance=Balance(0)),
+        CommittedBatch(NOW, "silver", "t", 0, balance=Balance(1000, None, 0, 998, 1, 0, 1)),
+        CommittedBatch(NOW, "silver", "t", 1, balance=Balance(0)),
     ]
     (first, second) = [shapes for _, shapes in bars.stacked(batches, 720, 120)]
     assert [shape.kind for shape in first] == ["written", "quarantined", "duplicates"]
@@ -159,7 +159,7 @@ def test_addresses_are_relative_and_quoted() -> None:
 
 
 def test_a_table_of_1000_columns_and_html_in_its_comments() -> None:
-    columns = tuple(Column(f"c{n}", "STRING", "<script>alert(1)</script>") for n in range(1000))
+    columns = tuple(ColumnSummary(f"c{n}", "STRING", "<script>alert(1)</script>") for n in range(1000))
     view = TableView("p", "silver", "t", comment="<b>bold</b>", exists=True, columns=columns, rows=1)
     text = html.page("table", Addresses(), view=view, pipeline="p", tab="table", table="t")
     assert text.count('<td data-label="Type"') == 1000
