@@ -85,6 +85,15 @@ def test_commits_without_rows_count_nothing(tmp_path: Path) -> None:
     assert source.ends(source.size) == [3, 4]
 
 
+def test_commits_without_rows_are_no_part_before_a_large_one(tmp_path: Path) -> None:
+    source = Source(tmp_path, commits=1)
+    assert source.ends(source.size) == [0]
+    for _ in range(2):
+        DeltaTable(source.uri).alter.set_table_properties({"delta.appendOnly": "false"})
+    write_deltalake(source.uri, ROWS, mode="append")
+    assert source.ends(source.size - 1) == [3]
+
+
 def test_of_a_commit_with_a_change_feed_the_bytes_of_the_feed_count(tmp_path: Path) -> None:
     """A DELETE of one row writes a whole file again, of which a batch reads nothing."""
     source = Source(tmp_path, commits=0)

@@ -16,8 +16,9 @@ from sluicegate.errors import SluicegateError
 from sluicegate.flow import batch as flow_batch
 from sluicegate.flow import histories, source_changes
 from sluicegate.flow.model import Fingerprints, Flow, Progress
-from sluicegate.flow.policies import LedgerPolicy, Policy, QueryPolicy, RecordPolicy
+from sluicegate.flow.policies import CopyPolicy, LedgerPolicy, Policy, QueryPolicy, RecordPolicy
 from sluicegate.flow.progress import progress
+from sluicegate.flow.several import several_progress
 from sluicegate.flow.streaming.delivery import Delivery
 from sluicegate.flow.table_report import TableReport
 from sluicegate.lake import layout, log, offsets, tables
@@ -84,6 +85,16 @@ def test_a_table_waits_for_those_that_its_rules_read(tmp_path: Path) -> None:
     assert (history.now().kind, history.now().why) == ("blocked", "one of its rules reads u, which has no rows yet")
     history.add(str(tmp_path / "u"))
     assert history.now().kind == "whole"
+
+
+def test_a_copy_waits_for_a_column_that_a_flow_may_make_and_for_no_other(tmp_path: Path) -> None:
+    """That no flow makes it is an error of its run, and nothing to wait for."""
+    for flows, kind in (({"late": None}, "blocked"), ({}, "whole")):
+        folder = tmp_path / kind
+        history = History(folder, policy=CopyPolicy(treated=frozenset({"name"}), makes=flows))
+        facts = {"userMetadata": json.dumps({log.METADATA: {several_progress.STREAMS: {"early": {}}}})}
+        write_deltalake(history.source, ROWS, commit_properties=CommitProperties(custom_metadata=facts))
+        assert history.now().kind == kind
 
 
 def test_the_first_version_of_a_ledger_has_no_files_to_read(tmp_path: Path) -> None:
@@ -186,6 +197,20 @@ def test_a_column_that_is_another_one_in_the_files_is_another_column(tmp_path: P
     (log_of_source / f"{1:020}.json").write_text("\n".join(map(json.dumps, later)))
     assert (history.now().kind, history.now().why) == (
         "whole", "the columns of source were changed by ADD COLUMNS in version 1",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("policy", [RecordPolicy(), QueryPolicy(row_deltas=True)], ids=["records", "row deltas"])
+def test_over_a_renamed_column_no_change_feed_is_read(tmp_path: Path, policy: Policy) -> None:
+    history = made(tmp_path, policy=policy)
+    entries = Path(history.source) / "_delta_log"
+    actions = [json.loads(line) for line in (entries / f"{0:020}.json").read_text().splitlines()]
+    metadata = next(action["metaData"] for action in actions if "metaData" in action)
+    renamed = metadata | {"schemaString": metadata["schemaString"].replace('"id"', '"key"')}
+    commit = [{"commitInfo": {"operation": "CHANGE COLUMN"}}, {"metaData": renamed}]
+    (entries / f"{1:020}.json").write_text("\n".join(map(json.dumps, commit)))
+    assert (history.now().kind, history.now().why) == (
+        "whole", "the columns of source were changed by CHANGE COLUMN in version 1",
     )  # fmt: skip
 
 

@@ -44,6 +44,13 @@ def test_only_silver_tables_with_an_event_time_have_intervals(workspace: Workspa
     assert [name for name in names if Replay("patients").of(name, pipeline)] == ["patients"]
 
 
+def test_a_replay_names_rules_of_the_definition_or_those_that_every_table_has(workspace: Workspace) -> None:
+    """The latter have a blank in their names, and which a table has is known when its query is evaluated."""
+    Replay("recordings_enriched", ("valid_heartrate", "device_id is not null")).demand(workspace.definition)
+    with pytest.raises(UserError, match="valid_hart"):
+        Replay("recordings_enriched", ("valid_hart",)).demand(workspace.definition)
+
+
 def test_a_replay_is_handed_on_whole() -> None:
     replay = Replay("t", rules=("a", "k is not null"), dropped=True, validate=True)
     assert replay.arguments() == ["--table=t", "--rule=a", "--rule=k is not null", "--dropped", "--validate"]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sluicegate.flow.definitions import former_definition
 from sluicegate.flow.definitions.definition_changes import CHANGES, STORED, StoredRows
 from sluicegate.lake.log import Commit
 from tests.conftest import ROOT, Workspace
@@ -98,6 +99,27 @@ def test_types_are_looked_at_after_an_edit_only(tmp_path: Path) -> None:
     assert now.change(commit(now), {"v": "string"}) == ""
 
 
+def test_expressions_are_looked_at_after_an_edit_only(tmp_path: Path) -> None:
+    """Another version of the program may write the text of the same expression in another way."""
+    table = stored(tmp_path, BY_D)
+    in_other_words = {STORED: table.facts() | {"expressions": {"": {"d": "ucase(r.d)"}}}}
+    assert table.change(commit(table, **in_other_words), {}) == ""
+    edited = table.change(commit(table, **in_other_words, definition="another"), {})
+    assert edited == "d, by which its rows are compared, is made by another expression"
+
+
+@pytest.mark.parametrize(
+    ("facts", "mixed"),
+    [({}, False), ({"mixed": True}, True), ({"mixed": False}, False), ({"definition": "another"}, True)],
+)
+def test_rows_of_another_definition_stay_until_a_commit_says_that_none_is_left(
+    tmp_path: Path, facts: dict[str, Any], mixed: bool
+) -> None:
+    table = stored(tmp_path, KEYED)
+    assert former_definition.in_silver(table.table, commit(table, **facts), []) is mixed
+    assert not former_definition.in_silver(table.table, None, [])
+
+
 def test_commits_of_the_version_before_do_not_tell_the_keys(tmp_path: Path) -> None:
     """An edited table with keys is rebuilt once; one that was not edited, or has no keys, goes on."""
     was, now = stored(tmp_path / "was", KEYED), stored(tmp_path / "now", SEQUENCED)
@@ -134,6 +156,15 @@ def test_branches_of_a_union_all_that_get_the_names_of_others(
     was = union("was", before)
     streams = {name: {"source_id": flow.stream, "until": 1} for name, flow in was.table.several.items()}
     assert bool(union("now", now).change(commit(was, streams=streams), {})) == renumbered
+
+
+def test_flows_have_names_of_their_own_and_are_no_branches(tmp_path: Path) -> None:
+    """One that is new or taken out brings or takes its records, and an edited one keeps its rows."""
+    flows = "    flows:\n      {}: {{sql: SELECT id FROM STREAM(raw) WHERE v = {}}}\n"
+    flows += "      {}: {{sql: SELECT id FROM STREAM(raw)}}\n"
+    was, now = stored(tmp_path / "was", flows.format("x", 1, "y")), stored(tmp_path / "now", flows.format("x", 2, "z"))
+    streams = {name: {"source_id": flow.stream, "until": 1} for name, flow in was.table.several.items()}
+    assert now.change(commit(was, streams=streams), {}) == ""
 
 
 def test_the_page_has_the_table_of_changes() -> None:
