@@ -48,6 +48,21 @@ FileFinder = Callable[[str, "BronzeTable", layout.Lake], "Discovery"]
 
 
 @dataclass(frozen=True)
+class Listing:
+    """Landing folder of a table as it was listed once.
+
+    Attributes:
+        place: the folder, and those that it was before.
+        files: all files in it, finished or not (schema ``FILES``).
+        refused: unreadable paths in it that the table might have taken, and why.
+    """
+
+    place: landing_folders.Home
+    files: pa.Table
+    refused: Mapping[str, str]
+
+
+@dataclass(frozen=True)
 class Discovery:
     """Files found in a landing folder, compared with the ledger.
 
@@ -143,13 +158,35 @@ def below(
         ) from error
 
 
+def listed(name: str, table: BronzeTable, lake: layout.Lake, opened: Tables | None = None) -> Listing:
+    """List a landing folder; one of S3, which vanishes with its last file, is empty if the ledger has files of it.
+
+    Args:
+        name: the bronze table's name, for messages.
+        table: its definition.
+        lake: the lake that has its ledger, if there is one yet.
+        opened: the handles of the step that this is a part of.
+
+    Raises:
+        LandingMissing: the folder does not exist, or cannot be listed.
+    """
+    opened = opened or Tables()
+    ledger = opened[lake.ledger(name)].delta
+    place = landing_folders.home(lake, name, table.path, opened)
+    return Listing(place, *_landed(name, table, place, lambda: ledger is not None and _has_of(ledger, place.folder)))
+
+
 def discover(
-    name: str, table: BronzeTable, lake: layout.Lake, current_time: datetime | None = None, opened: Tables | None = None
+    name: str,
+    table: BronzeTable,
+    lake: layout.Lake,
+    current_time: datetime | None = None,
+    opened: Tables | None = None,
+    listing: Listing | None = None,
 ) -> Discovery:
     """List the landing folder without files that are in the ledger; write nothing.
 
     Hidden names (beginning with ``.`` or ``_``) and names of unfinished files are left out, as Spark and Hadoop do.
-    A folder of S3, which vanishes with its last file, counts as empty if files of it are in the ledger.
 
     Args:
         name: the bronze table's name, for messages.
@@ -159,15 +196,16 @@ def discover(
             whose time is further ahead than that has it from another clock, and counts as settled: it would wait for
             ever.
         opened: the handles of the step that this is a part of.
+        listing: the folder, where it was listed already.
 
     Raises:
         LandingMissing: the folder does not exist, or cannot be listed.
     """
     opened = opened or Tables()
     ledger = opened[lake.ledger(name)].delta
-    place = landing_folders.home(lake, name, table.path, opened)
+    listing = listing or listed(name, table, lake, opened)
+    place, landed, refused = listing.place, listing.files, {**listing.refused}
     folder = place.folder
-    landed, refused = _landed(name, table, place, lambda: ledger is not None and _has_of(ledger, folder))
     admits = partial(admitted, table=table, folder=folder)
     settled, settling = by_age(landed, table, current_time)
     settling = admits(settling)
@@ -229,8 +267,10 @@ def discover(
     return Discovery(landing_ledger.in_order(pa.concat_tables(entered)), settling, remaining, moved=moved, **details)
 
 
-def listing(name: str, table: BronzeTable, lake: layout.Lake) -> pa.Table:
-    """All files of the landing folder that the definition admits (schema ``FILES``).
+def admitted_files(name: str, table: BronzeTable, lake: layout.Lake) -> pa.Table:
+    """All files of the landing folder that the definition admits (schema ``FILES``), for who reads files again.
+
+    There a folder of S3 that is gone is an empty one, also if the ledger has no file of it.
 
     Raises:
         LandingMissing: the folder does not exist, or cannot be listed.

@@ -67,7 +67,7 @@ class TableFiles:
         if ledger is None:
             raise UserError(f"{name} has not read any file yet", hint="sluicegate run reads what has landed")
         entries = tables.dataset(ledger).to_table([*FILES.names, "action", "chunk"]).sort_by("chunk").to_pylist()
-        landed = {file["path"]: file for file in discovery.listing(name, table, lake).to_pylist()}
+        landed = {file["path"]: file for file in discovery.admitted_files(name, table, lake).to_pylist()}
         of_path: dict[str, list[Entry]] = {}
         for entry in entries:
             of_path.setdefault(entry["path"], []).append(entry)

@@ -225,8 +225,9 @@ class _Comparison:
 
     @classmethod
     def of(cls, request: Skip, table: BronzeTable, lake: layout.Lake) -> _Comparison:
-        place = folders.home(lake, request.table, table.path)
-        landed = {file["path"]: file for file in discovery.listing(request.table, table, lake).to_pylist()}
+        listing = discovery.listed(request.table, table, lake)
+        place = listing.place
+        landed = {file["path"]: file for file in discovery.admitted(listing.files, table, place.folder).to_pylist()}
         ledger = tables.delta_table(lake.ledger(request.table))
         recorded: dict[str, Mapping[str, Any]] = {}
         if ledger is not None:
@@ -234,7 +235,7 @@ class _Comparison:
                 recorded.setdefault(entry["path"], entry)
         # What is not in the list is read, whatever the definition says of the files that were there first.
         reading = table.model_copy(update={"includeExistingFiles": True})
-        discovered = discovery.discover(request.table, reading, lake)
+        discovered = discovery.discover(request.table, reading, lake, listing=listing)
         return cls(request, table, place, landed, recorded, discovered, ledger is None)
 
     def preview(self, listed: Sequence[str], pipeline: str) -> Preview:

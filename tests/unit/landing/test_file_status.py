@@ -402,7 +402,7 @@ def test_files_are_looked_up_in_parts_of_AT_ONCE(place: Place, monkeypatch: pyte
     monkeypatch.setattr(ledger_index, "AT_ONCE", 200)
     for number in range(count):
         place.land(f"{number:03}.json", seconds=number)
-    parts = [part.num_rows for part in ledger_index._parts(discovery.listing(NAME, place.table, place.at))]
+    parts = [part.num_rows for part in ledger_index._parts(discovery.admitted_files(NAME, place.table, place.at))]
     assert (sum(parts), len(parts) > 1) == (count, count > 200)
     assert place.enter(maxFilesPerTrigger=1000).new.num_rows == count
     assert place.enter().new.num_rows == 0

@@ -102,7 +102,7 @@ def test_a_version_of_a_file_that_came_back_is_a_change(place: Place) -> None:
 
 
 def test_a_file_whose_rows_were_dropped_is_new(place: Place) -> None:
-    entry = discovery.listing(NAME, place.table, place.at).select(FILES.names).slice(0, 1)
+    entry = discovery.admitted_files(NAME, place.table, place.at).select(FILES.names).slice(0, 1)
     landing_ledger._append(place.ledger(), landing_ledger.to(landing_ledger.DROP, entry), {})
     assert not glanced(place)
     assert not nothing(place)

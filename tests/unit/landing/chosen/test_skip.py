@@ -21,12 +21,15 @@ from sluicegate.lake.exclusion import lock
 from sluicegate.lake.exclusion.target_ownership import take_ownership
 from sluicegate.lake.layout import Lake
 from sluicegate.landing import intake
+from sluicegate.landing import ledger as landing_ledger
 from sluicegate.landing.chosen import skip
 from sluicegate.landing.chosen.reread import Reload
 from sluicegate.landing.moves import moved_files
 from sluicegate.monitor import status
 from sluicegate.monitor.plan import pending
 from sluicegate.settings import Settings
+from sluicegate.storage import listings
+from sluicegate.storage.listings import FILES
 
 pytestmark = pytest.mark.unit
 
@@ -303,6 +306,54 @@ def test_the_preview_names_the_newest_file_and_the_first_ten(cut_over: CutOver) 
     assert [name in said for name in gone] == [True] * skip.SHOWN + [False] * 2
     assert "and 2 more" in said
     assert "4 files" in said  # of landing, which the next run reads
+
+
+def test_a_file_whose_rows_were_given_up_can_be_skipped(cut_over: CutOver) -> None:
+    """It was read before, but of its entries the newest counts."""
+    cut_over.enter()
+    ledger = tables.delta_table(cut_over.lake.ledger("things"))
+    assert ledger is not None
+    entries = tables.dataset(ledger).to_table(FILES.names).to_pylist()
+    given_up = pa.Table.from_pylist([entry for entry in entries if entry["path"].endswith("/1.json")], FILES)
+    landing_ledger.append(ledger, landing_ledger.to(landing_ledger.DROP, given_up), {})
+    preview = cut_over.preview("1.json")
+    assert [Path(path).name for path in preview.files["path"].to_pylist()] == ["1.json"]
+
+
+def test_files_that_were_skipped_stay_so_when_their_folder_is_called_otherwise(cut_over: CutOver) -> None:
+    assert cut_over.call(cut_over.listed("1.json", "day=1/2.json"), "--yes").exit_code == 0
+    (cut_over.folder / "landing/x").rename(cut_over.folder / "landing/y")
+    definition = cut_over.folder / "pipelines/p/pipeline.yaml"
+    definition.write_text(definition.read_text().replace("${landing}/x", "${landing}/y"))
+    cut_over.pipeline = load("p", cut_over.settings)
+    listed = cut_over.folder / "again.csv"
+    listed.write_text(f"path\n{cut_over.folder}/landing/y/1.json\n")
+    preview = skip.preview(cut_over.pipeline, skip.Skip("things", str(listed)))
+    assert (preview.already, preview.files.num_rows) == (1, 0)
+
+
+def test_a_file_that_was_read_and_is_written_again_is_none_that_waits(cut_over: CutOver) -> None:
+    """It is being written at this moment, and no run reads it without allowOverwrites."""
+    cut_over.enter()
+    (cut_over.folder / "landing/x/new.json").write_text("written again")
+    cut_over.land("late.json", seconds=180)
+    (cut_over.folder / "landing/x/young.json").write_text("{}")
+    waiting = cut_over.preview("late.json").unlisted["path"].to_pylist()
+    assert [Path(path).name for path in waiting] == ["young.json"]
+
+
+def test_a_preview_lists_the_landing_folder_once(cut_over: CutOver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So the files that it compares are those that it says will be read, whatever lands meanwhile."""
+    folders: list[str] = []
+
+    def counted(folder: str, *others: Any) -> pa.Table:
+        folders.append(folder)
+        return files(folder, *others)
+
+    files = listings.files
+    monkeypatch.setattr(listings, "files", counted)
+    cut_over.preview("1.json")
+    assert folders == [f"{cut_over.folder}/landing/x"]
 
 
 def test_it_asks_first(cut_over: CutOver, monkeypatch: pytest.MonkeyPatch) -> None:
