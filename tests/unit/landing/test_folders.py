@@ -523,6 +523,33 @@ def test_a_file_that_may_be_another_is_read(place: Place, microseconds: int, cha
     assert (found.new.num_rows, found.moved.num_rows) == (2 if change == "two arrive" else 1, 0)
 
 
+def test_a_file_that_still_lies_where_it_was_moved_to_was_copied(place: Place) -> None:
+    """Its first place is empty, but a later one has it: the other is a second file with the same content."""
+    land_at(place, "inbox/c.json", "c")
+    taken_in(place)
+    relocated(place, "inbox/c.json", "2024/c.json")
+    assert told(place.enter().moved) == [("c.json", "moved")]
+    (place.folder / "2025").mkdir()
+    shutil.copy2(place.folder / "2024/c.json", place.folder / "2025/c.json")
+    found = place.enter()
+    assert (told(found.new), found.moved.num_rows) == ([("c.json", "read")], 0)
+
+
+def test_a_file_whose_rows_were_given_up_is_read_when_it_comes_back_in_another_place(
+    place: Place, tmp_path: Path
+) -> None:
+    land_at(place, "inbox/c.json", "c")
+    taken_in(place)
+    shutil.move(place.folder / "inbox/c.json", tmp_path / "c.json")
+    intake.enter(NAME, place.table, place.at, Reset(drop_missing=True).discover)
+    place.take()
+    file_status.copy(place.at, NAME)
+    (place.folder / "2025").mkdir()
+    shutil.move(tmp_path / "c.json", place.folder / "2025/c.json")
+    found = place.enter()
+    assert (told(found.new), found.moved.num_rows) == ([("c.json", "read")], 0)
+
+
 def test_what_was_not_read_before_it_moved_is_read(place: Place, tmp_path: Path) -> None:
     land_at(place, "waits.json", "a")
     place.enter()

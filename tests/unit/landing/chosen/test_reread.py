@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from sluicegate.bronze import reread_rows
+from sluicegate.errors import LandingMissing
 from sluicegate.landing import file_status, intake
 from sluicegate.landing.chosen import copy_options, reread
 from sluicegate.landing.chosen.copy import Copy
@@ -104,6 +105,20 @@ def test_an_arrival_that_is_gone_keeps_its_rows_and_is_counted(daily: Landed) ->
     assert "stay as they are" in "\n".join(found.remarks)
     (place.folder.parent / "out/export.csv").write_text("another")  # it is not what was moved there
     assert reread.preview(NAME, daily.table, daily.at).former == 1
+
+
+def test_a_reload_by_a_pattern_leaves_out_what_is_gone_and_one_by_name_does_not(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    for number, name in enumerate(("a.json", "b.json")):
+        place.land(name, seconds=number)
+    place.enter()
+    taken(place)
+    (place.folder / "a.json").unlink()
+    reload = reread.Reload(pattern="*.json")
+    assert entered(place, reload.discover) == [("b.json", "replace")]
+    assert reload.missing(NAME, place.table, place.at) == [f"{place.folder}/a.json"]
+    with pytest.raises(LandingMissing, match=r"a\.json"):
+        reread.Reload(("a.json",)).discover(NAME, place.table, place.at)
 
 
 def test_a_reload_reaches_an_earlier_arrival_by_its_address_in_the_archive(daily: Landed) -> None:

@@ -67,6 +67,15 @@ def test_files_moved_after_a_backup_are_entered_once_it_was_put_back(tmp_path: P
     assert reread.preview(NAME, landed.table, landed.at).files == 3
 
 
+def test_a_file_is_known_by_its_whole_name(tmp_path: Path) -> None:
+    """Of two files with the same content and time one may have the end of the other's name."""
+    landed = Landed(tmp_path)
+    read_and_moved(landed, "ab.json", "same", 1)
+    for name in ("b.json", "ab.1.json"):
+        shutil.copy2(tmp_path / "out/ab.json", tmp_path / "out" / name)
+    assert unknown(landed) == ["b.json"]
+
+
 def test_one_of_them_is_entered_by_its_address(tmp_path: Path) -> None:
     landed = Landed(tmp_path)
     read_and_moved(landed, "a.json", "a", 1)
