@@ -1,0 +1,35 @@
+"""What changes of a silver table and its side tables, and in which order rows leave these. No Spark."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, cast
+
+import pytest
+
+from sluicegate.silver.table_changes import TableChange, TableChanges
+
+pytestmark = pytest.mark.unit
+
+
+def change(uri: str, **counts: int) -> TableChange:
+    return TableChange(uri, cast("Any", None), Counter(counts))
+
+
+def test_rows_come_by_inserts_and_updates_and_leave_by_deletes() -> None:
+    table = change("t", insert=1, update=2, delete=4)
+    assert (table.comes, table.leaves) == (3, 4)
+
+
+def test_rows_leave_the_quarantine_before_the_set_aside() -> None:
+    """Of a record that gives many rows the set-aside says that they are being exchanged, until all is done."""
+    nothing = TableChanges(change("t"), change("quarantine"), change("set_aside"))
+    assert [table.uri for table in nothing.of_side_tables] == ["quarantine", "set_aside"]
+    assert not nothing.any
+
+
+@pytest.mark.parametrize("kind", ["insert", "update", "delete"])
+@pytest.mark.parametrize("changed", ["t", "quarantine", "set_aside"])
+def test_one_row_in_one_of_the_tables_is_a_change(changed: str, kind: str) -> None:
+    tables = [change(uri, **({kind: 1} if uri == changed else {})) for uri in ("t", "quarantine", "set_aside")]
+    assert TableChanges(*tables).any
