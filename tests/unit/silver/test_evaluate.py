@@ -4,30 +4,21 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, write_deltalake
 
-from sluicegate.definition import SilverTable
 from sluicegate.errors import UserError
-from sluicegate.flow.model import Flow, Progress
+from sluicegate.flow.model import Progress
 from sluicegate.flow.selection import Replay
 from sluicegate.lake import log
 from sluicegate.schema.columns import FLOW, IDENTITY, ROW
 from sluicegate.silver.evaluate import RowEvaluator
+from tests.support.evaluators import evaluator
 
 pytestmark = pytest.mark.unit
-
-
-def evaluator(progress: Progress, target: str = "target", **fields: Any) -> RowEvaluator:
-    """Evaluator of a batch of new records, without a session."""
-    table = SilverTable.model_validate({"sql": "SELECT k, at FROM STREAM(raw)", **fields})
-    flow = Flow("silver", "t", "source", target)
-    batch = SimpleNamespace(progress=progress, flow=flow, choice=None, whole=False)
-    return RowEvaluator(cast("Any", batch), "t", table)
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from sluicegate.definition import SilverTable
 from sluicegate.flow.report import TableReport
-from sluicegate.silver.evaluate import RowEvaluator
-from sluicegate.silver.expectations import Rules
 from sluicegate.silver.reconcile import Reconciliation
+from tests.support.evaluators import evaluator
 
 pytestmark = pytest.mark.unit
 
@@ -20,16 +17,12 @@ SUMS = {"good": 1, "quarantine": 2, "drop": 4, "duplicate": 8, "deleted": 16, "r
 
 
 def reconciliation(**fields: Any) -> Reconciliation:
-    """Counts of a batch of all records of its table."""
-    table = SilverTable.model_validate({"sql": "SELECT k, v FROM STREAM(raw)", **fields})
-    progress = SimpleNamespace(of_many=False, of_flows=False)
-    batch = SimpleNamespace(progress=progress, flow=SimpleNamespace(stored=None), choice=None, whole=True)
-    evaluator = RowEvaluator(cast("Any", batch), "t", table)
-    evaluator.rules = Rules(table, {}, {})
+    """Counts of a batch."""
+    of_table = evaluator(**fields)
     sums = dict(SUMS)
-    if evaluator.many:
+    if of_table.many:
         sums["rows"] = 50
-    return Reconciliation(evaluator, 34, sums, dict.fromkeys(evaluator.rules.conditions, 5), None)
+    return Reconciliation(of_table, 34, sums, dict.fromkeys(of_table.rules.conditions, 5), None)
 
 
 def test_each_record_is_in_one_count_of_the_report() -> None:
