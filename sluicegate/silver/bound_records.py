@@ -2,6 +2,9 @@
 
 With keys a record is a row or a duplicate by what other records there are. So records of a table are evaluated
 together with all that have, or had, one of their keys. Columns that an expectation calls unique bind as a key does.
+
+A record that lost has no part in what is stored for its key, but in a history: there a delete ends what was, and a
+superseded record has given values or an end to others. So its former key is followed as that of a stored row is.
 """
 
 from __future__ import annotations
@@ -50,8 +53,8 @@ class BoundRecords:
     def add_others(self, former_keys: DataFrame | None = None) -> None:
         """Adds every record that shares a current or former key with these (transitive closure).
 
-        A stored row may have lost its key, which others may take then; evaluated again they may have other keys than
-        before, and these are followed as well.
+        A stored row may have lost its key, which others may take then, and so may a delete; evaluated again they may
+        have other keys than before, and these are followed as well.
 
         Args:
             former_keys: keys that records of these had, in the columns of ``keys_of``, besides those in the tables.
@@ -63,7 +66,7 @@ class BoundRecords:
         while True:
             holders = self.chosen.materialize(self._with_keys(keys))
             others = self._identities(self.chosen.together(holders.where("_chosen IS NULL").select(*self._record_id)))
-            more_keys = holders.where("_chosen AND _holds").select("_key", *[_TIME for _ in self._time])
+            more_keys = holders.where("_chosen AND _decides").select("_key", *[_TIME for _ in self._time])
             if others.count:
                 others, records, rows = self._evaluated(others)
                 all_of_them = self.chosen.frame.unionByName(others.frame)
@@ -106,19 +109,28 @@ class BoundRecords:
         """Records that have or had one of these keys (stored rows and those that lost), and all chosen ones."""
         has, had = self._evaluator.bonds.alias("_key"), F.col("_key")
         rows = [*[self._near(t, keys) for t in self._evaluator.there(self._table)], *self._doubles()]
-        frames = [t.select(*self._record_id, has, F.lit(True).alias("_holds"), *self._time) for t in rows]
+        frames = [t.select(*self._record_id, has, F.lit(True).alias("_decides"), *self._time) for t in rows]
         unknown = []
         if self._time:
             unknown = [F.lit(None).cast(keys.schema[_TIME].dataType).alias(_TIME)]
-        lost = [F.lit(False).alias("_holds"), *unknown]
+        lost = [self._had_part.alias("_decides"), *unknown]
         frames += [t.select(*self._record_id, had, *lost) for t in self._evaluator.there(self._set_aside)]
         chosen = self.chosen.together(self.chosen.frame).distinct().withColumn("_chosen", F.lit(True))
         nothing = self._batch.records().select(*self._record_id).limit(0)
-        none = nothing.select(*self._record_id, F.lit(None).cast("bigint").alias("_key"), *lost)
+        none = nothing.select(
+            *self._record_id, F.lit(None).cast("bigint").alias("_key"), F.lit(False).alias("_decides"), *unknown
+        )
         every = reduce(lambda a, b: a.unionByName(b), frames, none)
         flagged = every.join(self.chosen.sent(chosen), [*self._record_id], "left")
         shares = self.chosen.sent(keys.select("_key").distinct().withColumn("_shares", F.lit(True)))
         return flagged.join(shares, "_key", "left").where("_chosen OR _shares").drop("_shares")
+
+    @property
+    def _had_part(self) -> Column:
+        """Whether a record that was set aside had part in what became of others of its key."""
+        if self._evaluator.history is None:
+            return F.lit(False)
+        return F.col("reason").isin("deleted", "superseded")
 
     def _near(self, table: DataFrame, keys: DataFrame) -> DataFrame:
         """Rows of the table among which are all that share one of these keys, and those of all chosen records.
@@ -127,6 +139,8 @@ class BoundRecords:
         with these hours are read.
         """
         time = self._evaluator.bound_time
+        if self._evaluator.history is not None:
+            return table  # of a record that was set aside the time is not known
         if time is None or time not in table.columns or tables.rows(self._evaluator.target) <= data_skipping.MANY_ROWS:
             return table
         if table.schema[time].dataType != keys.schema[_TIME].dataType:

@@ -12,6 +12,7 @@ import pytest
 
 from sluicegate.errors import QueryError
 from sluicegate.monitor import status
+from sluicegate.silver import verify as silver_verify
 from tests.conftest import Workspace
 
 if TYPE_CHECKING:
@@ -43,6 +44,30 @@ silver:
     apply_changes: {{keys: [id], sequence_by: seq, apply_as_deletes: "op = 'D'"}}
     flows:
       one: {{sql: "SELECT * EXCEPT (age), CAST(age AS INT) AS age FROM STREAM(b)"}}
+"""
+
+KINDS = """
+name: heart_rate
+bronze:
+  b: {path: "${landing}/b", format: json, allowOverwrites: true, schemaHints: "id INT, seq INT, v INT, op STRING"}
+silver:
+  latest:
+    from: b
+    apply_changes: {keys: [id], sequence_by: seq, apply_as_deletes: "op = 'D'"}
+  versions:
+    from: b
+    apply_changes:
+      keys: [id]
+      sequence_by: seq
+      stored_as_scd_type: 2
+      apply_as_deletes: "op = 'D'"
+      track_history_column_list: [v, name]
+  filled:
+    from: b
+    apply_changes: {keys: [id], sequence_by: seq, apply_as_deletes: "op = 'D'", ignore_null_updates: true}
+  snapshots:
+    from: b
+    apply_changes_from_snapshot: {keys: [id], sequence_by: seq, stored_as_scd_type: 2}
 """
 
 
@@ -87,6 +112,46 @@ def test_rules_on_values_do_not_turn_deletes_away(spark: SparkSession, workspace
     # Without rules, and with a cast of a value in a query.
     assert sorted(id_ for (id_,) in workspace.rows("united", "id")) == [4, 5]
     assert status.verify(workspace.definition, workspace.settings) == []
+
+
+def test_a_key_is_as_its_other_records_make_it_once_one_that_was_set_aside_leaves(
+    spark: SparkSession, workspace: Workspace
+) -> None:
+    workspace.define(KINDS)
+    land(workspace, "b/1.json", change(1, 1, v=1, name="n"), change(3, 1, v=3, name="n"))
+    land(workspace, "b/2.json", change(2, 1, v=2, name="n"))
+    land(workspace, "b/3.json", change(2, 2, v=None, name="m"))
+    land(workspace, "b/4.json", change(1, 2, "D"), change(3, 3, v=3, name="n"))
+    workspace.run(spark, "bronze", "silver")
+    assert sorted(workspace.rows("latest", "id", "v")) == [(2, None), (3, 3)]
+    assert sorted(workspace.rows("filled", "id", "v")) == [(2, 2), (3, 3)]
+    assert sorted(workspace.rows("versions", "id", "seq", "__END_AT")) == [
+        (1, 1, 2), (2, 1, 2), (2, 2, None), (3, 3, None),
+    ]  # fmt: skip
+    assert sorted(workspace.rows("snapshots", "id", "__START_AT", "__END_AT")) == [
+        (1, 1, 2), (1, 2, 3), (2, 1, 2), (2, 2, 3), (3, 1, 2), (3, 3, None),
+    ]  # fmt: skip
+
+    # The record that another one took a value from is gone, the delete, and one that only moved the sequence.
+    land(workspace, "b/2.json", change(4, 1, v=4, name="n"))
+    land(workspace, "b/4.json", change(5, 1, v=5, name="n"))
+    workspace.run(spark, "bronze", "silver")
+    rows = [(1, 1), (2, None), (3, 3), (4, 4), (5, 5)]
+    assert sorted(workspace.rows("latest", "id", "v")) == rows
+    assert sorted(workspace.rows("filled", "id", "v")) == rows
+    assert sorted(workspace.rows("versions", "id", "seq", "__END_AT")) == [
+        (1, 1, None), (2, 2, None), (3, 1, None), (4, 1, None), (5, 1, None),
+    ]  # fmt: skip
+    assert sorted(workspace.rows("snapshots", "id", "__START_AT", "__END_AT")) == [
+        (1, 1, 2), (2, 2, None), (3, 1, 2), (4, 1, 2), (5, 1, 2),
+    ]  # fmt: skip
+    assert wrong(spark, workspace) == []
+
+
+def wrong(spark: SparkSession, workspace: Workspace) -> list[str]:
+    """What a verification finds wrong in silver."""
+    findings = silver_verify.prove(spark, workspace.definition, workspace.lake)
+    return [str(finding) for finding in findings if finding.kind != "proved"]
 
 
 def test_each_table_that_fails_says_why(spark: SparkSession, workspace: Workspace) -> None:
