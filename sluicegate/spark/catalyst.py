@@ -1,4 +1,4 @@
-"""Spark's own logical plans, read and put together in the JVM of a session.
+"""Read and build Spark's logical plans in the JVM of a session.
 
 A plan that Spark has analyzed says which column is which by a number (``exprId``), whatever names the query gave.
 Parts of it are kept as they are, and put together with other parts by Spark's own constructors: no SQL is written, so
@@ -49,17 +49,17 @@ class Catalyst:
     # --- frames ------------------------------------------------------------------------------------------------------
 
     def plan(self, frame: DataFrame) -> Any:
-        """Analyzed plan of a frame."""
+        """Return the analyzed plan of a frame."""
         return frame._jdf.queryExecution().analyzed()
 
     def frame(self, plan: Any) -> DataFrame:
-        """Frame of a plan."""
+        """Return the frame of a plan."""
         session: Any = self.session
         made = self._jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, plan)
         return DataFrame(made, self.session)
 
     def without_subqueries(self, plan: Any) -> Any:
-        """The same plan with subqueries as joins, as far as Spark's rules make them, and shared queries in each place.
+        """Return the plan with subqueries as joins, where Spark's rules allow, and shared queries inlined.
 
         Where a rule refuses the plan, it is left as it was before that rule.
         """
@@ -72,48 +72,47 @@ class Catalyst:
         return plan
 
     def columns(self, plan: Any) -> list[Any]:
-        """Columns of a plan's output."""
         return list(each(plan.output()))
 
     # --- expressions -------------------------------------------------------------------------------------------------
 
     def alias(self, value: Any, attribute: Any) -> Any:
-        """A value under the name and the number of a column."""
+        """Alias a value with the name and number of a column."""
         return self._alias(value, attribute.name(), attribute.exprId())
 
     def named(self, value: Any, name: str) -> Any:
-        """A value under a name, as a column of its own."""
+        """Alias a value as a column of its own."""
         return self._alias(value, name, self._object(f"{_CATALYST}.expressions.NamedExpression").newExprId())
 
     def _alias(self, value: Any, name: str, number: Any) -> Any:
         return self._expressions.Alias(value, name, number, self.seq([]), self._nothing, self.seq([]))
 
     def null(self, attribute: Any) -> Any:
-        """NULL of the type of a column, under its name and number."""
+        """Return NULL of a column's type, under its name and number."""
         return self.alias(self._expressions.Literal(None, attribute.dataType()), attribute)
 
     def tried(self, value: Any) -> Any:
-        """A value that is NULL where to compute it is an error."""
+        """Return a value that is NULL where its computation fails."""
         return self._expressions.TryEval(value)
 
     def same(self, one: Any, other: Any) -> Any:
-        """Condition that two values are the same; NULL is NULL."""
+        """Return the condition that two values are equal; NULL equals NULL."""
         return self._expressions.EqualNullSafe(one, other)
 
     # --- plans -------------------------------------------------------------------------------------------------------
 
     def project(self, items: Sequence[Any], plan: Any) -> Any:
-        """Values of the rows of a plan."""
+        """Project a plan to some values."""
         return self._logical.Project(self.seq(items), plan)
 
     def filter(self, conditions: Sequence[Any], plan: Any) -> Any:
-        """Rows of a plan for which all conditions hold."""
+        """Filter a plan by all conditions."""
         if not conditions:
             return plan
         return self._logical.Filter(self._all(conditions), plan)
 
     def join(self, left: Any, right: Any, how: How, conditions: Sequence[Any]) -> Any:
-        """Pairs of rows for which all conditions hold, or rows of the left for which there is such a pair."""
+        """Join two plans by all conditions, or keep left rows that have a match."""
         on = self._nothing
         if conditions:
             on = self._jvm.scala.Some(self._all(conditions))
@@ -121,13 +120,13 @@ class Catalyst:
         return self._logical.Join(left, right, self._object(f"{_CATALYST}.plans.{how}"), on, hint)
 
     def union(self, plans: Sequence[Any]) -> Any:
-        """Rows of several plans, by the places of their columns; these have the numbers of the first."""
+        """Unite plans by column position; the result has the column numbers of the first."""
         if len(plans) == 1:
             return plans[0]
         return self._logical.Union(self.seq(plans), False, False)
 
     def generated(self, plan: Any, child: Any) -> Any:
-        """The generator that a plan begins with, over another child; of a value that is an error it makes no rows."""
+        """Apply the plan's generator to another child; it gives no rows for a value whose computation fails."""
         generator = plan.generator()
         tried = generator.withNewChildren(self.seq(map(self.tried, each(generator.children()))))
         rest = plan.unrequiredChildIndex(), plan.outer(), plan.qualifier(), plan.generatorOutput()
@@ -139,7 +138,7 @@ class Catalyst:
         return reduce(self._expressions.And, conditions)
 
     def seq(self, values: Iterable[Any]) -> Any:
-        """Scala sequence of some values."""
+        """Convert values to a Scala sequence."""
         return self._jvm.org.apache.spark.api.python.PythonUtils.toSeq(list(values))
 
     @cached_property
@@ -147,20 +146,20 @@ class Catalyst:
         return self._jvm.scala.Option.empty()
 
     def _object(self, name: str) -> Any:
-        """A Scala object by its name."""
+        """Return a Scala object by its name."""
         return getattr(getattr(self._jvm, f"{name}$"), "MODULE$")
 
 
 def each(seq: Any) -> Iterator[Any]:
-    """Elements of a Scala sequence."""
+    """Yield the elements of a Scala sequence."""
     return (seq.apply(number) for number in range(seq.size()))
 
 
 def name_of(node: Any) -> str:
-    """Name of the class of a node of a plan, or of an expression."""
+    """Return the class name of a plan node or an expression."""
     return str(node.getClass().getSimpleName())
 
 
 def number_of(attribute: Any) -> int:
-    """Number of a column in its plan."""
+    """Return the number of a column in its plan."""
     return int(attribute.exprId().id())

@@ -1,4 +1,4 @@
-"""Class-data archive (CDS) of the JVM, with which Spark starts faster: its path, and the check that it fits."""
+"""Class-data archive (CDS), with which the JVM starts faster: its path, and whether it fits."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ CLASS_PATH_FOLDERS = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR")
 
 
 def archive_file() -> Path:
-    """Path of the class-data archive that set-up makes."""
+    """Return the path of the class-data archive that set-up creates."""
     return jars.folder() / "spark.jsa"
 
 
 def usable_archive() -> tuple[Path | None, str]:
-    """The class-data archive if it was made by this Java for these jars and options; else None and the reason."""
+    """Return the class-data archive if it fits this Java, these jars and options; else None and the reason."""
     archive = archive_file()
     for variable in CLASS_PATH_FOLDERS:
         named = os.environ.get(variable, str(conf_folder())) != str(conf_folder())
@@ -46,12 +46,12 @@ def usable_archive() -> tuple[Path | None, str]:
 
 
 def conf_folder() -> Path:
-    """Empty folder that Spark gets as SPARK_CONF_DIR: our settings are on its command line."""
+    """Return an empty folder for SPARK_CONF_DIR: our settings are on Spark's command line."""
     return jars.folder() / "conf"
 
 
 def _archive_key() -> dict[str, str]:
-    """Facts that an archive depends on: like the JVM, we check the class path by name, size and time."""
+    """Return the facts that an archive depends on: as the JVM does, files count by name, size and time."""
     paths = [*jars.found(), *sorted((java.spark_home() / "jars").glob("*.jar"))]
     facts = "\n".join(f"{path} {(stat := path.stat()).st_size} {int(stat.st_mtime)}" for path in paths)
     program = java.java()

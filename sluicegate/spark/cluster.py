@@ -28,7 +28,7 @@ DEEP_STACKS = "-Xss8m"
 
 
 def conf(jars: Sequence[Path]) -> dict[str, str]:
-    """Additional settings of a job on a cluster.
+    """Return the additional settings of a job on a cluster.
 
     Args:
         jars: jars that Spark needs besides its own.
@@ -49,13 +49,12 @@ def conf(jars: Sequence[Path]) -> dict[str, str]:
 
 
 def _is_installed(folder: Path) -> bool:
-    """Whether the user's settings say that executors have our jars, in a folder of the same path as the driver's."""
+    """Return whether the user's settings give executors our jars, in the same path as the driver's."""
     matches = (re.match(r"\s*spark\.executor\.extraClassPath[\s=:]+(\S+)", line) for line in _default_lines())
     return any(f"{folder}/*" in match[1].split(os.pathsep) for match in matches if match)
 
 
 def _default_lines() -> list[str]:
-    """Lines of the user's settings."""
     file = defaults()
     if file is None:
         return []
@@ -63,7 +62,7 @@ def _default_lines() -> list[str]:
 
 
 def defaults() -> Path | None:
-    """Path of ``spark-defaults.conf`` in ``SPARK_CONF_DIR``, if there is one."""
+    """Return the path of ``spark-defaults.conf`` in ``SPARK_CONF_DIR``, if there is one."""
     folder = os.environ.get("SPARK_CONF_DIR")
     file = Path(folder or "") / DEFAULTS
     if not folder or not file.is_file():
@@ -72,7 +71,7 @@ def defaults() -> Path | None:
 
 
 def properties_file() -> Path | None:
-    """Path of ``spark-defaults.conf`` if it is the only file in its folder.
+    """Return the path of ``spark-defaults.conf`` if it is the only file in its folder.
 
     Then it is passed as ``--properties-file``: the folder would be on the class path, and the driver could not use a
     class-data archive.
@@ -84,14 +83,14 @@ def properties_file() -> Path | None:
 
 
 def conf_folder() -> str:
-    """``SPARK_CONF_DIR`` if Spark needs the folder itself; else empty."""
+    """Return ``SPARK_CONF_DIR`` if Spark needs the folder itself; else empty."""
     if properties_file():
         return ""
     return os.environ.get("SPARK_CONF_DIR", "")
 
 
 def own_settings() -> set[str]:
-    """Names of the user's settings that override ours, without ``OURS``.
+    """Return the names of the user's settings that override ours, without ``OURS``.
 
     Spark would let its command line win, which has ours; so these are left out there.
     """

@@ -26,7 +26,7 @@ NOTHING = dict.fromkeys((_METADATA, _APP_ID, _VERSION))
 
 
 def settings(facts_of_commit: Facts) -> dict[str, str]:
-    """Settings with which Spark's writers say what these facts say."""
+    """Return the session settings that put these facts into Spark's commits."""
     # A commit's metadata counts where no row changes, too: which versions were read, and that a batch is closed.
     settings_of_commit = {_EMPTY: "false", _PRIVATE: str(facts_of_commit.private).lower()}
     if facts_of_commit.metadata is not None:
@@ -37,6 +37,6 @@ def settings(facts_of_commit: Facts) -> dict[str, str]:
 
 
 def facts(session: SparkSession) -> Facts:
-    """What writes in this session are to say."""
+    """Return the facts that Spark's commits of this session carry."""
     metadata, app_id, version = (session.conf.get(name, None) for name in (_METADATA, _APP_ID, _VERSION))
     return Facts(metadata, app_id, int(version or 0), session.conf.get(_PRIVATE, None) == "true")

@@ -46,7 +46,7 @@ _OF_SESSIONS = {
 
 
 def spark_conf(settings: Settings, *, archive: bool = True, long_lived: bool = False) -> dict[str, str]:
-    """Settings of a job for spark-submit's command line (a running session is too late for JVM options).
+    """Return the settings of a job for spark-submit's command line (a running session is too late for JVM options).
 
     Args:
         settings: their master decides between local and cluster settings.
@@ -84,7 +84,7 @@ def spark_conf(settings: Settings, *, archive: bool = True, long_lived: bool = F
 
 
 def session_conf() -> dict[str, str]:
-    """Settings that a job's session on a server is to have; what depends on where tasks run is the server's."""
+    """Return the settings of a job's session on a server; what depends on where tasks run is the server's."""
     return {name: value for name, value in _OF_SESSIONS.items() if name not in cluster.own_settings()}
 
 

@@ -79,22 +79,21 @@ _policies: list[Any] = []
 
 
 def is_remote(session: SparkSession) -> bool:
-    """Whether a session is one of a Spark Connect server."""
+    """Return whether a session is on a Spark Connect server."""
     return type(session).__module__.startswith("pyspark.sql.connect")
 
 
 def address() -> str:
-    """Address of the server that this process's jobs are to use; empty if they start a Spark of their own."""
+    """Return the address of the server that this process's jobs use; empty if they start their own Spark."""
     return os.environ.get(REMOTE, "")
 
 
 def has_opened() -> bool:
-    """Whether this process has opened a session on a server."""
     return bool(_opened)
 
 
 def token_file() -> Path:
-    """File of the token: the one that is named, else that which ``sluicegate serve`` writes."""
+    """Return the file of the token: the named one, else that of ``sluicegate serve``."""
     named = os.environ.get(TOKEN_FILE)
     if named:
         return Path(named).expanduser().absolute()
@@ -102,12 +101,12 @@ def token_file() -> Path:
 
 
 def own_token_file() -> Path:
-    """File of this user's token, where none is named."""
+    """Return this user's own token file."""
     return Path.home() / ".sluicegate" / "connect-token"
 
 
 def token() -> str:
-    """Token for the server: of the file that is named, else of Spark's variable, else of this user's own file.
+    """Return the server's token: of the named file, else of Spark's variable, else of this user's own file.
 
     Returns:
         The token; empty if there is none.
@@ -135,15 +134,15 @@ def token() -> str:
 
 
 def open_session(url: str, wanted: Mapping[str, str]) -> SparkSession:
-    """Opens a session of its own on a server.
+    """Open a new session on a server.
 
     Args:
         url: the server's address.
         wanted: settings of our jobs; those that a session can change are set where they differ.
 
     Raises:
-        SparkUnreachable: no server answers there, or it refuses the token.
-        UserError: the address is none, or the server has no Delta Lake or another Spark than this Python.
+        SparkUnreachable: no server answers at the address, or it rejects the token.
+        UserError: the address is invalid, or the server lacks Delta Lake or has another Spark than this Python.
     """
     os.environ[_MODE] = "1"
     from grpc import FutureTimeoutError, RpcError  # type: ignore[import-untyped]
@@ -173,7 +172,7 @@ def open_session(url: str, wanted: Mapping[str, str]) -> SparkSession:
 
 
 def _demand_answer(channel: DefaultChannelBuilder) -> None:
-    """Waits for a connection to a server, no longer than ``ANSWERS_WITHIN``; then gRPC's ``FutureTimeoutError``."""
+    """Wait for a connection to a server for ``ANSWERS_WITHIN``; then raise gRPC's ``FutureTimeoutError``."""
     from grpc import channel_ready_future
 
     with channel.toChannel() as opened:
@@ -181,10 +180,10 @@ def _demand_answer(channel: DefaultChannelBuilder) -> None:
 
 
 def _demand_usable(url: str, has: Mapping[str, str], version: str) -> None:
-    """Checks that a server has Delta Lake, and the Spark that this Python speaks with.
+    """Check that a server has Delta Lake, and the Spark version of this Python.
 
     Raises:
-        UserError: it has not.
+        UserError: the server lacks one of them.
     """
     import pyspark
 
@@ -202,12 +201,12 @@ def _demand_usable(url: str, has: Mapping[str, str], version: str) -> None:
 
 
 def _shown(url: str) -> str:
-    """An address without its parameters, of which one may be the token."""
+    """Return an address without its parameters, which may include the token."""
     return url.partition("/;")[0].partition(";")[0]
 
 
 def lost(error: BaseException) -> SparkUnreachable | None:
-    """Error for a server that went away while a job used it, or ended its session; None for any other error."""
+    """Return the error for a server that was lost, or ended the session, during a job; None for other errors."""
     if not address() or not any(sign in str(error) for sign in LOST):
         return None
     if any(sign in str(error) for sign in ENDED):
@@ -224,7 +223,7 @@ def lost(error: BaseException) -> SparkUnreachable | None:
 
 
 def _patience() -> Any:
-    """The policy of all sessions that are opened until a server is lost for good."""
+    """Return the retry policy that all sessions share until a server is lost."""
     from sluicegate.spark.connect_retries import Patience
 
     if not _policies or _policies[-1].given_up:
@@ -233,14 +232,14 @@ def _patience() -> Any:
 
 
 def _close_at_exit(session: object) -> None:
-    """Closes a session before Python ends: after that, closing its channel would wait for threads that are gone."""
+    """Close a session before Python ends, as closing its channel later would wait for finished threads."""
     if not _opened:
         atexit.register(close_all)
     _opened.append(session)
 
 
 def close_all() -> None:
-    """Closes all sessions that this process has opened."""
+    """Close all sessions of this process."""
     while _opened:
         session = _opened.pop()
         # Of a server that is gone, too: then there is nothing to close.
@@ -250,14 +249,14 @@ def close_all() -> None:
 
 
 def interrupt_all() -> None:
-    """Ends what the sessions that this process has opened still do on a server; threads that wait for it get errors."""
+    """Interrupt what this process's sessions still run on a server; threads that wait for it get errors."""
     for session in _opened:
         with suppress(Exception):  # of a server that is gone, and of sessions that it has forgotten
             session.interruptAll()
 
 
 def activate(session: SparkSession) -> None:
-    """Makes a session of a server the active one of this thread.
+    """Make a server's session the active one of this thread.
 
     PySpark gives a checkpointed frame to the active session, whichever made it (``proto_to_remote_cached_dataframe`` of
     4.2), and no other session of the server knows it.
@@ -267,7 +266,7 @@ def activate(session: SparkSession) -> None:
 
 
 def analyzed(frame: DataFrame) -> DataFrame:
-    """The frame, once Spark has found out whether it can be: of a client's frame it would say so much later.
+    """Return the frame after Spark has analyzed it: a client's frame would report errors much later.
 
     Raises:
         AnalysisException: it cannot.
@@ -278,7 +277,7 @@ def analyzed(frame: DataFrame) -> DataFrame:
 
 
 def frozen(frame: DataFrame) -> DataFrame:
-    """The frame with the meaning that its query has now, whatever views and settings are changed later.
+    """Return the frame as its query is understood now, whatever views and settings change later.
 
     A client of a server sends the text of a query each time that it is executed, and only then it is analyzed. A view
     is analyzed when it is made.
@@ -292,7 +291,7 @@ def frozen(frame: DataFrame) -> DataFrame:
 
 
 def demand_ours(session: SparkSession, url: str, *, private: bool, on_s3: bool) -> None:
-    """Refuses a server of which it is not known that it keeps what only its JVM can.
+    """Refuse a server that may lack what only its JVM can ensure.
 
     Args:
         session: a session of the server.
@@ -301,8 +300,8 @@ def demand_ours(session: SparkSession, url: str, *, private: bool, on_s3: bool) 
         on_s3: whether tables are on S3.
 
     Raises:
-        UserError: its log might quote personal values.
-        LakeUnsupported: of two concurrent commits on S3 it might lose one.
+        UserError: the server's log might quote personal values.
+        LakeUnsupported: the server might lose one of two concurrent commits on S3.
     """
     if (session.conf.get(OURS, None) or "") == "true":
         return
@@ -323,7 +322,7 @@ def demand_ours(session: SparkSession, url: str, *, private: bool, on_s3: bool) 
 
 
 def unreachable(url: str, error: BaseException) -> SparkUnreachable:
-    """Error for a server that does not answer, or refuses us."""
+    """Return the error for a server that does not answer, or rejects us."""
     refused = "UNAUTHENTICATED" in str(error)
     return SparkUnreachable(
         f"the Spark Connect server at {_shown(url)} {'rejects the token' if refused else 'does not answer'}",
@@ -335,17 +334,17 @@ def unreachable(url: str, error: BaseException) -> SparkUnreachable:
 
 
 def _cause(error: BaseException) -> str:
-    """What an error of gRPC says, in a line and without the token."""
+    """Return the message of a gRPC error in one line, without the token."""
     text = str(error).replace(token() or "\0", "***") or f"no answer within {ANSWERS_WITHIN:g} s"
     return next((line.strip() for line in text.splitlines() if "details" in line or "message" in line), text[:300])
 
 
 def _channel(url: str) -> DefaultChannelBuilder:
-    """Channel to a server, with the token in its metadata."""
+    """Return the channel to a server, with the token in its metadata."""
     from pyspark.sql.connect import client
 
     class Channel(client.DefaultChannelBuilder):
-        """As Spark's own, but that ``use_ssl=false`` is believed: then a token goes over a private network in plain.
+        """Channel that honours ``use_ssl=false``, so that a token can be sent over a private network unencrypted.
 
         Without that parameter Spark takes TLS for every host but ``localhost`` as soon as there is a token. 127.0.0.1
         passes for that name, but is not looked up by it: the name may be ::1 first, where another user may listen.

@@ -1,4 +1,4 @@
-"""How long a client goes back to a Spark Connect server that it has lost: some forty seconds, once for all calls."""
+"""Limit how long a client retries a lost Spark Connect server: some forty seconds, once for all calls."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ LONGEST_PAUSE = 6_000
 
 
 class Patience(DefaultPolicy):
-    """Spark's own policy, but that no other call waits once one has waited in vain: the server is gone for all."""
+    """Retry policy of Spark that ends for all calls once one has waited in vain."""
 
     def __init__(self) -> None:
         super().__init__(max_retries=RETRIES, max_backoff=LONGEST_PAUSE)
         self.given_up = False
 
     def can_retry(self, e: BaseException) -> bool:
-        """Whether an error is one of a connection that may come back."""
+        """Return whether an error is of a connection that may recover."""
         return not self.given_up and super().can_retry(e)
 
     def to_state(self) -> RetryPolicyState:
-        """The attempts of one call."""
         return _Attempts(self)
 
 
@@ -32,7 +31,7 @@ class _Attempts(RetryPolicyState):
         self._patience = policy
 
     def next_attempt(self, exception: BaseException | None = None) -> int | None:
-        """Milliseconds until the next attempt; None if there is none."""
+        """Return the milliseconds until the next attempt; None if there is none."""
         if self._patience.given_up:
             return None
         pause = super().next_attempt(exception)

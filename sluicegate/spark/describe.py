@@ -1,4 +1,4 @@
-"""Commits of a table's comments and properties by Spark, which change no row and no column."""
+"""Commit a table's comments and properties by Spark, without changes to rows or columns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def describe(session: SparkSession, uri: str, change: Change, before: str | None) -> None:
-    """Makes a table say what a change says, in as few commits as its parts need: most often one.
+    """Apply a change of description to a table in as few commits as it needs: usually one.
 
     Killed between two of them it leaves the rest to the next run, which compares again. The note of what is the
     definition's has, from the first commit on, whatever is to be taken away, so that it is still known then.
@@ -53,12 +53,12 @@ def _listed(properties: Mapping[str, str]) -> str:
 
 
 def _text(text: str) -> str:
-    """A literal in which Spark replaces nothing: a landed name is whatever a file has, also ``${env:HOME}``."""
+    """Return a literal in which Spark substitutes nothing: a landed name may contain ``${env:HOME}``."""
     return literal(text).replace("${", "$\\{")
 
 
 def _both(before: str | None, after: str) -> str:
-    """A note of what two notes have."""
+    """Merge two notes."""
     note, other = json.loads(before or "{}"), json.loads(after)
     both = {
         "comment": bool(note.get("comment") or other.get("comment")),

@@ -1,4 +1,4 @@
-"""Work on single files by Spark's executors, so that the driver does not open many files."""
+"""Process single files on Spark's executors, so that the driver does not open many files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TASKS = 1000
 def each(
     session: SparkSession, work: Callable[..., Any], paths: Sequence[str], *arguments: Any, few: int = FEW
 ) -> dict[str, Any]:
-    """Map a function of this package over files, by path.
+    """Map a function of this package over files; return the results by path.
 
     If executors do not have this package installed, threads of the driver do the work.
 

@@ -1,4 +1,4 @@
-"""Pinned jars that Spark needs besides its own: lock files, folder and download. Needs the standard library only.
+"""Pinned additional jars of Spark: lock files, folder and download. Needs only the standard library.
 
 ``jars.lock`` pins them, ``jars-s3.lock`` those for ``s3a://``, ``jars-kafka.lock`` those for Kafka, and
 ``jars-catalog.lock`` those for a catalog; all are part of the package. In a checkout ``make setup`` (``S3=1``,
@@ -67,23 +67,23 @@ def read(lock: Path = LOCK) -> list[Jar]:
 
 
 def pinned() -> list[Jar]:
-    """All pinned jars, those for S3, for Kafka and for a catalog included."""
+    """Return all pinned jars, those for S3, for Kafka and for a catalog included."""
     return [jar for lock in (LOCK, S3_LOCK, KAFKA_LOCK, CATALOG_LOCK) for jar in read(lock)]
 
 
 def folder() -> Path:
-    """Folder of the jars: ``SLUICEGATE_JARS``, else ``.jars`` in the checkout or the installed package."""
+    """Return the folder of the jars: ``SLUICEGATE_JARS``, else ``.jars`` in the checkout or the installed package."""
     return Path(os.environ.get("SLUICEGATE_JARS") or HOME / ".jars")
 
 
 def found(*, s3: bool = False) -> list[Path]:
-    """All jars of the folder, in a fixed order.
+    """Return all jars of the folder in a fixed order.
 
     Args:
         s3: whether those for ``s3a://`` are required.
 
     Raises:
-        JavaMissing: a pinned jar is not among them. (Their checksums were verified when they were fetched.)
+        JavaMissing: a pinned jar is missing. (Their checksums were verified when they were fetched.)
     """
     files = sorted(folder().glob("*.jar"))
     names = {file.name for file in files}
@@ -104,13 +104,13 @@ def found(*, s3: bool = False) -> list[Path]:
 
 
 def demand_kafka(table: str) -> None:
-    """Checks that the folder has the jars for Kafka.
+    """Check that the folder has the jars for Kafka.
 
     Args:
         table: the table that reads it.
 
     Raises:
-        JavaMissing: one is not there.
+        JavaMissing: a jar is missing.
     """
     if without := [jar.file for jar in read(KAFKA_LOCK) if not (folder() / jar.file).is_file()]:
         raise JavaMissing(
@@ -122,19 +122,19 @@ def demand_kafka(table: str) -> None:
 
 
 def _no_such(files: Sequence[str]) -> str:
-    """Sentence on files that are not there, by the first of them."""
+    """Return a sentence that names missing files by the first."""
     if len(files) == 1:
         return f"{files[0]} is missing"
     return f"{files[0]} and {len(files) - 1} more are missing"
 
 
 def missing(jars: Sequence[Jar], folder: Path) -> list[Jar]:
-    """Jars that are not in a folder, or have another checksum there."""
+    """Return the jars that a folder lacks, or has with another checksum."""
     return [jar for jar in jars if not (folder / jar.file).is_file() or _sha256(folder / jar.file) != jar.sha256]
 
 
 def fetch(jars: Sequence[Jar], folder: Path, java: str, spark: Path | None) -> list[Jar]:
-    """Fetch the missing jars into a folder; each appears there complete and verified, or not at all.
+    """Fetch missing jars into a folder; each appears complete and verified, or not at all.
 
     They come from the Maven repository in SLUICEGATE_MAVEN, else from Maven Central.
 
@@ -202,7 +202,7 @@ def _by_ivy(jars: Sequence[Jar], java: str, spark: Path | None, target: Path) ->
 
 
 def _remedy(output: str) -> str:
-    """What to do after Ivy has failed, by what it printed: it is Java, and trusts the certificates of Java alone."""
+    """Return what to do after Ivy failed, by its output; Ivy is Java, and trusts Java's certificates only."""
     if "SSLHandshakeException" in output:
         return (
             "Java does not trust the certificate it received, as happens behind a proxy that opens TLS: run"

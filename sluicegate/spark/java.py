@@ -1,4 +1,4 @@
-"""Java and Spark that jobs run on."""
+"""Find the Java and the Spark that jobs run on."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ JAVA_AT_LEAST = 17
 
 
 def java() -> str:
-    """The ``java`` that spark-submit will run: that of JAVA_HOME, else of PATH.
+    """Return the ``java`` that spark-submit will run: that of JAVA_HOME, else of PATH.
 
     Raises:
-        JavaMissing: there is none.
+        JavaMissing: no Java was found.
     """
     home, command = os.environ.get("JAVA_HOME"), "java"
     place = "PATH has no java and JAVA_HOME is not set"
@@ -37,10 +37,10 @@ def java() -> str:
 
 @cache
 def java_version(program: str) -> str:
-    """The version that a ``java`` program prints, such as ``17.0.15``.
+    """Return the version that a ``java`` program prints, such as ``17.0.15``.
 
     Raises:
-        JavaMissing: it is older than Spark needs, or does not run.
+        JavaMissing: the program is older than Spark needs, or does not run.
     """
     release = Path(program).resolve().parent.parent / "release"
     match = None
@@ -61,7 +61,7 @@ def java_version(program: str) -> str:
 
 
 def spark_home() -> Path:
-    """Spark's home: the ``pyspark`` package of this Python.
+    """Return Spark's home: the ``pyspark`` package of this Python.
 
     Raises:
         JavaMissing: pyspark is not installed.

@@ -11,12 +11,12 @@ PASSWORD = "SLUICEGATE_METASTORE_PASSWORD"  # noqa: S105 (the variable's name)
 
 
 def address() -> str:
-    """JDBC address of the metastore's database; empty if there is no catalog."""
+    """Return the JDBC address of the metastore's database; empty if there is no catalog."""
     return os.environ.get(ADDRESS, "")
 
 
 def conf() -> dict[str, str]:
-    """Spark settings that open the metastore of the environment.
+    """Return the Spark settings that open the metastore of the environment.
 
     No value is secret: Hadoop substitutes the variables.
     """

@@ -32,7 +32,7 @@ REFUSED = ("RemoteFileChangedException", "FileAlreadyExistsException")
 
 
 def spark_conf() -> dict[str, str]:
-    """Spark settings for S3, from the variables that ``storage/aws.py`` reads; without credentials."""
+    """Return the Spark settings for S3, from the variables that ``storage/aws.py`` reads; without credentials."""
     hadoop = {
         "fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
         "fs.s3a.aws.credentials.provider": ",".join(PROVIDERS),
@@ -57,21 +57,21 @@ def spark_conf() -> dict[str, str]:
 
 
 def is_proven(folder: str) -> bool:
-    """Whether ``demand_atomic`` has passed for a lake before; checked before the first write, without Spark."""
+    """Return whether ``demand_atomic`` has passed for a lake; checked before the first write, without Spark."""
     from sluicegate.storage import filesystems  # not above: parsing a DAG file needs no pyarrow
 
     return filesystems.file(f"{folder}/{PROBE}") is not None
 
 
 def demand_atomic(session: SparkSession, folder: str) -> None:
-    """Make ``create(overwrite=false)`` of this driver atomic on S3, and probe it, by a request of some milliseconds.
+    """Make ``create(overwrite=false)`` of this driver atomic on S3, and probe it with one request of milliseconds.
 
     Args:
         session: session whose JVM is changed.
         folder: folder of the lake's locks, which has the probe object.
 
     Raises:
-        LakeUnsupported: the store, or this Hadoop, overwrites the object all the same.
+        LakeUnsupported: the store, or this Hadoop, overwrites existing objects.
     """
     make_atomic(session)
     jvm: Any = session._jvm
@@ -89,7 +89,7 @@ def demand_atomic(session: SparkSession, folder: str) -> None:
 
 
 def make_atomic(session: SparkSession) -> None:
-    """Make ``create(overwrite=false)`` of a session's JVM atomic on S3, if it has what reads S3."""
+    """Make ``create(overwrite=false)`` of a session's JVM atomic on S3, if it has S3's classes."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
     jvm: Any = session._jvm

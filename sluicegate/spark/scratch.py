@@ -1,4 +1,4 @@
-"""Spark's scratch: where its JVM keeps shuffles, spilled rows and blocks of uploads, in a folder of this user alone.
+"""Private scratch folder of Spark's JVM for shuffles, spilled rows and blocks of uploads.
 
 Spark's default is Java's temporary folder, with the rights that umask gives: rows for everybody on the machine to read.
 So Java gets another temporary folder. By ``spark.local.dir``, Spark would warn in each run that a cluster overrides it.
@@ -27,7 +27,7 @@ _folders: list[PrivateFolder] = []
 
 
 def new_folder() -> str:
-    """A private folder for the Spark that this process starts; those that killed processes left are removed.
+    """Create a private folder for the Spark of this process; remove those that killed processes left.
 
     Returns:
         its path; empty if a variable names another place, or there is no temporary folder.
@@ -43,7 +43,7 @@ def new_folder() -> str:
 
 
 def prepare(jvm: Any) -> None:
-    """Give the JVM of spark-submit a private scratch, before its Spark starts, unless a setting names another place."""
+    """Give spark-submit's JVM a private scratch before its Spark starts, unless a setting names another."""
     system = jvm.java.lang.System
     if system.getProperty(SETTING) or not (folder := new_folder()):
         return
@@ -54,10 +54,10 @@ def prepare(jvm: Any) -> None:
 
 
 def uploads(folder: str) -> str:
-    """Where S3A keeps its blocks in a folder."""
+    """Return the folder of S3A's blocks within a folder."""
     return f"{folder}/s3a"
 
 
 def remove_at_end(jvm: Any, folder: str) -> None:
-    """Have a JVM remove a folder when it ends, after Spark, which ends with it."""
+    """Register a folder for removal when the JVM ends, after Spark."""
     jvm.org.apache.spark.util.ShutdownHookManager.registerShutdownDeleteDir(jvm.java.io.File(folder))

@@ -1,4 +1,4 @@
-"""Spark sessions. ``pyspark`` is imported only when one is opened."""
+"""Open Spark sessions. ``pyspark`` is imported only when one is opened."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _configure(session: SparkSession, settings: Mapping[str, str | None]) -> Non
 
 
 def open_session(name: str, at: Lake | None = None, *, private: bool = False) -> SparkSession:
-    """Open the session of a job: on the server that ``SPARK_REMOTE`` names, else as spark-submit has started it.
+    """Open a job's session: on the server in ``SPARK_REMOTE``, else as spark-submit has started it.
 
     Args:
         name: Spark's application name.
@@ -73,7 +73,7 @@ def open_session(name: str, at: Lake | None = None, *, private: bool = False) ->
     Raises:
         JavaMissing: Delta is not configured, and its jars cannot be added to a running JVM.
         LakeUnsupported: on the lake's store another driver could overwrite our commits.
-        SparkUnreachable: the server does not answer, or refuses the token.
+        SparkUnreachable: the server does not answer, or rejects the token.
         UserError: the server's log might quote personal data.
     """
     if url := connect.address():
@@ -97,7 +97,7 @@ def open_session(name: str, at: Lake | None = None, *, private: bool = False) ->
 
 
 def _prepare_scratch() -> None:
-    """Give a Spark that spark-submit has not started yet a private scratch."""
+    """Give a Spark that has not started yet a private scratch."""
     from pyspark import SparkContext
 
     if "PYSPARK_GATEWAY_PORT" in os.environ and SparkContext._active_spark_context is None:
@@ -113,7 +113,7 @@ def _remote_session(url: str, at: Lake | None, *, private: bool) -> SparkSession
 
 
 def open_server(host: str, port: int, token: str) -> SparkSession:
-    """Open a session whose JVM serves Spark Connect, once that JVM has been told what its clients cannot tell it.
+    """Open a session whose JVM serves Spark Connect, with the settings that clients cannot set.
 
     Not by Spark's plugin: that takes connections while the session is still being made.
 
@@ -123,7 +123,7 @@ def open_server(host: str, port: int, token: str) -> SparkSession:
         token: what clients have to show; empty for none. It is never on a command line, nor in an environment.
 
     Raises:
-        UserError: no token, and others than this machine could connect.
+        UserError: there is no token, and other machines could connect.
     """
     from pyspark.sql import SparkSession
 
@@ -149,12 +149,12 @@ def open_server(host: str, port: int, token: str) -> SparkSession:
 
 
 def server_port(session: SparkSession) -> int:
-    """Port on which a session's JVM serves Spark Connect."""
+    """Return the port on which a session's JVM serves Spark Connect."""
     return int(_service(session).localPort())
 
 
 def has_stopped(session: SparkSession) -> bool:
-    """Whether a session's Spark has stopped by itself, as after an error in its scheduler, or with its JVM."""
+    """Return whether a session's Spark has stopped, as after an error in its scheduler or with its JVM."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
     try:
@@ -164,19 +164,19 @@ def has_stopped(session: SparkSession) -> bool:
 
 
 def close_server(session: SparkSession) -> None:
-    """Close a session of ``open_server`` and what it serves."""
+    """Close a session of ``open_server`` and its server."""
     service = _service(session)
     service.stop(getattr(service, "stop$default$1")(), getattr(service, "stop$default$2")())
     session.stop()
 
 
 def _service(session: SparkSession) -> Any:
-    """Spark Connect of a session's JVM."""
+    """Return the Spark Connect service of a session's JVM."""
     return getattr(getattr(session._jvm, "org.apache.spark.sql.connect.service.SparkConnectService$"), "MODULE$")
 
 
 def new_session(session: SparkSession) -> SparkSession:
-    """New session of the same Spark, with its settings and without temporary views of the former one.
+    """Return a new session of the same Spark with its settings, without its temporary views.
 
     On a server it is one of its own, which shares nothing with the former one but the server.
     """
@@ -186,7 +186,7 @@ def new_session(session: SparkSession) -> SparkSession:
 
 
 class SharedSpark:
-    """Spark of one application, opened when a table first needs it, and shared by the jobs that run in it.
+    """Spark of one application, opened on first use and shared by the jobs in it.
 
     Args:
         name: Spark's application name.
@@ -201,7 +201,7 @@ class SharedSpark:
         self._sessions: dict[str, SparkSession] = {}
 
     def session_of(self, table: str) -> SparkSession:
-        """Session of one table: settings and temporary views of two tables must not meet.
+        """Return the session of one table, so that settings and temporary views of tables do not mix.
 
         A table has the same one in each batch of a long run, since Spark never lets a session go in which a stream ran.
         """
@@ -217,7 +217,7 @@ class SharedSpark:
         return open_session(self._name, self._at, private=self._private)
 
     def clear_cache(self) -> None:
-        """Drops frames that are still cached, such as by a user's Python: all sessions share one cache.
+        """Drop cached frames, as of a user's Python: all sessions share one cache.
 
         On a server they share it with the runs of others, whose frames would go as well: there each frame is dropped by
         who has cached it.
@@ -255,7 +255,7 @@ def session_inside(name: str, *jvm_options: str) -> SparkSession:
 
 
 def say_where(session: SparkSession) -> None:
-    """Print where Spark shows what it does: its page and its event log, whichever is on, or the server's address."""
+    """Print where to watch Spark: its page and event log, whichever is on, or the server's address."""
     if connect.is_remote(session):
         console.say(f"Spark Connect: {connect.address().partition(';')[0]}")
     else:

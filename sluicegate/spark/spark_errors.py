@@ -1,4 +1,4 @@
-"""Translation of Spark's errors into our own: what happened, to which table or file, and what to do.
+"""Translate Spark's errors into ours: what happened, to which table or file, and what to do.
 
 Spark's messages quote values of rows. If these may be personal data (``private``), only what cannot come from a row is
 passed on: the name of the error condition, and the fragment of the user's query.
@@ -52,7 +52,7 @@ CAUSED_BY = re.compile(r"^Caused by: (?:[\w.$]+\.)?([\w$]+(?:: .*)?)$", re.MULTI
 
 
 def readable(error: BaseException, layer: str, table: str, *, private: bool = False) -> BaseException:
-    """Translate Spark's errors about files, stores or the user's query; others, ours and interrupts are returned as is.
+    """Translate Spark's errors about files, stores or queries; return others, ours and interrupts as they are.
 
     Args:
         error: the error.
@@ -110,12 +110,12 @@ def _stopped_by_value(error: Exception, layer: str, table: str, private: bool) -
 
 
 def of_value(error: BaseException) -> bool:
-    """Whether a value stopped an expression: not the machines, the files or the text of the query."""
+    """Return whether an expression failed because of a value, not because of machines, files or the query."""
     return bool(_misfit(error))
 
 
 def _misfit(error: BaseException) -> str:
-    """The line of a message that names such a value's condition; empty if there is none."""
+    """Return the line that names the error condition of a value; empty if there is none."""
     from pyspark.errors import AnalysisException
 
     lines = message(error).splitlines()
@@ -126,7 +126,7 @@ def _misfit(error: BaseException) -> str:
 
 
 def unquoted(error: BaseException) -> str:
-    """Text of an error without values of rows: names of its conditions, and fragments of the query."""
+    """Return an error without values of rows: the names of its conditions, and fragments of the query."""
     from pyspark.errors import PySparkException
     from pyspark.errors.exceptions.base import QueryContextType
 
@@ -144,17 +144,17 @@ def unquoted(error: BaseException) -> str:
 
 
 def message(error: BaseException) -> str:
-    """Spark's message of an error, without stack trace and plan."""
+    """Return the message of a Spark error without stack trace and plan."""
     return str(error).split("\n\nJVM stacktrace")[0].split(";\n")[0].split("\n==")[0].strip()
 
 
 def file_trouble(error: BaseException) -> bool:
-    """Whether Spark, or our own reading of a header, could not read a file."""
+    """Return whether Spark, or our reader of headers, failed to read a file."""
     return isinstance(error, SourceError) or any(sign in str(error) for sign in UNREADABLE)
 
 
 def root_cause(error: BaseException, *, private: bool = False) -> str:
-    """The innermost cause of an error in one line, such as ``EOFException: Unexpected end of input stream``."""
+    """Return the innermost cause of an error in one line, such as ``EOFException: Unexpected end of input stream``."""
     if isinstance(error, SluicegateError):
         return error.cause or error.message
     causes = CAUSED_BY.findall(str(error)) or message(error).splitlines()[:1]

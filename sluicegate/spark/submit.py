@@ -1,4 +1,4 @@
-"""spark-submit command and environment of jobs, and creation of the class-data archive.
+"""Build the spark-submit command and environment of jobs, and create the class-data archive.
 
 Building a command needs no Spark.
 """
@@ -69,7 +69,7 @@ def make_archive() -> None:
 
 
 def job_conf(layer: str, settings: Settings) -> dict[str, str]:
-    """Spark settings of a job: the common ones, and the metastore's for ``catalog``."""
+    """Return the Spark settings of a job: the common ones, and the metastore's for ``catalog``."""
     conf = configuration.spark_conf(settings, long_lived=layer in configuration.LONG_LIVED)
     if layer == "catalog":
         conf |= metastore.conf()
@@ -86,7 +86,7 @@ def _spark_submit(master: str, conf: dict[str, str]) -> list[str]:
 
 
 def job_file(job: str) -> Path:
-    """Script of a job: of a layer in ``spark_jobs/``, of any other in ``spark_jobs/tools/``."""
+    """Return the script of a job: of a layer in ``spark_jobs/``, others in ``spark_jobs/tools/``."""
     scripts = HOME / "spark_jobs"
     if job not in LAYERS:
         scripts /= "tools"
@@ -94,14 +94,14 @@ def job_file(job: str) -> Path:
 
 
 def job_name(job: str, pipeline: str) -> str:
-    """Spark's name of an application: that of a run is the pipeline's."""
+    """Return the application name in Spark: that of a run is the pipeline's."""
     if job == "run":
         return pipeline
     return f"{pipeline}.{job}"
 
 
 def job_arguments(pipeline: str, settings: Settings, extra: Sequence[str] = ()) -> list[str]:
-    """Arguments that every job takes."""
+    """Return the arguments that every job takes."""
     arguments = [
         "--pipeline", pipeline, "--lake", settings.lake, "--landing", settings.landing,
         "--pipelines", str(settings.pipelines),
@@ -144,7 +144,7 @@ def serve_command(settings: Settings, host: str, port: int) -> list[str]:
 
 
 def is_of_server(layer: str, pipeline: str, settings: Settings) -> bool:
-    """Whether a job of a pipeline runs on a Spark Connect server.
+    """Return whether a job of a pipeline runs on a Spark Connect server.
 
     Raises:
         DefinitionError: the pipeline's definition has mistakes.
@@ -160,14 +160,14 @@ def is_of_server(layer: str, pipeline: str, settings: Settings) -> bool:
 
 
 def of_spark_submit(settings: Settings) -> Settings:
-    """The settings with a master for spark-submit: this machine where theirs is a Spark Connect server."""
+    """Return the settings with a master for spark-submit: this machine in place of a Spark Connect server."""
     if not settings.remote:
         return settings
     return replace(settings, master="local[*]")
 
 
 def job_env(layer: str, pipeline: str, settings: Settings) -> dict[str, str]:
-    """Environment in which the command of a job runs."""
+    """Return the environment in which the command of a job runs."""
     if is_of_server(layer, pipeline, settings):
         variables = {connect.REMOTE: settings.remote, "PYTHONPATH": _python_path(), "PYTHONUNBUFFERED": "1"}
         return {name: value for name, value in os.environ.items() if name not in withheld(layer)} | variables
@@ -175,8 +175,10 @@ def job_env(layer: str, pipeline: str, settings: Settings) -> dict[str, str]:
 
 
 def withheld(job: str = "") -> set[str]:
-    """Names of this process's variables that a job is not to have: Airflow's, and the metastore's password but for the
-    job that opens the metastore."""
+    """Return the variables that a job must not get.
+
+    They are Airflow's, and the metastore's password unless the job opens the metastore.
+    """
     names = {name for name in os.environ if name.startswith(OF_AIRFLOW) and not name.startswith(HARMLESS_OF_AIRFLOW)}
     if job != "catalog":
         names |= {metastore.PASSWORD} & os.environ.keys()
@@ -188,7 +190,7 @@ def _python_path() -> str:
 
 
 def submit_env(job: str = "") -> dict[str, str]:
-    """Environment of a job: this process's without what it is not to have, with the Spark and Python to use.
+    """Return the environment of a job: this process's without withheld variables, with the Spark and Python to use.
 
     Args:
         job: its name, by which the one that opens the metastore has its password.

@@ -18,7 +18,7 @@ LOCAL_TIMES = "timestampNtz"
 
 
 def enable_local_times(rows: DataFrame, uri: str) -> None:
-    """Lets a table have the columns TIMESTAMP_NTZ of some rows: one that is new to a table would be refused.
+    """Enable TIMESTAMP_NTZ columns in a table: Delta would refuse one that is new to it.
 
     Args:
         rows: rows that are to be written.

@@ -1,4 +1,4 @@
-"""Reads of Delta tables at one version: of plain tables by the list of their data files, of others through Delta.
+"""Read Delta tables at one version: plain ones by their list of data files, others through Delta.
 
 For each version that Delta reads it rebuilds the table's state by Spark jobs, which for a table of a few files takes
 ten times as long as reading them. delta-rs has the list in milliseconds. Only tables whose files alone give the rows
@@ -43,7 +43,7 @@ _ELSEWHERE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 def read(session: SparkSession, uri: str, version: int | None = None, opened: DeltaTable | None = None) -> DataFrame:
-    """Rows of a table as of one version, of which neither a later commit nor another read changes anything.
+    """Read the rows of a table as of one version, unaffected by later commits and other reads.
 
     Args:
         session: the session.
@@ -61,7 +61,7 @@ def read(session: SparkSession, uri: str, version: int | None = None, opened: De
 
 
 def records(session: SparkSession, uri: str, version: int, opened: DeltaTable | None) -> DataFrame:
-    """Rows of a table as of one version, with the columns that it has as it is opened: NULL where they came later."""
+    """Read rows as of one version with the columns of the opened table: NULL in later columns."""
     rows = read(session, uri, version, opened)
     if opened is None or opened.version() == version:
         return rows
@@ -69,13 +69,13 @@ def records(session: SparkSession, uri: str, version: int, opened: DeltaTable | 
 
 
 def changes(session: SparkSession, uri: str, since: int, until: int) -> DataFrame:
-    """Change feed of a table from one version to another, both included, with Delta's columns of a change."""
+    """Read the change feed between two versions, both included, with Delta's columns of a change."""
     reader = session.read.format("delta").option("readChangeFeed", "true")
     return reader.option("startingVersion", since).option("endingVersion", until).load(uri)
 
 
 def added_rows(session: SparkSession, uri: str, since: int, until: int) -> DataFrame:
-    """Rows in the files that commits after ``since`` up to ``until`` have added to a table, none of which removed any.
+    """Read the rows that commits after ``since`` up to ``until`` added, none of which removed any.
 
     Raises:
         FileNotFoundError: the log of these versions was cleaned away.
@@ -102,20 +102,20 @@ def added_rows(session: SparkSession, uri: str, since: int, until: int) -> DataF
 
 
 def schema(table: DeltaTable) -> Any:
-    """Schema of a table in Spark's types."""
+    """Return the schema of a table in Spark's types."""
     from pyspark.sql.types import StructType
 
     return StructType.fromJson(json.loads(table.schema().to_json()))
 
 
 def is_plain(table: DeltaTable) -> bool:
-    """Whether a table has nothing but rows in files: no feature or property of a column that a reader has to know."""
+    """Return whether a table is only rows in files: no feature or column property that a reader must know."""
     has_known_features = {*(table.protocol().reader_features or ())} <= FEATURES
     return has_known_features and tables.is_plain(table) and not _says_more(json.loads(table.schema().to_json()))
 
 
 def _says_more(kind: Any) -> bool:
-    """Whether a field of a schema has metadata that changes how it is read: a collation, the length of a CHAR."""
+    """Return whether a field has metadata that changes how it is read: a collation, the length of a CHAR."""
     if isinstance(kind, list):
         return any(map(_says_more, kind))
     if not isinstance(kind, dict):
@@ -125,7 +125,7 @@ def _says_more(kind: Any) -> bool:
 
 
 def _files(uri: str, table: DeltaTable) -> list[str]:
-    """Addresses of the data files of a table that can be read by their list; none if Delta has to read it."""
+    """Return the data files of a table that can be read by their list; none if Delta has to read it."""
     if not is_plain(table):
         return []
     names, sizes = (column.to_pylist() for column in tables.statistics(table, "path", "size_bytes").columns)
