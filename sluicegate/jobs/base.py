@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 
 def guarded(work: Callable[[], RunReport]) -> int:
-    """Does a job's work, ends with the message of its report or error, and returns the exit code."""
+    """Do a job's work, end with the message of its report or error, and return the exit code."""
     return guarded_all(lambda: [work()])
 
 
 def guarded_all(work: Callable[[], Iterable[RunReport]]) -> int:
-    """Does the work of a job with several reports, each sent when it is there, and returns the exit code.
+    """Do the work of a job with several reports, send each when it is ready, and return the exit code.
 
     So the reports before a failure are not lost; the error stands behind them, as the last message.
     """
@@ -55,7 +55,7 @@ def guarded_all(work: Callable[[], Iterable[RunReport]]) -> int:
 
 @contextmanager
 def writing(lake: layout.Lake, owner: str, wait: float = 600.0, *, target: str) -> Iterator[None]:
-    """Context in which this job alone writes a pipeline's tables; see ``lake.fence.sole_writer``.
+    """Hold the right to write a pipeline's tables alone; see ``lake.fence.sole_writer``.
 
     An interrupt, such as where its lease is another's, also ends what a server still does for it.
 
@@ -67,7 +67,7 @@ def writing(lake: layout.Lake, owner: str, wait: float = 600.0, *, target: str) 
 
     Raises:
         TargetConflict: the tables belong to another target.
-        DamagedTable: a file of a table is not what was written.
+        DamagedTable: a file of a table is damaged.
     """
     sole = fence.sole_writer(lake, owner, remote=bool(connect.address()), wait=wait, sent=connect.has_opened)
     with damaged_files.named(lake), sole:
@@ -80,7 +80,7 @@ def writing(lake: layout.Lake, owner: str, wait: float = 600.0, *, target: str) 
 
 
 def subject(arguments: argparse.Namespace) -> tuple[Pipeline, layout.Lake, dict[str, Any]]:
-    """Pipeline, lake and commit info from a job's arguments."""
+    """Return the pipeline, lake and commit info from a job's arguments."""
     settings = Settings.of(arguments.lake, arguments.landing, arguments.pipelines, target=arguments.target)
     # Its Spark is there, whatever its target says of one: a variable of that may be set only where it was submitted.
     pipeline = load(arguments.pipeline, replace(settings, given=settings.given | {"master"}))
@@ -88,7 +88,7 @@ def subject(arguments: argparse.Namespace) -> tuple[Pipeline, layout.Lake, dict[
 
 
 def parser(layer: str) -> argparse.ArgumentParser:
-    """Argument parser of a layer's job; ``docs/reference/commands.md`` is generated from it as well."""
+    """Return the argument parser of a layer's job; ``docs/reference/commands.md`` is generated from it as well."""
     parser = argparse.ArgumentParser(prog=f"{layer}.py", description=f"Runs the {layer} layer of a pipeline.")
     parser.add_argument("--pipeline", required=True, help="name of the pipeline's folder")
     parser.add_argument("--lake", help="path or URI of the tables' root (default: $SLUICEGATE_LAKE, else ./lake)")
@@ -114,7 +114,7 @@ def _run_info(text: str) -> dict[str, Any]:
 
 
 def unexpected(error: Exception) -> SluicegateError:
-    """Any other error as a ``SluicegateError``, without Java's stack: the first lines say what happened."""
+    """Convert any other error to a ``SluicegateError`` without Java's stack: its first lines say what happened."""
     if (of_store := store_errors.readable(error)) is not None:
         return of_store
     if (of_server := connect.lost(error)) is not None:

@@ -1,4 +1,4 @@
-"""The job that registers a pipeline's tables in a catalog."""
+"""Job that registers a pipeline's tables in a catalog."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from sluicegate.spark import metastore, session
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line of ``spark_jobs/tools/catalog.py``."""
+    """Return the command line of ``spark_jobs/tools/catalog.py``."""
     return base.parser("catalog")
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The whole of ``spark_jobs/tools/catalog.py``; returns the exit code."""
+    """Run ``spark_jobs/tools/catalog.py``; return the exit code."""
     return base.guarded(lambda: _run(parser().parse_args(argv)))
 
 

@@ -1,4 +1,4 @@
-"""Continuous run: at each tick, the layers that have work, in one Spark session that stays.
+"""Continuous run: at each tick, run the layers that have work, in one Spark session that stays open.
 
 It keeps no state of its own: offsets are in the tables' logs, so it can be killed at any instant. Ticks are those of
 Spark's ``Trigger.ProcessingTime``: multiples of the interval since 1970; after a batch that takes longer the next
@@ -53,12 +53,11 @@ POLL_SECONDS = 1.0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The whole of ``spark_jobs/tools/continuous.py``; the exit codes are those of ``jobs.layer.main``."""
+    """Run ``spark_jobs/tools/continuous.py``; the exit codes are those of ``jobs.layer.main``."""
     return base.guarded(lambda: _run(parser().parse_args(argv)))
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line of the job."""
     job_parser = base.parser("continuous")
     job_parser.description = "Runs the layers of a pipeline that have work, at each tick, until it is stopped."
     job_parser.add_argument("--every", required=True, metavar="TIME", help="the interval, as 4s or 2 minutes")
@@ -111,7 +110,7 @@ class Continuous:
         self._private = False
 
     def run(self, seconds: float) -> RunReport:
-        """Runs until it is asked to stop.
+        """Run until a stop is requested.
 
         Args:
             seconds: time between two ticks.
@@ -134,7 +133,7 @@ class Continuous:
         return run_report
 
     def _wait(self, due: float, seconds: float) -> None:
-        """Waits for the next tick, or until it is asked to stop."""
+        """Wait for the next tick or a request to stop."""
         while self._goes_on():
             remaining = due - time.time()
             if remaining <= 0:
@@ -148,7 +147,7 @@ class Continuous:
         return os.getppid() == self._parent and not self.registration.stop_requested()
 
     def tick(self) -> None:
-        """Runs the layers that have work, if there are any.
+        """Run the layers that have work, if there are any.
 
         Raises:
             SluicegateError: see ``run``.
@@ -200,11 +199,11 @@ class Continuous:
         console.say(*_lines(self.batches, reports, time.monotonic() - began))
 
     def definition(self) -> Pipeline:
-        """Current definition, loaded again only if one of its files changed.
+        """Return the current definition, reloaded only if one of its files changed.
 
         Raises:
-            PipelineMissing: it is gone.
-            DefinitionError: it has mistakes.
+            PipelineMissing: the definition is gone.
+            DefinitionError: the definition has mistakes.
         """
         folder = self.settings.pipelines / self.lake.pipeline
         stats = {str(file): file.stat() for file in sorted(folder.rglob("*")) if file.is_file()}
@@ -237,12 +236,12 @@ class Continuous:
                     *error.for_people().split("\n"))  # fmt: skip
 
     def _send(self, **facts: Any) -> None:
-        """Sends a message; a line for people follows it, at which its reader takes it."""
+        """Send a message; its reader takes it at the line for people that follows."""
         report.send(report.BATCH, {"pipeline": self.lake.pipeline, "id": self.stream.id, **facts})
 
 
 def _lines(number: int, reports: Sequence[RunReport], seconds: float) -> list[str]:
-    """Lines for a batch: a summary, and the tables that should not be overlooked."""
+    """Return the lines for a batch: a summary, and the tables that need attention."""
     summaries = [summary for summary in map(_summary, reports) if summary]
     lines = [f"{_clock()}  batch {number:,}: {'; '.join(summaries) or 'nothing new'}   {seconds:.1f} s"]
     for layer_report in reports:
@@ -253,14 +252,14 @@ def _lines(number: int, reports: Sequence[RunReport], seconds: float) -> list[st
 
 
 def _needs_attention(table: TableReport) -> bool:
-    """Whether people should not overlook what a batch made of a table."""
+    """Return whether people should see the result of a batch for a table."""
     if table.failed or table.changed_files or table.late:
         return True
     return table.state == "rebuilt" and bool(table.why)
 
 
 def _summary(layer_report: RunReport) -> str:
-    """What a batch did in a layer; empty if it had nothing to do there."""
+    """Summarize a batch in a layer; empty if it had nothing to do there."""
     tables = [table for table in layer_report.tables if table.state not in ("idle", "blocked")]
     if not tables:
         return ""

@@ -1,4 +1,4 @@
-"""COPY INTO: selected files from anywhere into a bronze table, each once, by the table's own ledger.
+"""COPY INTO: copy selected files into a bronze table, each once, by the table's own ledger.
 
 As on Databricks a file is known by its path; one that was copied or landed before is left out unless forced. With
 ``--force`` its rows are added once more. A file that could not be read is retried by the next copy that names it.
@@ -34,7 +34,7 @@ RESULT = ("num_affected_rows", "num_inserted_rows", "num_skipped_corrupt_files")
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line of ``spark_jobs/tools/copy_into.py``."""
+    """Return the command line of ``spark_jobs/tools/copy_into.py``."""
     job_parser = base.parser("copy_into")
     job_parser.add_argument("--table", required=True, help="bronze table to copy into")
     job_parser.add_argument("--source", required=True, help="folder or file to copy, path or URI")
@@ -51,7 +51,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The whole of ``spark_jobs/tools/copy_into.py``; returns the exit code."""
+    """Run ``spark_jobs/tools/copy_into.py``; return the exit code."""
     return base.guarded(lambda: _copy(parser().parse_args(argv)))
 
 
@@ -78,7 +78,7 @@ def run(
     facts: Mapping[str, Any],
     spark: SparkSession | None = None,
 ) -> RunReport:
-    """Copies the files; the caller holds the pipeline's lock.
+    """Copy the files; the caller holds the pipeline's lock.
 
     Args:
         copy: which files, and how.
@@ -90,7 +90,7 @@ def run(
 
     Raises:
         UserError: the files cannot be read with the options of the copy; nothing was entered.
-        LandingMissing: there is no such folder, or no such file in it.
+        LandingMissing: the folder, or a file in it, does not exist.
     """
     table = bronze_table(pipeline, name)
     entered = copy.discover(name, table, lake).new["path"].to_pylist()
@@ -117,12 +117,12 @@ def run(
 
 
 def result(report: TableReport) -> dict[str, int]:
-    """Result of COPY INTO as on Databricks, by the names in ``RESULT``."""
+    """Return the result of COPY INTO as on Databricks, by the names in ``RESULT``."""
     return dict(zip(RESULT, (report.read, report.read, len(report.failed)), strict=True))
 
 
 def masked(row: Mapping[str, Any], personal: frozenset[str]) -> dict[str, Any]:
-    """Record for display, with personal columns hidden, and those that may hold a whole record."""
+    """Mask a record for display: personal columns, and those that may hold a whole record."""
     if not personal:
         return dict(row)
     hidden = {*personal, "_rescued_data", "_corrupt_record"}
@@ -151,7 +151,7 @@ def _preview(copy: Copy, pipeline: Pipeline, name: str, target: str, paths: list
 def _validate(
     copy: Copy, pipeline: Pipeline, name: str, table: BronzeTable, lake: layout.Lake, shown: int
 ) -> RunReport:
-    """Reads the files as a copy would, without writing."""
+    """Read the files as a copy would, without writing."""
     say(f"{pipeline.name}.{name}: nothing is written")
     discovery = copy.discover(name, table, lake)
     paths = discovery.new["path"].to_pylist()

@@ -41,7 +41,7 @@ SIDE_BY_SIDE = 4
 
 
 def main(layer: Layer, argv: Sequence[str] | None = None) -> int:
-    """Runs one layer of one pipeline; the whole of a script in ``spark_jobs/``.
+    """Run one layer of one pipeline; the whole of a script in ``spark_jobs/``.
 
     Args:
         layer: bronze, silver or gold.
@@ -67,20 +67,20 @@ def run_layer(
     request: Request,
     spark: SharedSpark | None = None,
 ) -> RunReport:
-    """Runs a layer's part of a request under the pipeline's lock."""
+    """Run a layer's part of a request under the pipeline's lock."""
     with writing(lake, str(facts.get("run_id") or f"{layer} job of {pipeline.name}"), target=pipeline.settings.target):
         return Job.of_request(pipeline, lake, layer, facts, request, spark).run()
 
 
 def layer_parser(layer: str) -> argparse.ArgumentParser:
-    """Argument parser of a layer's job."""
+    """Return the argument parser of a layer's job."""
     job_parser = parser(layer)
     add_request(job_parser, files=layer == "bronze")
     return job_parser
 
 
 def add_request(job_parser: argparse.ArgumentParser, *, files: bool) -> None:
-    """Adds the options of a request; see ``Request``.
+    """Add the options of a request; see ``Request``.
 
     Args:
         job_parser: a job's parser.
@@ -99,7 +99,7 @@ def add_request(job_parser: argparse.ArgumentParser, *, files: bool) -> None:
 
 
 def request_of(pipeline: Pipeline, arguments: argparse.Namespace) -> Request:
-    """Request in a job's arguments.
+    """Return the request in a job's arguments.
 
     Raises:
         SluicegateError: see ``Request.of``.
@@ -110,7 +110,7 @@ def request_of(pipeline: Pipeline, arguments: argparse.Namespace) -> Request:
 
 
 class Job:
-    """One layer of a pipeline: its tables run concurrently in one Spark, which is started only when there is work.
+    """Run of one layer: its tables run concurrently in one Spark, which starts only when there is work.
 
     Args:
         pipeline: the definition.
@@ -161,7 +161,7 @@ class Job:
         request: Request,
         spark: SparkSession | SharedSpark | None = None,
     ) -> Job:
-        """Job for a layer's part of a request."""
+        """Create the job for a layer's part of a request."""
         only = request.names(pipeline, layer)
         full_refresh = request.mode == "full-refresh"
         return cls(
@@ -177,7 +177,7 @@ class Job:
         )
 
     def run(self) -> RunReport:
-        """Runs the tables in order. A table that fails does not keep the others from running.
+        """Run the tables in order; a table that fails does not stop the others.
 
         Raises:
             SluicegateError: the first failure, after all tables were tried, with those of the other tables.
@@ -201,14 +201,14 @@ class Job:
         return self.done
 
     def _chosen(self) -> dict[str, Flow]:
-        """Flows of the tables to run, by handles of their own: each table's step reads what others have committed."""
+        """Return the flows of the tables to run, with separate handles: each step reads what others committed."""
         all_flows = flows.flows(self.pipeline, self.lake, self.layer)
         if self._only is None:
             return all_flows
         return {name: flow for name, flow in all_flows.items() if name in self._only}
 
     def _run_tables(self, chosen: Mapping[str, Flow]) -> list[BaseException]:
-        """Runs tables, several at a time, each after those that it reads; gives what they raised.
+        """Run tables, several at a time, each after those that it reads; return the errors.
 
         A record of silver is evaluated again when its source gets it. A gold table would be made of some tables as they
         are now, and of others as they were before: it is left as it is.
@@ -224,13 +224,13 @@ class Job:
         return list(side_by_side(needs, run_table, SIDE_BY_SIDE, connect.interrupt_all, leave).values())
 
     def _left(self, name: str, missing: Sequence[str]) -> None:
-        """Reports a table that is not filled, as tables that it reads were not."""
+        """Report a table that waits because tables that it reads were not filled."""
         reason = f"it reads {', '.join(missing)}, which this run could not bring up to date"
         self.done.tables.append(TableReport(name, self.layer, state="blocked", why=reason))
         self._tell(self.done.tables[-1].line())
 
     def _reported(self, name: str, flow: Flow, *, renew: bool) -> bool:
-        """Runs a table, and reports a failure at once.
+        """Run a table, and report a failure at once.
 
         Args:
             name: the table.
@@ -252,13 +252,13 @@ class Job:
             raise
 
     def _damage(self, error: Exception, name: str, flow: Flow) -> SluicegateError | None:
-        """The damage to a table that is behind an error; None if there is none."""
+        """Return the damage of a table that caused an error; None if there is none."""
         if isinstance(error, ExpectationFailed):
             return None
         return cause_of(error, self._tables_of(name, flow))
 
     def _tables_of(self, name: str, flow: Flow) -> list[str]:
-        """Addresses of all tables that are read or written to fill one."""
+        """Return the addresses of all tables that a step reads or writes."""
         addresses = [*flow.sources, *flow.inputs.values(), *flow.references.values()]
         addresses += [flow.target, *flow.side_tables, layout.rejected(flow.target)]
         if self.layer == "bronze":
@@ -268,7 +268,7 @@ class Job:
         return addresses
 
     def _table(self, name: str, flow: Flow) -> bool:
-        """Fills a table, and tells of it; returns whether those that read it can go on."""
+        """Fill and report a table; return whether the tables that read it can continue."""
         step = step_of(self.layer, flow, self.pipeline, self.lake, self._finder)
         session = partial(self._spark.session_of, f"{self.layer}.{name}")
         step.prepare(session)
@@ -282,7 +282,7 @@ class Job:
         return report.state != "blocked" or step.opened[flow.target].delta is None
 
     def _filled(self, step: TableStep, session: Callable[[], SparkSession]) -> TableReport:
-        """Fills a table if there is work, and reports on it; Spark is started only then."""
+        """Fill a table if there is work, and report on it; Spark starts only then."""
         waiting = progress(step.flow, step.opened)
         choice = self._choice
         if choice is not None and not choice.of(step.name, self.pipeline):
@@ -294,7 +294,7 @@ class Job:
 
 
 def _with_others(error: Exception, further_errors: Sequence[Exception]) -> Exception:
-    """An error of a table with those of the others that failed, each in its own words."""
+    """Return an error of a table with those of other failed tables in its text."""
     if not further_errors:
         return error
     first, *further = [_of_sluicegate(failure) for failure in (error, *further_errors)]

@@ -29,7 +29,7 @@ def run(
     keeps: timedelta | None = None,
     tell: Callable[[str], None] = say,
 ) -> None:
-    """Does the maintenance that is due; the caller holds the pipeline's lock.
+    """Do the maintenance that is due; the caller holds the pipeline's lock.
 
     Args:
         pipeline: the definition.
@@ -59,7 +59,7 @@ def _maintain_by_spark(
     spark: SparkSession,
     tell: Callable[[str], None],
 ) -> None:
-    """Maintains tables; where rows were moved, or more history is kept, the tables that follow take that in at once."""
+    """Maintain tables; where rows moved or more history is kept, process the tables that read them at once."""
     with session.configured(spark, SETTINGS):
         for table in tables:
             by_spark(spark, table)
@@ -69,12 +69,12 @@ def _maintain_by_spark(
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line of ``spark_jobs/tools/maintain.py``."""
+    """Return the command line of ``spark_jobs/tools/maintain.py``."""
     return base.parser("maintain")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The whole of ``spark_jobs/tools/maintain.py``; returns the exit code."""
+    """Run ``spark_jobs/tools/maintain.py``; return the exit code."""
     return base.guarded(lambda: _run(parser().parse_args(argv)))
 
 

@@ -1,4 +1,4 @@
-"""Concurrent execution of tasks in dependency order."""
+"""Execute tasks concurrently in dependency order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def side_by_side(
     stop: Callable[[], None] = lambda: None,
     leave: Callable[[str, list[str]], None] | None = None,
 ) -> dict[str, BaseException]:
-    """Runs each task once all tasks it needs are done, even where one of them failed unless such a task is to be left.
+    """Run each task after all that it needs, even if one failed, unless such tasks are to be left.
 
     Args:
         needs: for each task by name, the names of those that come before it.
@@ -51,7 +51,7 @@ def side_by_side(
 
 @dataclass
 class _Tasks:
-    """Tasks of which some run, and some are done.
+    """Tasks with their state: waiting, running, done.
 
     Attributes:
         needs: as of ``side_by_side``, like ``work`` and ``leave``.
@@ -72,7 +72,7 @@ class _Tasks:
     skipped: set[str] = field(default_factory=set)
 
     def start_ready(self) -> None:
-        """Starts the tasks that are ready, in the order of ``needs``, or leaves them."""
+        """Start the ready tasks, in the order of ``needs``, or leave them."""
         for name in sorted(self.order.get_ready(), key=[*self.needs].index):
             missing = [need for need in self.needs[name] if need in self.raised or need in self.skipped]
             if not missing or self.leave is None:
@@ -83,7 +83,7 @@ class _Tasks:
             self.order.done(name)
 
     def wait(self) -> None:
-        """Waits until a task is done; not where none runs, since those that were left may have made others ready."""
+        """Wait until a task is done; return at once if none runs, since tasks that were left may free others."""
         if not self.running:
             return
         done_futures, _ = wait(self.running, return_when=FIRST_COMPLETED)
@@ -97,7 +97,7 @@ class _Tasks:
             self.order.done(name)
 
     def stop(self, stop: Callable[[], None]) -> None:
-        """Ends the tasks that have begun."""
+        """Stop the running tasks."""
         stop()
         begun = [future for future in self.running if not future.cancelled()]
         while wait(begun, timeout=STOPPED_EVERY).not_done:  # one may have been between two queries

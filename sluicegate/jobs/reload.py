@@ -1,4 +1,4 @@
-"""Reload and reset: reading selected files again, or all files into a table that is replaced.
+"""Reload and reset: read selected files again, or all files into a replaced table.
 
 Both are ledger entries like any other: a reload enters its files with the action ``replace`` in ledger batches of the
 usual size; a reset enters all files in one ledger batch, since its one commit replaces the table with its columns. So a
@@ -19,7 +19,7 @@ from sluicegate.landing.chosen.reread import Reset, chosen
 
 
 def parser(action: str) -> argparse.ArgumentParser:
-    """The command line of ``spark_jobs/tools/reset.py`` or ``spark_jobs/tools/reload.py``."""
+    """Return the command line of ``spark_jobs/tools/reset.py`` or ``spark_jobs/tools/reload.py``."""
     job_parser = base.parser(action)
     job_parser.add_argument("--table", required=True, help=f"bronze table to {action}")
     if action == "reset":
@@ -38,7 +38,7 @@ def parser(action: str) -> argparse.ArgumentParser:
 
 
 def main(action: str, argv: Sequence[str] | None = None) -> int:
-    """The whole of ``spark_jobs/tools/reset.py`` and ``spark_jobs/tools/reload.py``; returns the exit code."""
+    """Run ``spark_jobs/tools/reset.py`` and ``spark_jobs/tools/reload.py``; return the exit code."""
     return base.guarded(lambda: _run(action, parser(action).parse_args(argv)))
 
 

@@ -1,4 +1,4 @@
-"""Replay: records evaluated again once an expectation, a transform or a lookup was corrected."""
+"""Replay: evaluate records again after an expectation, a transform or a lookup was corrected."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sluicegate.launch.request import Request
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line of ``spark_jobs/tools/replay.py``."""
+    """Return the command line of ``spark_jobs/tools/replay.py``."""
     job_parser = base.parser("replay")
     job_parser.add_argument("--table", required=True, help="silver table")
     job_parser.add_argument("--rule", action="append", default=[], help="only records that broke this rule; repeatable")
@@ -27,7 +27,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The whole of ``spark_jobs/tools/replay.py``; returns the exit code."""
+    """Run ``spark_jobs/tools/replay.py``; return the exit code."""
     return base.guarded_all(lambda: _run(parser().parse_args(argv)))
 
 

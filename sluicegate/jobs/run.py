@@ -1,4 +1,4 @@
-"""Job of a run: the layers of a pipeline one after another, in one Spark.
+"""Job of a run: run the layers of a pipeline one after another in one Spark.
 
 Each layer does what its own job would do, under the pipeline's lock for itself, and ends with a report line of its own.
 The next one begins only if it ended well, so a failure leaves what a failed job of that layer leaves.
@@ -33,7 +33,7 @@ def _own_spark(pipeline: Pipeline, lake: layout.Lake) -> SharedSpark:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line of ``spark_jobs/tools/run.py``."""
+    """Return the command line of ``spark_jobs/tools/run.py``."""
     job_parser = base.parser("run")
     job_parser.description = "Runs the layers of a pipeline one after another, in one Spark."
     job_parser.add_argument("--layers", metavar="NAMES", help="only these layers, comma-separated (default: all)")
@@ -72,7 +72,7 @@ def _layers(names: str | None) -> list[Layer]:
 
 
 class Run:
-    """Layers of a pipeline that share one Spark, which is started only when one of them has work.
+    """Layers of a pipeline that share one Spark, which starts only when one has work.
 
     Args:
         pipeline: the definition.
@@ -88,7 +88,7 @@ class Run:
         self.spark = spark or _own_spark(pipeline, lake)
 
     def reports(self, request: Request, layers: Sequence[Layer], *, follow: bool = False) -> Iterator[RunReport]:
-        """Runs the layers, and gives the report of each as soon as it has ended.
+        """Run the layers, and yield the report of each as soon as it has ended.
 
         Args:
             request: what is to be done.
@@ -107,14 +107,14 @@ class Run:
                 yield self._layer(layer, Request())
 
     def _requested(self, layer: Layer, request: Request, *, begun: bool) -> Iterator[RunReport]:
-        """Runs a layer's part of a request; gold after an interval of silver only if that changed something."""
+        """Run a layer's part of a request; gold after an interval of silver only if silver changed."""
         if begun and layer == "gold" and request.mode == "interval":
             yield from self.gold(request)
         else:
             yield self._layer(layer, request.of_layer(layer))
 
     def gold(self, request: Request) -> Iterator[RunReport]:
-        """Runs gold if silver changed."""
+        """Run gold if silver changed."""
         gold_flows = flows.flows(self.pipeline, self.lake, "gold")
         if any(progress(gold_flows[name]).work for name in request.names(self.pipeline, "gold")):
             yield self._layer("gold", request.of_layer("gold"))

@@ -1,4 +1,4 @@
-"""Job that serves Spark Connect: a JVM with our settings, warm for the jobs of all pipelines, until it is told to end.
+"""Job that serves Spark Connect: a warm JVM with our settings for the jobs of all pipelines, until it is stopped.
 
 The server is in the JVM of this application. What only a JVM can be told is said before anybody can connect to it: that
 its log quotes no values of rows, and that commits on S3 do not overwrite each other.
@@ -22,7 +22,7 @@ from sluicegate.spark import connect, session
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line of ``spark_jobs/tools/serve.py``."""
+    """Return the command line of ``spark_jobs/tools/serve.py``."""
     job_parser = argparse.ArgumentParser(prog="serve.py", description="Serves Spark Connect until it is stopped.")
     job_parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine alone)")
     job_parser.add_argument("--port", type=int, default=15002, help="port to listen on; 0 for any that is free")
@@ -30,7 +30,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The whole of ``spark_jobs/tools/serve.py``; the exit codes are those of ``jobs.layer.main``."""
+    """Run ``spark_jobs/tools/serve.py``; the exit codes are those of ``jobs.layer.main``."""
     return base.guarded(lambda: _serve(parser().parse_args(argv)))
 
 

@@ -1,4 +1,4 @@
-"""The steps by which a job fills one table, with what differs by layer: a strategy for each kind of table."""
+"""Steps by which a job fills one table: a strategy for each kind of table."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class TableStep:
-    """One table of a job. Its methods are called in the order in which they stand here.
+    """Step for one table of a job; its methods are called in this order.
 
     Attributes:
         name: the table.
@@ -51,7 +51,7 @@ class TableStep:
     refreshes: ClassVar[bool] = True
 
     def prepare(self, session: Callable[[], SparkSession]) -> None:
-        """Does what has to be done before it is read how far the table has come.
+        """Do what must precede the read of the table's progress.
 
         Args:
             session: gives a session of the table's own; most tables need none for that.
@@ -60,7 +60,7 @@ class TableStep:
     def fill(
         self, session: SparkSession, facts: Mapping[str, Any], choice: Choice | None, *, full_refresh: bool
     ) -> TableReport:
-        """Brings the table up to its source; only called if there is work.
+        """Bring the table up to date with its source; only called if there is work.
 
         Args:
             session: a session of the table's own.
@@ -71,14 +71,14 @@ class TableStep:
         return loop.run(session, self.flow, self.apply(), facts, choice, full_refresh=full_refresh, opened=self.opened)
 
     def apply(self) -> Callable[[Batch], None]:
-        """What the layer does with one batch; imported when it is called, since an idle job needs no Spark."""
+        """Return the layer's function for a batch; imported on call, since an idle job needs no Spark."""
         raise NotImplementedError
 
     def complete(self, report: TableReport) -> None:
-        """Enters into the report what the step knows besides the batch."""
+        """Add to the report what the step knows besides the batch."""
 
     def describe(self, session: Callable[[], SparkSession]) -> list[str]:
-        """Gives the table the comments and properties that its definition says, and tells of it in lines for people.
+        """Set the comments and properties of the definition on the table; return lines for people.
 
         Without a difference this is a look at the log, and none where the definition says nothing of the table.
 
@@ -105,7 +105,7 @@ class TableStep:
         return [*lines, f"         {change} set"]
 
     def remarks(self) -> list[str]:
-        """Does what comes after the report is made, and tells of it in lines for people."""
+        """Do the work after the report; return lines for people."""
         return []
 
 
@@ -113,13 +113,13 @@ class TableStep:
 class _Bronze(TableStep):
     @property
     def table(self) -> BronzeTable:
-        """Its definition."""
+        """Definition of the table."""
         return self.pipeline.bronze[self.name]
 
     def fill(
         self, session: SparkSession, facts: Mapping[str, Any], choice: Choice | None, *, full_refresh: bool
     ) -> TableReport:
-        """As in any layer, and then records the columns that the table has now."""
+        """Fill the table, then record its columns."""
         report = super().fill(session, facts, choice, full_refresh=full_refresh)
         history.keep(self.lake, self.name, self.opened)
         return report
@@ -127,7 +127,7 @@ class _Bronze(TableStep):
 
 @dataclass
 class _BronzeOfLedger(_Bronze):
-    """A bronze table with a ledger: what has come is entered into it first, and its status is recorded last."""
+    """Bronze table with a ledger: arrivals are entered first, and their status is recorded last."""
 
     refreshes: ClassVar[bool] = False
     loaded: file_status.Taken | None = field(default=None, init=False)
@@ -135,14 +135,14 @@ class _BronzeOfLedger(_Bronze):
     def fill(
         self, session: SparkSession, facts: Mapping[str, Any], choice: Choice | None, *, full_refresh: bool
     ) -> TableReport:
-        """As in bronze, and records the status of the files: also when a later ledger batch failed, of those before."""
+        """Fill the table and record the status of the files, also of batches before one that failed."""
         try:
             return super().fill(session, facts, choice, full_refresh=full_refresh)
         finally:
             self.loaded = file_status.copy(self.lake, self.name, self.opened)
 
     def complete(self, report: TableReport) -> None:
-        """Counts rows by the status of the files."""
+        """Count rows by the status of their files."""
         if self.loaded is not None and report.state == "written":
             report.read = report.written = self.loaded.rows
             report.corrupt, report.rescued, report.failed = (
@@ -152,23 +152,23 @@ class _BronzeOfLedger(_Bronze):
 
 @dataclass
 class BronzeOfFiles(_BronzeOfLedger):
-    """A bronze table of landed files."""
+    """Bronze table of landed files."""
 
     landed: discovery.Discovery = field(init=False)
 
     def prepare(self, session: Callable[[], SparkSession]) -> None:
-        """Records what a run did that was killed before it could, since discovery asks what failed; enters files."""
+        """Record the results of a killed run, which discovery needs; enter new files."""
         file_status.copy(self.lake, self.name, self.opened)
         self.landed = intake.enter(self.name, self.table, self.lake, self.finder, self.opened)
 
     def apply(self) -> Callable[[Batch], None]:
-        """Reads the files of each new ledger batch into one commit."""
+        """Read the files of each new ledger batch into one commit."""
         from sluicegate.bronze import layer
 
         return partial(layer.apply, name=self.name, table=self.table, at=self.lake)
 
     def complete(self, report: TableReport) -> None:
-        """Counts rows by the status of the files, and what was passed over in landing."""
+        """Count rows by the status of their files, and the skipped files in landing."""
         super().complete(report)
         report.changed_files, report.moved_files = self.landed.changed.num_rows, self.landed.moved.num_rows
         report.refused = dict(self.landed.refused)
@@ -177,7 +177,7 @@ class BronzeOfFiles(_BronzeOfLedger):
             report.empty_files = self.loaded.empty
 
     def remarks(self) -> list[str]:
-        """Takes away files whose rows are committed, as ``cleanSource`` says."""
+        """Move or delete files whose rows are committed, as ``cleanSource`` says."""
         readers_of = partial(readers.of, self.pipeline)
         cleaned = clean_source.clean(self.name, self.table, self.lake, readers_of=readers_of)
         return cleaned.remarks(self.name, self.table)
@@ -185,13 +185,13 @@ class BronzeOfFiles(_BronzeOfLedger):
 
 @dataclass
 class BronzeOfKafka(_BronzeOfLedger):
-    """A bronze table of Kafka's records: ranges of offsets are entered into its ledger."""
+    """Bronze table of Kafka's records: offset ranges are entered into its ledger."""
 
     offsets: TopicOffsets = field(init=False)
     arrivals: kafka_ledger.Arrivals = field(init=False)
 
     def prepare(self, session: Callable[[], SparkSession]) -> None:
-        """Asks the brokers, once, which offsets there are, and enters what is new up to these."""
+        """Read the brokers' offsets once, and enter the new ones."""
         source = self.table.of_topics
         jars.demand_kafka(self.name)
         file_status.copy(self.lake, self.name, self.opened)
@@ -202,13 +202,13 @@ class BronzeOfKafka(_BronzeOfLedger):
         self.opened.refresh(self.lake.ledger(self.name))
 
     def apply(self) -> Callable[[Batch], None]:
-        """Reads the ranges of each new ledger batch into one commit."""
+        """Read the ranges of each new ledger batch into one commit."""
         from sluicegate.bronze import kafka_source
 
         return partial(kafka_source.apply, name=self.name, table=self.table, at=self.lake, there=self.offsets)
 
     def complete(self, report: TableReport) -> None:
-        """Counts rows, and warns of records that were gone: they are no files to be landed again."""
+        """Count rows, and warn of records that were deleted: they are not files that could land again."""
         super().complete(report)
         report.warnings += [f"{path}: {reason}" for path, reason in report.failed.items()]
         report.warnings += [
@@ -220,10 +220,10 @@ class BronzeOfKafka(_BronzeOfLedger):
 
 @dataclass
 class BronzeOfDelta(_Bronze):
-    """A bronze table that follows a Delta table of other programs: no ledger, no files."""
+    """Bronze table that follows another program's Delta table, without ledger and files."""
 
     def apply(self) -> Callable[[Batch], None]:
-        """Adds the rows that the source gained, or replaces all."""
+        """Append the source's new rows, or replace all."""
         from sluicegate.bronze import delta_source
 
         return partial(delta_source.apply, name=self.name, table=self.table)
@@ -231,10 +231,10 @@ class BronzeOfDelta(_Bronze):
 
 @dataclass
 class Silver(TableStep):
-    """A silver table."""
+    """Silver table."""
 
     def apply(self) -> Callable[[Batch], None]:
-        """Evaluates records, and writes each to the table, its quarantine or the set-aside."""
+        """Evaluate records, and write each to the table, its quarantine or the set-aside."""
         from sluicegate.silver import layer
 
         return partial(layer.apply, name=self.name, table=self.pipeline.silver[self.name], at=self.lake)
@@ -242,10 +242,10 @@ class Silver(TableStep):
 
 @dataclass
 class Deidentified(TableStep):
-    """The de-identified copy of a silver table."""
+    """De-identified copy of a silver table."""
 
     def apply(self) -> Callable[[Batch], None]:
-        """Takes over what became of the silver table's rows."""
+        """Apply the changes of the silver table's rows."""
         from sluicegate.silver.side_tables import deidentified
 
         source = self.pipeline.silver[self.pipeline.deidentified_tables[self.name]]
@@ -254,10 +254,10 @@ class Deidentified(TableStep):
 
 @dataclass
 class Gold(TableStep):
-    """A gold table that is refreshed by what has changed."""
+    """Gold table that is refreshed from changes."""
 
     def apply(self) -> Callable[[Batch], None]:
-        """Refreshes the table by its refresh strategy."""
+        """Refresh the table by its refresh strategy."""
         from sluicegate.gold import layer
 
         return partial(layer.apply, name=self.name, table=self.pipeline.gold[self.name], lake=self.lake)
@@ -265,12 +265,12 @@ class Gold(TableStep):
 
 @dataclass
 class StreamingGold(TableStep):
-    """A gold table with a ``mode``: a streaming aggregation, whose loop is Spark's own."""
+    """Gold table with a ``mode``: a streaming aggregation, whose loop is Spark's own."""
 
     def fill(
         self, session: SparkSession, facts: Mapping[str, Any], choice: Choice | None, *, full_refresh: bool
     ) -> TableReport:
-        """Goes on with the stream's checkpoint, or begins it anew."""
+        """Continue from the stream's checkpoint, or start from scratch."""
         from sluicegate.gold import streaming
 
         table = self.pipeline.gold[self.name]
@@ -280,7 +280,7 @@ class StreamingGold(TableStep):
 def step_of(
     layer: str, flow: Flow, pipeline: Pipeline, lake: layout.Lake, finder: discovery.FileFinder | None = None
 ) -> TableStep:
-    """The step of a table, by its layer and its kind."""
+    """Return the step of a table, by its layer and its kind."""
     kinds = {"bronze": _bronze_step, "silver": _silver_step, "gold": _gold_step}
     return kinds[layer](flow.table, pipeline)(flow.table, flow, pipeline, lake, finder)
 

@@ -27,7 +27,7 @@ from sluicegate.spark import session
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line of ``spark_jobs/tools/verify.py``."""
+    """Return the command line of ``spark_jobs/tools/verify.py``."""
     job_parser = base.parser("verify")
     job_parser.description = "Verifies the tables of a pipeline."
     job_parser.add_argument(
@@ -43,7 +43,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The whole of ``spark_jobs/tools/verify.py``; the exit codes are those of ``jobs.layer.main``."""
+    """Run ``spark_jobs/tools/verify.py``; the exit codes are those of ``jobs.layer.main``."""
     return base.guarded(lambda: _run(parser().parse_args(argv)))
 
 
@@ -79,10 +79,10 @@ def _run(arguments: argparse.Namespace) -> RunReport:
 
 
 def _reported(pipeline: str, findings: Sequence[Finding], began: float, *, people: bool = True) -> RunReport:
-    """The report of a verification, whose findings are told to people unless the command does that.
+    """Return the report of a verification; people see its findings here unless the command prints them.
 
     Raises:
-        NotVerified: something is wrong.
+        NotVerified: a finding is ``wrong``.
     """
     for finding in findings:
         report.send(report.FINDING, finding.as_dict())
@@ -95,10 +95,10 @@ def _reported(pipeline: str, findings: Sequence[Finding], began: float, *, peopl
 
 
 def raise_for(pipeline: str, findings: Sequence[Finding]) -> None:
-    """Ends a verification with an error if a finding is ``wrong``.
+    """Raise an error if a finding of a verification is ``wrong``.
 
     Raises:
-        NotVerified: something is wrong.
+        NotVerified: a finding is ``wrong``.
     """
     wrong = [finding for finding in findings if finding.kind == "wrong"]
     if not wrong:

@@ -1,4 +1,4 @@
-"""Warm-up: a run of the sample pipeline whose loaded classes go into the JVM's class-data archive."""
+"""Warm-up: run the sample pipeline, whose loaded classes go into the JVM's class-data archive."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SAMPLES = HOME / "data" / "heart_rate"
 
 
 def main(scratch: Path) -> None:
-    """Runs all layers twice: on a first file of each kind, and on what lands later."""
+    """Run all layers twice: on a first file of each kind, and on files that land later."""
     settings = Settings.of(str(scratch / "lake"), str(scratch / "landing"), HOME / "pipelines", "local[2]")
     lake = Lake(settings.lake, "heart_rate")
     spark = open_session("warm-up")
@@ -38,7 +38,7 @@ def main(scratch: Path) -> None:
 
 
 def _ask_s3(spark: Any) -> None:
-    """Loads the classes of an S3 request, to an address where nobody answers."""
+    """Load the classes of an S3 request, with an address where nothing answers."""
     settings = spark._jsc.hadoopConfiguration()
     nobody = {"endpoint": "http://127.0.0.1:1", "endpoint.region": "us-east-1", "path.style.access": "true",
               "access.key": "nobody", "secret.key": "nobody", "attempts.maximum": "1", "retry.limit": "0"}  # fmt: skip
