@@ -1,4 +1,4 @@
-"""Rows by which two states of a table differ: by its change feed, or by the data files that only one of them has."""
+"""Find the rows by which two states of a table differ: by its change feed, or by files that only one has."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def since(
     session: SparkSession, table: DeltaTable, uri: str, earlier: ProvedState, later: ProvedState
 ) -> DataFrame | None:
-    """Rows that a table has and had not, or had and has no more, by its files; whatever its log says of them.
+    """Return the rows that a table gained or lost, by its files, regardless of the log.
 
     Rows that a commit has copied into other files are not among them.
 
@@ -57,7 +57,7 @@ def since(
 
 
 def net(changes: DataFrame, without: Collection[str] = ()) -> DataFrame:
-    """Rows of a change feed that came more often than they went, or less often; each once.
+    """Return the net rows of a change feed, each once: inserted more often than deleted, or less often.
 
     A table that was written anew with the same rows has none.
 

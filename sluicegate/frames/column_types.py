@@ -1,4 +1,4 @@
-"""Types that columns must have: values that Spark compares, in keys and rules; and a type for each part, in any table.
+"""Check types of columns: comparable values in keys and rules, and a type for each part in any table.
 
 Both are asked of a frame's schema, so nothing is executed.
 """
@@ -35,7 +35,7 @@ HINT = "compare its parts or its text as columns: in the query, use to_json(…)
 
 
 def demand_compared(rows: DataFrame, columns: Iterable[str], subject: str, table: str, place: str) -> None:
-    """Checks that Spark compares the values of columns, not maps or variants or what has one, by its own word.
+    """Check that Spark can compare the values of columns: no maps, no variants, no value that contains them.
 
     Args:
         rows: the rows; a column that they do not have is passed over.
@@ -45,7 +45,7 @@ def demand_compared(rows: DataFrame, columns: Iterable[str], subject: str, table
         place: the field or rule that names the columns.
 
     Raises:
-        QueryError: it does not.
+        QueryError: Spark cannot compare a column.
     """
     fields = {field.name.lower(): field for field in rows.schema}
     for column in columns:
@@ -66,7 +66,7 @@ def demand_compared(rows: DataFrame, columns: Iterable[str], subject: str, table
 
 
 def demand_typed(rows: DataFrame, columns: Iterable[str], table: str, place: str, file: str | None = None) -> None:
-    """Checks that no column has a part without a type, as of a NULL or an empty array within it.
+    """Check that no column has an untyped part, as of a NULL or an empty array.
 
     Delta leaves such a part out of its files, or refuses it, and readers then find other columns than the log has. A
     column that is NULL as a whole is no such: it gets its type from the first value that comes.
@@ -79,7 +79,7 @@ def demand_typed(rows: DataFrame, columns: Iterable[str], table: str, place: str
         file: file of the query, if it is in one.
 
     Raises:
-        QueryError: one has.
+        QueryError: a column has an untyped part.
     """
     for column in columns:
         kind = rows.schema[column].dataType

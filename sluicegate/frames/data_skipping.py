@@ -1,4 +1,4 @@
-"""Data skipping: range predicates on a column that has file statistics."""
+"""Build range predicates for data skipping on a column with file statistics."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ RANGES = 50
 
 
 def ranges(values: Sequence[int], most: int = RANGES) -> list[tuple[int, int]]:
-    """Closed ranges, ``most`` at most, that cover all values and leave out the widest gaps between them.
+    """Return at most ``most`` closed ranges that cover all values and omit the widest gaps.
 
     Args:
         values: ascending, each once.
@@ -50,12 +50,12 @@ def ranges(values: Sequence[int], most: int = RANGES) -> list[tuple[int, int]]:
 
 
 def of_chunks(chunks: Sequence[int], column: str = "_chunk") -> Column:
-    """Predicate for rows of some ledger batches, or of batches between these."""
+    """Return the predicate for rows of some ledger batches, or of batches between them."""
     return within(column, ranges(chunks))
 
 
 def within(column: str, spans: Sequence[tuple[Any, Any]]) -> Column:
-    """Predicate for values of a column in one of some closed ranges."""
+    """Return the predicate for values of a column within closed ranges."""
     inside = F.lit(False)
     for first, last in spans:
         inside = inside | F.col(column).between(first, last)
@@ -63,7 +63,7 @@ def within(column: str, spans: Sequence[tuple[Any, Any]]) -> Column:
 
 
 def near(frame: DataFrame, rows: DataFrame, event_time: str | None, keys: Sequence[str]) -> DataFrame:
-    """Rows of a table that may share a key with one of ``rows``.
+    """Return the rows of a table that may share a key with one of ``rows``.
 
     With the event time among the keys only the hours of these rows are read; else the whole table, whose files are
     then all opened for their keys.
@@ -77,7 +77,7 @@ def near(frame: DataFrame, rows: DataFrame, event_time: str | None, keys: Sequen
 
 
 def same_hours(rows: DataFrame, event_time: str, column: str) -> Column | None:
-    """Predicate for rows of a table with a time in the same hour as one of ``rows``, or in an hour between these.
+    """Return the predicate for rows of a table in the same hour as one of ``rows``, or in an hour between.
 
     Args:
         rows: the rows; their hours are collected.
@@ -97,7 +97,7 @@ def same_hours(rows: DataFrame, event_time: str, column: str) -> Column | None:
 
 
 def same_values(rows: DataFrame, of: str) -> Callable[[Column], Column] | None:
-    """Predicate for values of a column that one of ``rows`` has, or, of many, values between these.
+    """Return the predicate for values of a column in ``rows``, or between them if these are many.
 
     Args:
         rows: the rows; up to ``FEW_VALUES`` values of theirs are collected.
@@ -133,17 +133,17 @@ class _Spans:
 
 
 def _has_statistics(kind: str) -> bool:
-    """Whether Delta's statistics of a type bound its values."""
+    """Return whether Delta's statistics of a type bound its values."""
     return _is_counted(kind) or kind == "string" or kind.startswith("decimal")
 
 
 def _is_counted(kind: str) -> bool:
-    """Whether values of a type are whole numbers, as they are or as days and microseconds."""
+    """Return whether values of a type are integers, directly or as days and microseconds."""
     return kind in _WHOLE or kind in _AS_NUMBERS
 
 
 def _spans_of(distinct: DataFrame, kind: str) -> _Spans:
-    """Ranges that cover the distinct values of a column; of many values one, from the least to the greatest."""
+    """Return ranges that cover the distinct values of a column; one range if they are many."""
     values = [row[0] for row in distinct.limit(FEW_VALUES + 1).collect()]
     if len(values) > FEW_VALUES:
         return _Spans([tuple(distinct.agg(F.min("value"), F.max("value")).collect()[0])], null=True)
@@ -154,7 +154,7 @@ def _spans_of(distinct: DataFrame, kind: str) -> _Spans:
 
 
 def _constant(value: Any, kind: str, form: str) -> Column:
-    """Value as a literal of its type."""
+    """Return the value as a literal of its type."""
     if kind == "string":
         return F.lit(value)
     # A number with an exponent (str of a small decimal) is a double for Spark, and has not all of its digits.

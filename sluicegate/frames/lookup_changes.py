@@ -1,4 +1,4 @@
-"""Records affected by changed rows of a lookup (see spark_sql/join_keys.py)."""
+"""Find the records affected by changed rows of a lookup (see spark_sql/join_keys.py)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def touched(
     engine_columns: Sequence[str],
     record_id: Sequence[str] = IDENTITY,
 ) -> DataFrame:
-    """Identities of the records that match a changed lookup row as it is or as it was; some may come twice.
+    """Return the identities of records that match a changed lookup row before or after; there may be duplicates.
 
     Args:
         records: all records.
@@ -45,7 +45,7 @@ def touched(
 
 
 def touching(rows: DataFrame, keys: Sequence[tuple[DataFrame, JoinKey]]) -> DataFrame:
-    """Rows that match one of some lookup keys.
+    """Return the rows that match one of some lookup keys.
 
     Args:
         rows: the rows.
@@ -55,12 +55,12 @@ def touching(rows: DataFrame, keys: Sequence[tuple[DataFrame, JoinKey]]) -> Data
 
 
 def flagged(rows: DataFrame, keys: Sequence[tuple[DataFrame, JoinKey]]) -> DataFrame:
-    """All rows with ``TOUCHED``: whether a row matches one of some lookup keys."""
+    """Add ``TOUCHED`` to rows: whether a row matches one of the lookup keys."""
     return _select(["*"], rows, keys, only=False)
 
 
 def net(changes: DataFrame, keys: Sequence[str], engine_columns: Sequence[str]) -> DataFrame:
-    """Keys whose lookup rows changed net of the whole range: an overwrite with identical rows yields none.
+    """Return the keys whose lookup rows changed over the whole range; an overwrite with equal rows yields none.
 
     Args:
         changes: the lookup's changes, with Delta's columns.

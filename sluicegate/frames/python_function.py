@@ -1,4 +1,4 @@
-"""Python transforms: a function of the user's that makes the rows of a table.
+"""Run Python transforms: functions of the user that return the rows of a table.
 
 In silver it makes them of a batch of records: ``(batch: DataFrame, tables: Mapping[str, DataFrame]) -> DataFrame``, as
 in the ``foreachBatch`` of Structured Streaming; the records keep ``_chunk`` and ``_pos``, by which every one of them is
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def load(pipeline_folder: Path, reference: str) -> Transform:
-    """Runs a pipeline's Python file, afresh each time, and returns the function in it.
+    """Run a pipeline's Python file anew each time, and return the function in it.
 
     The file is a module of its own: it is found under no name that another module could have, no ``__pycache__`` is
     written beside it, and files beside it are not imported.
@@ -38,7 +38,7 @@ def load(pipeline_folder: Path, reference: str) -> Transform:
         reference: ``file.py:function``, as in the definition.
 
     Raises:
-        TransformError: there is no such function, or the file raises when it is run.
+        TransformError: the function does not exist, or the file fails when it is run.
     """
     try:
         transform = PythonTransform.find(pipeline_folder, reference)
@@ -49,10 +49,10 @@ def load(pipeline_folder: Path, reference: str) -> Transform:
 
 
 def loaded(transform: PythonTransform) -> Transform:
-    """Loads the function of a transform that the definition's loader has found, by running its file.
+    """Load the function of a transform by running its file.
 
     Raises:
-        TransformError: there is no such function any more, or the file raises when it is run.
+        TransformError: the function no longer exists, or the file fails when it is run.
     """
     function = getattr(_run(transform), transform.function, None)
     if not callable(function):
@@ -97,7 +97,7 @@ def run(
     identity: Sequence[str] = IDENTITY,
     private: bool = False,
 ) -> DataFrame:
-    """Result of a transform over a batch.
+    """Return the result of a transform over a batch.
 
     Args:
         function: the transform, from ``load``.
@@ -108,7 +108,7 @@ def run(
         private: whether values may be personal data; an error's own words are then withheld.
 
     Raises:
-        TransformError: it raises, reads a table that is not among them, or does not return a DataFrame with the
+        TransformError: the function fails, reads another table, or does not return a DataFrame with the
             columns of ``identity`` as they are in the batch, each column once, and no other new column whose name
             begins with ``_``.
     """
@@ -119,7 +119,7 @@ def run(
 
 
 def of_tables(function: Transform, tables: Mapping[str, DataFrame], name: str, *, private: bool = False) -> DataFrame:
-    """Result of a function over all rows of some tables.
+    """Return the result of a function over all rows of some tables.
 
     Args:
         function: the function, from ``load``.
@@ -128,7 +128,7 @@ def of_tables(function: Transform, tables: Mapping[str, DataFrame], name: str, *
         private: see ``run``.
 
     Raises:
-        TransformError: it raises, reads a table that is not among them, or does not return a DataFrame with each column
+        TransformError: the function fails, reads another table, or does not return a DataFrame with each column
             once and no name that begins with ``_``, or that Delta cannot have.
     """
     rows = _result(function, (_Tables(tables, "reads"),), name, private)
@@ -137,7 +137,7 @@ def of_tables(function: Transform, tables: Mapping[str, DataFrame], name: str, *
 
 
 def _result(function: Transform, arguments: tuple[Any, ...], name: str, private: bool) -> Any:
-    """Return value of the user's function, of any type."""
+    """Return the result of the user's function, of any type."""
     from pyspark.sql import DataFrame
 
     file, line = _place(function)
@@ -158,7 +158,7 @@ def _result(function: Transform, arguments: tuple[Any, ...], name: str, private:
 
 
 def _demand(fault: tuple[str, str] | None, function: Transform, name: str) -> None:
-    """Raises if there is a fault, given with its hint, in what a function has returned."""
+    """Raise an error for a fault, with its hint, of a function's result."""
     if fault:
         fault_text, hint = fault
         file, line = _place(function)
@@ -168,7 +168,7 @@ def _demand(fault: tuple[str, str] | None, function: Transform, name: str) -> No
 
 
 def _fault(result: Any) -> tuple[str, str] | None:
-    """Fault of a returned value in any table, with a hint; None if there is none."""
+    """Return the fault of a result for any table, with a hint; None if there is none."""
     from pyspark.sql import DataFrame
 
     if result is None:
@@ -184,7 +184,7 @@ def _fault(result: Any) -> tuple[str, str] | None:
 
 
 def _name_fault(rows: DataFrame) -> tuple[str, str] | None:
-    """Fault of a name that a column of gold cannot have, with a hint."""
+    """Return the fault of a column name in gold, with a hint."""
     for column in rows.columns:
         if column.startswith("_"):
             return f"a column {column}", "give it a name that does not begin with _, as the engine's own do"
@@ -195,7 +195,7 @@ def _name_fault(rows: DataFrame) -> tuple[str, str] | None:
 
 
 def _identity_fault(rows: DataFrame, batch: DataFrame, identity: Sequence[str]) -> tuple[str, str] | None:
-    """Fault of the record identities, or of the name of a new column, with a hint."""
+    """Return the fault of record identities or of a new column's name, with a hint."""
     for column in identity:
         if column not in rows.columns:
             hint = f"keep {' and '.join(identity)}, which identify the record of a row, in every select"
@@ -233,7 +233,7 @@ def _called(function: Transform) -> str:
 
 
 def _place(function: Transform) -> tuple[str | None, int | None]:
-    """File and first line of the user's function, through decorators that say what they wrap."""
+    """Return the file and first line of the user's function, through decorators that say what they wrap."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     if not code:
         return None, None
@@ -241,14 +241,14 @@ def _place(function: Transform) -> tuple[str | None, int | None]:
 
 
 def _line(error: BaseException, file: str | None) -> int | None:
-    """Line of the user's file that was executing when the error was raised."""
+    """Return the line of the user's file that was executing when the error was raised."""
     if isinstance(error, SyntaxError) and error.filename == file:
         return error.lineno
     return next((f.lineno for f in reversed(traceback.extract_tb(error.__traceback__)) if f.filename == file), None)
 
 
 def _cause(error: BaseException) -> str:
-    """Class and first line of the error, without Spark's plan and stack."""
+    """Return the type and first line of an error, without Spark's plan and stack."""
     from sluicegate.spark.spark_errors import message
 
     lines = message(error).splitlines()

@@ -1,4 +1,4 @@
-"""Record identities, and the rows of these records in tables: few without a shuffle, many as Spark sees fit."""
+"""Record identities, and the rows with them: without a shuffle if there are few, else as Spark decides."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Identities:
     rows: int = 0
 
     def having(self, rows: int) -> Identities:
-        """The same records with so many rows, where one partition is not for these."""
+        """Return the same records, for frames with rows that are too many for one partition."""
         if rows <= thresholds.FEW:
             return self
         return replace(self, rows=rows)
@@ -48,7 +48,7 @@ class Identities:
 
     @property
     def count(self) -> int:
-        """Upper bound of their number."""
+        """Upper bound of the number of records."""
         return self._facts[0]
 
     @property
@@ -58,32 +58,32 @@ class Identities:
 
     @property
     def chunks(self) -> list[int]:
-        """Their ledger batches, ascending."""
+        """Ledger batches of the records, ascending."""
         return self._facts[1]
 
     def rows_in(self, table: DataFrame) -> DataFrame:
-        """Their rows in a table; files without these ledger batches are skipped."""
+        """Return the rows of the records in a table; files without their ledger batches are skipped."""
         return table.where(of_chunks(self.chunks)).join(self.sent(self.frame), [*self.record_id], "left_semi")
 
     def sent(self, frame: DataFrame) -> DataFrame:
-        """Frame about as large as the identities, broadcast up to ``SENT`` of them."""
+        """Broadcast a frame about as large as the identities, up to ``SENT`` of them."""
         if self.count > SENT:
             return frame
         return F.broadcast(frame)
 
     def materialize(self, frame: DataFrame, *, adaptive: bool = False) -> DataFrame:
-        """Materializes a frame about these records; see the function of this name."""
+        """Materialize a frame about these records; see the function of this name."""
         return materialize(frame, few=self.few, adaptive=adaptive)
 
     def together(self, frame: DataFrame) -> DataFrame:
-        """The frame, in one partition if these records are few: joins and windows over it then need no shuffle."""
+        """Return the frame in one partition if the records are few: joins and windows then need no shuffle."""
         if not self.few:
             return frame
         return frame.coalesce(1)
 
 
 def materialize(frame: DataFrame, *, few: bool, adaptive: bool = False) -> DataFrame:
-    """Materializes a frame: computed once, apart from the tables and the plan that it came from.
+    """Materialize a frame: compute it once, independent of the tables and the plan it came from.
 
     No later plan repeats its plan, and it stays as it is when one of these tables is written: a frame that is only
     persisted (``persist``) Delta recomputes then, and a winner that has left would no longer be found.

@@ -1,4 +1,4 @@
-"""Bytes of few rows: a batch of some rows may be of many megabytes each, which must not come to the driver."""
+"""Measure the bytes of few rows, which may be of many megabytes each and must not come to the driver."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ MOST_BYTES = 64 * 1024 * 1024
 
 
 def brought(rows: DataFrame) -> pa.Table | None:
-    """Brings rows to the driver, if they have few bytes; else None."""
+    """Collect rows on the driver if they have few bytes; else return None."""
     if size(rows) > MOST_BYTES:
         return None
     return rows.toArrow()
 
 
 def size(rows: DataFrame) -> int:
-    """Bytes of rows: what they are made of, as it lies in the block managers or in files.
+    """Return the bytes of rows, by their inputs in block managers or files.
 
     No job runs for it. It is an estimate where they are not materialized, but their columns copied or renamed. A client
     of Spark Connect does not see any of this, and has them counted.
@@ -39,7 +39,10 @@ def size(rows: DataFrame) -> int:
 
 
 def _of_leaf(rows: DataFrame, leaf: Any) -> int:
-    """Bytes of what a plan reads. Statistics of a materialized frame would be those of the plan that it came from."""
+    """Return the bytes of a leaf of a plan.
+
+    Statistics of a materialized frame would be those of the plan that it came from.
+    """
     if leaf.nodeName() != "LogicalRDD" or not (rdd := leaf.rdd()).getStorageLevel().isValid():
         return int(leaf.stats().sizeInBytes())
     storage: Any = rows.sparkSession._jvm.org.apache.spark  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""Writes of few rows: computed by Spark, brought to the driver once, and committed by delta-rs where it can.
+"""Write few rows: computed by Spark, collected once, and committed by delta-rs where possible.
 
 Where it cannot (a new table, new columns, a type or a feature that it does not have), Spark writes as it always did.
 """
@@ -29,7 +29,7 @@ EPOCH = date(1970, 1, 1)
 
 
 def append(rows: DataFrame, uri: str, *, few: bool, **options: str) -> None:
-    """Appends rows to a table, or makes it, in the one commit that the session is set for (``Batch.commit``).
+    """Append rows to a table or create it, in the one commit that the session is set for (``Batch.commit``).
 
     Args:
         rows: the rows; computed twice if delta-rs turns out not to be able to write them.
@@ -49,7 +49,7 @@ def append(rows: DataFrame, uri: str, *, few: bool, **options: str) -> None:
 
 
 def commit_only(session: SparkSession, uri: str) -> None:
-    """Makes the commit that the session is set for without a row: only the offset and the metadata are new."""
+    """Make the session's commit without rows: only the offset and the metadata are new."""
     table = tables.table_at(uri)
     if small_commits.takes(table):
         small_commits.append(uri, pa.table({}), commit_settings.facts(session), table)
@@ -60,7 +60,7 @@ def commit_only(session: SparkSession, uri: str) -> None:
 
 @dataclass(frozen=True)
 class Changes:
-    """Few changes to a table, on the driver, which delta-rs can merge by their keys.
+    """Few changes to a table, collected on the driver, which delta-rs can merge by key.
 
     Attributes:
         table: the table as of the version that they are for.
@@ -76,11 +76,11 @@ class Changes:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Rows of each operation that there is."""
+        """Number of rows of each operation."""
         return dict(Counter(self.rows[self.op].to_pylist()))
 
     def merge(self, session: SparkSession, uri: str, kinds: Sequence[str], numbers: Sequence[str] = ()) -> bool:
-        """Merges the rows of some operations, in the one commit that the session is set for.
+        """Merge the rows of some operations, in the one commit that the session is set for.
 
         Args:
             session: the session.
@@ -102,7 +102,7 @@ class Changes:
 
 
 def brought(uri: str, changes: DataFrame, keys: Sequence[str], op: str) -> Changes | None:
-    """Brings changes to the driver, in one job.
+    """Collect changes on the driver in one job.
 
     Args:
         uri: the table that they are for.
@@ -130,7 +130,7 @@ def brought(uri: str, changes: DataFrame, keys: Sequence[str], op: str) -> Chang
 
 
 def _fits(table: DeltaTable, schema: StructType, *, all_columns: bool) -> bool:
-    """Whether a table has columns of these names and types, so that no write changes its schema.
+    """Return whether a table has these columns and types, so that no write changes its schema.
 
     Args:
         table: the table.
@@ -152,7 +152,7 @@ def _bytes(table: DeltaTable) -> int:
 
 
 def _near(values: pa.ChunkedArray, column: str) -> str:
-    """Predicate for the rows of a table with one of these values, or one between them; empty for other types.
+    """Return the predicate for rows of a table with these values, or between them; empty for other types.
 
     delta-rs skips files by such a one alone: not by those that it could make of the rows that it merges.
     """
@@ -174,7 +174,7 @@ def _near(values: pa.ChunkedArray, column: str) -> str:
 
 
 def _equal_as_keys(rows: pa.Table, keys: Sequence[str]) -> bool:
-    """Whether ``=`` finds the row with a key: no NULL, and no number that can be equal to another."""
+    """Return whether ``=`` matches a key: no NULL, and no number that can equal another."""
 
     def plain(column: Any) -> bool:
         nested = pa.types.is_nested(column.type) or pa.types.is_floating(column.type)

@@ -1,4 +1,4 @@
-"""Types of rows that are to be written into a table that is there: those of its columns, or nothing is written.
+"""Check that rows have the column types of the existing table that they are written to.
 
 Delta converts what is appended or merged to the type that the table has (store assignment), and Spark's setting for it
 decides whether that fails, rounds or cuts. So no write of ours leaves it to that: values are stored as they are.
@@ -28,7 +28,7 @@ _SIDE_TABLES = ("_quarantine", "_set_aside", "_groups", "_deidentified")
 
 
 def demand_same(rows: StructType, uri: str, opened: DeltaTable | None = None) -> None:
-    """Checks that a table has the types of rows that are to be written into it.
+    """Check that a table has the column types of rows to be written.
 
     Args:
         rows: schema of the rows.
@@ -36,7 +36,7 @@ def demand_same(rows: StructType, uri: str, opened: DeltaTable | None = None) ->
         opened: the table as it has been opened.
 
     Raises:
-        SchemaMismatch: a column, or a part of one, is of another type.
+        SchemaMismatch: a column, or a part of one, has another type.
     """
     table = opened
     if table is None:

@@ -1,4 +1,4 @@
-"""Whether a query may give other rows the next time: by chance, by the time, or by a choice among equals."""
+"""Decide whether a query may return other rows the next time: by chance, by time, or by a choice among equals."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ SUBQUERIES = {"ScalarSubquery", "Exists", "ListQuery", "LateralSubquery"}
 
 
 def unsteady(frame: DataFrame) -> str:
-    """Reason why the query may give other rows the next time, whatever its data are; empty if it may not."""
+    """Return why a query may return other rows the next time, whatever its data; empty if it may not."""
     return by_chance(frame) or by_choice(frame)
 
 
 def by_chance(frame: DataFrame) -> str:
-    """Reason why the query may give other rows the next time over the same data; empty if it may not."""
+    """Return why a query may return other rows over the same data; empty if it may not."""
     analyzed = frame._jdf.queryExecution().analyzed()
     if not analyzed.deterministic():
         return "it cannot be verified, as Spark says that its query may return another result in each run"
@@ -43,7 +43,7 @@ def by_chance(frame: DataFrame) -> str:
 
 
 def by_choice(frame: DataFrame) -> str:
-    """Reason why the query may give other rows where some of its rows are equal; empty if it may not."""
+    """Return why a query may return other rows if some of its rows are equal; empty if it may not."""
     named = set(words(frame._jdf.queryExecution().analyzed()))
     choices = sorted(word for word in named if word in CHOICES or word.startswith(SKETCHES))
     if not choices:
@@ -52,7 +52,7 @@ def by_choice(frame: DataFrame) -> str:
 
 
 def words(node: Any) -> Iterator[str]:
-    """Class names of all parts of a plan of Spark's, and texts in it of which a cast makes a time."""
+    """Yield the class names of all parts of a Spark plan, and strings in it that a cast converts to a time."""
     for part in nodes(node):
         yield (name := part.getClass().getSimpleName())
         if name == "Deduplicate" and part.keys().size() < part.output().size():
@@ -64,7 +64,7 @@ def words(node: Any) -> Iterator[str]:
 
 
 def nodes(node: Any) -> Iterator[Any]:
-    """All parts of a plan of Spark's, those of its subqueries, too."""
+    """Yield all parts of a Spark plan, including subqueries."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
     yield node

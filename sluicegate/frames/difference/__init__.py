@@ -1,3 +1,3 @@
-"""Rows and values compared by type: equality, differences between two tables, and merges."""
+"""Comparison of rows and values by type: equality, differences between two tables, merges."""
 
 from __future__ import annotations

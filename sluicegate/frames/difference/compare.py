@@ -1,4 +1,4 @@
-"""Comparison of two frames as multisets of rows, by typed values and never by a text form.
+"""Compare two frames as multisets of rows, by typed values and never by a text form.
 
 Equality is that of ``frames.value_equality.exact``. Only floating-point numbers may differ a little, as Spark adds
 them in any order; there NaN is NaN and 0.0 is -0.0, as in Spark's own GROUP BY.
@@ -74,7 +74,7 @@ class Compared:
 def compare(
     stored: DataFrame, due: DataFrame, keys: Sequence[str], slack: float | None, *, values: bool = True
 ) -> Compared:
-    """Compares stored rows with expected rows.
+    """Compare stored rows with expected rows.
 
     Args:
         stored: the table, with the columns of ``due``.
@@ -108,7 +108,7 @@ def compare(
 
 
 def sampled(frame: DataFrame, kinds: dict[str, DataType], keys: Sequence[str], percent: float) -> DataFrame:
-    """Sample of the rows by a hash of their keys, so that two frames give the same sample.
+    """Sample rows by a hash of their keys, so that two frames give the same sample.
 
     Args:
         frame: the rows.
@@ -124,7 +124,7 @@ def sampled(frame: DataFrame, kinds: dict[str, DataType], keys: Sequence[str], p
 
 
 def is_rounded(kind: DataType) -> bool:
-    """Whether a type is, or contains, a floating-point number."""
+    """Return whether a type is, or contains, a floating-point number."""
     from pyspark.sql.types import ArrayType, DoubleType, FloatType, MapType, StructType
 
     if isinstance(kind, ArrayType):
@@ -137,7 +137,7 @@ def is_rounded(kind: DataType) -> bool:
 
 
 def canonical(value: Column, kind: DataType) -> Column:
-    """Form of a value that Spark groups and joins by; with floating-point numbers it keeps its shape, for ``_near``.
+    """Return the form of a value that Spark can group and join by; floating-point values keep their shape.
 
     There a map becomes its entries in the order of their keys.
     """
@@ -166,7 +166,7 @@ def _weighted(frame: DataFrame, kinds: dict[str, DataType], names: dict[str, str
 
 
 def _stored_form(frame: DataFrame, column: str, kind: DataType) -> Column:
-    """Column as a table stores it whose column has this type."""
+    """Convert a column to the form in which a table with this type stores it."""
     if frame.schema[column].dataType.simpleString() == kind.simpleString():
         return F.col(quoted(column))
     return F.col(quoted(column)).try_cast(kind)
@@ -175,7 +175,7 @@ def _stored_form(frame: DataFrame, column: str, kind: DataType) -> Column:
 def _pairs(
     differ: DataFrame, kinds: dict[str, DataType], names: dict[str, str], known_by: Sequence[str], slack: float | None
 ) -> DataFrame:
-    """Differing rows of both sides, paired by key: ``key``, ``stored`` and ``due``."""
+    """Pair the differing rows of both sides by key: ``key``, ``stored`` and ``due``."""
     compared = [column for column in kinds if column not in known_by]
     keys = [F.col(names[column]) for column in known_by]
     value = F.struct(F.lit(1).alias("there"), *[F.col(names[column]) for column in compared])
@@ -196,14 +196,14 @@ def _pairs(
 
 
 def _same(value: Column, other: Column, kind: DataType, slack: float | None) -> Column:
-    """Whether two values are equal, within ``slack`` if there is one. Never NULL."""
+    """Return whether two values are equal, within ``slack`` if there is one. Never NULL."""
     if slack is None:
         return value.eqNullSafe(other)
     return _near(value, other, kind, slack)
 
 
 def _near(value: Column, other: Column, kind: DataType, slack: float) -> Column:
-    """Whether two values of one type are equal: floating-point ones within ``slack``, others exactly. Never NULL."""
+    """Return whether two values are equal: floating-point ones within ``slack``, others exactly. Never NULL."""
     from pyspark.sql.types import ArrayType, DoubleType, FloatType, MapType, StructType
 
     same = value.eqNullSafe(other)

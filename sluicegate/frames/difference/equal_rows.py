@@ -1,4 +1,4 @@
-"""Whether a query that may choose among equals has any equals to choose among, as its data are.
+"""Decide whether a query that may choose among equal rows has any in its data.
 
 ``row_number()``, ``lag``, ``max_by`` or LIMIT give the same rows each time where no two rows are equal by what they
 order by. So the rows below each of them are counted by that: in Spark's own plan, as of the versions of the proof.
@@ -24,7 +24,7 @@ LIMITS = {"LocalLimit", "GlobalLimit", "Offset"}
 
 
 def excuse(frame: DataFrame) -> str:
-    """Reason why rows that differ from what the query gives need not be wrong; empty if they are."""
+    """Return why rows that differ from the query's result may still be right; empty if they are wrong."""
     if reason := by_chance(frame):
         return reason
     reason = by_choice(frame)
@@ -34,7 +34,7 @@ def excuse(frame: DataFrame) -> str:
 
 
 def has_equals(frame: DataFrame) -> bool:
-    """Whether a query may give other rows the next time as some of its rows are equal; True if that is not known."""
+    """Return whether a query may return other rows the next time because of equal rows; True if unknown."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
@@ -49,7 +49,7 @@ def has_equals(frame: DataFrame) -> bool:
 
 
 class _Equals:
-    """Rows of a query's plan that are equal where it chooses among them."""
+    """Rows in a query's plan that are equal where it chooses among them."""
 
     def __init__(self, frame: DataFrame) -> None:
         jvm: Any = frame.sparkSession._jvm
@@ -58,7 +58,7 @@ class _Equals:
         self.plan = self.sql.catalyst.optimizer.InlineCTE(True, False).apply(self.catalyst.plan(frame))
 
     def frames(self) -> Iterator[DataFrame]:
-        """Frames that are empty where nothing is equal, one for each choice."""
+        """Yield a frame for each choice, empty if no rows are equal."""
         for node in nodes(self.plan):
             match name_of(node):
                 case "Window":
@@ -93,7 +93,7 @@ class _Equals:
             yield ranked.withColumn("n", F.count(F.lit(1)).over(by)).where("n > 1")
 
     def _of_limit(self, node: Any) -> DataFrame:
-        """Rows that are equal by the order of a LIMIT; all of them if it has none and leaves any out."""
+        """Return the rows that a LIMIT's order treats as equal; all if it has no order and omits any."""
         child = node.child()
         while name_of(child) in (*LIMITS, "Project", "SubqueryAlias"):
             child = child.children().apply(0)
@@ -106,7 +106,7 @@ class _Equals:
         return rows.limit(1)
 
     def _equal(self, plan: Any, keys: Sequence[Any]) -> DataFrame:
-        """Different rows with the same keys."""
+        """Return distinct rows with the same keys."""
         values = F.struct(*[self._column(one) for one in each(plan.output())])
         named = [self._column(key).alias(f"k{number}") for number, key in enumerate(keys)]
         distinct = self.catalyst.frame(plan).select(*named, F.xxhash64(values).alias("v")).distinct()

@@ -1,4 +1,4 @@
-"""Diff of expected against stored rows, and the MERGE that writes it (insert, update, delete)."""
+"""Compute the difference between expected and stored rows, and write it by a MERGE."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ KINDS = ("insert", "update", "delete")
 
 
 def difference(new: DataFrame, old: DataFrame | None, keys: Sequence[str] = IDENTITY) -> DataFrame:
-    """Diff expected against stored rows and build the MERGE source: the rows to write, each with ``OP``.
+    """Compare expected with stored rows, and return the source of the MERGE: the rows to write, each with ``OP``.
 
     Args:
         new: expected rows of some records.
@@ -63,7 +63,7 @@ def difference(new: DataFrame, old: DataFrame | None, keys: Sequence[str] = IDEN
 
 
 def _with_columns_of(new: DataFrame, old: DataFrame) -> DataFrame:
-    """Stored rows with NULL in columns that only the expected ones have."""
+    """Add the columns that only the expected rows have to the stored rows, as NULL."""
     stored = {column.lower() for column in old.columns}
     absent = {field.name: F.lit(None).cast(field.dataType) for field in new.schema if field.name.lower() not in stored}
     if not absent:
@@ -72,7 +72,7 @@ def _with_columns_of(new: DataFrame, old: DataFrame) -> DataFrame:
 
 
 def _compared_columns(rows: DataFrame, keys: Sequence[str]) -> list[str]:
-    """Columns of which another value makes another row, and keys that can differ although they are equal."""
+    """Return the columns that are compared: those that are not keys, and keys that can differ although equal."""
     kinds = {field.name: field.dataType for field in rows.schema}
     values = {name for name in kinds if name not in keys and name not in WRITTEN}
     loose_keys = {name for name in keys if name in kinds and is_loose(kinds[name])}
@@ -80,7 +80,7 @@ def _compared_columns(rows: DataFrame, keys: Sequence[str]) -> list[str]:
 
 
 def merged(stored: DataFrame, changes: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """Rows that a table will have once rows with ``OP`` are merged into it; nothing is written.
+    """Return the rows of a table after a merge of rows with ``OP``; nothing is written.
 
     Args:
         stored: the table's rows.
@@ -95,7 +95,7 @@ def merged(stored: DataFrame, changes: DataFrame, keys: Sequence[str]) -> DataFr
 
 
 def exchange(new: DataFrame, old: DataFrame) -> DataFrame:
-    """Rows to write so that a table has some rows instead of others, each as often as it is among them.
+    """Return the rows to write to replace some rows of a table by others, each as often as it occurs.
 
     Rows that are the same as keys of all columns cannot be told apart. Where some of them go, all do, by one row with
     ``OP`` ``delete``, and those that are to be there come, by as many with ``insert``; else only those come that are
@@ -137,7 +137,7 @@ def merge(
     row_id: Sequence[str] = IDENTITY,
     kinds: Sequence[str] = KINDS,
 ) -> None:
-    """Merges rows with ``OP`` into a table by their identity, in one commit.
+    """Merge rows with ``OP`` into a table by their identity, in one commit.
 
     Args:
         uri: the table, which exists.
@@ -157,7 +157,7 @@ def merge(
 
 
 def bring(uri: str, changes: DataFrame, keys: Sequence[str], *, few: bool) -> small_writes.Changes | None:
-    """Brings rows with ``OP`` to the driver, to be merged without Spark; None where they have to be merged by it."""
+    """Collect rows with ``OP`` on the driver, to be merged without Spark; None if Spark must merge them."""
     if not few:
         return None
     return small_writes.brought(uri, changes, keys, OP)
@@ -173,7 +173,7 @@ def merge_by(
     near: Callable[[str], Column] | None = None,
     numbers: Sequence[str] = (),
 ) -> None:
-    """Merges rows with ``OP`` into a table by its key columns, in one commit.
+    """Merge rows with ``OP`` into a table by its key columns, in one commit.
 
     Args:
         uri: the table, which exists.
@@ -198,7 +198,7 @@ def merge_by(
 
 
 def merge_rows(uri: str, changes: DataFrame, *, few: bool, near: Callable[[str], Column] | None = None) -> None:
-    """Merges the rows of ``exchange`` into a table, in one commit.
+    """Merge the rows of ``exchange`` into a table, in one commit.
 
     Args:
         uri: the table, which exists.
@@ -226,18 +226,18 @@ class _Names:
     start: str
 
     def held(self, column: str) -> str:
-        """Name of a column of the table."""
+        """Return a column of the table in the condition."""
         return f"{self.prefix}{quoted(column)}"
 
     def new(self, column: str) -> str:
-        """Name of a column of the rows."""
+        """Return a column of the rows in the condition."""
         if not self.start:
             return f"new.{quoted(column)}"
         return quoted(f"{self.start}{column}")
 
 
 def _same_value(changes: DataFrame, column: str, names: _Names) -> Column:
-    """Condition that a row of the table and one of the changes have the same value; NULL equals NULL."""
+    """Return the condition that a row of the table and a change have equal values; NULL equals NULL."""
     stored = _grouped(changes, column, names.held(column))
     return stored.eqNullSafe(_grouped(changes, column, names.new(column)))
 
@@ -275,7 +275,7 @@ def _merge(
 
 
 def _merge_remotely(uri: str, rows: DataFrame, same: Column, kinds: Sequence[str]) -> None:
-    """Merges rows with ``OP`` into a table by a Spark Connect server, whose client has no ``DeltaTable``.
+    """Merge rows with ``OP`` into a table by a Spark Connect server, whose client has no ``DeltaTable``.
 
     New columns come before, by a commit without rows and without offset: MERGE adds only columns that have the same
     name on both sides.
@@ -297,7 +297,7 @@ def _merge_remotely(uri: str, rows: DataFrame, same: Column, kinds: Sequence[str
 
 
 def _add_columns(session: SparkSession, uri: str, rows: DataFrame) -> None:
-    """Gives a table the columns, fields and types of rows that it does not have yet."""
+    """Add the columns, fields and types of rows that a table lacks."""
     target = session.read.format("delta").load(uri)
     stored = {field.name.lower(): field.dataType for field in target.schema}
     if all(stored.get(field.name.lower()) == field.dataType for field in rows.schema):
@@ -307,12 +307,12 @@ def _add_columns(session: SparkSession, uri: str, rows: DataFrame) -> None:
 
 
 def _key(frame: DataFrame, keys: Sequence[str]) -> Column:
-    """Row key as a struct that Spark compares and that is never NULL."""
+    """Return the row key as a struct that Spark can compare, never NULL."""
     return F.struct(*[_grouped(frame, c, quoted(c)) for c in keys])
 
 
 def _grouped(frame: DataFrame, key: str, name: str) -> Column:
-    """Key column as it is compared: unchanged where that is possible, for data skipping."""
+    """Return the key column in its comparable form: unchanged where possible, for data skipping."""
     kind = frame.schema[key].dataType
     if is_plain(kind):
         return F.col(name)
@@ -320,7 +320,7 @@ def _grouped(frame: DataFrame, key: str, name: str) -> Column:
 
 
 def _comparable(old: DataFrame, new: DataFrame, columns: Sequence[str]) -> tuple[Column, Column]:
-    """Values of stored and of expected rows in forms that Spark compares; neither is NULL."""
+    """Return stored and expected values in forms that Spark can compare; neither is NULL."""
     old_kinds, new_kinds = ({field.name.lower(): field.dataType for field in frame.schema} for frame in (old, new))
     pairs = [together(F.col(quoted(c)), old_kinds[c.lower()], F.col(quoted(c)), new_kinds[c.lower()]) for c in columns]
     return _together([stored for stored, _ in pairs]), _together([expected for _, expected in pairs])

@@ -1,4 +1,4 @@
-"""Equality of two frames as multisets of rows, and the rows by which they differ."""
+"""Compare two frames as multisets of rows, and find the rows by which they differ."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KEY = "_sluicegate_key"
 
 
 def same_rows(rows: DataFrame, other: DataFrame) -> bool:
-    """Whether two frames have the same columns and the same rows, in any order."""
+    """Return whether two frames have the same columns and the same rows, in any order."""
     if columns_of(rows.schema) != columns_of(other.schema):
         return False
     weighted = _weighted(rows, 1).unionByName(_weighted(other, -1))
@@ -29,7 +29,7 @@ def same_rows(rows: DataFrame, other: DataFrame) -> bool:
 
 
 def keys_of_differing_rows(rows: DataFrame, other: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """Keys of the rows that are in one of two frames more often than in the other; for ``rows_with_keys``.
+    """Return the keys of rows that one frame has more often than the other; for ``rows_with_keys``.
 
     Args:
         rows: rows.
@@ -42,7 +42,7 @@ def keys_of_differing_rows(rows: DataFrame, other: DataFrame, keys: Sequence[str
 
 
 def rows_with_keys(frame: DataFrame, of: DataFrame, keys: Sequence[str], *, few: bool) -> DataFrame:
-    """Rows of a frame that have one of some keys.
+    """Return the rows of a frame that have one of some keys.
 
     Args:
         frame: the rows.
@@ -58,7 +58,7 @@ def rows_with_keys(frame: DataFrame, of: DataFrame, keys: Sequence[str], *, few:
 
 
 def _weighted(frame: DataFrame, sign: int, keys: Sequence[str] = ()) -> DataFrame:
-    """Each row as one value that Spark compares, with its weight, and with its key if there are key columns."""
+    """Return each row as one comparable value with its weight, and with its key if there are key columns."""
     compared = [field for field in frame.schema if field.name not in keys or _differs_as_key(field.dataType)]
     values = [exact(F.col(quoted(f.name)), f.dataType).alias(f"c{n}") for n, f in enumerate(compared)]
     columns = [F.struct(F.lit(0), *values).alias("row"), F.lit(sign).alias("sign")]
@@ -73,5 +73,5 @@ def _key(frame: DataFrame, keys: Sequence[str]) -> Column:
 
 
 def _differs_as_key(kind: DataType) -> bool:
-    """Whether values of a type can differ although they are the same key."""
+    """Return whether values of a type can differ although they are equal as keys."""
     return is_loose(kind) or has_variants(kind)

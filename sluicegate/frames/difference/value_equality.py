@@ -1,4 +1,4 @@
-"""Typed equality of values, never by a text form: has a row changed, and which group does it belong to?
+"""Compare values by type, never by a text form: has a row changed, and which group does it belong to?
 
 Spark compares most types exactly, and these not: MAP and VARIANT not at all, doubles and texts with a collation loosely
 (0.0 and -0.0, ``a`` and ``A``), structs only with the same fields in the same order. Here a value is given a form that
@@ -34,7 +34,7 @@ _Form = Callable[["Column"], "Column"]
 
 
 def exact(value: Column, kind: DataType) -> Column:
-    """Form of a value that Spark compares (``<=>``), groups and sorts: equal only if the values are identical.
+    """Return a form of a value that Spark can compare (``<=>``), group and sort: equal only if identical.
 
     NULL is NULL and NaN is NaN; 0.0 is not -0.0, as a full refresh would write the one and not the other. A map's
     entries have no order, and neither have a variant's names.
@@ -47,7 +47,7 @@ def exact(value: Column, kind: DataType) -> Column:
 
 
 def ordered(value: Column, kind: DataType) -> Column:
-    """Form of a value by which Spark sorts it, for ever in the same order: ``exact``, with all structs by their names.
+    """Return a form by which Spark sorts a value in a lasting order: ``exact``, with structs by field name.
 
     A struct sorts by the order of its fields as it is, and by their names once one has come for which ``exact`` needs
     that (a double, a map); a field that comes is NULL in all values that were there.
@@ -60,12 +60,12 @@ def ordered(value: Column, kind: DataType) -> Column:
 
 
 def sorts_as_it_is(kind: DataType) -> bool:
-    """Whether ``ordered`` leaves values of the type as they are."""
+    """Return whether ``ordered`` leaves values of a type unchanged."""
     return _ordered(kind) is _as_it_is
 
 
 def together(stored: Column, stored_kind: DataType, expected: Column, expected_kind: DataType) -> tuple[Column, Column]:
-    """Stored and expected value as ``exact`` makes them, though their types may differ.
+    """Return stored and expected values in the form of ``exact``, though their types may differ.
 
     Fields of structs belong together by their names; one that only one of them has is NULL in the other. Values of two
     types are compared in one that holds all values of both; where there is none, only NULL is the same. Never as a cast
@@ -90,7 +90,7 @@ def together(stored: Column, stored_kind: DataType, expected: Column, expected_k
 
 
 def grouped(value: Column, kind: DataType) -> Column:
-    """Form of a value that Spark compares and joins by, equal where GROUP BY puts it into one group.
+    """Return a form of a value that Spark can compare and join by, equal where GROUP BY finds one group.
 
     That is Spark's own equality (0.0 is -0.0, also in a map, and a collation counts), with a map by its entries,
     whatever their order. For joins and MERGE by a key, with ``eqNullSafe``, and for whether records of a history agree.
@@ -103,17 +103,17 @@ def grouped(value: Column, kind: DataType) -> Column:
 
 
 def is_plain(kind: DataType) -> bool:
-    """Whether ``grouped`` leaves values of the type as they are."""
+    """Return whether ``grouped`` leaves values of a type unchanged."""
     return not _has(kind, lambda leaf: isinstance(leaf, VariantType), maps=True)
 
 
 def is_loose(kind: DataType) -> bool:
-    """Whether values of the type can differ although they are equal as keys."""
+    """Return whether values of a type can differ although they are equal as keys."""
     return _has(kind, _is_loose)
 
 
 def has_variants(kind: DataType) -> bool:
-    """Whether a type is, or contains, a VARIANT."""
+    """Return whether a type is, or contains, a VARIANT."""
     return _has(kind, lambda leaf: isinstance(leaf, VariantType))
 
 
@@ -179,7 +179,7 @@ def _grouped(kind: DataType) -> _Form:
 
 
 def _nested(kind: ArrayType | MapType | StructType, form: Callable[[DataType], _Form]) -> _Form:
-    """Form of a nested value, made of the forms of its parts."""
+    """Return the form of a nested value, from the forms of its parts."""
     if isinstance(kind, ArrayType):
         return _each(form(kind.elementType))
     if isinstance(kind, MapType):
@@ -192,7 +192,7 @@ def _as_it_is(value: Column) -> Column:
 
 
 def _is_there(value: Column) -> Column:
-    """Placeholder of a variant, which tells only NULL; its value is compared apart (see ``_whole``)."""
+    """Return a placeholder of a variant, which keeps only NULL; the value is compared apart (see ``_whole``)."""
     return value.isNotNull()
 
 
@@ -201,7 +201,7 @@ def _with(value: Column, more: Column) -> Column:
 
 
 def _minus(value: Column) -> Column:
-    """Whether a zero is -0.0, which Spark takes for 0.0; NULL for any other number."""
+    """Return whether a zero is -0.0, which Spark takes for 0.0; NULL for any other number."""
     return F.when(value == 0, F.startswith(value.cast("string"), F.lit("-")))
 
 
@@ -217,7 +217,7 @@ def _entries(key: _Form, value: _Form) -> _Form:
 
 
 def _fields(forms: list[tuple[str | None, _Form]]) -> _Form:
-    """Form of a struct by its fields; a field without a name is absent, and its form gets NULL."""
+    """Return the form of a struct from its fields; the form of a missing field gets NULL."""
 
     def field_of(value: Column, name: str | None) -> Column:
         if name is None:
@@ -239,12 +239,12 @@ def _in_order(kind: StructType) -> list[StructField]:
 
 
 def _alike(kind: DataType, other: DataType) -> bool:
-    """Whether types are the same, nullability apart."""
+    """Return whether types are equal except for nullability."""
     return kind.simpleString() == other.simpleString()
 
 
 def _both(stored: DataType, expected: DataType) -> tuple[_Form, _Form]:
-    """Forms in which values of two types are compared with each other; both are of the same type."""
+    """Return the forms, of one type, in which values of two types are compared."""
     if _alike(stored, expected):
         return _exact(stored), _exact(stored)
     match stored, expected:
@@ -268,7 +268,7 @@ def _both(stored: DataType, expected: DataType) -> tuple[_Form, _Form]:
 
 
 def _if_present(number: int) -> _Form:
-    """Form by which a value is equal to no value of another number, and NULL to NULL."""
+    """Return a form that never equals a value of another number; NULL equals NULL."""
     return lambda value: F.when(value.isNotNull(), number)
 
 
@@ -292,7 +292,7 @@ def _both_structs(stored: StructType, expected: StructType) -> tuple[_Form, _For
 
 
 def _absent(kind: DataType) -> _Form:
-    """Form of the absence of a field."""
+    """Return the form of an absent field."""
     form = _exact(kind)
     return lambda _: form(F.lit(None).cast(kind))
 
@@ -301,7 +301,7 @@ def _absent(kind: DataType) -> _Form:
 
 
 def _whole(value: Column, kind: DataType, form: _Form) -> Column:
-    """Form of a value, with its variants apart: no UDF can be called for parts of a value."""
+    """Return the form of a value with its variants apart: no UDF can be called for parts of a value."""
     if not has_variants(kind):
         return form(value)
     return F.struct(form(value).alias("form"), canonical(_variants(value, kind)).alias("variants"))
@@ -312,7 +312,7 @@ def _with_none(form: Column) -> Column:
 
 
 def _variants(value: Column, kind: DataType) -> Column:
-    """All variants in a value, in an order that does not depend on that of a map or of fields."""
+    """Return all variants in a value, in an order that does not depend on that of a map or of fields."""
     nothing = F.array().cast("array<variant>")
     match kind:
         case VariantType():

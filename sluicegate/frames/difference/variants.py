@@ -27,7 +27,7 @@ _WHOLE, _DECIMAL, _TEXT = (3, 4, 5, 6), (8, 9, 10), 16
 
 
 def canonical(variants: Column) -> Column:
-    """Comparable bytes of the variants in an array: an array of binaries, without those that are NULL.
+    """Return comparable bytes of the variants in an array, as an array of binaries without NULL.
 
     Args:
         variants: a column of ``ARRAY<VARIANT>``.
@@ -46,12 +46,12 @@ def canonical(variants: Column) -> Column:
 
 
 def encoded_all(variants: Sequence[VariantVal | None] | None) -> list[bytes]:
-    """Comparable bytes of the variants that are not NULL."""
+    """Return the comparable bytes of the variants that are not NULL."""
     return [encoded(bytes(variant.value), bytes(variant.metadata)) for variant in variants or () if variant is not None]
 
 
 def encoded(value: bytes, metadata: bytes) -> bytes:
-    """Comparable bytes of one variant.
+    """Return the comparable bytes of one variant.
 
     Args:
         value: its value, as Spark stores it.
@@ -61,7 +61,7 @@ def encoded(value: bytes, metadata: bytes) -> bytes:
 
 
 def _parts(value: bytes, position: int, names: Sequence[bytes]) -> Iterator[bytes]:
-    """Bytes of the value at a position: type, length and content."""
+    """Yield the bytes of the value at a position: type, length and content."""
     basic, info = value[position] & 3, value[position] >> 2
     if basic == _PRIMITIVE:
         yield _encoded(info, *_primitive(value, position + 1, info))
@@ -107,7 +107,7 @@ def _encoded(kind: int, *parts: bytes) -> bytes:
 
 
 def _places(value: bytes, position: int, *, large: int, width: int, id_width: int) -> tuple[list[int], list[int]]:
-    """Name ids of an object, and the positions of its values or of an array's."""
+    """Return the name IDs of an object, and the positions of the values of an object or array."""
     size_width = 1
     if large:
         size_width = 4

@@ -1,4 +1,4 @@
-"""The rule that a value stops, where Spark has stopped with all rules and the query in one plan.
+"""Find the rule that a value makes fail, where Spark failed with all rules and the query in one plan.
 
 A rule evaluates a value that does not fit to NULL, which breaks it. Some functions raise all the same: `element_at` of
 0, `raise_error`, `parse_json` of what is none. Then nothing is committed, and some of the rules are evaluated without
@@ -38,7 +38,7 @@ HINT = (
 def naming(
     rows: Callable[[], DataFrame | None], rules: Mapping[str, Expectation], flow: Flow, deletes: str | None = None
 ) -> Iterator[None]:
-    """Context in which an error that is a rule's comes out as one that names it; others come out as they are.
+    """Name the rule in errors that a rule caused; other errors pass unchanged.
 
     Args:
         rows: gives the batch's rows before the rules; None if it has come to none.
@@ -47,7 +47,7 @@ def naming(
         deletes: the condition of ``apply_as_deletes``, if there is one.
 
     Raises:
-        QueryError: a value stops one of the rules.
+        QueryError: a value makes one of the rules fail.
     """
     try:
         yield
@@ -78,7 +78,7 @@ def _blamed(rows: DataFrame, rules: Mapping[str, Expectation], flow: Flow, delet
 
 
 def _failing(rows: DataFrame, conditions: Mapping[str, str]) -> list[str]:
-    """Name of the first condition that raises, found by halving: each look evaluates the query once more."""
+    """Return the first condition that fails, found by halving: each try evaluates the query once more."""
     names = [*conditions]
     if not names or _raised(rows, [broken(conditions)]) is None:
         return []
@@ -101,7 +101,7 @@ def _error(error: Exception, subject: str, text: str, flow: Flow, place: str) ->
 
 
 def _of_condition(rows: DataFrame, condition: str, columns: Sequence[str]) -> Exception | None:
-    """What a condition raises over rows; None if it raises nothing, or if what it looks at does so itself."""
+    """Return the error of a condition over rows; None if it has none, or if its inputs fail by themselves."""
     error = _raised(rows, [broken({"it": condition})])
     spelled = {name.lower(): name for name in rows.columns}
     read_columns = [F.col(quoted(spelled[column.lower()])) for column in columns if column.lower() in spelled]
@@ -111,7 +111,7 @@ def _of_condition(rows: DataFrame, condition: str, columns: Sequence[str]) -> Ex
 
 
 def _raised(rows: DataFrame, columns: Sequence[Column]) -> Exception | None:
-    """What Spark raises where it evaluates columns over all rows, and nothing else."""
+    """Return the error of evaluating only these columns over all rows."""
     with configured(rows.sparkSession, LENIENT):
         frame = connect.frozen(rows.select(*columns))
     try:

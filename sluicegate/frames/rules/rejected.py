@@ -1,4 +1,4 @@
-"""``{table}_rejected``: the rows for which a batch was refused, until a batch of the table is committed.
+"""Keep ``{table}_rejected``: the rows of a refused batch, until a batch of the table is committed.
 
 It is written before the run fails, and emptied before the commit of the first batch that passes. So what stands in it
 is of a batch that the table does not have, whenever a run is killed: a stop between its two writes and what follows
@@ -54,7 +54,7 @@ class Refusal:
 
 
 def refuse(batch: Batch, refusals: Sequence[Refusal], facts: Mapping[str, Any], *, writes: bool = True) -> NoReturn:
-    """Writes the rows for which a batch is refused, and fails.
+    """Write the rows for which a batch is refused, and raise.
 
     Args:
         batch: the batch.
@@ -85,7 +85,7 @@ def refuse(batch: Batch, refusals: Sequence[Refusal], facts: Mapping[str, Any], 
 
 
 def clear(batch: Batch) -> None:
-    """Empties the rejected rows of the batch's table, if there are any, and says that its refusal is over."""
+    """Empty the rejected rows of the batch's table, if any, and record that the refusal is over."""
     uri = layout.rejected(batch.flow.target)
     table = tables.delta_table(uri)
     if table is not None and (tables.rows(table) or _is_refused(table)):
@@ -94,7 +94,7 @@ def clear(batch: Batch) -> None:
 
 
 def _is_refused(table: DeltaTable) -> bool:
-    """Whether a refusal was the last that it says: one that blames no row leaves it empty, too."""
+    """Return whether the last commit is a refusal; one that blames no row leaves the table empty, too."""
     last = log.last_commit_of_ours(table)
     return last is not None and (last.ours or {}).get("step") == REJECT
 

@@ -1,4 +1,4 @@
-"""Expectations of rows: which of them each row breaks, how many rows do, and whether the table may have these rows."""
+"""Evaluate expectations of rows: which of them each row breaks, and whether the batch is accepted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LENIENT = {"spark.sql.ansi.enabled": "false"}
 
 
 def broken(conditions: Mapping[str, str]) -> Column:
-    """Names of the conditions that a row breaks, in their order; NULL counts as broken."""
+    """Return the names of the conditions that a row breaks, in order; NULL counts as broken."""
     if not conditions:
         return F.expr("cast(array() as array<string>)")
     each = [F.when(~F.coalesce(F.expr(text), F.lit(False)), F.lit(name)) for name, text in conditions.items()]
@@ -33,19 +33,19 @@ def broken(conditions: Mapping[str, str]) -> Column:
 
 
 def failures(name: str) -> str:
-    """SQL aggregate of the rows that broke an expectation, over evaluated rows."""
+    """Return the SQL aggregate that counts the rows that broke an expectation."""
     return f"count_if(array_contains({BROKEN}, {literal(name)}))"
 
 
 @dataclass(frozen=True)
 class Tally:
-    """Rows that were evaluated, and how many broke each expectation."""
+    """Number of evaluated rows, and of those that broke each expectation."""
 
     rows: int = 0
     failed: Mapping[str, int] = field(default_factory=dict)
 
     def facts(self) -> dict[str, dict[str, int]]:
-        """Passed and failed rows of each expectation, as commits and reports have them."""
+        """Return the passed and failed rows of each expectation, as commits and reports have them."""
         return {name: {"passed": self.rows - count, "failed": count} for name, count in self.failed.items()}
 
 
@@ -56,7 +56,7 @@ class RowRules:
     expectations: Mapping[str, Expectation]
 
     def evaluated(self, frame: DataFrame) -> DataFrame:
-        """Rows with ``BROKEN``. A column that a rule names and the rows do not have yet is NULL."""
+        """Add ``BROKEN`` to rows; a column of a rule that the rows lack is NULL."""
         present, columns = frame.columns, [*map(quoted, frame.columns)]
         spelled = {name.lower(): name for name in present}
         named = dict.fromkeys(c for rule in self.expectations.values() for c in rule.columns if c not in present)
@@ -70,12 +70,12 @@ class RowRules:
             return connect.frozen(completed.select(*columns, broken(conditions).alias(BROKEN)))
 
     def tally(self, evaluated: DataFrame) -> Tally:
-        """Counts evaluated rows, in one pass."""
+        """Count evaluated rows in one pass."""
         counts = evaluated.selectExpr("count(1)", *map(failures, self.expectations)).collect()[0]
         return Tally(counts[0], dict(zip(self.expectations, counts[1:], strict=True)))
 
     def refusal(self, tally: Tally, evaluated: Callable[[], DataFrame]) -> Refusal | None:
-        """What refuses rows of which so many broke each expectation; None if the table may have them.
+        """Return the refusal of rows beyond a threshold; None if the table may have them.
 
         Args:
             tally: the rows, counted.
@@ -97,7 +97,7 @@ class RowRules:
         return ""
 
     def warnings(self, tally: Tally) -> list[str]:
-        """Sentences on the expectations that more rows broke than the definition expects."""
+        """Return warnings on the expectations that more rows broke than the definition allows."""
         return [
             f"{name}: {failed:,} of {tally.rows:,} rows failed, above {rule.warn_above.text}"
             for name, failed in tally.failed.items()

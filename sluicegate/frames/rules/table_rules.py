@@ -1,4 +1,4 @@
-"""Rules about whole tables, asked of what a table would be before the commit that makes it so.
+"""Check rules about whole tables on the table as it would be, before the commit.
 
 A batch that changes few rows asks little: two rows with one key can only come of a row that comes, and so can one whose
 key nobody has, as long as the rows that stay were held to the same rules and the table that a key refers to is what it
@@ -51,7 +51,7 @@ _UNMOVED = {"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UNSE
 
 
 def last_held(uri: str, fingerprint: str) -> Mapping[str, Any] | None:
-    """What the last commit of a table says, if all of its rows were held to these rules by then; None if not."""
+    """Return the facts of the last commit, if all rows were checked against these rules by then; else None."""
     table = Table(uri)
     last = table.last_commit_of_ours
     if table.delta is None or last is None or last.ours is None or last.ours.get("rules", "") != fingerprint:
@@ -66,7 +66,7 @@ def last_held(uri: str, fingerprint: str) -> Mapping[str, Any] | None:
 
 @dataclass(frozen=True)
 class WouldBe:
-    """What a table would be after a batch.
+    """Table as it would be after a batch.
 
     Attributes:
         rows: all of its rows.
@@ -81,7 +81,7 @@ class WouldBe:
 
 @dataclass(frozen=True)
 class _Breach:
-    """How a table would break a rule.
+    """Breach of a rule by the table as it would be.
 
     Attributes:
         words: how, in words; empty if it would not.
@@ -95,7 +95,7 @@ class _Breach:
 
 
 def _breach_of_bounds(bounds: RowCount, count: int) -> _Breach:
-    """Breach of a rule on the number of a table's rows."""
+    """Return the breach of a rule on the number of a table's rows."""
     low = bounds.min is not None and count < bounds.min
     high = bounds.max is not None and count > bounds.max
     if not (low or high):
@@ -105,7 +105,7 @@ def _breach_of_bounds(bounds: RowCount, count: int) -> _Breach:
 
 @dataclass
 class TableCheck:
-    """Check of what one table would be by its rules.
+    """Check of one table as it would be against its rules.
 
     Attributes:
         batch: the batch that would make it so.
@@ -121,7 +121,7 @@ class TableCheck:
 
     @cached_property
     def _stamps(self) -> dict[str, str]:
-        """Id and version of each table that rules read, as the batch has them open."""
+        """ID and version of each table that rules read, as opened by the batch."""
         opened = {name: self.batch.opened[uri].delta for name, uri in self.batch.flow.references.items()}
         return {
             name: f"{tables.table_id(table)}@{table.version()}" for name, table in opened.items() if table is not None
@@ -134,7 +134,7 @@ class TableCheck:
         return {name: table.commit_identity(table.version) for name, table in opened.items() if table.delta is not None}
 
     def refusals(self, would_be: WouldBe) -> tuple[list[Refusal], dict[str, Any]]:
-        """Rules that the table would break, and what the commit says of all of them."""
+        """Return the refusals by rules that the table would break, and the commit facts of all rules."""
         refusals, counts = [], {}
         for name, rule in self.rules.items():
             breach = self._evaluated(name, rule, would_be)
@@ -155,11 +155,6 @@ class TableCheck:
         return refusals, facts
 
     def _evaluated(self, name: str, rule: TableRule, would_be: WouldBe) -> _Breach:
-        """As ``_broken``.
-
-        Raises:
-            QueryError: Spark refuses the rule, or a value in the rows stops it.
-        """
         try:
             return self._broken(name, rule, would_be)
         except PySparkException as error:
@@ -182,7 +177,7 @@ class TableCheck:
             raise not_evaluated from error
 
     def _broken(self, name: str, rule: TableRule, would_be: WouldBe) -> _Breach:
-        """How the table would break a rule."""
+        """Return the breach of a rule by the table as it would be."""
         if rule.rows is not None:
             return _breach_of_bounds(rule.rows, would_be.count())
         if columns := rule.unique or rule.foreign_key:
@@ -224,19 +219,19 @@ class TableCheck:
         return rows.where(has_key).join(reference_keys, same_key, "left_anti")
 
     def _rows_in_question(self, table: str, would_be: WouldBe) -> DataFrame:
-        """Rows whose keys another table may lack: where that is as it was, those that come."""
+        """Return the rows whose keys another table may lack: only the new ones, if that table is unchanged."""
         if would_be.comes is not None and self._held is not None and self._is_as_read(table, self._held):
             return would_be.comes
         return would_be.rows()
 
     def _is_as_read(self, table: str, facts: Mapping[str, Any]) -> bool:
-        """Whether a table that a rule reads is at the commit at which the stored rows were held to it."""
+        """Return whether a table that a rule reads is at the commit of the last check."""
         if facts.get("rules_read", {}).get(table) != self._stamps[table]:
             return False
         return facts.get("rules_commits", {}).get(table) in (None, self._commits[table])
 
     def _having(self, rows: DataFrame, names: Sequence[str]) -> DataFrame:
-        """Rows with these columns. One that nobody has made is NULL where it may come yet, and else a mistake.
+        """Add missing columns to rows as NULL if they may still appear; else raise.
 
         That is so in bronze, as any file may bring it, and where flows of the table wait for their sources.
         """
@@ -247,7 +242,7 @@ class TableCheck:
         return rows.withColumns({name: F.lit(None).cast("string") for name in names if name.lower() not in present})
 
     def _found(self, rule: TableRule, would_be: WouldBe) -> DataFrame:
-        """Rows that the rule's query gives, beside the table's columns, which have nothing."""
+        """Return the result rows of the rule's query, beside empty columns of the table."""
         views, own_table = {}, self.batch.flow.table
         for number, table in enumerate(rule.query.tables):
             views[table] = f"_sluicegate_{own_table}_rule_{number}"
@@ -270,13 +265,13 @@ class TableCheck:
 
 
 def _columns(rows: DataFrame, names: Sequence[str]) -> list[str]:
-    """Names as the rows spell them: bronze is read with names that are told apart by their case."""
+    """Return names as the rows spell them: bronze is read with case-sensitive names."""
     spelled = {column.lower(): column for column in rows.columns}
     return [name if name in rows.columns else spelled.get(name.lower(), name) for name in names]
 
 
 def _equal(rows: DataFrame, column: str, referenced: DataFrame, key: str) -> Column:
-    """Condition that a value is one of another table's; a text that is no value of the other's type is none of them."""
+    """Return the foreign-key condition; a text that does not cast to the key's type never matches."""
     value, other = F.col(quoted(column)), F.col(key)
     kinds = rows.schema[column].dataType, referenced.schema[key].dataType
     of_text = tuple(isinstance(kind, StringType) for kind in kinds)
@@ -288,7 +283,7 @@ def _equal(rows: DataFrame, column: str, referenced: DataFrame, key: str) -> Col
 
 
 def _sharing(rows: DataFrame, columns: Sequence[str], keys: DataFrame) -> DataFrame:
-    """Rows with the values of one of these keys; NULL equals NULL."""
+    """Return the rows with one of these keys; NULL equals NULL."""
     renamed = keys.select(*[F.col(quoted(column)).alias(_key(n)) for n, column in enumerate(columns)])
     same = reduce(and_, [F.col(quoted(column)).eqNullSafe(F.col(_key(n))) for n, column in enumerate(columns)])
     return rows.join(renamed, same, "left_semi")
