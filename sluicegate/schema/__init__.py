@@ -1,1 +1,1 @@
-"""Columns and values: what a table declares, infers and rescues."""
+"""Columns and values: declared, inferred and rescued."""

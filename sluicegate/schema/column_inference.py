@@ -1,4 +1,4 @@
-"""Types of new columns by all values of a ledger batch: a type is inferred only if it gives back each of them.
+"""Infer types of new columns from all values of a ledger batch: a type must reproduce each of them.
 
 Spark infers BIGINT of postal codes and DOUBLE of 0.1234567890123456789, and text of a column that is NULL throughout.
 """
@@ -23,7 +23,7 @@ _FIRST = 1000
 
 
 def exact(texts: DataFrame, inferred: Mapping[str, DataType], options: Mapping[str, str]) -> dict[str, DataType]:
-    """Inferred types, with STRING for each that does not hold all texts of its column. One job.
+    """Return the inferred types, with STRING where a type does not hold all values of its column. One job.
 
     Args:
         texts: the records, with a text in each column.
@@ -49,7 +49,7 @@ def exact(texts: DataFrame, inferred: Mapping[str, DataType], options: Mapping[s
 
 
 def without_values(records: DataFrame, names: Sequence[str]) -> set[str]:
-    """Columns that are NULL in all records; one small job, and one more if the first records have no value of some."""
+    """Return the columns that are NULL in all records; one small job, and a second if the first records lack values."""
     from pyspark.sql import functions as F
 
     empty_columns = list(names)

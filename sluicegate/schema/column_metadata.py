@@ -1,4 +1,4 @@
-"""Metadata of a frame's columns, which Delta keeps with the columns of the table that the frame is written to."""
+"""Set metadata of a frame's columns, which Delta stores with the table's columns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def with_metadata(frame: DataFrame, of: Callable[[StructField], Mapping[str, Any] | None]) -> DataFrame:
-    """A frame of the same rows and columns with other metadata of some columns.
+    """Return the frame with other metadata of some columns.
 
     Args:
         frame: the frame.

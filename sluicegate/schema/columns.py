@@ -45,10 +45,10 @@ RESERVED = frozenset({*engine_columns.RESERVED, "_metadata", *CHANGE_COLUMNS})
 
 
 def is_reserved(name: str) -> bool:
-    """Whether no data column can have a name, in whatever case."""
+    """Return whether a name is reserved, in any case."""
     return name.lower() in RESERVED or engine_columns.is_working(name)
 
 
 def data_columns(columns: Iterable[str]) -> list[str]:
-    """Columns of a table that is read record by record, without ``PROVENANCE``, numbers of rows and flows."""
+    """Return the data columns of a table, without ``PROVENANCE`` and the numbers of rows and flows."""
     return [column for column in columns if column not in PROVENANCE and column not in (ROW, FLOW)]

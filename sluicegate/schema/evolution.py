@@ -1,4 +1,4 @@
-"""Schema inference and evolution: the column of each field of the files (declared, hinted, known, new, or rescued).
+"""Infer and evolve schemas: the column of each field of the files (declared, hinted, known, new, or rescued).
 
 Text formats are read as text and cast afterwards, so that a value that does not fit goes to ``_rescued_data``; a typed
 read would make it NULL. A field that cannot be a column goes there too, under its own name. Columns and their meanings
@@ -87,12 +87,12 @@ class Schema:
 
     @cached_property
     def collisions(self) -> dict[str, str]:
-        """Fields that are rescued as another one has their column, each with that column."""
+        """Fields that are rescued because another field has their column, each with that column."""
         return {}
 
     @cached_property
     def padded(self) -> set[str]:
-        """Names with blanks around them in the headers of CSV files, whose values are rescued."""
+        """Header names of CSV files with spaces around them, whose values are rescued."""
         return set()
 
     @cached_property
@@ -129,10 +129,10 @@ class Schema:
         return {name.lower(): name for name in (*self.wanted, *self.known)}
 
     def columns(self, fields: Sequence[StructField]) -> list[Column]:
-        """Map the fields of some files to columns; of two with one name the later is rescued.
+        """Map the fields of files to columns; of two fields with one name, the later is rescued.
 
         Raises:
-            SchemaMismatch: a column has another type than the definition gives it, or there is a new field and the
+            SchemaMismatch: a column's type differs from the definition, or there is a new field and the
                 definition says failOnNewColumns.
         """
         self._demand_one_type()
@@ -157,7 +157,7 @@ class Schema:
         return self._typed(field, name)
 
     def _in_path(self, field: StructField, name: str) -> Column:
-        """Column of a value in the paths of files, whose numbers may begin with zeros in every format."""
+        """Return the column of a value in the paths of files, whose numbers may begin with zeros in every format."""
         from pyspark.sql.types import AtomicType
 
         target = self._target(name, field.dataType)
@@ -165,14 +165,14 @@ class Schema:
         return Column(field.name, field.dataType, name, target, "cast" if cast else "typed")
 
     def _shown(self, field: StructField) -> DataType:
-        """Inferred type of a field: that of its values, or text without inferColumnTypes."""
+        """Return the inferred type of a field; text without inferColumnTypes."""
         typed = self.definition.inferColumnTypes or self.definition.format in SELF_DESCRIBING
         if typed:
             return field.dataType
         return as_text(field.dataType)
 
     def _name(self, field: str, exact: set[str]) -> str | None:
-        """Column of a field; None if its values are rescued."""
+        """Return the column of a field; None if its values are rescued."""
         if self.definition.normalizes:
             return self._normalized(field)
         lower = field.lower()
@@ -188,7 +188,7 @@ class Schema:
         return name
 
     def _normalized(self, field: str) -> str | None:
-        """Normalized column of a field; None if its values are rescued."""
+        """Return the normalized column of a field; None if its values are rescued."""
         column = self._owned.get(self._spelled(field))
         if column is not None:
             return column
@@ -213,14 +213,14 @@ class Schema:
 
     @cached_property
     def _of_before(self) -> frozenset[str]:
-        """Columns of before names were normalized: each is the field's that is called just so.
+        """Columns from before names were normalized: each belongs to the field of exactly that name.
 
         One that the definition names may never have had a field, and is open to the first that comes.
         """
         return frozenset({*self.known} - {*self.landed, *self.wanted})
 
     def _is_reserved(self, field: str) -> bool:
-        """Whether no column can be a field's. One that a table has of before its name was reserved goes on."""
+        """Return whether a field's name is reserved; a column that existed before its name was reserved continues."""
         of_kafka = self.definition.kafka is not None and field in COLUMNS
         return of_kafka or (is_reserved(field) and field not in self.settled)
 
@@ -230,7 +230,6 @@ class Schema:
         return field.lower()
 
     def has(self, field: str) -> bool:
-        """Whether a field has a column already."""
         if self.definition.normalizes:
             return field in self.known or self._spelled(field) in self._owned or normalized(field) in self.settled
         return field.lower() in self.settled
@@ -248,7 +247,7 @@ class Schema:
         return (self.definition.adds_columns or first) and bool(field) and not REFUSED & set(field)
 
     def _typed(self, field: StructField, name: str) -> Column:
-        """Column of a field of texts, or of JSON."""
+        """Return the column of a text or JSON field."""
         from pyspark.sql.types import AtomicType, StringType, VariantType
 
         text, shown = StringType(), self._shown(field)
@@ -283,7 +282,7 @@ class Schema:
         return name.lower() in {named.lower() for named in self.wanted}
 
     def _target(self, name: str, shown: DataType) -> DataType:
-        """Existing or new type of a column, widened or merged with the inferred type as the definition allows."""
+        """Return the type of a column: existing or new, widened or merged with the inferred type as defined."""
         from pyspark.sql.types import StringType
 
         target = self.chosen.get(name) or self.known.get(name) or self.named.get(name)
@@ -303,7 +302,7 @@ class Schema:
         return kind
 
     def _converted(self, field: StructField, name: str) -> Column:
-        """Column of a field with typed values."""
+        """Return the column of a field with typed values."""
         target = self._target(name, field.dataType)
         if target == field.dataType:
             return Column(field.name, target, name, target)

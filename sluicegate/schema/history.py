@@ -32,7 +32,7 @@ _DDL = {"long": "BIGINT", "integer": "INT", "short": "SMALLINT", "byte": "TINYIN
 
 
 def keep(lake: layout.Lake, name: str, opened: Tables | None = None) -> None:
-    """Appends the versions of a bronze table whose columns are not those of the version before.
+    """Record the versions of a bronze table that changed its columns.
 
     Args:
         lake: the lake.
@@ -48,7 +48,7 @@ def keep(lake: layout.Lake, name: str, opened: Tables | None = None) -> None:
 
 
 def versions(lake: layout.Lake, name: str) -> list[dict[str, Any]]:
-    """Schema versions of a bronze table, oldest first.
+    """Return the schema versions of a bronze table, oldest first.
 
     Each has ``version`` (the first table version with it), ``since`` (commit time), ``columns`` (name to type, as in
     DDL) and ``changes`` in words.
@@ -75,7 +75,7 @@ def _recorded(lake: layout.Lake, name: str, table: DeltaTable) -> list[dict[str,
 
 
 def _changes(table: DeltaTable, last: dict[str, Any] | None) -> list[dict[str, Any]]:
-    """Versions after the last recorded one that changed the columns; none is read where they are still those."""
+    """Return the versions since the last recorded one that changed the columns; none is read if they are the same."""
     latest = None
     if last:
         latest = json.loads(last["columns"])
@@ -105,7 +105,7 @@ def _changes(table: DeltaTable, last: dict[str, Any] | None) -> list[dict[str, A
 
 
 def columns_of(table: DeltaTable) -> dict[str, str]:
-    """Types of a table's columns by name, as in DDL."""
+    """Return the types of a table's columns by name, as in DDL."""
     return {field["name"]: ddl(field["type"]) for field in json.loads(table.schema().to_json())["fields"]}
 
 
@@ -123,7 +123,7 @@ def ddl(kind: Any) -> str:
 
 
 def _landed(table: DeltaTable) -> dict[str, str]:
-    """Landed names of columns that are called otherwise."""
+    """Return the landed names of columns that have another name."""
     named = {field.name: str((field.metadata or {}).get(LANDED, field.name)) for field in table.schema().fields}
     return {name: field for name, field in named.items() if field != name}
 

@@ -1,4 +1,4 @@
-"""Signs in JSON texts that Spark's reader may not read a value as the type that it infers for its field.
+"""Detect signs in JSON text that Spark's reader may not read a value as the type that it infers.
 
 A DOUBLE is read as the nearest one, whatever digits a number has, and an empty text where a number or an object is due
 rejects its whole record. Schema inference tells neither, so a text with a sign of one gets a field of ours for that
@@ -66,7 +66,7 @@ class Doubts:
 
     @classmethod
     def of(cls, schema: Schema) -> Doubts:
-        """Those about the values of a table's files."""
+        """Return the signs that matter for a table's files."""
         kinds = {**schema.wanted, **schema.known}
         landed = {schema.landed.get(name, name): kind for name, kind in kinds.items()}
         texts = frozenset(field for field, kind in landed.items() if is_text(kind))
@@ -78,7 +78,7 @@ class Doubts:
 
     @property
     def signs(self) -> dict[str, str]:
-        """SQL conditions on the text ``value``, by the fields for them."""
+        """SQL conditions on the text ``value`` by the name of the sign's field."""
         conditions = {}
         if self.doubles:
             conditions[LONG] = f"value RLIKE {literal(_PERHAPS_LONG)} AND value RLIKE {literal(_LONG)}"
@@ -89,14 +89,14 @@ class Doubts:
         return conditions
 
     def shown(self, text: str) -> str:
-        """SQL of a text for schema inference, with a field for each sign in it."""
+        """Return SQL of a text for schema inference, with a field for each sign in it."""
         signs = self.signs
         fields = ", ".join(f"if({sign}, '\"{name}\":0,', '')" for name, sign in signs.items())
         any_of = " OR ".join(f"({sign})" for sign in signs.values())
         return f"if({any_of}, regexp_replace({text}, {literal(_OBJECT)}, concat('{{', {fields})), {text})"
 
     def of_signs(self, fields: Sequence[StructField], signs: Set[str]) -> Set[str]:
-        """Doubts about fields of files, by the signs in their texts.
+        """Return the doubts about fields of files, from the signs in their text.
 
         Args:
             fields: the fields as they are inferred, with or without ours.
@@ -107,7 +107,7 @@ class Doubts:
         return signs & ALL | ({EMPTY} if self.maps or self._has_new_types(fields) else set())
 
     def _has_new_types(self, fields: Sequence[StructField]) -> bool:
-        """Whether fields, or parts of them, that are not known as such come to have columns that are not text."""
+        """Return whether unknown fields, or parts of fields, get columns that are not text."""
         names: set[str] = set()
         for field in fields:
             kind = field.dataType
@@ -119,7 +119,7 @@ class Doubts:
 
 
 def on_record(fields: Sequence[StructField], doubts: Set[str]) -> list[StructField]:
-    """Fields of files without ours, with the doubts about their values in their metadata."""
+    """Return the fields of files without our signs, with the doubts in their metadata."""
     from pyspark.sql.types import StructField
 
     file_fields = [field for field in fields if field.name not in _OURS]
@@ -130,5 +130,5 @@ def on_record(fields: Sequence[StructField], doubts: Set[str]) -> list[StructFie
 
 
 def about_digits(fields: Sequence[StructField]) -> bool:
-    """Whether a DOUBLE may not hold all numbers of some fields."""
+    """Return whether a DOUBLE may fail to hold all numbers of some fields."""
     return any(LONG in field.metadata.get(DOUBTFUL, ()) for field in fields)

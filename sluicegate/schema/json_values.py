@@ -1,4 +1,4 @@
-"""Fit of a JSON text to a nested type: leaf by leaf, with the digits of its numbers.
+"""Fit JSON text to a nested type, leaf by leaf, with all digits of its numbers.
 
 Spark's from_json makes doubles of numbers before it makes texts of them, and rejects a whole value for one of its
 leaves. So each number is tagged as a text first, the text is parsed with texts as leaves, and these are fitted one by
@@ -48,7 +48,7 @@ _END = f"_sluicegate_end_{secrets.token_hex(8)}"
 
 @dataclass(frozen=True)
 class Landed:
-    """A JSON text that is to have a nested type.
+    """JSON text to be converted to a nested type.
 
     Attributes:
         raw: the text.
@@ -64,7 +64,7 @@ class Landed:
 
     @property
     def written(self) -> DataType | None:
-        """Type in which a value whose JSON is the text is sure to be the landed value; None if there is none."""
+        """Type whose value is certainly the landed one if its JSON is the text; None if there is none."""
         from pyspark.sql.types import AtomicType
 
         if isinstance(self.target, AtomicType):
@@ -73,7 +73,7 @@ class Landed:
 
 
 def shape(target: DataType, shown: DataType) -> DataType:
-    """Type that texts are parsed to: texts as leaves, and as parts that are not of the target's shape in all records.
+    """Type that text is parsed to: text for leaves, and for parts with another shape than the target in all records.
 
     Args:
         target: type of the column.
@@ -103,7 +103,7 @@ def fit(text: Landed) -> Expression:
 
 
 def with_fits(frame: DataFrame, texts: Mapping[str, Landed]) -> DataFrame:
-    """Add columns with the fits of JSON texts, as ``fit`` gives them, and columns that these are made from.
+    """Add columns with the fits of JSON texts (``fit``), and the columns that these need.
 
     Few texts are taken apart by leaf: most are parsed as a whole to a value whose JSON is the text. Each step is a
     projection of its own, as Spark computes no expression twice that is a column of the one before.
@@ -129,7 +129,7 @@ def with_fits(frame: DataFrame, texts: Mapping[str, Landed]) -> DataFrame:
 
 
 def _is_written_as(parsed: Expression, raw: Expression) -> Expression:
-    """Whether the JSON of a parsed value is the landed text, blanks and the NULLs of absent fields aside.
+    """Return whether the JSON of a parsed value equals the landed text, except for blanks and NULL fields.
 
     No leaf of such a value needs a look: each is spelled as it landed. Parsing changes no blank within a text.
     """
@@ -153,7 +153,7 @@ def _is_written_as(parsed: Expression, raw: Expression) -> Expression:
 
 
 def _written_type(target: DataType) -> DataType | None:
-    """Type in which a value is parsed as a whole, if there is one for all its leaves.
+    """Return the type in which a value is parsed as a whole, if all its leaves have one.
 
     Times have several values for a text, by the time zone, and stay texts. So have FLOAT and others by their precision.
     """
@@ -209,19 +209,19 @@ def _as_struct(fitted: Fitted) -> Expression:
 
 
 def of_fit(fit: Expression) -> Fitted:
-    """Value and loss of a text that ``fit`` fitted."""
+    """Return the value and the loss of a result of ``fit``."""
     return Fitted(fit["value"], fit["lost"])
 
 
 def tagged(text: Expression) -> Expression:
-    """A JSON text whose numbers are texts with our marker."""
+    """Mark the numbers of a JSON text as text."""
     from pyspark.sql import functions as F
 
     return F.when(text.rlike(_ANY_NUMBER), F.regexp_replace(text, _NUMBERS, rf'$1"{NUMBER}$2"')).otherwise(text)
 
 
 def without_tags(text: Expression) -> Expression:
-    """A text as it was before, which may be a part of it."""
+    """Remove the marks of ``tagged`` from a text or a part of it."""
     from pyspark.sql import functions as F
 
     untagged = F.when(text.startswith(NUMBER), F.substr(text, F.lit(len(NUMBER) + 1)))
@@ -230,7 +230,7 @@ def without_tags(text: Expression) -> Expression:
 
 @dataclass(frozen=True)
 class _Leaves:
-    """Fits tagged texts leaf by leaf.
+    """Conversion of tagged texts, leaf by leaf.
 
     Attributes:
         options: reader options by lower-case name.
@@ -239,7 +239,7 @@ class _Leaves:
     options: Mapping[str, str]
 
     def fitted(self, text: Expression, target: DataType, shape: DataType) -> Fitted:
-        """Fit a text to a type, parsed to a shape."""
+        """Fit a text to a type after parsing it to a shape."""
         from pyspark.sql.types import StringType
 
         if isinstance(shape, StringType):
@@ -263,7 +263,7 @@ class _Leaves:
         return F.transform(F.array(_parsed(text, shape)), both)[0]
 
     def leaf(self, text: Expression, target: DataType) -> Fitted:
-        """Fit a text that is a leaf of its shape to a type, which may be nested all the same."""
+        """Fit a leaf of the shape to a type, which may still be nested."""
         from pyspark.sql import functions as F
         from pyspark.sql.types import ArrayType, MapType, StringType, StructType
 
@@ -285,7 +285,7 @@ class _Leaves:
         return Fitted(value, text.isNotNull() & value.isNull())
 
     def _struct(self, text: Expression, target: StructType) -> Fitted:
-        """Fit a text to a struct, of which it may lack the shape: fields of other names are lost."""
+        """Fit a text to a struct; fields that the struct lacks are lost."""
         from pyspark.sql import functions as F
         from pyspark.sql.types import StringType, StructField, StructType
 
@@ -299,7 +299,7 @@ class _Leaves:
 
 
 def _parsed(text: Expression, shape: DataType) -> Expression:
-    """A text in an object of ours, since from_json does not take every type at the top level.
+    """Parse a text inside an object, since from_json does not accept every type at the top level.
 
     One that ends our object, or goes on in it, is no value: of what lies behind a value Spark says nothing.
     """

@@ -1,4 +1,4 @@
-"""Landed names of columns that are called otherwise: kept with the column, as its comment and in its metadata.
+"""Landed names of renamed columns, kept in the column's comment and metadata.
 
 By the metadata a column belongs to one field for ever, so that another field of the same normalized name is known.
 """
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 def landed_names(schema: StructType) -> dict[str, str]:
-    """Landed names by columns, of those that have one on record."""
+    """Return the recorded landed names by column."""
     return {field.name: str(field.metadata[LANDED]) for field in schema if LANDED in field.metadata}
 
 
 def with_landed(frame: DataFrame, landed: Mapping[str, str]) -> DataFrame:
-    """A frame whose columns have their landed names on record, with a comment where that is another name.
+    """Record landed names in a frame's columns, with a comment where the name differs.
 
     Args:
         frame: the frame.

@@ -1,4 +1,4 @@
-"""Columns of a bronze row whose landed value was rescued as it does not fit, and not as its field is new.
+"""Find columns whose landed value was rescued because it does not fit, not because its field is new.
 
 ``_rescued_data`` has both under their landed names. A field is a misfit if its column lacks its value: an atomic column
 is NULL, or differs from it as rows of former versions do; of a nested one some leaf that was landed is NULL or absent.
@@ -34,7 +34,7 @@ _ENTRIES = "ARRAY<STRUCT<value: STRING>>"
 
 @dataclass(frozen=True)
 class Stored:
-    """A column of bronze.
+    """Column of bronze.
 
     Attributes:
         type: its type.
@@ -48,7 +48,7 @@ class Stored:
 
 
 def misfits(columns: Mapping[str, Stored], rescued: Expression, *, any_case: bool) -> Expression:
-    """Array of the texts whose columns lack their landed value, in the order of the rescued fields.
+    """Return the landed texts that their columns lack, in the order of the rescued fields.
 
     It is NULL, and nothing else is evaluated, for a row without rescued data.
 
@@ -66,7 +66,7 @@ def misfits(columns: Mapping[str, Stored], rescued: Expression, *, any_case: boo
 
 
 def _misfit(columns: Mapping[str, Stored], name: Expression, text: Expression, *, any_case: bool) -> Expression:
-    """Text of the column that a rescued member belongs to and whose value does not fit; NULL if there is none."""
+    """Return the text of the column that a rescued value belongs to and does not fit; NULL if none."""
     by_type: dict[str, dict[str, Stored]] = {}
     for of_column, column in columns.items():
         by_type.setdefault(column.type.json(), {})[of_column] = column
@@ -98,20 +98,20 @@ def _map(texts: Mapping[str, str]) -> Expression:
 
 
 def _values(columns: Mapping[str, Stored], *, lower: bool) -> Expression:
-    """Map of the stored values of columns of one type, by the names of their fields."""
+    """Return the stored values of columns of one type as a map by field name."""
     values = {column.landed.lower() if lower else column.landed: column.value for column in columns.values()}
     return F.expr(f"map({', '.join(f'{literal(field)}, {value}' for field, value in values.items())})")
 
 
 def _lacks(text: Expression, value: Expression, kind: DataType) -> Expression:
-    """Whether a top-level column lacks a landed value, given as text."""
+    """Return whether a top-level column lacks a landed value, given as text."""
     if isinstance(kind, (ArrayType, MapType, StructType)):
         return _lacks_leaf(text, value, kind)
     return value.isNull() | _differs(text, value, kind)
 
 
 def _differs(text: Expression, value: Expression, kind: DataType) -> Expression:
-    """Whether a stored value differs from the landed one, which former versions cut or rounded."""
+    """Return whether a stored value differs from the landed one, as former versions cut or rounded values."""
     if not _is_comparable(kind):
         return F.lit(False)
     landed = Value(Column("", StringType(), "value", kind, "cast"), text, {})
@@ -123,12 +123,12 @@ def _differs(text: Expression, value: Expression, kind: DataType) -> Expression:
 
 
 def _is_comparable(kind: DataType) -> bool:
-    """Whether the text of a landed value tells what the type makes of it; that of bytes is an encoding of them."""
+    """Return whether a landed text can be compared with the type's value; text of bytes is an encoding."""
     return isinstance(kind, AtomicType) and kind.typeName() not in ("binary", "variant", "string")
 
 
 def _lacks_leaf(text: Expression, value: Expression, kind: DataType) -> Expression:
-    """Whether a leaf that was landed, in a value given as JSON text, is NULL or absent in the stored one."""
+    """Return whether a landed leaf, in JSON text, is NULL or absent in the stored value."""
     match kind:
         case StructType():
             return _in_struct(text, value, kind)
@@ -167,7 +167,7 @@ def _in_map(text: Expression, value: Expression, kind: MapType) -> Expression:
 
 
 def _in_entries(text: Expression, value: Expression, kind: MapType) -> Expression:
-    """``_in_map`` of keys that are no texts in JSON."""
+    """Return ``_in_map`` for keys that are not text in JSON."""
     entries = F.from_json(text, _ENTRIES)
     items = F.coalesce(F.map_values(value), F.array().cast(as_ddl(ArrayType(kind.valueType))))
     landed = F.transform(entries, lambda entry: entry["value"])
@@ -180,7 +180,7 @@ def _in_entries(text: Expression, value: Expression, kind: MapType) -> Expressio
 
 
 def _lacks_part(text: Expression, parts: Expression, lacks: Expression) -> Expression:
-    """``lacks``; true of a text that is none of the column's kind, false where nothing was landed."""
+    """Return ``lacks`` for a part; true if the text has another kind, false if nothing landed."""
     return (
         F.when(text.isNull(), F.lit(False)).when(parts.isNull(), F.lit(True)).otherwise(F.coalesce(lacks, F.lit(False)))
     )

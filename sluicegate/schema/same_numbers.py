@@ -1,4 +1,4 @@
-"""Whether a binary number is exactly a decimal one; Spark compares the shortest text of the one with the other."""
+"""Compare binary with decimal numbers exactly; Spark compares by the shortest text of the binary one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PLACES = 26
 
 
 def same_number(binary: Expression, decimal: Expression) -> Expression:
-    """Condition that a DOUBLE is exactly the DECIMAL that was cast to it.
+    """Return the condition that a DOUBLE is exactly the DECIMAL that was cast to it.
 
     Args:
         binary: the nearest DOUBLE, or FLOAT, of the decimal.

@@ -1,4 +1,4 @@
-"""Fit of a text to a type: the value that the text denotes, or nothing where the type does not hold all of it.
+"""Fit text to a type: the value that the text denotes, or nothing if the type cannot hold all of it.
 
 Spark's casts round, cut, shift and complete: a third decimal place, a time of day, another zone, a month of a bare
 year. Here such a text has no value. What counts as held by a DOUBLE is what Python and Java print of one: at most 17
@@ -54,7 +54,7 @@ _BINARY = {"float": (9, 2.0**24), "double": (17, 2.0**53)}
 
 @dataclass(frozen=True)
 class Fitted:
-    """A value in its type.
+    """Value in its type, and what was lost.
 
     Attributes:
         value: the value exactly; NULL where the type does not hold it, inside of a nested value for the part alone.
@@ -66,7 +66,7 @@ class Fitted:
 
 
 def fitted(raw: Expression, target: DataType, options: Mapping[str, str]) -> Fitted:
-    """Fits a text, whose numbers may begin with zeros.
+    """Fit a text; numbers may begin with zeros.
 
     Args:
         raw: the text.
@@ -82,7 +82,7 @@ def fitted(raw: Expression, target: DataType, options: Mapping[str, str]) -> Fit
 
 
 def unpadded(raw: Expression, target: DataType, options: Mapping[str, str]) -> Fitted:
-    """Fits a text as ``fitted`` does, but 007 is no number: it is text of a format that has numbers of its own."""
+    """Fit a text as ``fitted`` does, but treat 007 as text: the format has numbers of its own."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import NumericType
 
@@ -133,7 +133,7 @@ def _value(raw: Expression, target: DataType, options: Mapping[str, str]) -> Exp
 
 
 def _by_pattern(raw: Expression, target: DataType, pattern: str, zone: str | None) -> Expression:
-    """Value of a text in a format that the definition gives: what that leaves out is the definition's word.
+    """Parse a text by the definition's format; what the format omits is the definition's decision.
 
     Args:
         raw: the text.
@@ -160,7 +160,7 @@ def _by_pattern(raw: Expression, target: DataType, pattern: str, zone: str | Non
 
 
 def _below_microseconds(pattern: str) -> str | None:
-    """Regular expression of a text in a time format that has digits below a microsecond; None if it never does."""
+    """Return a regex for texts of a time format with digits below a microsecond; None if it never has any."""
     # Of a quoted separator the text alone.
     fraction = _FRACTION.search(pattern.replace("'", ""))
     if fraction is None:
@@ -172,7 +172,7 @@ def _below_microseconds(pattern: str) -> str | None:
 
 
 def _literally(character: str) -> str:
-    """Regular expression of Java for a character that is no letter."""
+    """Return Java's regex for a character that is not a letter."""
     if character not in "[]^\\":
         return f"[{character}]"
     return f"\\{character}"
@@ -185,21 +185,21 @@ def _has_nanoseconds(raw: Expression) -> Expression:
 
 
 def _is_midnight(raw: Expression, day: Expression) -> Expression:
-    """Whether a text is the first instant of a day, with no other zone than UTC."""
+    """Return whether a text is midnight of a day, in no other zone than UTC."""
     local, instant = raw.try_cast("timestamp_ntz"), raw.try_cast("timestamp").try_cast("timestamp_ntz")
     midnight = day.try_cast("timestamp_ntz")
     return (local == midnight) & (instant == midnight) & ~_has_nanoseconds(raw)
 
 
 def _is_ascii(raw: Expression) -> Expression:
-    """Whether a text has ASCII characters alone; Java reads the digits of all scripts as those of a decimal."""
+    """Return whether a text is ASCII only; Java also reads the digits of other scripts."""
     from pyspark.sql import functions as F
 
     return F.octet_length(raw) == F.length(raw)
 
 
 def _has_digits_behind(raw: Expression, scale: int) -> Expression:
-    """Whether a number has non-zero digits beyond ``scale`` decimal places."""
+    """Return whether a number has non-zero digits beyond ``scale`` decimal places."""
     from pyspark.sql import functions as F
 
     written_out = raw.rlike(rf"[.][0-9]{{{scale}}}[0-9]*[1-9]")
@@ -219,7 +219,7 @@ def _decimal_places(raw: Expression) -> Expression:
 
 
 def _differs(raw: Expression, value: Expression, target: DataType) -> Expression:
-    """Whether a FLOAT or DOUBLE is another number than a text says, beyond what a printed one leaves out."""
+    """Return whether a FLOAT or DOUBLE is another number than a text says, beyond what a printed one leaves out."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import DecimalType
 

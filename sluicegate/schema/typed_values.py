@@ -52,7 +52,7 @@ _PLAIN_TEXTS = TypedTexts({})
 
 
 def fitted(raw: Expression, source: DataType, target: DataType, of_text: OfText = _PLAIN_TEXTS) -> Fitted:
-    """Fits a value of one type to another.
+    """Fit a value of one type to another.
 
     Args:
         raw: the value.
@@ -81,7 +81,7 @@ def fitted(raw: Expression, source: DataType, target: DataType, of_text: OfText 
 
 
 def nothing(raw: Expression, target: DataType) -> Fitted:
-    """What becomes of a value of another kind."""
+    """Return what becomes of a value of another kind."""
     return Fitted(_null(target), raw.isNotNull())
 
 
@@ -111,7 +111,7 @@ def _atomic(raw: Expression, source: DataType, target: DataType) -> Fitted:
 
 
 def _number(raw: Expression, value: Expression, source: DataType, target: DataType) -> Fitted:
-    """Fits a number; a cast saturates at the ends of a type, and a cast back may hide it."""
+    """Fit a number; a cast saturates at the ends of a type, and a cast back may hide it."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import DecimalType
 
@@ -133,7 +133,7 @@ def _is_binary(kind: DataType) -> bool:
 
 
 def _variant(raw: Expression, source: DataType, target: DataType) -> Fitted:
-    """Fits any value to a VARIANT; none of another kind fits, and no VARIANT a type of its own."""
+    """Fit any value to a VARIANT; none of another kind fits, and no VARIANT a type of its own."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import AtomicType, VariantType
 
@@ -173,7 +173,7 @@ def _array(raw: Expression, source: ArrayType, target: ArrayType, of_text: OfTex
 
 
 def _map(raw: Expression, source: MapType, target: MapType, of_text: OfText) -> Fitted:
-    """Fits a map; one with a key that does not fit, which cannot be NULL, or with two that become one is lost whole."""
+    """Fit a map; one with a key that does not fit, which cannot be NULL, or with two that become one is lost whole."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StringType
 
@@ -202,7 +202,7 @@ def _collide(keys: Expression) -> Expression:
 
 
 def _exists(parts: Expression, fit: Callable[[Expression], Fitted]) -> Expression | None:
-    """Whether a part of an array does not fit; None if each always does."""
+    """Return whether a part of an array does not fit; None if each always does."""
     from pyspark.sql import functions as F
 
     losses: list[Expression | None] = []
@@ -227,7 +227,7 @@ def _some(lost: Expression | None) -> Expression:
 
 
 def any_of(losses: list[Expression | None]) -> Expression | None:
-    """Whether one of some parts is lost; None if none can be."""
+    """Return whether one of some parts is lost; None if none can be."""
     possible_losses = [lost for lost in losses if lost is not None]
     if possible_losses:
         return reduce(lambda a, b: a | b, possible_losses)
@@ -235,7 +235,7 @@ def any_of(losses: list[Expression | None]) -> Expression | None:
 
 
 def printable(value: Expression, kind: DataType) -> Expression:
-    """A value in a form of which JSON has all.
+    """Return a value in a form of which JSON has all.
 
     Spark's JSON has of a key what Java prints of it: the number of a day, and of an array or bytes an address. Here
     days and times are texts, bytes are in Base64, and a map by structs or arrays is a list of its entries.
@@ -273,7 +273,7 @@ def printable(value: Expression, kind: DataType) -> Expression:
 
 
 def has_odd_keys(kind: DataType) -> bool:
-    """Whether a type has a map of whose keys JSON would not have all."""
+    """Return whether a type has a map of whose keys JSON would not have all."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if isinstance(kind, StructType):

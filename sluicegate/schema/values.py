@@ -114,7 +114,7 @@ def with_fits(frame: DataFrame, values: Sequence[Value]) -> tuple[DataFrame, lis
 
 
 def rescued(values: Sequence[Value], about: Expression) -> Expression:
-    """``_rescued_data``: JSON of the values that do not fit, with their file's path; NULL if all fit."""
+    """Return ``_rescued_data``: JSON of the values that do not fit, with their file's path; NULL if all fit."""
     from pyspark.sql import functions as F
 
     lost = [(value, fails) for value in values if (fails := value.lost) is not None]
@@ -127,7 +127,7 @@ def rescued(values: Sequence[Value], about: Expression) -> Expression:
 
 
 def from_path(name: str, about: Expression) -> Expression:
-    """Hive partition value: ``name=value`` in the path of a record's file; NULL if there is none."""
+    """Return the hive partition value: ``name=value`` in the path of a record's file; NULL if there is none."""
     from pyspark.sql import functions as F
 
     # Spark gives the path as a URI, and Hive's folder names are percent-encoded once more.
@@ -140,7 +140,7 @@ def from_path(name: str, about: Expression) -> Expression:
 
 
 def exact_digits(columns: Sequence[Column]) -> bool:
-    """Whether the exact digits of numbers matter: not if every column is a number, a time or a boolean.
+    """Return whether the exact digits of numbers matter: not if every column is a number, a time or a boolean.
 
     Spark fetches the digits of each number from the start of its document, which makes reading one large multi-line
     array quadratic (20 times slower at 1 MB). A double's shortest text casts to the very same double.
