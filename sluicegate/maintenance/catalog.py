@@ -1,4 +1,4 @@
-"""Catalog registration: tables of the lake under names that ``spark-sql`` and others find.
+"""Register tables of the lake in a catalog, under names that ``spark-sql`` and others find.
 
 The catalog is a Hive metastore in a PostgreSQL database that each Spark opens by itself; there is no service to run.
 Tables are registered by location, and columns, rows and history are read from the lake. So registration is rare, a job
@@ -35,12 +35,12 @@ HIVE = "org.apache.hadoop.hive"
 
 
 def database(pipeline: Pipeline) -> Database:
-    """Database of a pipeline's tables."""
+    """Return the database of a pipeline's tables."""
     return pipeline.database or Database(name=pipeline.name, comment=pipeline.description)
 
 
 def tables(pipeline: Pipeline, lake: layout.Lake) -> Iterator[tuple[str, str]]:
-    """Name and location of each table meant for people, those of quarantined and of rejected rows included."""
+    """Yield the name and location of each table meant for people, including quarantined and rejected rows."""
     for layer in LAYERS:
         for name in pipeline.names(layer):
             yield name, lake.table(layer, name)
@@ -50,7 +50,7 @@ def tables(pipeline: Pipeline, lake: layout.Lake) -> Iterator[tuple[str, str]]:
 
 
 def due(pipeline: Pipeline, lake: layout.Lake) -> bool:
-    """Whether a table or database setting is not registered yet."""
+    """Return whether a table or database setting is not registered yet."""
     try:
         fs, path = filesystems.opened(lake.registered)
         with fs.open(path, "rt", encoding="utf-8") as file:
@@ -70,7 +70,7 @@ def _sum(pipeline: Pipeline, tables_in_lake: dict[str, str]) -> str:
 
 
 def prepare(spark: SparkSession) -> None:
-    """Creates the missing tables of the metastore's schema, by an empty query of each class.
+    """Create missing tables of the metastore's schema, by an empty query for each class.
 
     Hive creates them lazily. In PostgreSQL that can wait for ever: creating one with a foreign key needs a lock on a
     table that the very transaction which needs it has written to.
@@ -86,7 +86,7 @@ def prepare(spark: SparkSession) -> None:
 
 
 def _model(spark_home: Path) -> list[str]:
-    """Persistent classes of the metastore, from Hive's ``package.jdo``."""
+    """Return the persistent classes of the metastore, from Hive's ``package.jdo``."""
     (jar,) = spark_home.glob("jars/hive-metastore-*.jar")
     described = ElementTree.fromstring(zipfile.ZipFile(jar).read("package.jdo"))  # noqa: S314 (it is part of Spark)
     return [
@@ -98,7 +98,7 @@ def _model(spark_home: Path) -> list[str]:
 
 
 def register(spark: SparkSession, pipeline: Pipeline, lake: layout.Lake) -> list[str]:
-    """Registers a pipeline's database and those of its tables in the lake that are not in the catalog yet.
+    """Register a pipeline's database and its tables that are not in the catalog yet.
 
     Returns:
         the names of the tables that were registered.
@@ -134,7 +134,7 @@ def register(spark: SparkSession, pipeline: Pipeline, lake: layout.Lake) -> list
 
 
 def _forget_former(spark: SparkSession, databases: Iterable[str], lake: layout.Lake) -> None:
-    """Drops entries of tables at their places under a former name of the pipeline, and its database if that is empty.
+    """Drop entries under a former name of the pipeline, and that database if it is empty.
 
     Args:
         spark: the session.
@@ -168,7 +168,7 @@ def _location(information: str) -> str:
 
 
 def _same(spark: SparkSession, whole: str, uri: str) -> None:
-    """Refuses a name that belongs to a table elsewhere: it may be someone's own."""
+    """Refuse a name that another table has: it may be someone else's."""
     described = spark.sql(f"DESCRIBE TABLE EXTENDED {whole}").collect()
     location = next((row["data_type"] for row in described if row["col_name"] == "Location"), "")
     if layout.canonical(location).rstrip("/") != layout.canonical(uri).rstrip("/"):

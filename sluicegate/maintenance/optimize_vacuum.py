@@ -1,4 +1,4 @@
-"""OPTIMIZE and VACUUM of a pipeline's tables: what is due, and doing it.
+"""Decide which tables of a pipeline need OPTIMIZE and VACUUM, and run them.
 
 What is due is found from logs and folders, without Spark. Each table is maintained by its writer: layer tables, side
 tables and aggregate state by Spark; the event log and others by delta-rs. Ledgers and file status need nothing: they
@@ -53,7 +53,7 @@ SETTINGS = {
 
 @dataclass(frozen=True)
 class Table:
-    """A table's files, and the maintenance that is due.
+    """Files of a table, and the maintenance that is due.
 
     Attributes:
         name: its path below the pipeline's lake.
@@ -81,7 +81,7 @@ class Table:
 
     @property
     def due(self) -> bool:
-        """Whether there is something to do."""
+        """Whether maintenance is due."""
         return self.scattered or self.vacuum or self.lengthen
 
     @property
@@ -91,14 +91,14 @@ class Table:
 
 
 def retention(pipeline: Pipeline) -> timedelta:
-    """How long files stay that a table no longer needs."""
+    """Return how long files that a table no longer needs are kept."""
     if not pipeline.maintenance:
         return RETENTION
     return pipeline.maintenance.keeps
 
 
 def maintainable(pipeline: Pipeline, lake: layout.Lake, keeps: timedelta | None = None) -> list[Table]:
-    """Tables of a pipeline, with the maintenance that is due.
+    """Return the tables of a pipeline, with the maintenance that is due.
 
     Args:
         pipeline: the definition.
@@ -123,7 +123,7 @@ def maintainable(pipeline: Pipeline, lake: layout.Lake, keeps: timedelta | None 
 
 
 def unfollowed(pipeline: Pipeline, lake: layout.Lake) -> dict[str, tuple[datetime, str]]:
-    """Source tables that another table is behind: the time of the oldest commit it has yet to take in, and its name.
+    """Return source tables that a table is behind: the oldest unread commit's time, and the reader's name.
 
     The change feed from that commit on needs the files that it and later commits added or removed.
     """
@@ -141,7 +141,7 @@ def unfollowed(pipeline: Pipeline, lake: layout.Lake) -> dict[str, tuple[datetim
 
 
 def _commit_time(uri: str, version: int) -> datetime:
-    """Commit time of a version; 1970 if the log no longer tells."""
+    """Return the commit time of a version; 1970 if the log no longer has it."""
     for commit in log.commits(tables.table_at(uri)):
         if commit.version == version:
             return datetime.fromtimestamp(commit.timestamp / 1000, UTC)
@@ -149,7 +149,7 @@ def _commit_time(uri: str, version: int) -> datetime:
 
 
 def _addresses(pipeline: Pipeline, lake: layout.Lake) -> Iterator[tuple[str, bool]]:
-    """URIs of the tables that may need maintenance, each with whether Spark writes it."""
+    """Yield the URIs of tables that may need maintenance, and whether Spark writes them."""
     for layer in LAYERS:
         for name in pipeline.names(layer):
             yield lake.table(layer, name), True
@@ -205,7 +205,7 @@ def _state(
 
 
 def _held_back(behind: tuple[datetime, str] | None, horizon: datetime) -> str:
-    """Reason to keep the files of former versions: a table has yet to take in changes as old; empty without one."""
+    """Return why former files must stay, as a table has yet to read such old changes; empty if they need not."""
     if behind is None:
         return ""
     committed, table = behind
@@ -215,7 +215,7 @@ def _held_back(behind: tuple[datetime, str] | None, horizon: datetime) -> str:
 
 
 def _data_files(uri: str) -> pa.Table:
-    """Data files below a table's folder, change data feed included (schema ``FILES``)."""
+    """Return the data files below a table's folder, change data feed included (schema ``FILES``)."""
     files = listings.files(layout.local_path(uri))
     of_log = pc.match_substring(files["path"], "/_delta_log/")
     return files.filter(pc.and_(pc.ends_with(files["path"], ".parquet"), pc.invert(of_log)))
@@ -251,7 +251,7 @@ def line_of(before: Table, after: Table) -> str:
 
 
 def compared(before: Sequence[Table], after: Sequence[Table]) -> list[dict[str, Any]]:
-    """Files and bytes of each maintained table before and after."""
+    """Return the files and bytes of each maintained table before and after."""
     maintained = {table.name: table for table in after}
     return [
         {

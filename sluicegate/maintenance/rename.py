@@ -1,4 +1,4 @@
-"""Rename of a pipeline: its folder in the lake, with all tables and what they know of each other, and its definition.
+"""Rename a pipeline: its folder in the lake with all tables, their references, and its definition.
 
 No table has the name of its pipeline in it, nor its own address: offsets name tables by their ids, and the ledger has
 the paths of landing. So a rename moves two folders and changes one line. Each step is atomic, and the record in the
@@ -36,7 +36,7 @@ _WITHOUT_TABLES = {"_locks", "_streams"}
 
 @dataclass
 class Renamed:
-    """What a rename has done.
+    """Result of a rename.
 
     Attributes:
         lake: whether the folder in the lake was moved.
@@ -50,7 +50,7 @@ class Renamed:
 
 
 def rename(former: str, name: str, settings: Settings, *, tables_only: bool = False) -> Renamed:
-    """Renames a pipeline: its tables in the lake, and its definition.
+    """Rename a pipeline: its tables in the lake, and its definition.
 
     Args:
         former: its name.
@@ -59,10 +59,10 @@ def rename(former: str, name: str, settings: Settings, *, tables_only: bool = Fa
         tables_only: whether the definition gets its name by other means.
 
     Raises:
-        RenameRefused: the name cannot be had, or another rename was not completed.
-        PipelineMissing: there is no pipeline of the former name.
+        RenameRefused: the name is not available, or another rename was not completed.
+        PipelineMissing: no pipeline has the former name.
         DefinitionError: its definition has mistakes.
-        LakeLocked: a run is at work on it.
+        LakeLocked: a run of the pipeline is active.
         LakeUnsupported: the lake is on a store that cannot move a folder.
     """
     for pipeline in (former, name):
@@ -93,7 +93,7 @@ class _Rename:
         self.begun = self._is_begun()
 
     def _definition(self, settings: Settings) -> Pipeline:
-        """The definition, which may have got its name already."""
+        """Return the definition, which may already have the new name."""
         old, new = self.pipelines / self.former / loader.FILE, self.pipelines / self.name / loader.FILE
         if old.is_file() and new.is_file():
             raise RenameRefused(
@@ -115,10 +115,10 @@ class _Rename:
         return definition
 
     def _is_begun(self) -> bool:
-        """Whether this very rename was begun and not completed.
+        """Return whether this rename was begun and not completed.
 
         Raises:
-            RenameRefused: another one was, and has to be completed first.
+            RenameRefused: another rename has to be completed first.
         """
         for name in (self.former, self.name):
             record = renamed.recorded(self.root, name)
@@ -134,7 +134,7 @@ class _Rename:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Context in which no run is at work on the pipeline by either name, and no other rename on the lake."""
+        """Exclude runs of either name and other renames of the lake."""
         owner = f"rename of {self.former} to {self.name}"
         with ExitStack() as locks:
             locks.enter_context(pipeline_lock(Lake(self.root, renamed.FOLDER), owner, wait=0))
@@ -143,7 +143,7 @@ class _Rename:
             yield
 
     def _lock(self, lake: Lake, owner: str, locks: ExitStack) -> None:
-        """Take what the runs of a name take before they write; ``locks`` gives it back."""
+        """Take the locks that runs of a name need; ``locks`` releases them."""
         if (holder := locks.enter_context(turn(lake, owner))) is not None:
             raise LakeLocked(
                 f"pipeline {lake.pipeline} is being written by {holder}",
@@ -158,7 +158,7 @@ class _Rename:
             )
 
     def done(self) -> Renamed:
-        """Checks that the name can be had, and does what is left to do."""
+        """Check that the rename is possible, and do what is left of it."""
         old, new = self._has_tables(self.old), self._has_tables(self.new)
         if self.begun:
             self._demand_one_of_two()
@@ -180,7 +180,7 @@ class _Rename:
         return report
 
     def _demand_possible(self, old: bool, new: bool) -> None:
-        """Checks what must be so before anything is done.
+        """Check the preconditions.
 
         Args:
             old: whether there are tables under the former name.
@@ -196,7 +196,7 @@ class _Rename:
             self._demand_definition_movable()
 
     def _demand_tables_movable(self, old: bool, new: bool) -> None:
-        """Check that tables of the new name are not in the way, and that there is something to rename."""
+        """Check that no tables have the new name, and that there is something to rename."""
         if new:
             raise RenameRefused(
                 f"the lake already has tables of a pipeline {self.name}",
@@ -209,7 +209,7 @@ class _Rename:
             )
 
     def _demand_definition_movable(self) -> None:
-        """Check that the definition may be written, and that its new folder is free."""
+        """Check that the definition is writable, and its new folder free."""
         folder, target = self.definition.folder, self.pipelines / self.name
         if not (os.access(folder, os.W_OK) and os.access(folder.parent, os.W_OK)):
             raise RenameRefused(
@@ -226,7 +226,7 @@ class _Rename:
             )
 
     def _taken(self) -> Iterator[str]:
-        """Names of DAGs that two pipelines would have."""
+        """Yield the DAG names that two pipelines would share."""
         pipelines = [name for name in names(self.pipelines) if name not in (self.former, self.name)]
         yield from (name for name in dag_ids(self.name) if name in pipelines)
         yield from (self.name for name in pipelines if self.name in dag_ids(name))
@@ -239,10 +239,10 @@ class _Rename:
         return f"{local_path(self.root)}/{lake.pipeline}"
 
     def _demand_one_of_two(self) -> None:
-        """Checks that no table would have to give way to another.
+        """Check that only one of the two names has tables.
 
         Raises:
-            RenameRefused: there are tables under both names.
+            RenameRefused: both names have tables.
         """
         if self._has_tables(self.old) and self._has_tables(self.new):
             raise RenameRefused(
@@ -254,7 +254,7 @@ class _Rename:
             )
 
     def _take_locks_away(self, lake: Lake) -> None:
-        """Remove the folder of a name that has no tables; whoever waits for a lock in it finds that it is gone."""
+        """Remove the folder of a name without tables; whoever waits for a lock there finds it gone."""
         if self._has_tables(lake):
             return
         for name in _WITHOUT_TABLES:
@@ -277,7 +277,7 @@ class _Rename:
         return True
 
     def _definition_moved(self) -> bool:
-        """Whether the definition has got the name by this."""
+        """Rename the definition; return whether this changed anything."""
         try:
             return self._move_definition()
         except OSError as error:
@@ -289,7 +289,7 @@ class _Rename:
             ) from error
 
     def _move_definition(self) -> bool:
-        """Moves the folder of the definition, and changes the name in it."""
+        """Move the folder of the definition, and change the name in it."""
         old, new = self.pipelines / self.former, self.pipelines / self.name
         moved = (old / loader.FILE).is_file()
         if moved:
@@ -308,7 +308,7 @@ class _Rename:
         return moved or named != text
 
     def _readers(self) -> Iterator[str]:
-        """Sentence for each table of another pipeline that reads a table of this one by its path."""
+        """Yield a remark for each table of another pipeline that reads a table of this one by path."""
         before = f"{self._folder(self.old)}/"
         for other in names(self.pipelines):
             if other in (self.former, self.name):
@@ -323,7 +323,7 @@ class _Rename:
                     yield f"{other}.{name} reads {table.path}: change its path to {path}"
 
     def _other_targets(self) -> Iterator[str]:
-        """Sentence for each other target, whose tables have the former name still."""
+        """Yield a remark for each other target, whose tables still have the former name."""
         for target in self.definition.targets:
             if target != self.definition.settings.target:
                 yield (
