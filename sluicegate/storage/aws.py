@@ -27,7 +27,7 @@ BRIEF_REQUEST_SECONDS = 10  # with its bytes: a store may be slow and well
 
 @dataclass(frozen=True)
 class Bounds:
-    """How long requests to a store go on.
+    """Time limits of requests to a store.
 
     Attributes:
         attempts: how often delta-rs retries a request.
@@ -58,7 +58,7 @@ _BRIEF: ContextVar[bool] = ContextVar("brief", default=False)
 
 @contextmanager
 def briefly() -> Iterator[None]:
-    """End the requests of the block, in this thread, after seconds if the store does not answer; also a decorator.
+    """Limit the time of this thread's requests within the block; also a decorator.
 
     For pages and commands that only read. A file system or a table that is opened within it keeps these bounds.
     """
@@ -70,7 +70,7 @@ def briefly() -> Iterator[None]:
 
 
 def bounds() -> Bounds:
-    """Bounds of the requests of this thread."""
+    """Return the time limits of this thread's requests."""
     if _BRIEF.get():
         return Bounds(BRIEF_ATTEMPTS, BRIEF_ATTEMPTS, BRIEF_RETRY_SECONDS, BRIEF_CONNECT_SECONDS, BRIEF_REQUEST_SECONDS)
     return Bounds(ATTEMPTS, ARROW_ATTEMPTS, RETRY_SECONDS, CONNECT_SECONDS, REQUEST_SECONDS)
@@ -90,12 +90,12 @@ def given(variables: dict[str, str]) -> Iterator[None]:
 
 
 def current() -> dict[str, str]:
-    """Overrides of this thread."""
+    """Return the overrides of this thread."""
     return _GIVEN.get()
 
 
 def said(name: str) -> str:
-    """Value of a variable, overridden or from the environment; empty if it is not set."""
+    """Return the value of a variable, overridden or from the environment; empty if it is not set."""
     given_here = _GIVEN.get()
     if name in given_here:
         return given_here[name]
@@ -103,15 +103,15 @@ def said(name: str) -> str:
 
 
 def endpoint() -> str:
-    """Endpoint of the S3 server if it is not Amazon's; else empty."""
+    """Return the endpoint of the S3 server if it is not Amazon's; else empty."""
     return said("AWS_ENDPOINT_URL_S3") or said("AWS_ENDPOINT_URL")
 
 
 def region() -> str:
-    """Region; empty if it is not set, and must be looked up from the bucket at Amazon."""
+    """Return the region; empty if it is not set, and must be looked up from the bucket at Amazon."""
     return said("AWS_REGION") or said("AWS_DEFAULT_REGION") or ("us-east-1" if endpoint() else "")
 
 
 def on_s3(address: str) -> bool:
-    """Whether an address is on S3."""
+    """Return whether an address is on S3."""
     return address.partition("://")[0] in ("s3", "s3a")

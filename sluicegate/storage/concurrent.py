@@ -14,7 +14,7 @@ CONCURRENT_CALLS = 32
 
 
 def each(function: Callable[[A], B], items: Iterable[A]) -> list[B]:
-    """Map a function over things in order, with concurrent calls, for remote stores.
+    """Map a function over items in order, with concurrent calls, for remote stores.
 
     Raises:
         Exception: the error of the first call that failed.

@@ -1,4 +1,4 @@
-"""Durability of local files: what a program has written is only in memory until the kernel has put it on the disk.
+"""Make writes to local files durable: until the kernel has written them to disk they are only in memory.
 
 A journal keeps names apart from contents, so after a power cut a removal can be there while files written before it
 have 0 bytes. One ``syncfs`` for each file system waits for everything on it, whichever program wrote it.
@@ -14,14 +14,14 @@ from pathlib import Path
 
 
 def sync_file_systems(addresses: Iterable[str]) -> None:
-    """Wait until the file systems of local folders have all of their data on disk, each once.
+    """Wait until the file systems of local folders have written all data to disk, each once.
 
     Args:
         addresses: folders. Those that do not exist are passed over, as are addresses of object stores, whose answer to
             a write says that it is durable.
 
     Raises:
-        OSError: a file system could not write everything, or does not say that it has.
+        OSError: a file system could not write everything, or does not confirm it.
     """
     devices: dict[int, str] = {}
     for path in (address for address in addresses if "://" not in address):
@@ -34,7 +34,7 @@ def sync_file_systems(addresses: Iterable[str]) -> None:
 
 
 def sync(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on disk."""
+    """Wait until a file, or a folder's entries, are on disk."""
     opened = os.open(path, os.O_RDONLY)
     try:
         os.fsync(opened)
@@ -43,7 +43,7 @@ def sync(path: Path) -> None:
 
 
 def _sync_file_system(path: str) -> None:
-    """Wait for the file system of a path; where there is no ``syncfs`` (macOS), ask for all of them."""
+    """Sync the file system of a path; all of them where there is no ``syncfs`` (macOS)."""
     import ctypes
 
     syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
@@ -60,14 +60,14 @@ def _sync_file_system(path: str) -> None:
 
 
 def write(address: str, text: str) -> None:
-    """Write a small file as a whole: a reader finds either the former or the new one, also after a power cut.
+    """Write a small file atomically: readers find the former or the new one, also after a power cut.
 
     Args:
         address: its path or URI; missing folders are made.
         text: its content.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     from sluicegate.storage import filesystems  # which needs fsspec
 

@@ -1,4 +1,4 @@
-"""File systems and object stores: open local disk, S3, and whatever fsspec opens. No Spark.
+"""Open files on local disk, S3 and whatever fsspec supports. No Spark.
 
 Neither pyarrow nor fsspec is imported before an address needs it: a run with nothing to do, on local disk, needs
 neither, and together they take longer to import than such a run does.
@@ -25,7 +25,7 @@ EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 def options(address: str) -> dict[str, str] | None:
-    """delta-rs storage options for an address; None unless it is on S3. Credentials are found as by Arrow.
+    """Return delta-rs' storage options for an address on S3; else None. Credentials are found as by Arrow.
 
     Its commits on S3 are PUTs with ``If-None-Match``, by its own default.
     """
@@ -48,14 +48,14 @@ def _region_of(address: str) -> str:
 
 
 def local(address: str) -> str | None:
-    """Path of an absolute path as ``opened`` has it; None for all that is a URI, or means another folder elsewhere."""
+    """Return the path of a local absolute path, as ``opened`` does; None for URIs and relative paths."""
     if address.startswith("/") and "://" not in address:
         return os.path.normpath(address)
     return None
 
 
 def opened(address: str) -> tuple[Any, str]:
-    """File system of a path or URI, and the path on it.
+    """Return the file system of a path or URI, and the path on it.
 
     Raises:
         OSError: the store cannot be reached.
@@ -76,13 +76,13 @@ def opened(address: str) -> tuple[Any, str]:
 
 
 def _has_colons(address: str) -> bool:
-    """Whether ``::`` is part of a name, and not fsspec's URL chaining (``zip://x.json::s3://bucket/y.zip``)."""
+    """Return whether ``::`` is part of a name, not fsspec's chaining (``zip://x.json::s3://bucket/y.zip``)."""
     scheme, _, path = address.rpartition("://")
     return "::" in path and "::" not in scheme
 
 
 def _named(address: str) -> tuple[Any, str]:
-    """File system and path of an address that is not chained, though its names have ``::``."""
+    """Return the file system and path of an unchained address whose names have ``::``."""
     import fsspec
 
     scheme, separator, _ = address.partition("://")
@@ -91,7 +91,7 @@ def _named(address: str) -> tuple[Any, str]:
 
 
 def reader(address: str, mode: str = "rb", compression: str | None = None, **text: str) -> Any:
-    """Like ``fsspec.open``, for a ``with``, but takes names literally: fsspec opens ``a`` for ``a::b``.
+    """Open a file like ``fsspec.open``, but with a literal name: fsspec opens ``a`` for ``a::b``.
 
     Args:
         address: path or URI.
@@ -106,14 +106,14 @@ def reader(address: str, mode: str = "rb", compression: str | None = None, **tex
 
 
 def uri(fs: Any, path: str) -> str:
-    """Address that both Spark and fsspec open: the path of a local file, the URI of any other."""
+    """Return the address that both Spark and fsspec open: the path of a local file, the URI of any other."""
     if "file" in fs.protocol:
         return path
     return str(fs.unstrip_protocol(path))
 
 
 def is_same(first: str, second: str) -> bool:
-    """Whether two addresses name one folder: on S3 by either scheme, on disk also through links and mounts."""
+    """Return whether two addresses are one folder: on S3 under either scheme, on disk also through links and mounts."""
     (_, separator, one_of_s3), (_, _, other_of_s3) = first.partition("://"), second.partition("://")
     if first == second or (aws.on_s3(first) and aws.on_s3(second) and one_of_s3 == other_of_s3):
         return True
@@ -124,15 +124,15 @@ def is_same(first: str, second: str) -> bool:
 
 
 def has_folders(address: str) -> bool:
-    """Whether the store has empty folders; on S3 a folder vanishes with its last object."""
+    """Return whether the store has empty folders; on S3 a folder vanishes with its last object."""
     return not aws.on_s3(address)
 
 
 def file(address: str) -> tuple[int, datetime] | None:
-    """Size and modification time of one file, as a listing has them; None if there is none.
+    """Return the size and modification time of a file, as a listing has them; None if it is missing.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     if (local_path := local(address)) is not None:
         return _on_disk(local_path)
@@ -152,10 +152,10 @@ def file(address: str) -> tuple[int, datetime] | None:
 
 
 def digest(address: str) -> bytes:
-    """SHA-256 of the content of a file.
+    """Return the SHA-256 of the content of a file.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     fs, path = opened(address)
     sha256 = hashlib.sha256()
@@ -185,7 +185,7 @@ def _on_s3(fs: Any, path: str) -> tuple[int, datetime] | None:
 
 
 def sayable(microseconds: int) -> int:
-    """A time of a disk, in microseconds since 1970 UTC, moved into the range that Python has."""
+    """Limit a file time, in microseconds since 1970 UTC, to Python's range."""
     return min(max(microseconds, FIRST), LAST)
 
 
@@ -194,7 +194,7 @@ def _moment(microseconds: int) -> datetime:
 
 
 def changed(fs: Any, path: str, info: dict[str, Any]) -> int:
-    """Modification time of a file by fsspec's description of it, in microseconds since 1970 UTC."""
+    """Return a file's modification time from fsspec's description, in microseconds since 1970 UTC."""
     named = [info[key] for key in CHANGED if info.get(key) is not None]
     if named:
         stamp = named[0]

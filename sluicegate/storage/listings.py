@@ -1,4 +1,4 @@
-"""Listing of a landing folder as an Arrow table, on local disk, S3, and whatever fsspec opens. No Spark.
+"""List a landing folder as an Arrow table, on local disk, S3 or by fsspec. No Spark.
 
 Local disk is walked with ``os.scandir`` (see storage/local_files.py) and S3 listed by Arrow, since a landing folder
 may hold a million files and fsspec makes a dictionary of each.
@@ -40,7 +40,7 @@ FOLDER_MARKER = "_$folder$"
 
 
 def files(address: str, admits: Admits = lambda _: True, skipped_paths: dict[str, str] | None = None) -> pa.Table:
-    """All files in a folder and the folders below it (schema ``FILES``), without folder markers.
+    """List all files in a folder and below (schema ``FILES``), without folder markers.
 
     Non-files (a pipe, a dangling link) are left out, and so are local names that are not UTF-8.
 
@@ -51,7 +51,7 @@ def files(address: str, admits: Admits = lambda _: True, skipped_paths: dict[str
             name of a folder ends in ``/``.
 
     Raises:
-        FileNotFoundError: there is no such folder.
+        FileNotFoundError: the folder does not exist.
         OSError: the folder cannot be listed.
     """
     fs, root = opened(address)
@@ -71,7 +71,7 @@ def files(address: str, admits: Admits = lambda _: True, skipped_paths: dict[str
 
 
 def _on(fs: Any, root: str, refused: dict[str, str]) -> Iterator[Entry]:
-    """Files of a store that fsspec opens."""
+    """Yield the files of a store that fsspec opens."""
     if type(fs).find is not AbstractFileSystem.find and getattr(type(fs), "_find", None) is not AsyncFileSystem._find:
         entries = fs.find(root, detail=True).items()  # the store has a recursive listing
     else:
@@ -80,7 +80,7 @@ def _on(fs: Any, root: str, refused: dict[str, str]) -> Iterator[Entry]:
 
 
 def _walked(fs: Any, root: str, refused: dict[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Files, folder by folder: fsspec's own walk silently skips folders that it may not read."""
+    """Yield files folder by folder: fsspec's own walk silently skips unreadable folders."""
     folders = [root]
     while folders:
         folder = folders.pop()

@@ -1,4 +1,4 @@
-"""Recursive listing of a local folder: unreadable entries do not stop it, and links do not lead out of it.
+"""List a local folder recursively; unreadable entries do not stop it, and links do not lead out of it.
 
 Whoever may land files may land links, too. A link that leads out of the folder would let them read whatever this
 process may, so it is passed over. A link within the folder is a second name: its files are listed by it only if the
@@ -28,7 +28,7 @@ NO_TEXT = "its name is not UTF-8, so Spark cannot open it: rename it"
 
 
 def leads_out(path: str, root: str) -> bool:
-    """Whether a path below a folder now resolves outside of it: a listed file may have become a link."""
+    """Return whether a path below a folder now resolves outside of it: a listed file may have become a link."""
     return not _lies_in(os.path.realpath(path), os.path.realpath(root))
 
 
@@ -62,7 +62,7 @@ class Walk:
         """List the files.
 
         Raises:
-            FileNotFoundError: there is no such folder.
+            FileNotFoundError: the folder does not exist.
             OSError: the folder itself cannot be listed.
         """
         self._links: deque[str] = deque()
@@ -71,7 +71,7 @@ class Walk:
         yield from self._linked()
 
     def _below(self, top: str, named: str) -> Iterator[tuple[str, os.stat_result]]:
-        """Files in and below a folder, without links; ``named`` is the path by which they are reported."""
+        """Yield the files in and below a folder, without links; ``named`` is the path by which they are reported."""
         folders = [top]
         while folders:
             folder = folders.pop()
@@ -116,7 +116,7 @@ class Walk:
             self.skipped_paths[f"{folder}/"] = error.strerror or str(error)
 
     def _linked(self) -> Iterator[Entry]:
-        """Files reached by links that are not admitted under their own names."""
+        """Yield the files reached by links that are not admitted under their own names."""
         home = os.path.realpath(self.root)
         taken: set[str] = set()
         self._links = deque(sorted(self._links, key=self._by_age))

@@ -1,4 +1,4 @@
-"""Translation of object-store errors of Arrow, delta-rs and Spark's S3A into our own.
+"""Translate object-store errors of Arrow, delta-rs and Spark's S3A into ours.
 
 They have no common types, so their texts are matched. No value of a row is passed on.
 """
@@ -15,7 +15,7 @@ from sluicegate.errors import SluicegateError, StoreRefused, StoreUnreachable, W
 
 @dataclass(frozen=True)
 class Refusal:
-    """One thing that a store says no by.
+    """Kind of refusal by a store.
 
     Attributes:
         signs: words of Arrow, delta-rs, Hadoop and Amazon's SDK, any of which means it.
@@ -95,10 +95,10 @@ def readable(error: BaseException, *, private: bool = False) -> SluicegateError 
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Raise what a store refuses as an error of ours; also a decorator of functions.
+    """Translate a store's errors within the block; also a decorator.
 
     Raises:
-        SluicegateError: of the type that fits the refusal; other errors pass as they are.
+        SluicegateError: of the type for the refusal; other errors pass unchanged.
     """
     try:
         yield
@@ -110,7 +110,7 @@ def translated() -> Iterator[None]:
 
 
 def _cause(text: str) -> str:
-    """The line that says it, without Java's stack."""
+    """Return the line of the cause, without Java's stack."""
     signs = [sign for refusal in REFUSALS for sign in refusal.signs]
     lines = [line.strip(" ↳\t") for line in text.splitlines() if not line.startswith("\tat ")]
     return next((line for line in lines if any(sign in line for sign in signs)), lines[0])[:300]
