@@ -1,4 +1,4 @@
-"""Start of a continuous run: submits the job, and passes Ctrl-C and SIGTERM on to it as a request to stop."""
+"""Start a continuous run: submit the job, and pass Ctrl-C and SIGTERM on as a request to stop."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ SHORTEST = 0.1
 
 
 def interval(text: str) -> float:
-    """Interval of a continuous run in seconds.
+    """Return the interval of a continuous run in seconds.
 
     Raises:
-        UserError: it is no time span, or shorter than ``SHORTEST``.
+        UserError: the text is not a duration, or shorter than ``SHORTEST``.
     """
     try:
         seconds = time_span(text).total_seconds()
@@ -42,7 +42,7 @@ def interval(text: str) -> float:
 
 
 def next_tick(moment: float, period: float) -> float:
-    """First tick after a moment; both in seconds since 1970."""
+    """Return the first tick after a moment; both in seconds since 1970."""
     return moment // period * period + period
 
 
@@ -68,9 +68,9 @@ def start(
         take: takes the message of each batch (see ``flow.report.BATCH``).
 
     Raises:
-        PipelineMissing: there is no such layer.
-        UserError: the interval is no time span, or too short.
-        SluicegateError: what ended the job.
+        PipelineMissing: the layer is unknown.
+        UserError: the interval is not a duration, or too short.
+        SluicegateError: the error that ended the job.
     """
     from sluicegate.launch.submit import submit
 

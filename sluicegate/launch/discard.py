@@ -1,4 +1,4 @@
-"""Discarding of quarantined records, with a note, and taking discards back: without Spark or the lock of runs.
+"""Discard quarantined records with a note, or undo discards, without Spark or the lock of runs.
 
 A discard says that nobody waits for a record any more. What the definition makes of it stays the definition's affair: a
 run that evaluates the record, since a lookup or the table changed, may still find that it passes. See
@@ -28,7 +28,7 @@ LONGEST_NOTE = 500
 
 @dataclass(frozen=True)
 class Discard:
-    """Quarantined records to discard, or discards to take back.
+    """Quarantined records to discard, or discards to undo.
 
     Attributes:
         table: the silver table.
@@ -48,11 +48,11 @@ class Discard:
     shown: str = ""
 
     def demand(self, pipeline: Pipeline) -> None:
-        """Check what can be checked without the tables.
+        """Check the request as far as possible without tables.
 
         Raises:
             PipelineMissing: the pipeline has no such table.
-            UserError: it is no silver table, or the note is missing or too long.
+            UserError: the table is not silver, or the note is missing or too long.
         """
         demand_silver(self.table, pipeline, "have a quarantine")
         where = Where(table=self.table)
@@ -81,12 +81,12 @@ class Discard:
 
 
 def one_line(text: str) -> str:
-    """A note or name as it is written: one line, without characters that cannot be seen."""
+    """Return a note or name in one line, without invisible characters."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 def user() -> str:
-    """Name of the user of this process; empty if the system has none."""
+    """Return the user name of this process; empty if unknown."""
     try:
         return getpass.getuser()
     except (OSError, KeyError, ImportError):
@@ -94,7 +94,7 @@ def user() -> str:
 
 
 def state(quarantine: DeltaTable, discards: DeltaTable | None) -> str:
-    """State of a quarantine and its discards: what ``Discard.shown`` takes."""
+    """Return the state of a quarantine and its discards: what ``Discard.shown`` takes."""
     from sluicegate.lake import tables
 
     if discards is None:
@@ -106,7 +106,7 @@ def state(quarantine: DeltaTable, discards: DeltaTable | None) -> str:
 
 @dataclass(frozen=True)
 class Chosen:
-    """What a discard is about to do, for a person to confirm.
+    """Effect of a discard, for a person to confirm.
 
     Attributes:
         request: the discard.
@@ -128,7 +128,7 @@ class Chosen:
         return int(self.rows.num_rows)
 
     def sentences(self) -> list[str]:
-        """What it is about, in lines for people."""
+        """Describe the discard in lines for people."""
         single, broke = self.records == 1, [f"  {rule}: {count:,}" for rule, count in self.rules.items()]
         rows = "no rows"
         if self.records:
@@ -145,14 +145,14 @@ class Chosen:
         return ["no discard"]
 
     def facts(self) -> dict[str, Any]:
-        """The same for programs."""
+        """Return the fields for JSON output."""
         return {
             "table": self.request.table, "undo": self.request.undo, "records": self.records, "rules": self.rules,
             "discards": [asdict(discard) for discard in self.discards],
         }  # fmt: skip
 
     def carry_out(self, by: str, discard: str) -> int:
-        """Write it, in one commit; nothing where there is nothing to do.
+        """Write the discard in one commit, if there is something to do.
 
         Args:
             by: who does it.
@@ -162,7 +162,7 @@ class Chosen:
             rows that are discarded now and were not before; to undo, rows that were on record as discarded.
 
         Raises:
-            SluicegateError: others discard records of the table again and again.
+            SluicegateError: other programs keep discarding records of the table.
         """
         from sluicegate.lake import discards
 
@@ -172,7 +172,7 @@ class Chosen:
         return discards.add(self.uri, self.rows, discard, by, self.request.note)
 
     def _shown(self, rows: pa.Table) -> Any:
-        """Whether each of some discards is to be taken back: one that came after a person was asked is not."""
+        """Return a mask of the discards to undo, without those added after the confirmation."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -181,11 +181,11 @@ class Chosen:
 
 
 def find(pipeline: Pipeline, request: Discard) -> Chosen:
-    """What a discard is about, as the tables are now. Nothing is written.
+    """Find the records of a discard in the current tables. Nothing is written.
 
     Raises:
         PipelineMissing: the pipeline has no such table.
-        UserError: it is no silver table, the note is missing or too long, no record broke such a rule, there is no
+        UserError: the table is not silver, the note is missing or too long, no record broke the rule, there is no
             such discard, or the state that was shown is no longer known.
         PipelineRenamed: the pipeline was renamed, or is being renamed.
         TargetConflict: the tables belong to another target.
@@ -223,7 +223,7 @@ def find(pipeline: Pipeline, request: Discard) -> Chosen:
 
 
 def _chosen(rows: pa.Table, request: Discard) -> Any:
-    """Whether each of some discards is one that a request takes back."""
+    """Return a mask of the discards that a request undoes."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -237,10 +237,10 @@ def _chosen(rows: pa.Table, request: Discard) -> Any:
 
 
 def _demand_rules(pipeline: Pipeline, request: Discard, broken: dict[str, int]) -> None:
-    """Check that the rules of a request are some of the table's, now or when records were quarantined.
+    """Check that the table has, or had at quarantine, the rules of a request.
 
     Raises:
-        UserError: one is not.
+        UserError: a rule is unknown.
     """
     expectations = pipeline.silver[request.table].expectations
     for rule in request.rules:
@@ -251,10 +251,10 @@ def _demand_rules(pipeline: Pipeline, request: Discard, broken: dict[str, int]) 
 
 
 def _as_shown(request: Discard, quarantine: DeltaTable, rows: pa.Table) -> pa.Table:
-    """Those rows that a person was shown as well.
+    """Return the rows that the person was shown.
 
     Raises:
-        UserError: the state that was shown is no longer known.
+        UserError: the state that was shown is no longer available.
     """
     from deltalake.exceptions import DeltaError
 

@@ -1,4 +1,4 @@
-"""Web server of a continuous run's metrics, for Prometheus."""
+"""Serve a continuous run's metrics to Prometheus."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 @contextmanager
 def serving(registry: Registry, port: int, host: str = HERE) -> Iterator[int]:
-    """Serve metrics at ``/metrics`` as long as the context lasts, and give the port.
+    """Serve metrics at ``/metrics`` within the block, and yield the port.
 
     Args:
         registry: the metrics.
@@ -27,7 +27,7 @@ def serving(registry: Registry, port: int, host: str = HERE) -> Iterator[int]:
         host: the address to listen at.
 
     Raises:
-        UserError: the port is taken, or the address is none of this machine.
+        UserError: the port is taken, or the address is not this machine's.
     """
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""``sluicegate run``: the layers that have work in one spark-submit, without Airflow; no Spark when no work waits.
+"""Run the layers that have work in one spark-submit, without Airflow; without Spark if nothing is new.
 
 What only a run with work needs is imported where it is used: a run with nothing to do takes as long as its imports.
 """
@@ -54,8 +54,8 @@ def run(
         a report for each layer that was run; none when nothing was waiting.
 
     Raises:
-        PipelineMissing: there is no such layer.
-        PipelineRenamed: the pipeline is being renamed, or its tables have another name by now.
+        PipelineMissing: the layer is unknown.
+        PipelineRenamed: the pipeline was renamed, or is being renamed.
         SluicegateError: a job failed; the layers after it were not run.
     """
     if layer is not None and layer not in layout.LAYERS:
@@ -99,7 +99,7 @@ def _clean(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) 
 
 
 def _set_aside(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) -> None:
-    """Set damaged newest commits aside before looking for work, as a job does before it fills a table."""
+    """Set damaged newest commits aside before work is sought, as jobs do before they fill a table."""
     from sluicegate.lake.damage.set_aside import set_aside_damaged
     from sluicegate.lake.exclusion.target_ownership import lock_for_target
 
@@ -111,10 +111,10 @@ def _set_aside(pipeline: Pipeline, settings: Settings, tell: Callable[[str], Non
 def _demand_up_to_date(
     pipeline: Pipeline, settings: Settings, reports: Sequence[RunReport], began: datetime, tell: Callable[[str], None]
 ) -> None:
-    """Check that no table is behind that these jobs should have brought up to date, and report what else waits.
+    """Check that these jobs left no table of theirs behind, and report what else waits.
 
     Raises:
-        AccountingError: one is.
+        AccountingError: a table of these jobs is behind.
     """
     from sluicegate.monitor import backlog
 
@@ -144,7 +144,7 @@ def refresh(
     request: Request,
     warm_minutes: float = 0.0,
 ) -> list[RunReport]:
-    """Full refresh of selected tables; the tables that follow them are brought up to date.
+    """Refresh selected tables in full; the tables downstream are updated.
 
     Args:
         pipeline: the definition.
@@ -155,7 +155,7 @@ def refresh(
         warm_minutes: as of ``run``.
 
     Raises:
-        UserError: a layer is passed besides, or a table is of files.
+        UserError: a layer is given too, or a table reads files.
         SluicegateError: a job failed; the layers after it were not run.
     """
     if layer is not None:
@@ -181,7 +181,7 @@ def _rebuild(
     interval: Interval,
     warm_minutes: float,
 ) -> list[RunReport]:
-    """Reprocess an interval in silver, after bronze has taken in what waits; gold follows where silver changed."""
+    """Reprocess an interval in silver after bronze has read new data; gold follows if silver changed."""
     tell(f"reprocessing {interval}; {waiting.sentence()}")
     if layer == "gold" and not any(table.layer == "gold" and table.work for table in waiting.tables):
         tell("gold is up to date: no silver row changed")
@@ -224,7 +224,7 @@ def _pending(pipeline: Pipeline, settings: Settings) -> plan.Pending:
 
 
 def _settled(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]) -> plan.Pending:
-    """Pending work, after waiting for files that landed a moment ago: a person expects them in this run."""
+    """Wait for files that landed a moment ago, as a person expects them in this run; return the pending work."""
     try:
         waiting = _pending(pipeline, settings)
     except DamagedTable:
@@ -239,7 +239,7 @@ def _settled(pipeline: Pipeline, settings: Settings, tell: Callable[[str], None]
 
 
 def _next(pipeline: Pipeline, reports: list[RunReport]) -> list[str]:
-    """Commands that a person may want next."""
+    """Suggest commands for what to do next."""
     lines = []
     quarantined = [table for report in reports for table in report.tables if table.quarantined]
     for table in quarantined[:1]:

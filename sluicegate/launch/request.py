@@ -50,22 +50,22 @@ class Request:
 
     @classmethod
     def of_discard(cls, pipeline: Pipeline, discard: Discard) -> Request:
-        """Request of a discard, checked against the definition.
+        """Return the request of a discard, checked against the definition.
 
         Raises:
             PipelineMissing: the pipeline has no such table.
-            UserError: it is no silver table, or the note is missing or too long.
+            UserError: the table is not silver, or the note is missing or too long.
         """
         discard.demand(pipeline)
         return cls("discard", discard=discard)
 
     @classmethod
     def of_replay(cls, pipeline: Pipeline, replay: Replay) -> Request:
-        """Request of a replay, checked against the definition.
+        """Return the request of a replay, checked against the definition.
 
         Raises:
             PipelineMissing: the pipeline has no such table.
-            UserError: it is no silver table, or has no such rule.
+            UserError: the table is not silver, or lacks the rule.
         """
         replay.demand(pipeline)
         return cls("replay", replay=replay)
@@ -80,7 +80,7 @@ class Request:
         tables: Sequence[str] = (),
         max_files: int | None = None,
     ) -> Request:
-        """Request, checked against the definition.
+        """Return the request, checked against the definition.
 
         Args:
             pipeline: the definition.
@@ -92,7 +92,7 @@ class Request:
 
         Raises:
             PipelineMissing: the pipeline has no such table.
-            UserError: an end of the interval is missing or no time, no table has an event time, or two options exclude
+            UserError: an end of the interval is missing or not a time, no table has an event time, or options exclude
                 each other.
         """
         for name in tables:
@@ -137,15 +137,15 @@ class Request:
         )
 
     def includes(self, table: str) -> bool:
-        """Whether the request includes a table; a de-identified table belongs to its source table."""
+        """Return whether the request includes a table; a de-identified table belongs to its source table."""
         return not self.tables or table in self.tables or table.removesuffix(DEIDENTIFIED) in self.tables
 
     def names(self, pipeline: Pipeline, layer: Layer) -> list[str]:
-        """Tables of a layer that the request includes."""
+        """Return the tables of a layer that the request includes."""
         return [name for name in pipeline.names(layer) if self.includes(name)]
 
     def of_layer(self, layer: str) -> Request:
-        """The part of a layer. Only silver takes an interval: gold follows silver's changes."""
+        """Return a layer's part of the request. Only silver takes an interval: gold follows silver's changes."""
         reprocesses = self.mode == "interval" and layer == "silver"
         if self.mode == "interval" and not reprocesses:
             mode: Mode = "incremental"
@@ -157,7 +157,7 @@ class Request:
         return replace(self, mode=mode, interval=self.interval if reprocesses else None, max_files=files)
 
     def arguments(self, layer: str) -> list[str]:
-        """Arguments for the job of a layer, or of the replay in its place; for the job ``run`` all of it."""
+        """Return the arguments for the job of a layer, or of the replay in its place; for the job ``run`` all of it."""
         if self.replays(layer):
             if self.replay:
                 return [*self.replay.arguments(), *(["--follow"] if layer == "run" else [])]
@@ -179,11 +179,11 @@ class Request:
         return options
 
     def replays(self, layer: str) -> bool:
-        """Whether ``spark_jobs/tools/replay.py`` runs in the place of the job of a layer, or of the job ``run``."""
+        """Return whether ``spark_jobs/tools/replay.py`` replaces a layer's job, or the job ``run``."""
         return self.replay is not None and layer in ("silver", "run")
 
     def reprocesses(self, layers: Sequence[str]) -> bool:
-        """Whether these layers have work even if nothing is new.
+        """Return whether these layers have work even if nothing is new.
 
         Of an interval silver has. Gold then sees by its own offsets whether silver changed.
         """
@@ -223,7 +223,7 @@ class Request:
 
 
 def _at_most(limit: int, name: str, table: BronzeTable, lake: layout.Lake) -> discovery.Discovery:
-    """Limit the run to the oldest landed files; a retry counts files that the first try ingested."""
+    """Limit the run to the oldest landed files; a retry counts files that the first attempt ingested."""
     from sluicegate.landing import discovery
 
     discovered = discovery.discover(name, table, lake)
@@ -231,7 +231,7 @@ def _at_most(limit: int, name: str, table: BronzeTable, lake: layout.Lake) -> di
 
 
 def _entered(name: str, lake: layout.Lake) -> int:
-    """Number of files in a table's ledger above its offset."""
+    """Return the number of files in a table's ledger above its offset."""
     import pyarrow.compute as pc
 
     from sluicegate.landing import ledger as landing_ledger
@@ -251,7 +251,7 @@ def _entered(name: str, lake: layout.Lake) -> int:
 
 
 def _reset_all(name: str, table: BronzeTable, lake: layout.Lake) -> discovery.Discovery:
-    """All files, for a full refresh; the rows of files that are gone stay."""
+    """Discover all files for a full refresh; rows of files that are gone stay."""
     from sluicegate.landing import discovery
     from sluicegate.landing.chosen.reread import Reset
 

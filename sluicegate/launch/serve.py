@@ -1,4 +1,4 @@
-"""Start of a Spark Connect server on this machine, with its token, until a signal ends it."""
+"""Start a Spark Connect server on this machine, with its token, until a signal ends it."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ ERROR = " ERROR "
 
 
 def make_token(file: Path) -> bool:
-    """Make the file of a token, which this user alone can read, unless it exists; return whether it was created.
+    """Create a token file that only this user can read, unless it exists; return whether it was created.
 
     Raises:
-        UserError: it cannot be made, or others could have read or written the one that is there.
+        UserError: the file cannot be created, or others could have read or written the existing one.
     """
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -62,10 +62,10 @@ def make_token(file: Path) -> bool:
 
 
 def _demand_private(file: Path) -> None:
-    """Check that a token is this user's, or root's, and a secret: secrets of a container are often root's.
+    """Check that a token file is private to this user or root: secrets of a container are often root's.
 
     Raises:
-        UserError: it is not.
+        UserError: others may read the token.
     """
     facts = file.stat()
     if not stat.S_ISREG(facts.st_mode) or facts.st_uid not in (os.getuid(), 0) or facts.st_mode & 0o007:
@@ -77,7 +77,7 @@ def _demand_private(file: Path) -> None:
 
 
 def serve(settings: Settings, host: str, port: int, token_file: Path | None, tell: Callable[[str], None]) -> None:
-    """Run a server until Ctrl-C or SIGTERM, and say how to use it.
+    """Run a server until Ctrl-C or SIGTERM, and print how to use it.
 
     Args:
         settings: their master is that of the server's Spark.
@@ -87,9 +87,9 @@ def serve(settings: Settings, host: str, port: int, token_file: Path | None, tel
         tell: takes each line for people.
 
     Raises:
-        UserError: the token's file cannot be made or read.
+        UserError: the token's file cannot be created or read.
         JavaMissing: see ``submit_command``.
-        SluicegateError: why the server ended by itself.
+        SluicegateError: the error that ended the server.
     """
     if token_file is None:
         file = connect.token_file()
@@ -137,7 +137,7 @@ def _serve(command: list[str], channel: Channel, file: Path, tell: Callable[[str
 
 
 def _later(server: subprocess.Popen[str]) -> None:
-    """Kill the rest of a server that did not end within its grace period."""
+    """Kill what is left of a server after its grace period."""
 
     def kill() -> None:
         with suppress(ProcessLookupError):

@@ -1,4 +1,4 @@
-"""Submission of one job: spark-submit, its lines as they come, and its reports or its error."""
+"""Submit one job by spark-submit; pass on its lines, and return its reports or raise its error."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ JVM_CHATTER = "WARNING: Using incubator modules"
 
 
 def run_info() -> dict[str, str]:
-    """Facts for the commits of a command's job: who runs it, by an id that no other run has."""
+    """Return the commit facts of a command's job: the user, and a unique run ID."""
     return {"run_id": f"{COMMAND} {secrets.token_hex(4)}"}
 
 
@@ -69,8 +69,8 @@ def submit_all(
         its reports: one, or that of each layer that it ran.
 
     Raises:
-        SluicegateError: what the job says went wrong, with its code and exit code, and the reports until then.
-        JobFailed: the job ended without saying why.
+        SluicegateError: the job's error, with its code, exit code and the reports until then.
+        JobFailed: the job ended without a report or an error.
         Stopped: this process was told to end, and the job has ended.
     """
     arguments = ["--run-info", json.dumps(dict(facts)), *extra]

@@ -1,4 +1,4 @@
-"""What a verification finds without Spark: records by identity, landed files by a second reading, and what waits."""
+"""Verify without Spark: records by identity, landed files by a second reader, and waiting work."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def without_spark(
     sample: Sample = EVERYTHING,
     proofs: Proofs | None = None,
 ) -> list[Finding]:
-    """Findings on bronze and silver that need no Spark: right, wrong, waiting or not verified.
+    """Return the findings on bronze and silver that need no Spark: right, wrong, waiting or not verified.
 
     Args:
         pipeline: the definition.
@@ -50,7 +50,7 @@ def without_spark(
 
 
 def _skipped(pipeline: Pipeline) -> Iterator[Finding]:
-    """Files that are in no table, as their bronze table was to leave them out: nobody proves anything about them."""
+    """Yield findings on files that their bronze table was told to skip, which nothing verifies."""
     lake = Lake(pipeline.settings.lake, pipeline.name)
     for name, table in pipeline.bronze.items():
         skipped = on_record.skipped(tables.delta_table(lake.ledger(name)) if table.of_files else None)
@@ -62,7 +62,7 @@ def _skipped(pipeline: Pipeline) -> Iterator[Finding]:
 
 
 def _behind(pipeline: Pipeline) -> list[Finding]:
-    """What waits; a table that cannot go on, as its source has another history now, is a finding."""
+    """Return findings on waiting work, and on tables that cannot continue as their source has another history."""
     try:
         return backlog.findings(pipeline, pipeline.settings)
     except SluicegateError as error:
@@ -72,7 +72,7 @@ def _behind(pipeline: Pipeline) -> list[Finding]:
 
 
 def _about_tables(pipeline: Pipeline) -> Iterator[Finding]:
-    """That values of the tables which tell of others are compared with nothing, if there are any."""
+    """Yield a finding that the values of log tables are not compared, if there are such tables."""
     lake = Lake(pipeline.settings.lake, pipeline.name)
     addresses = [lake.events, *map(lake.schemas, pipeline.bronze)]
     if any(tables.delta_table(address) is not None for address in addresses):
@@ -80,7 +80,7 @@ def _about_tables(pipeline: Pipeline) -> Iterator[Finding]:
 
 
 def _in_one_place(pipeline: Pipeline) -> Iterator[Finding]:
-    """What the identities of records prove, of each silver table that is there."""
+    """Yield what record identities prove about each existing silver table."""
     for name, version, provable in by_identity.provable(pipeline, pipeline.settings):
         if provable:
             yield Finding("proved", name, BY_IDENTITY, version=version)
@@ -97,7 +97,7 @@ def in_order(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def proofs_of(pipeline: Pipeline, sample: Sample, tell: Callable[[str], None] = silent, *, since_last: bool) -> Proofs:
-    """Proofs that a verification goes by and records.
+    """Open the proofs that a verification uses and records.
 
     Args:
         pipeline: the definition.
@@ -106,7 +106,7 @@ def proofs_of(pipeline: Pipeline, sample: Sample, tell: Callable[[str], None] = 
         since_last: whether it compares what came or changed since the last one.
 
     Raises:
-        UserError: it is to do both.
+        UserError: both options are set.
     """
     if since_last and not sample.whole:
         raise UserError("--since-last cannot be combined with --sample", hint="omit one of them")
@@ -115,7 +115,7 @@ def proofs_of(pipeline: Pipeline, sample: Sample, tell: Callable[[str], None] = 
 
 
 def forget_doubtful(pipeline: Pipeline, findings: Iterable[Finding], proofs: Proofs) -> None:
-    """Remove the stored proofs of tables with a fault, and of those whose rows could not be proved.
+    """Remove the proofs of tables with a fault, and of those whose rows could not be proved.
 
     Findings about damaged files name a table with its folder.
     """
