@@ -1,4 +1,4 @@
-"""One batch: the rows that a layer is given, inputs at pinned versions, and the commit that carries the offset."""
+"""One batch: the rows for a layer, inputs at pinned versions, and the commit with the offset."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Batch:
 
     @property
     def rows(self) -> DataFrame:
-        """Rows that the source gained after the offset, or all of its rows when ``whole``; with the source's columns.
+        """New rows of the source after the offset, or all of its rows if ``whole``; with the source's columns.
 
         When ``reprocesses``, rows of any change after the offset, deleted ones too. Of a flow of
         ``row_deltas`` all changes, with Delta's columns of a change, unless ``whole``.
@@ -74,11 +74,11 @@ class Batch:
 
     @property
     def session(self) -> SparkSession:
-        """The batch's own session: what is set on it does not leak to other streams."""
+        """Session of this batch; its settings do not affect other streams."""
         return self.delivery.frame.sparkSession
 
     def pinned(self, name: str, version: int | None = None) -> DataFrame:
-        """Another input, at the version that the batch is computed with (a lazy Delta read is not pinned by itself).
+        """Return another input at the version of the batch; a lazy Delta read is not pinned by itself.
 
         Args:
             name: its name.
@@ -87,40 +87,40 @@ class Batch:
         return self._read(self.flow.inputs[name], self.progress.versions[name] if version is None else version)
 
     def pinned_source(self) -> DataFrame:
-        """All rows of the source as of the batch's end."""
+        """Return all rows of the source as of the end of the batch."""
         return self._read(self.flow.source, self.progress.until)
 
     def records(self) -> DataFrame:
-        """All rows of the source as of the batch's end, with the engine's own columns."""
+        """Return all rows of the source as of the end of the batch, with the engine's columns."""
         return self._records_at(self.flow.source, self.progress.until)
 
     @property
     def by_flow(self) -> Mapping[str, DataFrame]:
-        """The rows of each flow with the columns of its source, by its name; none where only one fills the table."""
+        """Rows of each flow by name, with the columns of its source; empty if one flow fills the table."""
         return {}
 
     @property
     def read_by_flow(self) -> Mapping[str, int]:
-        """Number of the rows of each flow; none where only one fills the table."""
+        """Row count of each flow by name; empty if one flow fills the table."""
         return {}
 
     @property
     def may_have_rescued(self) -> bool:
-        """Whether records with rescued data, or such that were not parsed, may be among the rows."""
+        """Whether the rows may include records with rescued data, or that could not be parsed."""
         return self.delivery.may_have_rescued
 
     def prove(self) -> None:
-        """Checks that the rows are all that the log of their source has; see ``Delivery.prove``."""
+        """Check that the rows are complete by the source's log; see ``Delivery.prove``."""
         self.delivery.prove()
 
     def of_everything(self) -> Batch:
-        """The same batch over all rows of the source, to replace the target."""
+        """Return this batch over all rows of the source, to replace the target."""
         count = self.opened.rows_at(self.flow.source, self.progress.until)
         everything = Delivery(self.records(), self.flow, table=self.opened.at(self.flow.source, self.progress.until))
         return replace(self, delivery=everything, read=count, whole=True, reprocesses=False, choice=None)
 
     def changes_of(self, name: str, since: int | None = None) -> DataFrame:
-        """Change feed of another input since a version, with Delta's columns of a change.
+        """Return the change feed of another input since a version, with Delta's columns of a change.
 
         Args:
             name: its name.
@@ -130,7 +130,7 @@ class Batch:
         return table_reader.changes(self.session, self.flow.inputs[name], first, self.progress.versions[name])
 
     def described(self, rows: DataFrame) -> DataFrame:
-        """Rows for the target with the comments of its columns, so that a write that sets its columns keeps them."""
+        """Add the target's column comments to rows, so that a write that sets columns keeps them."""
         comments = {name.lower(): text for name, text in self.flow.description.columns.items()}
 
         def metadata(field: StructField) -> dict[str, Any] | None:
@@ -151,12 +151,12 @@ class Batch:
         return table_reader.read(self.session, uri, version, self.opened[uri].delta)
 
     def _records_at(self, uri: str, version: int) -> DataFrame:
-        """Rows of a source as of a version, with the columns that it has now: those of later are NULL in them."""
+        """Read rows of a source as of a version, with its present columns: later ones are NULL."""
         return table_reader.records(self.session, uri, version, self.opened[uri].delta)
 
     @contextmanager
     def commit(self, *, offset: int | None = None, fenced: bool = True, **facts: Any) -> Iterator[None]:
-        """Context in which each Delta write carries the offset and the facts; a batch that lacks rows cannot enter.
+        """Put the offset and the facts into each Delta write within the block; a batch that lacks rows is refused.
 
         Args:
             offset: the offset to commit; by default the batch's end. Where the target has it already (a full refresh
@@ -180,10 +180,10 @@ class Batch:
             yield
 
     def target_version(self) -> int:
-        """Version of the target now; -1 before the first.
+        """Return the present version of the target; -1 before the first.
 
         Raises:
-            SluicegateError: it was restored since the offsets were read, so that they are ahead of its rows.
+            SluicegateError: the target was restored since the offsets were read, which are ahead of its rows now.
         """
         # Opened anew on purpose: whether somebody has restored it since can only be seen in what it is now.
         target = tables.delta_table(self.flow.target)
@@ -198,16 +198,16 @@ class Batch:
         return target.version()
 
     def demand_not_overtaken(self) -> None:
-        """Checks before a write that no other run committed: Delta finds only conflicts with what came after it began.
+        """Check before a write that no other run committed: Delta detects only commits since the write began.
 
         Raises:
-            SluicegateError: the target is no longer what the offsets were read of.
+            SluicegateError: the target changed since the offsets were read.
         """
         if self.target_version() != self.progress.seen:
             raise overtaken(self.flow.table, self.flow.target)
 
     def describe(self) -> dict[str, Any]:
-        """Metadata of every commit of this batch."""
+        """Return the metadata for every commit of this batch."""
         return {
             "layer": self.flow.layer, "table": self.flow.table, "mode": "whole" if self.whole else "incremental",
             "since": self.progress.since, "until": self.progress.until, "inputs": dict(self.progress.stamps),
@@ -221,7 +221,7 @@ class Batch:
         }  # fmt: skip
 
     def _commits_read(self, offset: int) -> dict[str, Any]:
-        """Identities of the commits that were read up to an offset, which may be nearer than the batch's end."""
+        """Return the identities of the commits read up to an offset, which may precede the batch's end."""
         if self.flow.streams or offset == self.progress.until:
             if self.commits_read:
                 return {COMMITS: self.commits_read}
@@ -230,7 +230,7 @@ class Batch:
         return {COMMITS: histories.facts(self.flow, nearer, self.opened)}
 
     def _sources(self) -> dict[str, Any]:
-        """Which tables were followed: the id of one, or of each flow the id and the offset."""
+        """Return the source's ID, or the ID and offset of each flow's source."""
         if self.flow.streams:
             return {offsets.STREAMS: several_progress.facts(self.progress.streams)}
         source = self.opened[self.flow.source].delta
@@ -240,7 +240,7 @@ class Batch:
 
 
 def overtaken(table: str, uri: str) -> SluicegateError:
-    """Error for a run that finds another one's commit in a table that it has begun to write."""
+    """Return the error for a run that finds another run's commit in its target."""
     return SluicegateError(
         f"{table} was changed by another run while it was being filled",
         where=Where(table=table, file=uri),
@@ -249,7 +249,7 @@ def overtaken(table: str, uri: str) -> SluicegateError:
 
 
 def raise_readable(error: BaseException, flow: Flow) -> NoReturn:
-    """Raises an error that filling a table ended with, so that people can read it: see ``readable``.
+    """Raise an error of filling a table in readable form; see ``readable``.
 
     A trace shows Spark's own words as its cause, but where they may quote personal data.
     """

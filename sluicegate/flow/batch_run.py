@@ -1,4 +1,4 @@
-"""One batch of a table's run: how its rows are had, and what is done where they cannot be.
+"""Run one batch of a table: get its rows by a stream or a query, with the fallbacks.
 
 Changes, and all rows of a first load, come by an availableNow stream; by a query only where there is none to be had.
 """
@@ -34,7 +34,7 @@ CHANGE_TYPES = ("string", "bigint", "timestamp")
 
 @dataclass
 class BatchRun:
-    """Run of one batch. Its methods stand in the order in which they are called.
+    """Run of one batch; methods are in the order in which they are called.
 
     Attributes:
         session: the Spark session.
@@ -55,7 +55,7 @@ class BatchRun:
     opened: Tables
 
     def bring_up(self, part: Progress, waiting: Progress) -> Progress:
-        """Takes in the changes, or makes the target again if that is to be or they cannot be had.
+        """Apply the changes, or do a full refresh if it is due or the changes are not available.
 
         Args:
             part: what this batch is to take in.
@@ -80,7 +80,7 @@ class BatchRun:
     # --- changes -----------------------------------------------------------------------------------------------------
 
     def follow(self, part: Progress) -> str:
-        """Applies the changes after the offset, and the records to reprocess, in one batch.
+        """Apply the changes after the offset, and the records to reprocess, in one batch.
 
         Returns:
             why these changes cannot be had, so that a full refresh is due; empty if they were applied.
@@ -93,7 +93,7 @@ class BatchRun:
         return self.stream_changes(part)
 
     def reprocess(self, part: Progress) -> str:
-        """Applies records to reprocess; several flows find what each of them has to take in. As ``follow``."""
+        """Apply records to reprocess; with several flows, each finds its own. As ``follow``."""
         try:
             self._apply(self._no_rows(part), part)
         except Exception as error:
@@ -103,7 +103,7 @@ class BatchRun:
         return ""
 
     def stream_changes(self, part: Progress) -> str:
-        """Runs an availableNow stream over the changes after the offset; its one batch is applied. As ``follow``.
+        """Run an availableNow stream over the changes after the offset, and apply its one batch. As ``follow``.
 
         A table of others is always read so: Spark's stream tells rows that were added from those of rewritten files.
         """
@@ -127,7 +127,7 @@ class BatchRun:
         return ""
 
     def read_changes(self, part: Progress) -> str:
-        """Applies the changes after the offset as a batch query reads them, where there is no stream. As ``follow``.
+        """Apply the changes after the offset by a batch query, where there is no stream. As ``follow``.
 
         On a Spark Connect server the function of a ``foreachBatch`` stream would run in a process of the server, far
         from this job's ledger, handles and locks. The same versions give the same rows, and their number is proven in
@@ -144,19 +144,19 @@ class BatchRun:
         return ""
 
     def _why_query(self, part: Progress) -> str:
-        """Reason why a query reads what is taken in; empty where a stream does."""
+        """Return why a query reads the changes; empty if a stream does."""
         if self.flow.foreign and part.until < self.opened[self.flow.source].version:
             return "a stream of another program's table cannot end before its newest version"
         return self.flow.without_stream(remote=connect.is_remote(self.session))
 
     def _most_files(self, part: Progress, counted: ExpectedRows | None) -> int | None:
-        """Files that the stream's first batch takes in; None if it takes all that is available."""
+        """Return the number of files for the stream's first batch; None for all available ones."""
         if counted is None or part.until >= self.opened[self.flow.source].version:
             return None
         return sum(counted.files.values())
 
     def _take_changes(self, rows: DataFrame, checkpoint: Path, part: Progress, counted: ExpectedRows | None) -> None:
-        """Applies the first batch of a stream of changes."""
+        """Apply the first batch of a stream of changes."""
         expected, end = source_stream.demand_all(checkpoint, self.flow, part, counted)
         self.report.trigger = AVAILABLE_NOW
         if not self.flow.foreign:
@@ -167,19 +167,19 @@ class BatchRun:
         self._apply(rows, replace(part, until=end), expected)
 
     def _move_offset(self, part: Progress, counted: ExpectedRows | None, no_rows: DataFrame) -> None:
-        """Commits the offset of commits without any change in them, as of an OPTIMIZE."""
+        """Commit the offset past commits without changes, as of an OPTIMIZE."""
         expected = counted or self._expected_changes(part)
         self.report.trigger = AVAILABLE_NOW
         self._apply(self._of_feed(no_rows, part), part, expected)
 
     def _why_rewritten(self, error: Exception) -> str:
-        """Reason, if a table of others was changed while it was read; what that changed is the next run's."""
+        """Return the reason if another program's table changed during the read; the next run handles that."""
         if self.flow.foreign and any(sign in str(error) for sign in source_changes.REWRITTEN):
             return f"{name_of(self.flow.source)} was changed while it was read"
         return ""
 
     def _why_gone(self, error: Exception) -> str:
-        """Reason, if the changes cannot be had any more, and a full refresh is possible."""
+        """Return the reason if the changes are no longer available and a full refresh is possible."""
         if source_stream.is_gap(error) and self.flow.policy.rebuildable:
             return "the source's history is no longer available"
         return ""
@@ -187,14 +187,14 @@ class BatchRun:
     # --- all rows ----------------------------------------------------------------------------------------------------
 
     def rebuild(self, waiting: Progress) -> None:
-        """Makes a full refresh of the target from the source as of ``until``."""
+        """Fully refresh the target from the source as of ``until``."""
         try:
             self._take_all(waiting)
         except Exception as error:
             raise_readable(error, self.flow)
 
     def rebuild_part(self, part: Progress) -> bool:
-        """Makes a full refresh as of a version before the newest; False if that version cannot be had any more."""
+        """Fully refresh as of an earlier version; return False if that version is no longer available."""
         try:
             self._take_all(part)
         except Exception as error:
@@ -204,7 +204,7 @@ class BatchRun:
         return True
 
     def _take_all(self, whole: Progress) -> None:
-        """Applies all rows of the source, by a stream where there is one."""
+        """Apply all rows of the source, by a stream where there is one."""
         reason = self._why_query(whole)
         if not reason:
             first_load = FirstLoad(self.session, self.flow, self.opened, self.report, self._apply)
@@ -216,30 +216,30 @@ class BatchRun:
     # --- rows --------------------------------------------------------------------------------------------------------
 
     def _changes(self, part: Progress) -> DataFrame:
-        """Rows that the source gained after the offset, or all of its changes, as a query reads them."""
+        """Query the new rows of the source after the offset, or all of its changes."""
         source = self.flow.source
         if self.flow.foreign:
             return table_reader.added_rows(self.session, source, part.since, part.until)
         return self._of_feed(table_reader.changes(self.session, source, part.since + 1, part.until), part)
 
     def _expected_changes(self, part: Progress) -> ExpectedRows:
-        """Number of these rows, by the source's log."""
+        """Return the expected number of these rows by the source's log."""
         return delivery.expected_rows(self.flow.source, part.since, part.until, feed=not self.flow.foreign)
 
     def _of_feed(self, rows: DataFrame, part: Progress) -> DataFrame:
-        """Rows of a change feed up to the batch's end: what another program has committed since is the next run's."""
+        """Limit a change feed to the batch's end: later commits are the next run's."""
         rows = rows.where(f"_commit_version <= {part.until}")
         if self.flow.policy.row_deltas:
             return rows
         return rows.drop(*columns.CHANGE_COLUMNS)
 
     def _all_rows(self, whole: Progress) -> DataFrame:
-        """All rows of the source as of the batch's end."""
+        """Return all rows of the source as of the batch's end."""
         source = self.flow.source
         return table_reader.records(self.session, source, whole.until, self.opened[source].delta)
 
     def _no_rows(self, part: Progress) -> DataFrame:
-        """No row, with the columns that the layer expects."""
+        """Return an empty frame with the columns that the layer expects."""
         from pyspark.sql.functions import lit
 
         if self.flow.streams:
@@ -253,7 +253,7 @@ class BatchRun:
     # --- the layer ---------------------------------------------------------------------------------------------------
 
     def _apply(self, rows: DataFrame, part: Progress, expected: ExpectedRows | None = None) -> None:
-        """Has the layer apply rows, with the offset at which they end."""
+        """Have the layer apply rows, with the offset at which they end."""
         batch = self._batch(rows, part, expected)
         if self.flow.streams:
             batch = several_batch.batch_of(self.session, batch)

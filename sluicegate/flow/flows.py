@@ -1,4 +1,4 @@
-"""Flows of a definition, in the order of their dependencies."""
+"""Derive the flows of a definition, in dependency order."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def flows(pipeline: Pipeline, lake: layout.Lake, layer: str, opened: Tables | None = None) -> dict[str, Flow]:
-    """The flows of a layer by table, in the order in which they run.
+    """Return the flows of a layer by table, in the order in which they run.
 
     Args:
         pipeline: the definition.
@@ -40,7 +40,7 @@ def flows(pipeline: Pipeline, lake: layout.Lake, layer: str, opened: Tables | No
 
 
 def renewed(flow: Flow, pipeline: Pipeline, lake: layout.Lake) -> Flow:
-    """A flow as it is now: how a gold table is refreshed depends on the columns that those it reads have by now."""
+    """Return the flow with its present strategy: a gold table's depends on the columns that its sources have now."""
     if flow.layer != "gold":
         return flow
     gold = _gold_flow(flow.table, pipeline.gold[flow.table], lake, _addresses(pipeline, lake), Tables())
@@ -48,7 +48,7 @@ def renewed(flow: Flow, pipeline: Pipeline, lake: layout.Lake) -> Flow:
 
 
 def _as_defined(flow: Flow, pipeline: Pipeline, lake: layout.Lake) -> Flow:
-    """Adds the settings that every table shares: description, rules, and whether its values are private."""
+    """Add the settings that every table shares: description, rules, and whether its values are private."""
     flow = replace(flow, private=bool(pipeline.pii))
     if flow.table in pipeline.deidentified_tables:
         return flow
@@ -63,19 +63,19 @@ def _as_defined(flow: Flow, pipeline: Pipeline, lake: layout.Lake) -> Flow:
 
 
 def _description(table: Described) -> Description:
-    """What a definition says of a table besides its rows."""
+    """Return the comments and properties in a table's definition."""
     tags = {f"{TAG}{name}": text for name, text in table.tags.items()}
     return Description(table.comment, table.column_comments, {**table.table_properties, **tags})
 
 
 def stored_silver(pipeline: Pipeline, lake: layout.Lake) -> list[str]:
-    """Silver tables, and de-identified copies, that exist."""
+    """Return the silver tables, and de-identified copies, that exist."""
     names = (*pipeline.silver, *pipeline.deidentified_tables)
     return [name for name in names if tables.delta_table(lake.table("silver", name)) is not None]
 
 
 def all_opened(pipeline: Pipeline, lake: layout.Lake, opened: Tables | None = None) -> Tables:
-    """Handles for a look at a whole pipeline, its tables opened already, each before those that it is made of.
+    """Open all tables of a pipeline, each before those that it is built from.
 
     A run may commit to them meanwhile. In this order a table is at most behind its source, and never ahead of it, as
     only one is whose source was put back to an older state.
@@ -101,7 +101,7 @@ def _addresses(pipeline: Pipeline, lake: layout.Lake) -> dict[str, str]:
 
 
 def needs(by_name: Mapping[str, Flow]) -> dict[str, list[str]]:
-    """Dependencies among some flows: for each, those of them whose tables it reads."""
+    """Return for each of some flows the others whose tables it reads."""
     of = {flow.target: name for name, flow in by_name.items()}
     return {
         name: [of[uri] for uri in (*flow.sources, *flow.inputs.values(), *flow.references.values()) if uri in of]
@@ -125,7 +125,7 @@ def _flows(pipeline: Pipeline, lake: layout.Lake, layer: str, opened: Tables) ->
 
 
 def _any_case(pipeline: Pipeline, lake: layout.Lake) -> frozenset[str]:
-    """Addresses of the bronze tables whose fields go by their names in any case."""
+    """Return the bronze tables whose fields are case-insensitive, by address."""
     names = (name for name, table in pipeline.bronze.items() if not table.readerCaseSensitive)
     return frozenset(lake.table("bronze", name) for name in names)
 
@@ -170,7 +170,7 @@ def _deidentified_flow(name: str, table: SilverTable, source: str, lake: layout.
 
 
 def _columns_made_by(maker: SilverFlow) -> frozenset[str] | None:
-    """Columns that a flow is certain to make, in lower case; None if only its data tells."""
+    """Return the lower-case columns that a flow certainly returns; None if only its data shows them."""
     columns = (maker.named_as and maker.named_as.outputs) or (maker.query and maker.query.outputs)
     if columns:
         return frozenset(column.lower() for column in columns)
@@ -185,7 +185,7 @@ def _bronze_flow(name: str, table: BronzeTable, lake: layout.Lake) -> Flow:
 
 
 def _gold_flow(name: str, table: GoldTable, lake: layout.Lake, address: Mapping[str, str], opened: Tables) -> Flow:
-    """It follows the first table that it reads, and those that are joined to its rows."""
+    """Return the flow of a gold table, which follows the first table of its query and those joined to it."""
     source, *inputs = table.reads
     last = opened[lake.table("gold", name)].last_commit_of_ours  # the target before its sources, as in ``progress``
     strategy = table.refresh_strategy(_schemas(table, address, opened))
@@ -208,7 +208,7 @@ def _gold_flow(name: str, table: GoldTable, lake: layout.Lake, address: Mapping[
 
 
 def _schemas(table: GoldTable, address: Mapping[str, str], opened: Tables) -> dict[str, list[str]] | None:
-    """Columns of the tables that a query reads; None unless all are there: what a name means depends on them."""
+    """Return the columns of the tables that a query reads; None unless all exist, as names depend on them."""
     schemas: dict[str, list[str]] = {}
     for name in table.reads:
         delta = opened[address[name]].delta
@@ -227,7 +227,7 @@ def _gold_fingerprint(table: GoldTable, strategy: RefreshStrategy) -> str:
 
 
 def _followed(strategy: RefreshStrategy, inputs: list[str]) -> frozenset[str]:
-    """The inputs of whose changes the affected rows are known."""
+    """Return the inputs whose changes identify the affected rows."""
     if strategy.kind == "keys":
         return frozenset(inputs)
     if strategy.kind == "whole" or not strategy.grouped:
@@ -236,7 +236,7 @@ def _followed(strategy: RefreshStrategy, inputs: list[str]) -> frozenset[str]:
 
 
 def _decided(strategy: RefreshStrategy, fingerprint: str, last: log.Commit | None) -> RefreshStrategy:
-    """How the table is kept up to date: as its last run found it with Spark's help, else as the query's text tells.
+    """Return the refresh strategy: that of the last run, found with Spark, else by the query's text.
 
     Of a streaming aggregation the definition tells it, and its commits name the mode instead.
     """
@@ -252,7 +252,7 @@ def _decided(strategy: RefreshStrategy, fingerprint: str, last: log.Commit | Non
 
 
 def _parts(strategy: RefreshStrategy) -> list[str]:
-    """Parts of a query, and the rules that found them: any difference in these calls for a full refresh."""
+    """Return the parts of a query and the rules behind them; any difference requires a full refresh."""
     grouped = strategy.grouped
     if grouped is None:
         return [READING]

@@ -1,4 +1,4 @@
-"""Reasons why the next run makes a table again whole, though it could follow changes else. No Spark."""
+"""Decide whether the next run refreshes a table in full, and why. No Spark."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NEW_TABLE = "so it is replaced by a new table, and its former versions are delet
 
 @dataclass(frozen=True)
 class Identity:
-    """What records are known by besides their place: whether by a number, and by the flow that brought them."""
+    """How records are identified besides their position: by a number, and by the flow."""
 
     of_many: bool
     of_flows: bool
@@ -33,7 +33,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class SourceState:
-    """What a full refresh of a table with one source is decided by.
+    """State of a source that decides about a full refresh of its target.
 
     Attributes:
         source: the source as it is now.
@@ -51,12 +51,12 @@ class SourceState:
 
 
 def why_restored(past: offsets.Lineage) -> str:
-    """Sentence about the last RESTORE of a table."""
+    """Describe the last RESTORE of a table."""
     return f"it was restored in version {past.restores[-1].at}"
 
 
 def why_whole(flow: Flow, past: offsets.Lineage | None, state: SourceState) -> str:
-    """Reason to make a target again that is there; empty when the changes since the offset are enough."""
+    """Return why an existing target needs a full refresh; empty if the changes since the offset are enough."""
     if past is None:
         return ""
     last = past.ours
@@ -81,7 +81,7 @@ def why_whole(flow: Flow, past: offsets.Lineage | None, state: SourceState) -> s
 
 
 def why_numbered(flow: Flow, last: log.Commit, identity: Identity) -> str:
-    """Reason, if rows of the target are to be known by another identity than those that it has; empty if not.
+    """Return the reason if the target's rows need another identity than they have; empty if not.
 
     Args:
         flow: the flow.
@@ -105,7 +105,7 @@ def why_numbered(flow: Flow, last: log.Commit, identity: Identity) -> str:
 
 
 def why_stored(flow: Flow, target: Table) -> str:
-    """Reason, if rows of the target are not comparable with those of today's definition; empty if they are."""
+    """Return the reason if the target's rows cannot be compared with the current definition's; empty if they can."""
     past = target.restores
     if flow.stored is None or past is None or past.ours is None:
         return ""
@@ -113,14 +113,14 @@ def why_stored(flow: Flow, target: Table) -> str:
 
 
 def command(flow: Flow, target: Table) -> str:
-    """The command for a full refresh that its changed definition takes, where rows have values of former lookups."""
+    """Return the command for the full refresh by a changed definition, if rows keep values of former lookups."""
     if flow.stored is None or not flow.as_of_run or not why_stored(flow, target):
         return ""
     return flow.stored.command
 
 
 def why_inputs(flow: Flow, stamps: Mapping[str, str], last: log.Commit) -> str:
-    """Reason, if lookups or other inputs changed in a way that leaves the affected records unknown; empty if none did.
+    """Return the reason if changes of inputs do not identify the affected records; empty if none.
 
     Args:
         flow: the flow.
@@ -135,7 +135,7 @@ def why_inputs(flow: Flow, stamps: Mapping[str, str], last: log.Commit) -> str:
 
 
 def _why_other(flow: Flow, source: DeltaTable, last: log.Commit) -> str:
-    """Reason, if the target was made by another definition, or of another table; empty if it was not."""
+    """Return the reason if the target has another definition or source; empty if not."""
     facts, new_table = last.ours or {}, f", {NEW_TABLE}" if flow.policy.forgets else ""
     if facts.get("source_id", table_id(source)) != table_id(source):
         # The offset is that of this table, but rows of another one have come since: it was moved away and back.
@@ -150,7 +150,7 @@ def _why_other(flow: Flow, source: DeltaTable, last: log.Commit) -> str:
 
 
 def _why_foreign(flow: Flow, last: log.Commit | None, state: SourceState) -> str:
-    """Reason, if a bronze table that follows a table of others was filled from another one; empty if it was not.
+    """Return the reason if a bronze table was filled from another Delta table; empty if not.
 
     Raises:
         SchemaMismatch: the bronze table has rows of another kind of source, which would be lost.
@@ -174,7 +174,7 @@ def _why_foreign(flow: Flow, last: log.Commit | None, state: SourceState) -> str
 
 
 def _can_follow(flow: Flow, name: str, stamp: str, last: log.Commit) -> bool:
-    """Whether it is known which records a change of an input affects, if it changed at all."""
+    """Return whether the records affected by an input's change are known, or it did not change."""
     recorded = (last.ours or {}).get("inputs", {}).get(name, "")
     if recorded == stamp:
         return True

@@ -1,4 +1,4 @@
-"""Histories of the tables that a flow reads: whether an offset still names the commit that was read. No Spark.
+"""Compare histories of a flow's tables: does an offset still name the commit that was read? No Spark.
 
 An offset is the number of a version. A log that was put back to an earlier state, from a backup or by a disk that lost
 power, and was written on since has the number again, for another commit. So the commit of a batch records, besides the
@@ -20,7 +20,7 @@ from sluicegate.lake.table import Table, Tables
 
 
 def facts(flow: Flow, progress: Progress, opened: Tables) -> dict[str, Any]:
-    """Identities of the commits that a batch reads: of its source or the sources of its flows, and of other inputs.
+    """Return the identities of the commits that a batch reads: of sources and of other inputs.
 
     Args:
         flow: the flow.
@@ -40,7 +40,7 @@ def facts(flow: Flow, progress: Progress, opened: Tables) -> dict[str, Any]:
 
 
 def source_replaced(flow: Flow, opened: Tables, last: log.Commit | None) -> int | None:
-    """Version of the source that is another commit than the one that was read; None if there is none.
+    """Return the source version that is no longer the commit that was read; None if there is none.
 
     Args:
         flow: the flow, of one source.
@@ -58,7 +58,7 @@ def source_replaced(flow: Flow, opened: Tables, last: log.Commit | None) -> int 
 
 
 def identity_of_source(facts: Mapping[str, Any], flow: str = "") -> str | None:
-    """Identity of the source's commit at the offset, as a commit has it.
+    """Return the recorded identity of the source's commit at the offset.
 
     Args:
         facts: facts of the commit.
@@ -69,7 +69,7 @@ def identity_of_source(facts: Mapping[str, Any], flow: str = "") -> str | None:
 
 
 def is_other(table: Table, version: int, recorded: str | None) -> bool:
-    """Whether the version of a table is another commit than the one that was recorded; not if that cannot be told."""
+    """Return whether a version is another commit than the recorded one; False if unknown."""
     identity = None
     if recorded is not None:
         identity = table.commit_identity(version)
@@ -77,7 +77,7 @@ def is_other(table: Table, version: int, recorded: str | None) -> bool:
 
 
 def comparable(flow: Flow, past: offsets.Lineage | None, opened: Tables) -> offsets.Lineage | None:
-    """The history of a target with the stamps of inputs as they compare with those of today.
+    """Return the history of a target with input stamps in the present form.
 
     Where the history of an input is another one now its stamp is without the table's id, as if it were another table:
     neither its version nor what came after it can be followed.
@@ -100,12 +100,12 @@ def _comparable(flow: Flow, name: str, facts: Mapping[str, Any], opened: Tables)
 
 
 def why(uri: str, version: int) -> str:
-    """Reason of a full refresh of a table whose source has another history now."""
+    """Return why a source with another history requires a full refresh."""
     return f"{name_of(uri)} was put back and then written: its version {version} is not the commit that was read"
 
 
 def older(flow: Flow, uri: str) -> SluicegateError:
-    """Error for a source that is older than what was taken from it.
+    """Return the error for a source that is older than the offset.
 
     Delta keeps the higher of two offsets, so later changes of the source would be taken for known.
     """
@@ -117,7 +117,7 @@ def older(flow: Flow, uri: str) -> SluicegateError:
 
 
 def refused(flow: Flow, uri: str, version: int) -> SluicegateError:
-    """Error for a source that has another history now, where the target may have rows that nothing else has any more.
+    """Return the error for a source with another history, where the target may have the only copy of rows.
 
     Args:
         flow: the flow.
@@ -135,7 +135,7 @@ def refused(flow: Flow, uri: str, version: int) -> SluicegateError:
 
 
 def _hint(flow: Flow, uri: str) -> str:
-    """What to do about a source that was put back: rows that only the target still has are nowhere else."""
+    """Return what to do about a source that was put back: the target may have the only copy of rows."""
     name, places = name_of(uri), " and ".join([flow.target, *flow.side_tables])
     rebuilds = "reads the ledger's files again"
     if flow.policy.rebuildable:

@@ -1,4 +1,4 @@
-"""Loop that every layer runs: offset, changes, batch, commit with the new offset.
+"""Run the loop of every layer: offset, changes, batch, commit with the new offset.
 
 A flow's offset is committed in its *target's own Delta log*: each commit carries a transaction id (``txnAppId``)
 and ``txnVersion`` = the version of the source that the batch ends at. Rows and offset change in one atomic commit, so
@@ -41,7 +41,7 @@ def run(
     full_refresh: bool = False,
     opened: Tables | None = None,
 ) -> TableReport:
-    """Brings a flow's target up to its source, by a stream over the changes or by a full refresh.
+    """Update a flow's target from its source, by a stream over the changes or by a full refresh.
 
     In one batch, or where more waits than one is to take in, in several, each with its commit.
 
@@ -56,16 +56,16 @@ def run(
 
     Raises:
         SluicegateError: whatever ``apply`` raises, with its class (Spark would lose it).
-        QueryError: Spark refuses the query.
-        UserError: a choice is only to be validated, and there is no table yet to compare with.
-        SchemaMismatch: its definition changed so that it needs a full refresh which no run makes by itself.
+        QueryError: Spark rejects the query.
+        UserError: a selection is only validated, and there is no table yet to compare with.
+        SchemaMismatch: the changed definition needs a full refresh that only a person may start.
     """
     return TableRun(session, flow, apply, facts, choice, opened or Tables()).run(full_refresh=full_refresh)
 
 
 @dataclass
 class TableRun:
-    """Run of one table. Its methods stand in the order in which they are called."""
+    """Run of one table; methods are in the order in which they are called."""
 
     session: SparkSession
     flow: Flow
@@ -75,7 +75,7 @@ class TableRun:
     opened: Tables
 
     def run(self, *, full_refresh: bool) -> TableReport:
-        """Takes in what waits, batch by batch; see ``run`` above."""
+        """Process what waits, batch by batch; see ``run`` above."""
         # Read once more on purpose: a minute may have passed since, in which the session was started, and what others
         # have committed by now (a RESTORE of the target above all) is what this batch has to begin at.
         waiting = self._waiting()
@@ -96,7 +96,7 @@ class TableRun:
         return self._report(reports, time.monotonic() - started)
 
     def _waiting(self) -> Progress:
-        """Progress as it is now; records that a person chose are work, too."""
+        """Return the present progress; selected records are work, too."""
         self.opened.refresh()
         waiting = progress(self.flow, self.opened)
         if self.choice is not None and waiting.kind == "idle":
@@ -105,11 +105,11 @@ class TableRun:
 
     @property
     def _validates(self) -> bool:
-        """Whether records are evaluated again only to see what would become of them."""
+        """Whether records are only evaluated for display (``--validate``)."""
         return self.choice is not None and self.choice.validate
 
     def _demand_possible(self, waiting: Progress) -> None:
-        """Refuses a full refresh that is a person's to start, and a comparison with a table that is to be replaced."""
+        """Refuse a full refresh that only a person may start, and validation against a table to be replaced."""
         if waiting.command:
             lookups = ", ".join(sorted(self.flow.as_of_run))
             raise refused(self.flow.table, waiting.why, lookups, waiting.command)
@@ -122,7 +122,7 @@ class TableRun:
             )
 
     def _batches(self, waiting: Progress) -> Iterator[TableReport]:
-        """Takes in part after part; gives the report of each.
+        """Process part after part; yield the report of each.
 
         What the table reads may change between two of them: then it may wait, or have nothing left to take in.
         """
@@ -137,7 +137,7 @@ class TableRun:
             waiting = self._waiting()
 
     def _batch(self, part: Progress, waiting: Progress) -> tuple[TableReport, Progress]:
-        """Takes in a part of what waits; all of it, if the part cannot be had.
+        """Process a part of what waits; all of it, if the part is not available.
 
         Returns:
             the report, and what was taken in.
@@ -154,7 +154,7 @@ class TableRun:
         return report, taken
 
     def _report(self, reports: list[TableReport], seconds: float) -> TableReport:
-        """One report of all batches, with the table as it is after them."""
+        """Combine the reports of all batches, with the table's final state."""
         target, report = self.opened[self.flow.target], reduce(TableReport.followed_by, reports)
         report.seconds, report.total = seconds, target.rows
         if target.delta is None:
@@ -165,7 +165,7 @@ class TableRun:
 
 
 def _state(taken: Progress, choice: Choice | None) -> str:
-    """What became of a table by a batch, in the words of a report."""
+    """Return the state of a table after a batch, in the words of a report."""
     if taken.kind == "whole":
         if taken.since >= 0 or taken.why:
             return "rebuilt"

@@ -1,4 +1,4 @@
-"""Flow (which table is filled from which) and its progress."""
+"""Flow (a table and its source), and its progress."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOGETHER = "its flows are committed together, and a stream has one source"
 
 
 def query_because(reason: str) -> str:
-    """Trigger of a table whose source was read by a query.
+    """Return the trigger of a table whose source was read by a query.
 
     Args:
         reason: why there is no stream.
@@ -33,7 +33,7 @@ def query_because(reason: str) -> str:
 
 @dataclass(frozen=True)
 class Fingerprints:
-    """Fingerprints of what makes the rows of a table; where one is another than the last commit's, a run acts on it.
+    """Fingerprints of what determines a table's rows; a run acts on any that differs from the last commit's.
 
     Attributes:
         computation: of what computes the table; the target gets a full refresh when it differs. Empty: not compared.
@@ -50,7 +50,7 @@ class Fingerprints:
 
 @dataclass(frozen=True)
 class Flow:
-    """One table with the table that it follows.
+    """Table with the table that it follows.
 
     Attributes:
         layer: bronze, silver or gold.
@@ -82,7 +82,7 @@ class Flow:
     description: Description = field(default_factory=Description)
 
     def without_stream(self, *, remote: bool) -> str:
-        """Reason why a query reads what the target takes in; empty where an availableNow stream does.
+        """Return why a query reads the source; empty if an availableNow stream does.
 
         Args:
             remote: whether Spark is a Spark Connect server.
@@ -95,12 +95,12 @@ class Flow:
 
     @property
     def stream_name(self) -> str:
-        """Name of its stream on Spark's page *Structured Streaming* and in Spark's event log."""
+        """Name of the stream in Spark's UI (*Structured Streaming*) and event log."""
         return f"{self.layer} {self.table}"
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """URIs of all tables whose changes it follows."""
+        """URIs of all source tables."""
         return tuple(dict.fromkeys(self.streams.values())) or (self.source,)
 
     # --- what the layers ask of the policy and the fingerprints ------------------------------------------------------
@@ -117,32 +117,32 @@ class Flow:
 
     @property
     def key(self) -> str:
-        """Fingerprint of the key that its pseudonyms are made with."""
+        """Fingerprint of the key of pseudonyms."""
         return self.fingerprints.key
 
     @property
     def foreign(self) -> bool:
-        """Whether the source is a table of other programs'."""
+        """Whether another program writes the source."""
         return self.policy.foreign
 
     @property
     def of_topics(self) -> bool:
-        """Whether the source is a ledger of ranges of offsets, and not of files."""
+        """Whether the source is a ledger of offset ranges instead of files."""
         return self.policy.of_topics
 
     @property
     def as_of_run(self) -> frozenset[str]:
-        """The inputs whose changes matter to later records only."""
+        """Inputs whose changes affect only later records."""
         return self.policy.as_of_run
 
     @property
     def stored(self) -> StoredRows | None:
-        """What the definition says of the rows that it stores, if it is a silver table."""
+        """Definition of the stored rows, if the target is a silver table."""
         return self.policy.stored
 
     @property
     def any_case(self) -> frozenset[str]:
-        """URIs of the sources whose fields go by their names in any case."""
+        """URIs of the sources whose field names are case-insensitive."""
         return self.policy.any_case
 
     @property
@@ -153,7 +153,7 @@ class Flow:
 
 @dataclass(frozen=True)
 class StreamProgress:
-    """Offset of one of several flows that fill a table, and what is to be done about it.
+    """Offset of one of several flows, and what to do about it.
 
     Attributes:
         source_id: table id of its source.
@@ -175,18 +175,18 @@ class StreamProgress:
 
     @property
     def whole(self) -> bool:
-        """Whether all rows of the source are taken in, and not what changed."""
+        """Whether all rows of the source are processed, instead of changes."""
         return self.restarts or not self.known
 
     @property
     def work(self) -> bool:
-        """Whether there is anything to take in."""
+        """Whether anything waits."""
         return self.whole or self.since < self.until
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Offset of a flow, and what is to be done.
+    """Offset of a flow, and what to do.
 
     Where several flows of the definition fill a table, each has an offset of its own in ``streams``, and ``since`` and
     ``until`` count the batches that the target has taken in of them.
@@ -237,16 +237,16 @@ class Progress:
 
     @property
     def reprocesses(self) -> bool:
-        """Whether records that were applied before may have to be reprocessed."""
+        """Whether records that were processed before may be reprocessed."""
         return self.revised or bool(self.changed) or self.retry or self.repair or bool(self.replaced)
 
     @property
     def replaced(self) -> tuple[str, ...]:
-        """Flows whose records in the target all go, or give way to what their sources have now."""
+        """Flows whose records in the target are removed, or replaced by what their sources have now."""
         return (*self.removed, *(name for name, stream in self.streams.items() if stream.restarts))
 
     def spans(self, flow: Flow) -> dict[str, tuple[int, int]]:
-        """Versions of tables that are not taken in yet, after the first and up to the second, by their URIs."""
+        """Return the unprocessed versions of tables by URI, after the first and up to the second."""
         spans = {flow.inputs[name]: (read, self.versions[name]) for name, read in self.changed.items()}
         sources = [(flow.source, self.since, self.until)]
         if flow.streams:
@@ -267,11 +267,11 @@ class Progress:
 
     @property
     def waits(self) -> bool:
-        """Whether a change waits to be taken in; a full refresh due only to the time of a run does not count."""
+        """Whether a change waits; a full refresh due only to the time of the run does not count."""
         return self.work and not self.of_the_run
 
     def full_refresh(self) -> Progress:
-        """The same progress, with a full refresh that a person requested."""
+        """Return this progress with a full refresh that a person requested."""
         reason = "a full refresh was requested"
         progress = replace(self, command="")
         if self.kind in ("idle", "incremental"):
@@ -280,5 +280,4 @@ class Progress:
 
 
 def name_of(uri: str) -> str:
-    """The last part of a table's address."""
     return uri.rstrip("/").rsplit("/", 1)[-1]

@@ -1,4 +1,4 @@
-"""Parts of what waits for a table: how much one batch takes in. No Spark.
+"""Limit how much of what waits one batch processes. No Spark.
 
 All that waits in one batch is one commit at the end of it: a first load that takes longer than the time limit of its
 task would begin from nothing at each try. So what waits is cut at versions of the source, and each part is a batch of
@@ -21,7 +21,7 @@ from sluicegate.lake.table import Tables
 
 
 def first(flow: Flow, waiting: Progress, opened: Tables) -> Progress:
-    """The first part of what waits: the same progress with a nearer end, or itself if that is all.
+    """Return the first part of what waits: the progress with an earlier end, or itself if that is all.
 
     Args:
         flow: the flow.
@@ -43,7 +43,7 @@ def first(flow: Flow, waiting: Progress, opened: Tables) -> Progress:
 
 
 def _first_of_streams(flow: Flow, waiting: Progress, most_bytes: int, opened: Tables) -> Progress:
-    """The first part of what waits for a table that several flows fill: each has one of its own."""
+    """Return the first part for a table that several flows fill: each flow has its own."""
     parts: dict[str, StreamProgress] = {}
     for name, stream in waiting.streams.items():
         if stream.restarts:  # its records in the target give way to all that its source has
@@ -61,7 +61,7 @@ def _first_of_streams(flow: Flow, waiting: Progress, most_bytes: int, opened: Ta
 
 
 def _recorded(side_table: str, flow: str, opened: Tables) -> int:
-    """Offset of one of several flows by the newest commit of a side table; -1 if it has none."""
+    """Return a flow's offset by the newest commit of a side table; -1 if it has none."""
     offset = (several_progress.recorded(opened[side_table].last_commit_of_ours) or {}).get(flow)
     if offset is None:
         return -1
@@ -69,7 +69,7 @@ def _recorded(side_table: str, flow: str, opened: Tables) -> int:
 
 
 def _written_to_side_tables(flow: Flow, waiting: Progress, opened: Tables) -> int:
-    """The greatest offset that a run which was stopped has written to a side table; -1 without any.
+    """Return the greatest offset that a stopped run wrote to a side table; -1 without any.
 
     No part may end before it: Delta would take a later write to that table for one that it has, and records of that
     run would be there whose time has not come.
@@ -84,7 +84,7 @@ def _written_to_side_tables(flow: Flow, waiting: Progress, opened: Tables) -> in
 
 
 def _end(uri: str, since: int, until: int, most_bytes: int, least: int) -> int:
-    """Version at which a part ends: before the one by which it would have more bytes, but not before it has any.
+    """Return the version at which a part ends: before it would exceed the bytes, but with some rows.
 
     Args:
         uri: the source.
@@ -114,10 +114,10 @@ def _end(uri: str, since: int, until: int, most_bytes: int, least: int) -> int:
 
 
 def _bytes(uri: str, version: int) -> int:
-    """Bytes of the files in which a version's changed rows are.
+    """Return the bytes of the files with a version's changed rows.
 
     Raises:
-        FileNotFoundError: the log no longer has it.
+        FileNotFoundError: the log no longer has the version.
     """
     sizes = {"add": 0, "cdc": 0}
     for action in log.actions(uri, version):

@@ -1,4 +1,4 @@
-"""What the kinds of tables differ in: what a run may do about changes of the tables that a flow reads.
+"""Policies of the kinds of tables: what a run does about changes of the tables that a flow reads.
 
 A table of each kind has a policy of its own class. What a policy does not say has the answer of ``Policy``.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Policy:
-    """A table that takes in added rows, and is made again from its source after any other change.
+    """Table that processes added rows, and is refreshed in full after any other change.
 
     Attributes:
         rebuildable: whether a full refresh from the source is possible.
@@ -35,7 +35,7 @@ class Policy:
     followed: frozenset[str] = frozenset()
 
     def why_full_refresh(self, changes: SourceChanges) -> str:
-        """Reason, if what changed in the source since the offset cannot be followed; empty if it can."""
+        """Return the reason if the changes of the source cannot be followed; empty if they can."""
         return changes.revised
 
     @property
@@ -45,7 +45,7 @@ class Policy:
 
     @property
     def row_deltas(self) -> bool:
-        """Whether the target takes in row deltas, former rows as well as current ones."""
+        """Whether the target processes row deltas: former rows as well as current ones."""
         return False
 
     @property
@@ -55,7 +55,7 @@ class Policy:
 
     @property
     def as_of_run(self) -> frozenset[str]:
-        """The inputs whose changes matter to later records only, and to quarantined ones if ``retries``."""
+        """Inputs whose changes affect only later records, and quarantined ones if ``retries``."""
         return frozenset()
 
     @property
@@ -65,12 +65,12 @@ class Policy:
 
     @property
     def many(self) -> bool:
-        """Whether a record of the source may give many rows, so that each has its number within it."""
+        """Whether a record may give many rows, each with its number within it."""
         return False
 
     @property
     def batch_bytes(self) -> int | None:
-        """Bytes of the source's files that one batch takes in; None: all that waits."""
+        """Maximum bytes of the source's files in a batch; None for no limit."""
         return None
 
     @property
@@ -86,7 +86,7 @@ class Policy:
 
 @dataclass(frozen=True)
 class LedgerPolicy(Policy):
-    """A bronze table of what its ledger lists: files may be gone, so no full refresh is possible."""
+    """Bronze table of its ledger's files, some of which may be gone, so no full refresh is possible."""
 
     rebuildable: ClassVar[bool] = False
     of_topics: bool = False
@@ -94,18 +94,18 @@ class LedgerPolicy(Policy):
 
 @dataclass(frozen=True)
 class ForeignTablePolicy(Policy):
-    """A bronze table that follows a Delta table of other programs."""
+    """Bronze table that follows another program's Delta table."""
 
     foreign: ClassVar[bool] = True
 
     def why_full_refresh(self, changes: SourceChanges) -> str:
-        """Any commit that did more than add rows, by its actions: what operations others have is not known."""
+        """Return the reason if a commit did more than add rows, by its actions, as operations are unknown."""
         return changes.rewritten
 
 
 @dataclass(frozen=True)
 class QueryPolicy(Policy):
-    """A gold table: what its query gives.
+    """Gold table: the result of its query.
 
     Attributes:
         added: whether it can take in new rows only; any other change of the source calls for a full refresh.
@@ -118,7 +118,7 @@ class QueryPolicy(Policy):
     refresh_strategy: RefreshStrategy | None = None
 
     def why_full_refresh(self, changes: SourceChanges) -> str:
-        """An overwrite or other columns where it takes in row deltas; else any commit that did more than add rows."""
+        """Return the reason: an overwrite or changed columns with row deltas; else a commit beyond added rows."""
         if self.added:
             return changes.rewritten
         if self.row_deltas:
@@ -128,7 +128,7 @@ class QueryPolicy(Policy):
 
 @dataclass(frozen=True)
 class RecordPolicy(Policy):
-    """A silver table: it knows of which records its rows were made, and reprocesses those that changed."""
+    """Silver table, which knows the record of each row and reprocesses changed records."""
 
     by_record: ClassVar[bool] = True
     as_of_run: frozenset[str] = frozenset()
@@ -139,13 +139,13 @@ class RecordPolicy(Policy):
     any_case: frozenset[str] = frozenset()
 
     def why_full_refresh(self, changes: SourceChanges) -> str:
-        """An overwrite, or other columns: over these Delta reads no change feed."""
+        """Return the reason: an overwrite or other columns, for which Delta has no change feed."""
         return changes.overwritten or changes.other_columns
 
 
 @dataclass(frozen=True)
 class CopyPolicy(RecordPolicy):
-    """A de-identified copy of a silver table.
+    """De-identified copy of a silver table.
 
     Attributes:
         treated: columns that the source has to have, in lower case.

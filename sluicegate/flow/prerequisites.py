@@ -1,4 +1,4 @@
-"""What has to be there before a table can be filled: those that it follows, joins, or reads for a rule. No Spark."""
+"""Check that the tables exist which a table follows, joins, or reads for a rule. No Spark."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def missing(flow: Flow) -> LandingMissing:
 
 
 def why_blocked(flow: Flow, opened: Tables) -> str:
-    """Reason why a flow waits for other tables; empty if it does not."""
+    """Return why a flow waits for other tables; empty if it does not."""
     return _no_source(flow, opened) or _no_input(flow, opened) or _no_treated_columns(flow, opened)
 
 
 def _no_source(flow: Flow, opened: Tables) -> str:
-    """Reason, if no table that the flow follows is there yet."""
+    """Return the reason if none of the flow's sources exists yet."""
     if any(opened[uri].delta for uri in flow.sources):
         return ""
     if not flow.policy.rebuildable:
@@ -34,7 +34,7 @@ def _no_source(flow: Flow, opened: Tables) -> str:
 
 
 def _no_input(flow: Flow, opened: Tables) -> str:
-    """Reason, if a table that the flow, or a rule of it, reads besides is not there yet."""
+    """Return the reason if a table that the flow joins, or that a rule reads, does not exist yet."""
     for name, uri in flow.inputs.items():
         if opened[uri].delta is None:
             return f"it joins {name}, which has no rows yet"
@@ -45,7 +45,7 @@ def _no_input(flow: Flow, opened: Tables) -> str:
 
 
 def _no_treated_columns(flow: Flow, opened: Tables) -> str:
-    """Reason, if columns that are to be de-identified may yet come, by a flow whose own source has no rows."""
+    """Return the reason if columns to be de-identified may still appear, by a flow whose source has no rows."""
     source = opened[flow.source]
     if not isinstance(flow.policy, CopyPolicy) or source.delta is None:
         return ""

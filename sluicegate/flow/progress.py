@@ -1,4 +1,4 @@
-"""Offset of a flow, and what a run is to do about it. Read by delta-rs; no Spark, some 10 ms a table.
+"""Read the offset of a flow, and decide what a run does. By delta-rs, without Spark, in some 10 ms a table.
 
 A flow's offset is committed in its *target's own Delta log*: each commit carries a transaction id (``txnAppId``)
 and ``txnVersion`` = the version of the source that the batch ends at.
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 
 def progress(flow: Flow, opened: Tables | None = None) -> Progress:
-    """Reads the offsets. No Spark; some 10 ms.
+    """Return the progress of a flow. No Spark; some 10 ms.
 
     Args:
         flow: the flow.
         opened: the handles of the step that this is a part of; by default each table is opened at its newest version.
 
     Raises:
-        NotADeltaTable: there are files, but no table, at one of the addresses.
-        LandingMissing: the source is a table of other programs', and is not there.
+        NotADeltaTable: an address has files, but no Delta table.
+        LandingMissing: the source, another program's table, does not exist.
         SluicegateError: the source is older than what was taken from it, or it is another table than the one that the
             target was filled from, or has another history now, and the target cannot be made again from it.
     """
@@ -63,7 +63,7 @@ def progress(flow: Flow, opened: Tables | None = None) -> Progress:
 def _of_source(
     flow: Flow, unread: Progress, source: DeltaTable, past: offsets.Lineage | None, opened: Tables
 ) -> Progress:
-    """Progress of a table that follows one other.
+    """Return the progress of a table that follows one other.
 
     Args:
         flow: the flow of the table.
@@ -106,7 +106,7 @@ def _of_source(
 def _committed_offset(
     flow: Flow, source: DeltaTable, target: Table, past: offsets.Lineage | None
 ) -> offsets.CommittedOffset:
-    """The offset of a flow; restores of a target that can be made again do not matter, as they lead to that."""
+    """Return the offset of a flow; restores of a target that can be refreshed in full are ignored."""
     if flow.policy.rebuildable:
         restores = None
     else:
@@ -115,7 +115,7 @@ def _committed_offset(
 
 
 def _changes(flow: Flow, source: DeltaTable, offset: int | None) -> SourceChanges:
-    """The commits of the source after the offset; none of a ledger, which only ever grows."""
+    """Return the commits of the source after the offset; none of a ledger, which only ever grows."""
     name = name_of(flow.source)
     if offset is None or not flow.policy.rebuildable:
         return SourceChanges(name)
@@ -123,7 +123,7 @@ def _changes(flow: Flow, source: DeltaTable, offset: int | None) -> SourceChange
 
 
 def _identity(flow: Flow, source: DeltaTable) -> Identity:
-    """What records of the source are known by; nothing where the target does not know them."""
+    """Return how records of the source are identified; nothing if the target does not need it."""
     if not flow.policy.by_record:
         return Identity(of_many=False, of_flows=False)
     columns = _columns(source)
@@ -131,10 +131,10 @@ def _identity(flow: Flow, source: DeltaTable) -> Identity:
 
 
 def _why_replaced(flow: Flow, past: offsets.Lineage | None, opened: Tables) -> str:
-    """Reason, if the source has another history now than the one that was read.
+    """Return the reason if the source has another history than the one that was read.
 
     Raises:
-        SluicegateError: the target may have rows that nothing else has any more.
+        SluicegateError: the target may have the only copy of rows.
     """
     version = histories.source_replaced(flow, opened, None if past is None else past.ours)
     if version is None:
@@ -146,7 +146,7 @@ def _why_replaced(flow: Flow, past: offsets.Lineage | None, opened: Tables) -> s
 
 
 def _demand_ledger(flow: Flow, reason: str) -> None:
-    """Refuses a full refresh of a table that cannot be made again."""
+    """Refuse a full refresh of a table that cannot be rebuilt."""
     if reason and not flow.policy.rebuildable:
         raise SluicegateError(
             f"{flow.table} cannot continue: {reason}",
@@ -156,7 +156,7 @@ def _demand_ledger(flow: Flow, reason: str) -> None:
 
 
 def _of_ledger(read: Progress, past: offsets.Lineage | None) -> Progress:
-    """Progress of bronze over its ledger, whose first version is made without files."""
+    """Return the progress of bronze over its ledger, whose first version has no files."""
     if past is not None and past.news:
         read = replace(read, why=f"{full_refresh.why_restored(past)}: rows that the RESTORE removed are read again")
     if read.until in (0, read.since):
@@ -165,7 +165,7 @@ def _of_ledger(read: Progress, past: offsets.Lineage | None) -> Progress:
 
 
 def _of_query(flow: Flow, read: Progress, last: log.Commit, opened: Tables) -> Progress:
-    """Progress of a target that does not know of which records its rows were made: gold, and bronze of Delta tables."""
+    """Return the progress of a target without record identities: gold, and bronze of Delta tables."""
     changed = {name: version for name, version in _changed(read.stamps, last).items() if name in flow.policy.followed}
     if changed:
         reason = f"{', '.join(sorted(changed))} changed"
@@ -180,7 +180,7 @@ def _of_query(flow: Flow, read: Progress, last: log.Commit, opened: Tables) -> P
 
 
 def _why_rules(flow: Flow, last: log.Commit, opened: Tables, *, idle: bool) -> str:
-    """Reason to hold the target's rows to its rules though none may have changed; empty if there is none.
+    """Return why the target's rows must be checked again though none may have changed; empty if they need not.
 
     Args:
         flow: the flow.
@@ -202,7 +202,7 @@ def _why_rules(flow: Flow, last: log.Commit, opened: Tables, *, idle: bool) -> s
 
 
 def _of_streams(flow: Flow, unread: Progress, past: offsets.Lineage | None, opened: Tables) -> Progress:
-    """Progress of a table that several flows of the definition fill.
+    """Return the progress of a table with several flows.
 
     Args:
         flow: the flow of the table.
@@ -236,7 +236,7 @@ def _of_streams(flow: Flow, unread: Progress, past: offsets.Lineage | None, open
 
 
 def _commit_with_facts(past: offsets.Lineage | None) -> log.Commit | None:
-    """Our last commit to the target, if it still tells what it was made from."""
+    """Return our last commit to the target, if it records its inputs."""
     if past is None or past.ours is None or past.ours.ours is None:
         return None
     return past.ours
@@ -245,7 +245,7 @@ def _commit_with_facts(past: offsets.Lineage | None) -> log.Commit | None:
 def _of_batches(
     flow: Flow, unread: Progress, last: log.Commit | None, streams: Mapping[str, StreamProgress], opened: Tables
 ) -> Progress:
-    """Offsets of a table that several flows fill: its own count batches.
+    """Return the offsets of a table with several flows: its own counts batches.
 
     Args:
         flow: the flow of the table.
@@ -267,14 +267,14 @@ def _of_batches(
 
 
 def _why_flows_whole(flow: Flow, read: Progress, last: log.Commit) -> str:
-    """Reason for a full refresh of a table that several flows fill; empty if what is new is enough."""
+    """Return why a table with several flows needs a full refresh; empty if the changes are enough."""
     if reason := full_refresh.why_inputs(flow, _read_before(flow, read.stamps, last), last):
         return reason
     return full_refresh.why_numbered(flow, last, Identity(of_many=read.of_many, of_flows=True))
 
 
 def _changes_of_flows(read: Progress) -> list[str]:
-    """What is to be said of the flows besides their new rows."""
+    """Return remarks on the flows besides their new rows."""
     reasons = [stream.why for stream in read.streams.values() if stream.why]
     reasons += [f"the flow {name} is new" for name, stream in read.streams.items() if not stream.known]
     return reasons + [f"the flow {name} is no longer in the definition" for name in read.removed]
@@ -284,7 +284,7 @@ def _changes_of_flows(read: Progress) -> list[str]:
 
 
 def _by_record(flow: Flow, read: Progress, reasons: Sequence[str], last: log.Commit, opened: Tables) -> Progress:
-    """What is to be done for a target that knows which records its rows were made of.
+    """Return the progress of a target with record identities.
 
     Args:
         flow: the flow.
@@ -314,7 +314,7 @@ def _by_record(flow: Flow, read: Progress, reasons: Sequence[str], last: log.Com
 
 
 def _stopped(last: log.Commit, side_tables: Sequence[Table]) -> Mapping[str, Any] | None:
-    """What a run that was stopped said of itself in a table beside the target; None if the last one came to its end.
+    """Return what a stopped run recorded in a side table; None if the last run finished.
 
     A run first writes what enters the side tables, then the target, then deletes what leaves the side tables. A power
     cut may take back the first of these and leave the second.
@@ -336,19 +336,19 @@ def _stopped(last: log.Commit, side_tables: Sequence[Table]) -> Mapping[str, Any
 
 
 def _has_entered(side_table: Table, side_facts: Mapping[str, Any] | None, facts: Mapping[str, Any]) -> bool:
-    """Whether the rows that a run wrote to a side table first are there."""
+    """Return whether a side table has the rows that a run writes first."""
     if side_table.delta is None:
         return False
     return side_facts is None or side_facts.get("op") == facts.get("op")
 
 
 def _has_left(side_facts: Mapping[str, Any] | None, facts: Mapping[str, Any]) -> bool:
-    """Whether a run has deleted what it was to delete from a side table last."""
+    """Return whether a run has done its last deletion from a side table."""
     return side_facts is not None and (side_facts.get("op"), side_facts.get("step")) == (facts.get("op"), "leave")
 
 
 def _inputs(flow: Flow, past: offsets.Lineage | None, opened: Tables) -> dict[str, tuple[DeltaTable, int]]:
-    """The other inputs that are there, with the version that a batch is to read of each."""
+    """Return the existing other inputs, with the version to read of each."""
     last = _commit_with_facts(past)
     recorded = {}
     if last is not None:
@@ -368,7 +368,7 @@ def _inputs(flow: Flow, past: offsets.Lineage | None, opened: Tables) -> dict[st
 
 
 def _read_before(flow: Flow, stamps: Mapping[str, str], last: log.Commit) -> Mapping[str, str]:
-    """Inputs that rows of the target may have been made with; of several flows one may be new, with its lookups."""
+    """Return the inputs that rows of the target may depend on; a new flow's lookups are excluded."""
     if not flow.streams:
         return stamps
     recorded = (last.ours or {}).get("inputs", {})
@@ -376,7 +376,7 @@ def _read_before(flow: Flow, stamps: Mapping[str, str], last: log.Commit) -> Map
 
 
 def _changed(stamps: Mapping[str, str], last: log.Commit) -> dict[str, int]:
-    """Inputs with another version than the last commit was computed with, and that commit's version of them."""
+    """Return the inputs whose version changed since the last commit, with the version of that commit."""
     inputs = (last.ours or {}).get("inputs", {})
     recorded = {name: inputs.get(name, "@-1") for name in stamps}
     return {name: int(recorded[name].rpartition("@")[2]) for name in stamps if recorded[name] != stamps[name]}

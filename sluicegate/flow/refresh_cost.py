@@ -1,4 +1,4 @@
-"""What a refresh of a gold table costs by each technique, in seconds, and which of them a batch is given.
+"""Estimate the cost of a gold refresh by technique, in seconds, and choose one for a batch.
 
 An estimate is a fixed part and a part for the rows, at rates that were measured once (``RATES``). Two factors, one for
 each part, are then fitted to the table's own former runs, whose commits say how they were done, over how many rows, and
@@ -78,7 +78,7 @@ RATES: Mapping[Technique, Rates] = {
 
 @dataclass(frozen=True)
 class Work:
-    """Rows that a batch is about.
+    """Row counts that determine the cost of a batch.
 
     Attributes:
         changed: row deltas; an update is two.
@@ -93,7 +93,7 @@ class Work:
     touched: int
 
     def parts(self, technique: Technique) -> tuple[float, float]:
-        """Seconds by ``RATES``: for any batch, and for these rows."""
+        """Return the seconds by ``RATES``: for any batch, and for these rows."""
         rates = RATES[technique]
         of_groups = self.all * min(self.touched / max(self.held, 1), 1.0)
         rows = (rates.all * self.all + rates.changed * self.changed + rates.touched * self.touched
@@ -103,7 +103,7 @@ class Work:
 
 @dataclass(frozen=True)
 class FormerRun:
-    """One former run of the table, as its commit tells.
+    """Former run of the table, from its commit.
 
     Attributes:
         technique: how it was done.
@@ -122,7 +122,7 @@ class FormerRun:
 
 @dataclass(frozen=True)
 class Choice:
-    """Technique that a batch is given, and why.
+    """Chosen technique of a batch, and why.
 
     Attributes:
         technique: the technique.
@@ -139,17 +139,16 @@ class Choice:
     began: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
 
     def facts(self) -> dict[str, Any]:
-        """Choice as JSON facts."""
+        """Return the choice as JSON facts."""
         estimates = {technique: round(seconds, 2) for technique, seconds in self.estimates.items()}
         return {"technique": self.technique, "estimated": estimates[self.technique], "estimates": estimates,
                 "rows": asdict(self.work)}  # fmt: skip
 
     def in_commit(self) -> dict[str, Any]:
-        """What a commit says of it; ``measured`` tells from that how long it took."""
+        """Return the facts for the commit, from which ``measured`` gets the duration."""
         return {"cost": {**self.facts(), "regret": round(self.regret, 2), "began": self.began}}
 
     def __str__(self) -> str:
-        """Choice in words."""
         rivals = [f"{seconds:.1f} s by {name}" for name, seconds in self.estimates.items() if name != self.technique]
         sentence = f"some {self.estimates[self.technique]:.1f} s by {self.technique}"
         if rivals:
@@ -158,7 +157,7 @@ class Choice:
 
 
 def permitted(strategy: RefreshStrategy, *, auto: bool, small: bool, few: bool, state: bool) -> list[Technique]:
-    """Techniques that give the right table by changes alone, and that its definition lets be taken.
+    """Return the techniques that are correct and permitted by the definition.
 
     Args:
         strategy: the refresh strategy.
@@ -188,14 +187,14 @@ def permitted(strategy: RefreshStrategy, *, auto: bool, small: bool, few: bool, 
 
 
 def _with_whole(techniques: list[Technique], *, auto: bool, few: bool) -> list[Technique]:
-    """The same techniques, and ``whole`` unless ``refresh`` forbids it and few rows changed."""
+    """Add ``whole`` to techniques unless ``refresh`` forbids it and few rows changed."""
     if few and not auto:
         return techniques
     return [*techniques, "whole"]
 
 
 def measured(commit: log.Commit) -> float | None:
-    """Seconds between the choice of a technique and its commit; None if there was no choice, or no clock for both."""
+    """Return the seconds between choice and commit; None without a choice, or with different clocks."""
     cost = (commit.ours or {}).get("cost")
     if not cost:
         return None
@@ -215,14 +214,14 @@ class RefreshCost:
 
     @classmethod
     def of(cls, table: DeltaTable | None) -> RefreshCost:
-        """Costs by the commits of a table, which may not exist yet."""
+        """Read the costs from the commits of a table, which may not exist yet."""
         if table is None:
             return cls()
         runs = (_former_run(commit) for commit in log.commits(table, NEWEST))
         return cls([run for run in runs if run is not None])
 
     def choose(self, permitted: Collection[Technique], work: Work) -> Choice:
-        """Chooses the technique that is estimated to cost least, with the last run's at an advantage.
+        """Choose the technique with the lowest estimate, with an advantage for the last run's.
 
         Args:
             permitted: those that give the right table now; with ``restart`` and without ``partial`` where the state has
@@ -241,7 +240,7 @@ class RefreshCost:
         return Choice(self._stable(costs), estimates, work, self.regret)
 
     def _stable(self, costs: Mapping[Technique, float]) -> Technique:
-        """The cheapest technique, unless the usual one costs nearly the same."""
+        """Return the cheapest technique, unless the usual one costs nearly the same."""
         best = min(costs, key=lambda name: costs[name])
         usual = self._usual(costs)
         if usual is None or costs[best] < MARGIN * costs[usual]:
@@ -249,7 +248,7 @@ class RefreshCost:
         return usual
 
     def _usual(self, costs: Mapping[Technique, float]) -> Technique | None:
-        """The technique that goes on with what the last run left; None if there is none among some."""
+        """Return the technique that uses what the last run left; None if it is not among them."""
         last = None
         if self.runs:
             last = self.runs[0].technique
@@ -266,21 +265,21 @@ class RefreshCost:
 
     @cached_property
     def regret(self) -> float:
-        """Seconds by which the runs since there was usable state took longer than with it."""
+        """Seconds lost by the runs since usable state existed, against using it."""
         if not self.runs or self.runs[0].technique in WITH_STATE:
             return 0.0
         last = self.runs[0]
         return last.regret + max(last.seconds - last.estimates.get("partial", last.seconds), 0.0)
 
     def seconds(self, technique: Technique, work: Work) -> float:
-        """Estimate for a batch."""
+        """Return the estimate for a batch."""
         fixed, rows = work.parts(technique)
         of_fixed, of_rows = _fitted([run for run in self.runs if run.technique == technique], self._of_all)
         return of_fixed * fixed + of_rows * rows
 
     @cached_property
     def _of_all(self) -> tuple[float, float]:
-        """Factors of this table and machine, whatever the technique."""
+        """Factors of this table and machine, independent of the technique."""
         return _fitted(self.runs, (1.0, 1.0))
 
 
@@ -292,7 +291,7 @@ def _former_run(commit: log.Commit) -> FormerRun | None:
 
 
 def _fitted(runs: Sequence[FormerRun], before: tuple[float, float]) -> tuple[float, float]:
-    """Factors of the fixed part and of that for the rows, by least squares of the relative errors.
+    """Fit the factors of the fixed and the per-row part by least squares of relative errors.
 
     Args:
         runs: the runs that they are to explain.

@@ -1,4 +1,4 @@
-"""Report of a run: lines for people while it works, and a message for programs at its end."""
+"""Report a run: lines for people while it works, and a message for programs at its end."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ COMMAND = "command line"
 
 
 def accounted(failed_files: int) -> str:
-    """What a run that adds up says of itself at its end.
+    """Return the closing sentence of a run that reconciles.
 
     Args:
         failed_files: files that could not be read; what they have is in no table.
@@ -58,36 +58,36 @@ class RunReport:
 
     @property
     def unreported(self) -> bool:
-        """Whether this stands for a report that cannot be read."""
+        """Whether this replaces a report that cannot be read."""
         return UNREPORTED in self.notes
 
     def as_dict(self) -> dict[str, Any]:
-        """The report as in the job's message and in ``--json`` output."""
+        """Return the report for the job's message and for ``--json`` output."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, facts: dict[str, Any]) -> RunReport:
-        """A report read back from a job's message; what only another version knows of is left out."""
+        """Parse a report from a job's message; fields that only another version has are dropped."""
         tables = [TableReport(**_shared(TableReport, table)) for table in facts["tables"]]
         return cls(**{**_shared(cls, facts), "tables": tables})
 
 
 def _shared(kind: type[TableReport | RunReport], facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of some facts that a report of this version has, too."""
+    """Return the facts that a report of this version has."""
     names = {attribute.name for attribute in fields(kind)}
     return {name: value for name, value in facts.items() if name in names}
 
 
 def send(kind: str, facts: Mapping[str, Any]) -> None:
-    """Sends facts to whoever started the job, as JSON of ASCII characters."""
+    """Send facts to the starter of the job, as ASCII JSON."""
     channel.send(kind, json.dumps(facts, default=str))
 
 
 def facts_of(kind: str, message: str) -> dict[str, Any] | None:
-    """Facts of a job's message; None if it is of another kind.
+    """Parse the facts of a job's message; None if it has another kind.
 
     Raises:
-        JobFailed: it is not whole.
+        JobFailed: the message is incomplete.
     """
     word, _, text = message.partition(" ")
     if word != kind:
@@ -100,18 +100,18 @@ def facts_of(kind: str, message: str) -> dict[str, Any] | None:
 
 
 def end_with_report(report: RunReport) -> None:
-    """Sends the report as the last message of the job, or of its layer."""
+    """Send the report as the last message of the job, or of its layer."""
     send(REPORT, report.as_dict())
 
 
 def end_with_error(error: SluicegateError) -> None:
-    """Prints the error for people, and then sends it as the job's last message."""
+    """Print the error for people, then send it as the job's last message."""
     warn(*error.for_people().split("\n"))
     send(ERROR, error.as_dict())
 
 
 class ReportLines:
-    """The messages of a job on how its layers, or the job, ended."""
+    """Messages of a job about the end of its layers and of itself."""
 
     def __init__(self) -> None:
         self._reports: list[dict[str, Any]] = []
@@ -120,7 +120,7 @@ class ReportLines:
         """Reports that cannot be read: the job was killed in the middle of one, or the disk was full."""
 
     def take(self, message: str) -> bool:
-        """Takes a message; returns whether it is one of these."""
+        """Take a message; return whether it is a report or an error."""
         kind, _, text = message.partition(" ")
         if kind == REPORT:
             self._error = None
@@ -148,16 +148,16 @@ class ReportLines:
 
     @property
     def error(self) -> SluicegateError | None:
-        """What the job ended with; None if that is a report, or nothing."""
+        """Error of the job; None if it ended with a report, or not yet."""
         return self._error
 
     def reports(self) -> list[dict[str, Any]]:
-        """The reports as they were sent, in their order."""
+        """Return the reports in the order of arrival."""
         return list(self._reports)
 
 
 def error_of(line: str) -> SluicegateError:
-    """Error in a job's last message, of its own type, so that whoever began the job can catch it by that."""
+    """Restore the error in a job's last message, in its own type, so that the caller can catch it."""
     return _error(json.loads(line.removeprefix(ERROR)))
 
 

@@ -1,4 +1,4 @@
-"""Selection of records for reprocessing, though nothing about them changed: an interval, a replay.
+"""Select records for reprocessing, though nothing about them changed: an interval, a replay.
 
 They are evaluated by today's definition, in one batch with whatever waits, and replace the rows that they had.
 """
@@ -32,15 +32,15 @@ class Choice(Protocol):
     def everything(self) -> bool: ...
 
     def of(self, table: str, pipeline: Pipeline) -> bool:
-        """Whether it selects records of a table of the pipeline."""
+        """Return whether the selection has records of a table."""
 
     def facts(self) -> Mapping[str, Any]:
-        """Commit metadata about it."""
+        """Return the commit metadata of the selection."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """The records whose event time was, or is by today's definition, in an interval.
+    """Records whose event time is in an interval, by the former or the current definition.
 
     Attributes:
         since: its beginning (UTC), which belongs to it.
@@ -59,10 +59,10 @@ class Interval:
 
     @classmethod
     def parse(cls, since: str, until: str) -> Interval:
-        """Reads two times in ISO 8601; without a zone they are UTC, without a time of day midnight.
+        """Read two times in ISO 8601; without a zone they are UTC, without a time of day midnight.
 
         Raises:
-            UserError: one is not a time, or the end is not after the beginning.
+            UserError: a text is not a time, or the end is not after the start.
         """
         interval = cls(_moment(since, "--from"), _moment(until, "--to"))
         if interval.until <= interval.since:
@@ -74,27 +74,27 @@ class Interval:
 
     @property
     def validate(self) -> bool:
-        """An interval is written."""
+        """Whether nothing is written: never, for an interval."""
         return False
 
     @property
     def everything(self) -> bool:
-        """Only its own records."""
+        """Whether all records are selected: never, for an interval."""
         return False
 
     def __str__(self) -> str:
         return f"[{self.since:%Y-%m-%d %H:%M:%S}, {self.until:%Y-%m-%d %H:%M:%S})"
 
     def arguments(self) -> list[str]:
-        """The interval as arguments of ``spark_jobs/silver.py``."""
+        """Return the interval as arguments of ``spark_jobs/silver.py``."""
         return ["--mode=interval", f"--from={self.since.isoformat()}", f"--to={self.until.isoformat()}"]
 
     def of(self, table: str, pipeline: Pipeline) -> bool:
-        """Only silver tables with an event time have intervals."""
+        """Return whether the table is a silver table with an event time."""
         return table in pipeline.silver and pipeline.silver[table].event_time is not None
 
     def facts(self) -> dict[str, Any]:
-        """The mode and the interval."""
+        """Return the mode and the interval."""
         return {"mode": "interval", "interval": [self.since.isoformat(), self.until.isoformat()]}
 
 
@@ -117,11 +117,11 @@ class Replay:
     validate: bool = False
 
     def demand(self, pipeline: Pipeline) -> None:
-        """Checks that the table and the rules to replay exist.
+        """Check that the table and the rules to replay exist.
 
         Raises:
             PipelineMissing: the pipeline has no such table.
-            UserError: it is no silver table, or has no such rule.
+            UserError: the table is not silver, or lacks the rule.
         """
         demand_silver(self.table, pipeline, "are replayed", "; for bronze, use `sluicegate reset`")
         where = Where(table=self.table)
@@ -133,23 +133,23 @@ class Replay:
                 raise UserError(f"unknown rule {rule} of {self.table}", where=where, hint=hint)
 
     def of(self, table: str, pipeline: Pipeline) -> bool:
-        """One table."""
+        """Return whether this is the table to replay."""
         return table == self.table
 
     def facts(self) -> dict[str, Any]:
-        """The mode and what is replayed: as one fact, since commits have rules and dropped rows of their own."""
+        """Return the mode and the replay as one fact, since commits have rules and dropped rows of their own."""
         chosen = {"rules": list(self.rules), "dropped": self.dropped, "everything": self.everything}
         return {"mode": "replay", "replayed": chosen}
 
     def arguments(self) -> Sequence[str]:
-        """The replay as arguments of ``spark_jobs/tools/replay.py``."""
+        """Return the replay as arguments of ``spark_jobs/tools/replay.py``."""
         flags = {"--dropped": self.dropped, "--everything": self.everything, "--validate": self.validate}
         options = [flag for flag, is_set in flags.items() if is_set]
         return [f"--table={self.table}", *(f"--rule={rule}" for rule in self.rules), *options]
 
 
 def demand_silver(table: str, pipeline: Pipeline, operation: str, more: str = "") -> None:
-    """Checks that a pipeline has a silver table.
+    """Check that a name is a silver table of the pipeline.
 
     Args:
         table: name of the table.
@@ -159,7 +159,7 @@ def demand_silver(table: str, pipeline: Pipeline, operation: str, more: str = ""
 
     Raises:
         PipelineMissing: the pipeline has no such table.
-        UserError: it is no silver table.
+        UserError: the table is not silver.
     """
     layer, _ = pipeline.table(table)
     if layer != "silver":

@@ -1,4 +1,4 @@
-"""Changes of a table that is followed, since it was read: only added rows or columns, or more?
+"""Classify the changes of a source since it was read: only added rows or columns, or more?
 
 The log is read in one pass, each commit once. What a run does about it is then told from that one value.
 """
@@ -41,7 +41,7 @@ REWRITTEN = ("SLUICEGATE_SOURCE_REWRITTEN", "DELTA_SOURCE_IGNORE_DELETE", "DELTA
 
 
 class ColumnChange(Enum):
-    """What a commit did to the columns of a table: data written before reads as it did only if it is ``ADDITIVE``."""
+    """Effect of a commit on columns: earlier data reads unchanged only if it is ``ADDITIVE``."""
 
     ADDITIVE = "as they were, but for new ones"
     OTHER = "one was taken away, renamed, or has another type"
@@ -50,7 +50,7 @@ class ColumnChange(Enum):
 
 @dataclass(frozen=True)
 class CommitChanges:
-    """What one commit did to a table.
+    """Changes by one commit.
 
     Attributes:
         version: the version that it made.
@@ -92,7 +92,7 @@ class CommitChanges:
 
 @dataclass(frozen=True)
 class SourceChanges:
-    """What the commits of some versions did to a table that is followed.
+    """Changes by the commits of some versions of a source.
 
     Each reason is the sentence for people about the commit that calls for something else than taking in new rows, and
     empty if there is none.
@@ -127,7 +127,7 @@ class SourceChanges:
 
     @property
     def overwritten(self) -> str:
-        """Reason, if a commit replaced all rows; the newest of them."""
+        """Reason if a commit replaced all rows, by the newest one."""
         for commit in self._newest_first():
             if commit.replaces_all:
                 return self._changed(commit)
@@ -135,7 +135,7 @@ class SourceChanges:
 
     @property
     def revised(self) -> str:
-        """Reason, if a commit may have done more than add rows, by its operation; the newest of them."""
+        """Reason if a commit may have done more than add rows, by its operation; the newest one."""
         for commit in self._newest_first():
             if not commit.only_adds:
                 return self._changed(commit)
@@ -143,7 +143,7 @@ class SourceChanges:
 
     @property
     def rewritten(self) -> str:
-        """Reason, if a commit took rows away or changed columns, or is gone, so that it may have done so."""
+        """Reason if a commit removed rows or changed columns, or is gone and may have."""
         for commit in self._up_to_gap():
             if commit.removes_rows:
                 return self._changed(commit)
@@ -155,7 +155,7 @@ class SourceChanges:
 
     @property
     def other_columns(self) -> str:
-        """Reason, if a commit took a column away, renamed it or changed its type.
+        """Reason if a commit dropped or renamed a column, or changed its type.
 
         Over such a commit Delta reads no change feed, whether or not the column is read by anybody. A history that is
         gone in part is found out by who reads it.
@@ -167,14 +167,14 @@ class SourceChanges:
 
     @property
     def only_gained_columns(self) -> bool:
-        """Whether each commit left the columns as they were, but for new ones; not if that is no longer known.
+        """Whether all commits at most added columns; False if unknown.
 
         Where one lost a column or changed its type, Delta reads no change feed, even if a later one put that right.
         """
         return not self.gone and all(commit.columns is ColumnChange.ADDITIVE for commit in self.commits)
 
     def _newest_first(self) -> Iterator[CommitChanges]:
-        """The commits after the last one that is gone, the newest first."""
+        """Yield the commits after the last missing one, newest first."""
         if self.gone:
             oldest = self.gone[-1]
         else:
@@ -182,7 +182,7 @@ class SourceChanges:
         return (commit for commit in reversed(self.commits) if commit.version > oldest)
 
     def _up_to_gap(self) -> Iterator[CommitChanges]:
-        """The commits before the first one that is gone, the oldest first."""
+        """Yield the commits before the first missing one, oldest first."""
         if not self.gone:
             return iter(self.commits)
         return (commit for commit in self.commits if commit.version < self.gone[0])
@@ -195,7 +195,7 @@ class SourceChanges:
 
 
 def _entries(uri: str, versions: Sequence[int]) -> list[CommitChanges | None]:
-    """The commits of some versions, None for one that is gone; read concurrently where each takes a request."""
+    """Return commits by version, None for missing ones; read concurrently on remote stores."""
     read = partial(CommitChanges.of, uri)
     if layout.is_local(uri):
         return [read(version) for version in versions]
@@ -203,7 +203,7 @@ def _entries(uri: str, versions: Sequence[int]) -> list[CommitChanges | None]:
 
 
 def _with_columns(commits: Sequence[CommitChanges], uri: str, offset: int) -> Iterator[CommitChanges]:
-    """The same commits, each with what it did to the columns that the ones before it had left."""
+    """Yield the commits with their effect on the columns before them."""
     before: Schema | None = None
     for commit in commits:
         columns = ColumnChange.ADDITIVE
@@ -219,7 +219,7 @@ def _with_columns(commits: Sequence[CommitChanges], uri: str, offset: int) -> It
 
 
 def newest(table: DeltaTable, read: int) -> int:
-    """Version of a table that is to be read next; the one that was read last, if nothing but fences came after it.
+    """Return the version to read next; the last one read, if only fences followed.
 
     Args:
         table: the table.
@@ -240,7 +240,7 @@ def demand_additive(source: str, until: int, end: int) -> None:
     """Checks that commits which came while the source was read only added rows, too.
 
     Raises:
-        RuntimeError: they did not.
+        RuntimeError: a commit did more than add rows.
     """
     changes = SourceChanges.of(source, until, end, name=source)
     if reason := changes.rewritten:
@@ -248,12 +248,12 @@ def demand_additive(source: str, until: int, end: int) -> None:
 
 
 def same_rows(uri: str, since: int, until: int) -> bool:
-    """Whether the commits after a version changed no row and no column of a table, but its comments or files only."""
+    """Return whether the commits after a version changed no rows or columns, only comments or files."""
     return all(_keeps_rows(uri, version) for version in range(since + 1, until + 1))
 
 
 def _keeps_rows(uri: str, version: int) -> bool:
-    """Whether one commit changed no row and no column; not if the log no longer has it."""
+    """Return whether a commit changed no rows or columns; False if the log no longer has it."""
     try:
         actions = list(log.actions(uri, version))
     except FileNotFoundError:
@@ -268,7 +268,7 @@ def _keeps_rows(uri: str, version: int) -> bool:
 
 
 def _columns_at(uri: str, version: int) -> Schema | None:
-    """The columns of a table as of a version; None if that is no longer known."""
+    """Return the columns of a table as of a version; None if unknown."""
     try:
         columns: Schema = json.loads(tables.table_at(uri, version=version).schema().to_json())
     except DeltaError:
@@ -277,7 +277,7 @@ def _columns_at(uri: str, version: int) -> Schema | None:
 
 
 def only_gained_fields(before: Any, after: Any) -> bool:
-    """Whether a type is as it was, but for new fields; data written before then reads as it did."""
+    """Return whether a type only gained fields, so that earlier data reads unchanged."""
     if not (isinstance(before, dict) and isinstance(after, dict)):
         return bool(before == after)
     if before.get("type") != "struct" or after.get("type") != "struct":
@@ -289,12 +289,12 @@ def only_gained_fields(before: Any, after: Any) -> bool:
 
 
 def _keeps_field(before: Schema, after: Schema | None) -> bool:
-    """Whether a field is the same one in the data files, of a type that has at most gained fields."""
+    """Return whether a field is the same in the data files, with a type that only gained fields."""
     if after is None or _physical_name(before) != _physical_name(after):
         return False
     return only_gained_fields(before["type"], after["type"])
 
 
 def _physical_name(field: Schema) -> Any:
-    """Name of a field in the data files: a column that was dropped and made again has another."""
+    """Return a field's name in the data files; a column that was dropped and added again has another."""
     return (field.get("metadata") or {}).get("delta.columnMapping.physicalName", field["name"])

@@ -153,12 +153,12 @@ def _line(report: TableReport) -> str:
 
 
 def _label(report: TableReport) -> str:
-    """Layer and table, aligned."""
+    """Return the layer and table, aligned."""
     return f"  {report.layer:<6} {report.table:<28}"
 
 
 def _counts(report: TableReport) -> list[str]:
-    """What became of what was read, as parts of the line."""
+    """Return the counts of what was read, as parts of the line."""
     if report.layer == "gold":
         return [f" → {report.written:>9,} rows"]
     if report.layer == "bronze":
@@ -168,7 +168,7 @@ def _counts(report: TableReport) -> list[str]:
 
 
 def _counts_of_files(report: TableReport) -> list[str]:
-    """Where bronze rows came from, and how many of them need a look."""
+    """Return the files of bronze rows, and how many rows need attention."""
     parts: list[str] = []
     if report.files:
         parts.append(f"   from {files(report.files)}, {human_bytes(report.bytes)}")
@@ -180,7 +180,7 @@ def _counts_of_files(report: TableReport) -> list[str]:
 
 
 def _written(report: TableReport) -> str:
-    """Records that were written, or the rows that they gave."""
+    """Return the records that were written, or the rows that they gave."""
     if report.rows is None:
         return f" = {report.written:>9,} written"
     no_row = ""
@@ -190,7 +190,7 @@ def _written(report: TableReport) -> str:
 
 
 def _reprocessed(report: TableReport) -> str:
-    """Result of reprocessing, and its reason."""
+    """Return the result of reprocessing, and its reason."""
     counts = {"inserted": report.inserted, "updated": report.updated, "deleted": report.deleted}
     result = ", ".join(f"{count:,} {verb}" for verb, count in counts.items())
     unchanged = not any(counts.values())
@@ -207,7 +207,7 @@ def _reprocessed(report: TableReport) -> str:
 
 
 def _unread_files(report: TableReport) -> list[str]:
-    """Remarks on files that could not be read, or have no record (bronze)."""
+    """Return the remarks on files that could not be read, or have no record (bronze)."""
     lines: list[str] = []
     if report.failed:
         subject = "they are"
@@ -245,7 +245,7 @@ def _remarks_on_reprocessing(report: TableReport) -> list[str]:
 
 
 def _remarks_on_flows(report: TableReport) -> list[str]:
-    """What each of several flows gave, and whether rows of a former definition are left (silver)."""
+    """Return the counts of each flow, and whether rows of a former definition are left (silver)."""
     lines = [f"         {name}: {_added_up(counts)}" for name, counts in report.flows.items() if counts["read"]]
     if report.mixed:
         lines.append(
@@ -273,7 +273,7 @@ def _remarks_on_late_rows(report: TableReport) -> list[str]:
 
 
 def _passed_over_files(report: TableReport) -> list[str]:
-    """Remarks on files in landing that were not read, or not read again (bronze)."""
+    """Return the remarks on files in landing that were not read, or not read again (bronze)."""
     lines: list[str] = []
     if report.changed_files:
         lines.append(
@@ -292,7 +292,7 @@ def _passed_over_files(report: TableReport) -> list[str]:
 
 
 def _added_up(counts: dict[str, int]) -> str:
-    """The counts of one of several flows, which add up as those of the table do."""
+    """Return the counts of one flow, which add up as the table's do."""
     rows = ""
     if "rows" in counts:
         rows = f" ({counts['no_rows']:,} gave no row), {counts['rows']:,} rows"

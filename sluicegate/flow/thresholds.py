@@ -1,4 +1,4 @@
-"""Thresholds at which reading all of a table is cheaper than finding what changed in it: measured, not reckoned."""
+"""Measured thresholds at which reading a whole table is cheaper than finding its changes."""
 
 from __future__ import annotations
 

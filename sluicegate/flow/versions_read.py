@@ -1,4 +1,4 @@
-"""What a table that was proved was made of: each table that it reads, the version, and which commit that was.
+"""Record the inputs of a proved table: each table read, its version and commit.
 
 A version alone does not name a commit (see ``flow.histories``). So changes of a table that came after what was proved
 are known only if it still has the commit of that version, and was not restored since.
@@ -16,7 +16,7 @@ from sluicegate.lake.table import Table, Tables
 
 @dataclass(frozen=True)
 class VersionRead:
-    """Version of a table that another one was made of.
+    """Version of a table that another table was built from.
 
     Attributes:
         table_id: id of the table; one that was made again has another.
@@ -32,13 +32,13 @@ class VersionRead:
 
     @classmethod
     def of(cls, table: Table, version: int) -> VersionRead | None:
-        """A version of a table; None if there is no table."""
+        """Return a version of a table; None if the table does not exist."""
         if table.delta is None or table.restores is None:
             return None
         return cls(tables.table_id(table.delta), version, table.commit_identity(version), table.restores.facts())
 
     def led_to(self, later: VersionRead, table: Table) -> bool:
-        """Whether a table went on from this version to a later one, so that its change feed has what happened."""
+        """Return whether a table continues from this version to a later one, so that its change feed is complete."""
         if self == later:
             return True
         if (self.table_id, self.restores) != (later.table_id, later.restores) or self.version > later.version:
@@ -46,12 +46,12 @@ class VersionRead:
         return self.identity is not None and table.commit_identity(self.version) == self.identity
 
     def as_dict(self) -> dict[str, Any]:
-        """For a file."""
+        """Return the version as JSON can store it."""
         return asdict(self)
 
 
 def versions_read(opened: Tables, places: Mapping[str, tuple[str, int]]) -> dict[str, VersionRead]:
-    """Versions that were read of some tables that are there, by their names.
+    """Return the versions read of existing tables, by name.
 
     Args:
         opened: the handles of the tables.

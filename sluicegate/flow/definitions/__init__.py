@@ -1,3 +1,3 @@
-"""What a changed definition means for the rows that are stored."""
+"""Effects of a changed definition on stored rows."""
 
 from __future__ import annotations

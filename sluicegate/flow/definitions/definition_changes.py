@@ -1,4 +1,4 @@
-"""What may change in a definition of silver or gold between two runs, and what the next run does about it.
+"""List the changes of a silver or gold definition between runs, and what the next run does about each.
 
 Stored rows are compared with new ones: by their keys, by their sequence, and column by column. Rows that were made by
 other keys, by another sequence or with other types cannot be compared so, or would be cut to the type that the table
@@ -84,7 +84,7 @@ the run refuses, and names the command."""
 
 @dataclass(frozen=True)
 class StoredRows:
-    """What the definition of a silver table says of the rows that it stores.
+    """Definition of a silver table, as far as stored rows depend on it.
 
     Attributes:
         table: the definition.
@@ -95,7 +95,7 @@ class StoredRows:
     command: str
 
     def facts(self) -> dict[str, Any]:
-        """What a commit records: by what its rows are known, and which of several with one key counts."""
+        """Return the facts for a commit: keys and sequence of the rows."""
         changes = self.table.changes
         return {
             "keys": list(self._keys),
@@ -118,7 +118,7 @@ class StoredRows:
         return self.table.sequence_by
 
     def change(self, last: Commit, columns: Mapping[str, str]) -> str:
-        """Reason for a full refresh, as stored rows are not comparable with today's; empty if they are.
+        """Return why stored rows require a full refresh, as they cannot be compared with new ones; empty if they can.
 
         Args:
             last: the newest commit of ours in the table's log.
@@ -139,24 +139,24 @@ class StoredRows:
         )
 
     def _unrecorded(self, facts: Mapping[str, Any]) -> str:
-        """Reason, if the last commit is of a version of Sluicegate that did not record this, and all may differ."""
+        """Return the reason if the last commit, of an older Sluicegate, lacks these facts and all may differ."""
         if not self.facts()["keys"] or not self._table_edited(facts):
             return ""
         return "its definition changed, and its last commit does not record the keys of its rows"
 
     def _table_edited(self, facts: Mapping[str, Any]) -> bool:
-        """Whether the definition of the table is another one than a commit was made by."""
+        """Return whether the definition differs from that of a commit."""
         return bool(facts.get("definition", self.table.fingerprint) != self.table.fingerprint)
 
     def _flow_edited(self, flow: str, facts: Mapping[str, Any]) -> bool:
-        """Whether the definition of one of its flows is another one; the table's own where it has no flows."""
+        """Return whether the definition of a flow differs from that of a commit; the table's own without flows."""
         if not flow:
             return self._table_edited(facts)
         today = self.table.several[flow].fingerprint
         return bool((facts.get("definitions") or {}).get(flow, today) != today)
 
     def _of_branches(self, facts: Mapping[str, Any]) -> str:
-        """Reason, if branches of a UNION ALL have the names, and so the rows, that others had before."""
+        """Return the reason if branches of a UNION ALL now have names, and so rows, of former others."""
         if self.table.flows:
             return ""
         recorded: Mapping[str, Mapping[str, Any]] = facts.get(STREAMS) or {}
@@ -171,7 +171,7 @@ class StoredRows:
         return ""
 
     def _of_expressions(self, before: Mapping[str, Mapping[str, str]], facts: Mapping[str, Any]) -> str:
-        """Reason, if a query makes a key or the sequence by another expression.
+        """Return the reason if the expression of a key or of the sequence changed.
 
         Texts are compared of edited definitions only: another version of Sluicegate may write them in another way.
         """
@@ -184,7 +184,7 @@ class StoredRows:
         return ""
 
     def _expressions(self, flow: str) -> dict[str, str]:
-        """Text of the expression of each key and of the sequence in the query of a flow."""
+        """Return the expression of each key and of the sequence in the query of a flow."""
         maker = self.table.makers[flow]
         if maker.query is None:
             return {}
@@ -199,7 +199,7 @@ class StoredRows:
 
 
 def _text(query: Query, column: str, names: Sequence[str] | None) -> str:
-    """Text of the expression of a column; empty for one of the stream that keeps its name, as a star gives it."""
+    """Return the expression of a column; empty for a column of the stream that keeps its name, as by a star."""
     node = query.output(column, names)
     if node is None:
         return ""
@@ -210,7 +210,7 @@ def _text(query: Query, column: str, names: Sequence[str] | None) -> str:
 
 
 def refused(table: str, reason: str, lookups: str, command: str) -> SchemaMismatch:
-    """Error for a table whose rows a full refresh would change beyond what its definition changed.
+    """Return the error for a full refresh that would change rows beyond the change of the definition.
 
     Args:
         table: the table.

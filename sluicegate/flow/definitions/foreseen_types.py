@@ -1,4 +1,4 @@
-"""Types of a silver table's columns as its definition alone tells them: those of ``schema``, and of a CAST by its type.
+"""Foresee types of a silver table's columns from its definition: those in ``schema`` and of CASTs.
 
 They are known without Spark, so that ``plan`` can say what a run will find. Of all other expressions only Spark's
 analysis of the query knows the type.
@@ -27,7 +27,7 @@ _KNOWN = {"tinyint", "smallint", "int", "bigint", "float", "double", "string", "
 
 
 def stored(table: DeltaTable | None) -> dict[str, str]:
-    """Type of each column of a table that is not nested, by its name in lower case, as in SQL without blanks."""
+    """Return the type of each column that is not nested, by lower-case name, as SQL without spaces."""
     if table is None:
         return {}
     types = {column.name.lower(): column.type for column in table.schema().fields}
@@ -36,7 +36,7 @@ def stored(table: DeltaTable | None) -> dict[str, str]:
 
 
 def change(table: SilverTable, columns: Mapping[str, str]) -> str:
-    """What changes in the types of stored columns, as far as the definition alone tells; empty if nothing.
+    """Return which types of stored columns change, as far as the definition shows; empty if none.
 
     Args:
         table: the definition.
@@ -50,7 +50,7 @@ def change(table: SilverTable, columns: Mapping[str, str]) -> str:
 
 
 def _types(table: SilverTable) -> dict[str, str]:
-    """Types that the definition says, by column: those of ``schema`` before those of a CAST."""
+    """Return the types in the definition by column: ``schema`` takes precedence over a CAST."""
     declared = {name: _plain(text) for name, text in (table.declared or {}).items()}
     names = {name.lower() for name in declared}
     types = declared | {name: kind for name, kind in _types_of_casts(table).items() if name.lower() not in names}
@@ -58,7 +58,7 @@ def _types(table: SilverTable) -> dict[str, str]:
 
 
 def _types_of_casts(table: SilverTable) -> dict[str, str]:
-    """Types of the columns that the query makes by a CAST; TRY_CAST is one to sqlglot, too."""
+    """Return the types of columns with a CAST in the query; sqlglot counts TRY_CAST as one."""
     if table.query is None:
         return {}
     outputs = {name: table.query.output(name) for name in table.query.outputs or ()}
@@ -66,7 +66,7 @@ def _types_of_casts(table: SilverTable) -> dict[str, str]:
 
 
 def _plain(text: str) -> str:
-    """A type as ``stored`` writes it; empty for a nested one, or one that is stored under another name."""
+    """Return a type as ``stored`` does; empty for one that is nested or stored under another name."""
     try:
         kind = exp.DataType.build(text, dialect="spark").sql("spark").lower().replace(" ", "")
     except SqlglotError:

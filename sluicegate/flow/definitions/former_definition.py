@@ -1,4 +1,4 @@
-"""Whether a table has rows that another definition made than today's, by what its last commit says of itself."""
+"""Decide by the last commit whether a table has rows of a former definition."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def flow_definitions(table: SilverTable, flows: Iterable[str]) -> dict[str, str]:
-    """Fingerprint of the definition of each flow that a silver table may have rows of.
+    """Return the definition fingerprint of each flow that a silver table may have rows of.
 
     Args:
         table: the table.
@@ -23,7 +23,7 @@ def flow_definitions(table: SilverTable, flows: Iterable[str]) -> dict[str, str]
 
 
 def in_silver(table: SilverTable, last: Commit | None, flows: Iterable[str]) -> bool:
-    """Whether a silver table may have rows of another definition: they stay until somebody reprocesses them.
+    """Return whether a silver table may have rows of a former definition; they stay until reprocessed.
 
     Args:
         table: the table as it is defined today.
@@ -38,7 +38,7 @@ def in_silver(table: SilverTable, last: Commit | None, flows: Iterable[str]) -> 
 
 
 def needs_full_refresh(flow: Flow, last: Commit | None) -> bool:
-    """Whether a table was made by another definition, so that the next run gives it a full refresh (gold, copies)."""
+    """Return whether a former definition filled a table, so that the next run refreshes it in full (gold, copies)."""
     if not flow.fingerprint or last is None or last.ours is None:
         return False
     return bool(last.ours.get("fingerprint") != flow.fingerprint)

@@ -1,4 +1,4 @@
-"""One batch of several flows: what each has to take in, in one frame and in one commit with all offsets.
+"""Batch of several flows: the rows of each in one frame, and one commit with all offsets.
 
 The sources have columns of their own. So in the frame a record has its identity, with the flow that brought it, and all
 of its columns as one struct, called after its flow, which is NULL in the records of the others. Spark takes this apart
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 
 def of(name: str) -> str:
-    """Column with the records of a flow."""
+    """Return the column with the records of a flow."""
     return f"_sluicegate_of_{name}"
 
 
 def packed(frames: Mapping[str, DataFrame], *, numbered: bool) -> DataFrame:
-    """Records of several flows in one frame.
+    """Pack the records of several flows into one frame.
 
     Args:
         frames: records of each flow, by its name.
@@ -50,7 +50,7 @@ def packed(frames: Mapping[str, DataFrame], *, numbered: bool) -> DataFrame:
 
 
 def named(frame: DataFrame, name: str, *, numbered: bool) -> DataFrame:
-    """Records of one flow with its name in ``_record_flow``, before the flow by which they came into its source."""
+    """Add ``_record_flow`` to records of a flow: its name, before the flow within its source."""
     from pyspark.sql import functions as F
 
     if FLOW in frame.columns:
@@ -64,7 +64,7 @@ def named(frame: DataFrame, name: str, *, numbered: bool) -> DataFrame:
 
 
 def unpacked(records: DataFrame, name: str) -> DataFrame:
-    """Records of one flow with the columns that its source has, and ``_record_flow``."""
+    """Unpack the records of one flow, with its source's columns and ``_record_flow``."""
     return records.where(f"{quoted(of(name))} IS NOT NULL").select(f"{quoted(of(name))}.*")
 
 
@@ -82,36 +82,36 @@ class StreamsBatch(Batch):
 
     @property
     def rows(self) -> DataFrame:
-        """What each flow has to take in; see ``packed``."""
+        """Rows of all flows; see ``packed``."""
         return self._packed({name: delivery.rows for name, delivery in self.deliveries.items()})
 
     @property
     def by_flow(self) -> Mapping[str, DataFrame]:
-        """What each flow has to take in, by its name, with the columns of its source, and ``_record_flow``."""
+        """Rows of each flow by name, with its source's columns and ``_record_flow``."""
         numbered = self.progress.of_many
         return {name: named(delivery.rows, name, numbered=numbered) for name, delivery in self.deliveries.items()}
 
     @property
     def read_by_flow(self) -> Mapping[str, int]:
-        """Number of the rows of each flow."""
+        """Row count of each flow."""
         return self.counts
 
     def records(self) -> DataFrame:
-        """All records of all flows as of the batch's end; see ``packed``."""
+        """Return all records of all flows as of the end of the batch; see ``packed``."""
         streams = self.progress.streams.items()
         return self._packed({name: self._records_at(self.flow.streams[name], stream.until) for name, stream in streams})
 
     def of_everything(self) -> Batch:
-        """The same batch over all rows of all sources, to replace the target."""
+        """Return this batch over all rows of all sources, to replace the target."""
         return _of_everything(self)
 
     @property
     def may_have_rescued(self) -> bool:
-        """Whether any flow may have records with rescued data, or such that were not parsed."""
+        """Whether any flow may have records with rescued data, or that could not be parsed."""
         return any(delivery.may_have_rescued for name, delivery in self.deliveries.items() if self.counts[name])
 
     def prove(self) -> None:
-        """Checks the rows of each flow against the log of its source; see ``Delivery.prove``."""
+        """Check the rows of each flow against the log of its source; see ``Delivery.prove``."""
         for delivered in self.deliveries.values():
             delivered.prove()
 
@@ -120,7 +120,7 @@ class StreamsBatch(Batch):
 
 
 def batch_of(session: SparkSession, batch: Batch) -> StreamsBatch:
-    """The batch of several flows.
+    """Return the batch of several flows.
 
     Args:
         session: the session.
@@ -167,7 +167,7 @@ def _of_everything(batch: StreamsBatch) -> StreamsBatch:
 
 
 def _delivery(session: SparkSession, batch: Batch, name: str, stream: StreamProgress) -> tuple[Delivery, int]:
-    """What a flow has to take in, and its number by the log."""
+    """Return the rows of a flow, and their number by the log."""
     uri = batch.flow.streams[name]
     flow = replace(batch.flow, source=uri)
     if stream.whole:

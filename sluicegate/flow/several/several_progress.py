@@ -1,4 +1,4 @@
-"""Offsets of the flows that fill one table together, and what a run is to do about each. No Spark.
+"""Read the offsets of a table's several flows, and decide what to do about each. No Spark.
 
 The offsets of all of them are facts of each commit of the target, ``streams``: for each flow the id and the version of
 the table that it follows. The commit's ``txn`` counts the batches, so that of two runs at the same offsets one wins.
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 def app_id(flow: Flow) -> str:
-    """``txnAppId`` of a table that several flows fill: it counts its batches."""
+    """Return the ``txnAppId`` of a table with several flows, which counts batches."""
     return f"sluicegate.{flow.layer}.{flow.table}@flows"
 
 
 def newest_batch(places: Iterable[Table], app_id: str) -> int:
-    """Number of the newest batch that a table or one beside it has; -1 before the first.
+    """Return the newest batch number of a table and its side tables; -1 before the first.
 
     A table that was moved away begins anew, and an older one may be put back. Those beside it stay as they are, and
     Delta skips a write to them with a number that they have, though its rows are others.
@@ -38,7 +38,7 @@ def newest_batch(places: Iterable[Table], app_id: str) -> int:
 
 
 def recorded(last: log.Commit | None) -> Mapping[str, Mapping[str, Any]] | None:
-    """Offsets of the flows as a commit has them, by name; None if the table had one flow then."""
+    """Return the recorded offsets of flows by name; None if the table had one flow then."""
     streams = None
     if last is not None:
         streams = (last.ours or {}).get(STREAMS)
@@ -48,12 +48,12 @@ def recorded(last: log.Commit | None) -> Mapping[str, Mapping[str, Any]] | None:
 
 
 def facts(streams: Mapping[str, StreamProgress]) -> dict[str, dict[str, Any]]:
-    """Offsets of the flows as the commits of a batch record them."""
+    """Return the offsets of flows for the commits of a batch."""
     return {name: {"source_id": stream.source_id, "until": stream.until} for name, stream in streams.items()}
 
 
 def gone(flow: Flow, opened: Tables, last: log.Commit | None) -> str:
-    """Sentence about a flow of which the target has records, and whose source is not there; empty if there is none."""
+    """Return why the table is blocked: a flow that has loaded records lost its source; empty if none did."""
     for name in recorded(last) or {}:
         if name in flow.streams and opened[flow.streams[name]].delta is None:
             return f"{name_of(flow.streams[name])}, which its flow {name} reads, no longer exists"
@@ -61,7 +61,7 @@ def gone(flow: Flow, opened: Tables, last: log.Commit | None) -> str:
 
 
 def lacking(flow: Flow, source: Table, columns: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Columns that a de-identified copy treats and its source lacks, and flows of the source that may yet make them.
+    """Return the columns to de-identify that the source lacks, and the flows that may still add them.
 
     A flow whose source has no rows yet makes no columns. One that it is certain to make, by its query, lacks nobody.
 
@@ -83,7 +83,7 @@ def lacking(flow: Flow, source: Table, columns: Iterable[str]) -> tuple[list[str
 
 
 def progress_of(flow: Flow, opened: Tables, last: log.Commit | None) -> dict[str, StreamProgress]:
-    """Progress of each flow whose source is there.
+    """Return the progress of each flow whose source exists.
 
     Args:
         flow: the flow of the table.
@@ -91,7 +91,7 @@ def progress_of(flow: Flow, opened: Tables, last: log.Commit | None) -> dict[str
         last: our last commit to the target, if it tells what it was made from.
 
     Raises:
-        SluicegateError: a source is older than what was taken from it, or has another history now.
+        SluicegateError: a source is older than its offset, or has another history now.
     """
     offsets, sources = recorded(last) or {}, {name: opened[uri].delta for name, uri in flow.streams.items()}
     streams = {name: _progress(flow, name, source, offsets.get(name)) for name, source in sources.items() if source}
@@ -104,7 +104,7 @@ def progress_of(flow: Flow, opened: Tables, last: log.Commit | None) -> dict[str
 
 
 def _progress(flow: Flow, name: str, source: DeltaTable, offset: Mapping[str, Any] | None) -> StreamProgress:
-    """Progress of one flow.
+    """Return the progress of one flow.
 
     Args:
         flow: the flow of the table.

@@ -1,4 +1,4 @@
-"""Proof that a batch holds exactly the rows between two versions of its source, before anything is committed.
+"""Prove that a batch has exactly the rows between two versions of its source, before any commit.
 
 An offset that is committed although rows are missing loses them for good. So what a stream delivers is never taken on
 trust: the source's own log says, action by action, how many rows the versions after the offset gave, and Spark counts
@@ -44,7 +44,7 @@ Action = dict[str, Any]
 
 @dataclass(frozen=True)
 class ExpectedRows:
-    """Expected rows of some versions of a table, by its log.
+    """Expected row counts of versions of a table, by its log.
 
     Attributes:
         rows: rows that each version gives to a follower of the table; None where the log alone cannot tell.
@@ -58,19 +58,19 @@ class ExpectedRows:
 
     @property
     def count(self) -> int | None:
-        """Rows of all these versions; None where that is not known."""
+        """Rows of all these versions; None if unknown."""
         counts = [count for count in self.rows.values() if count is not None]
         if len(counts) == len(self.rows):
             return sum(counts)
         return None
 
     def nothing_after(self, version: int) -> bool:
-        """Whether the versions after one gave nothing to be delivered (an OPTIMIZE, new properties)."""
+        """Return whether the versions after one deliver nothing (an OPTIMIZE, new properties)."""
         return not any(count for number, count in self.files.items() if number > version)
 
 
 def expected_rows(uri: str, since: int, until: int, *, feed: bool) -> ExpectedRows:
-    """Counts the rows that the commits after ``since`` up to ``until`` give, by the table's log.
+    """Count the rows of the commits after ``since`` up to ``until``, by the log.
 
     Args:
         uri: the table.
@@ -103,12 +103,12 @@ def expected_rows(uri: str, since: int, until: int, *, feed: bool) -> ExpectedRo
 
 
 def rows_at(uri: str, version: int) -> int:
-    """Rows that a table has as of a version, by its log's count for each file, or the file's own footer."""
+    """Count the rows of a table as of a version, by its log, or by footers of files without counts."""
     return all_rows(uri, tables.table_at(uri, version=version)).count or 0
 
 
 def all_rows(uri: str, table: DeltaTable) -> ExpectedRows:
-    """All rows that a table has as of its handle's version, counted as in ``rows_at``.
+    """Count all rows of a table as of its handle's version, as ``rows_at`` does.
 
     Args:
         uri: its address.
@@ -123,7 +123,7 @@ def all_rows(uri: str, table: DeltaTable) -> ExpectedRows:
 
 
 def _deleted(table: DeltaTable) -> int:
-    """Rows in the files of a table that its deletion vectors delete."""
+    """Count the rows that deletion vectors delete."""
     if "deletionVectors" not in (table.protocol().reader_features or ()):
         return 0
     deleted = 0
@@ -153,7 +153,7 @@ class _File(NamedTuple):
         return cls(action["path"], kind != "remove", None if count is None else int(count), deleted)
 
     def all_rows(self, counts: Mapping[str, int]) -> int:
-        """Rows that it has and its deletion vector does not delete."""
+        """Return the number of rows that its deletion vector does not delete."""
         if self.rows is None:
             return counts[self.path] - self.deleted
         return self.rows - self.deleted
@@ -161,7 +161,7 @@ class _File(NamedTuple):
 
 @dataclass(frozen=True)
 class _Followed:
-    """Files of a commit that Delta gives to a follower of the table.
+    """Files of a commit that Delta delivers to a reader of changes.
 
     Attributes:
         files: the files.
@@ -173,12 +173,12 @@ class _Followed:
 
     @classmethod
     def by_added_files(cls, actions: Iterable[Action]) -> _Followed:
-        """Files of a commit for a follower of the rows that are added."""
+        """Return the files of a commit for a reader of added rows."""
         return cls([_File.of("add", action["add"]) for action in actions if _brings_rows("add", action)])
 
     @classmethod
     def by_feed(cls, actions: Iterable[Action]) -> _Followed:
-        """Files of a commit for a follower of the change data feed: its change files, or its data files without any."""
+        """Return the files of a commit for a reader of the change feed: change files, or data files without any."""
         files: dict[str, list[_File]] = {"add": [], "remove": [], "cdc": []}
         info: Action = {}
         for action in actions:
@@ -193,7 +193,7 @@ class _Followed:
         return cls([*files["add"], *files["remove"]], info.get("operation") == "RESTORE")
 
     def rows(self, counts: Mapping[str, int]) -> int | None:
-        """Number of their rows; None where deletions came and went in one file, and only Spark knows which.
+        """Count the rows; None if deletions changed within one file, and only Spark knows which rows.
 
         Args:
             counts: rows of the files whose writer did not count them, by their paths.
@@ -214,20 +214,20 @@ class _Followed:
 
 
 def _brings_rows(kind: str, action: Action) -> bool:
-    """Whether an action is of a kind, and of a file whose rows a follower of the table is given."""
+    """Return whether an action has a kind, and a file that a reader of changes gets."""
     if kind not in action:
         return False
     return kind == "cdc" or bool(action[kind].get("dataChange", True))
 
 
 def _moved_no_row(info: Action) -> bool:
-    """Whether a MERGE inserted, updated and deleted nothing."""
+    """Return whether a MERGE inserted, updated and deleted nothing."""
     metrics = info.get("operationMetrics") or {}
     return all(metrics.get(name) == "0" for name in UNMOVED)
 
 
 class Delivery:
-    """Rows of a batch, with the proof of their number.
+    """Rows of a batch, with a proof of their number.
 
     Args:
         frame: the rows, as Spark delivered them.
@@ -256,20 +256,20 @@ class Delivery:
 
     @property
     def rows(self) -> DataFrame:
-        """The rows, to be read; they are counted when they are."""
+        """Rows of the batch, which are counted as they are read."""
         self._taken = True
         return self._observed
 
     @property
     def read(self) -> int:
-        """Their number by the log; 0 where it was not read."""
+        """Row count by the log; 0 if it was not read."""
         if self._logged is not None:
             return self._expected
         return 0
 
     @property
     def may_have_rescued(self) -> bool:
-        """Whether records with rescued data, or such that were not parsed, may be among the rows.
+        """Whether the rows may include records with rescued data, or that could not be parsed.
 
         Before all of them have been read it is known by the footers of few data files, and true of many.
         """
@@ -280,7 +280,7 @@ class Delivery:
 
     @cached_property
     def _doubtful(self) -> list[str]:
-        """Columns that have a value in a record with rescued data, or in one that was not parsed."""
+        """Columns that have a value in records with rescued data or parse errors."""
         return [column for column in (RESCUED, CORRUPT) if column in self.frame.columns]
 
     @cached_property
@@ -301,7 +301,7 @@ class Delivery:
         return self._by_batch() if count is None else count
 
     def _by_batch(self) -> int:
-        """Expected number of rows as Spark counts it in a batch read of these versions' change feed."""
+        """Count the expected rows by a batch read of the change feed in Spark."""
         versions = []
         if self._logged is not None:
             versions = list(self._logged.rows)
@@ -311,7 +311,7 @@ class Delivery:
 
     @property
     def _paths(self) -> Sequence[str]:
-        """Data files that have all of the rows; none where they are not known."""
+        """Data files with all of the rows; none if unknown."""
         if self._logged is not None:
             return self._logged.paths
         if self._table is None:
@@ -319,10 +319,10 @@ class Delivery:
         return [path for (path,) in tables.statistics_rows(self._table, "path")]
 
     def prove(self) -> None:
-        """Checks that these are all rows, and no others; to be called before anything is written of them.
+        """Check that the rows are complete, before anything is written of them.
 
         Raises:
-            AccountingError: Spark delivered fewer or more than the source's log has.
+            AccountingError: Spark delivered fewer or more rows than the source's log has.
         """
         if self._proven or not self._taken:  # rows that nobody read are in no table
             return
@@ -333,7 +333,7 @@ class Delivery:
         self._proven = True
 
     def _of_the_first_job(self) -> dict[str, int] | None:
-        """Counts of the first job that read them; None if there was none yet, or if Spark does not tell them."""
+        """Return the counts of the first job that read the rows; None without one, or if Spark does not report them."""
         if self._logged is None:
             return None
         if connect.is_remote(self.frame.sparkSession):
@@ -348,10 +348,10 @@ class Delivery:
 
 
 def demand_same(flow: Flow, delivered: int, expected: int) -> None:
-    """Refuses a batch with more or fewer rows than the log has.
+    """Refuse a batch with more or fewer rows than the log has.
 
     Raises:
-        AccountingError: there are fewer or more.
+        AccountingError: the numbers differ.
     """
     if delivered != expected:
         raise AccountingError(
@@ -362,7 +362,7 @@ def demand_same(flow: Flow, delivered: int, expected: int) -> None:
 
 
 def truncated(flow: Flow, end: str) -> AccountingError:
-    """Error for a batch that ends before the changes that it is to hold do."""
+    """Return the error for a batch that ends before its last change."""
     return AccountingError(
         f"Spark did not deliver all changes to {flow.table} in one batch: {end}",
         where=Where(table=flow.table, file=flow.source),

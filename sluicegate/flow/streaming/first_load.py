@@ -1,4 +1,4 @@
-"""All rows of a source as one batch of an availableNow stream: a first load, or a full refresh.
+"""Load all rows of a source as one batch of an availableNow stream: first load or full refresh.
 
 Delta's stream can begin in two ways. With a snapshot it sorts and numbers all data files by five Spark jobs before the
 batch. By the change feed from the first version on it reads each commit instead, without a job; it gives the same
@@ -51,7 +51,7 @@ class FirstLoad:
     apply: Callable[[DataFrame, Progress, ExpectedRows | None], None]
 
     def stream(self, load: Progress) -> str:
-        """Runs a stream over all rows of the source as of ``now.until``; its one batch is applied.
+        """Run a stream over all rows of the source as of ``now.until``, and apply its one batch.
 
         Returns:
             why there is no such stream, so that a query is to read them; empty if they were applied.
@@ -64,7 +64,7 @@ class FirstLoad:
         return self._stream_snapshot(load)
 
     def _stream_first_part(self, load: Progress) -> str:
-        """Streams the rows up to a version before the newest, if rows were only added until then; as ``stream``."""
+        """Stream rows up to an earlier version, if rows were only added until then; as ``stream``."""
         refusal = "its source has later versions, and its history up to this one has more changes than added rows"
         history = source_stream.counted_changes(self.flow, replace(load, since=-1))
         if history is None:
@@ -75,7 +75,7 @@ class FirstLoad:
         return self._stream_history(load, history)
 
     def _short_history(self, load: Progress) -> ExpectedRows | None:
-        """Rows of the whole change feed; None if it is long, or gives other files than the table has."""
+        """Return the counts of the whole change feed; None if it is long, or has other files than the table."""
         if load.until >= SHORT_HISTORY:
             return None
         history = source_stream.counted_changes(self.flow, replace(load, since=-1))
@@ -87,7 +87,7 @@ class FirstLoad:
         return None
 
     def _stream_history(self, load: Progress, history: ExpectedRows) -> str:
-        """Streams the change feed from the first version on, up to ``now.until``; as ``stream``.
+        """Stream the change feed from the first version up to ``now.until``; as ``stream``.
 
         Args:
             load: where the batch ends.
@@ -120,7 +120,7 @@ class FirstLoad:
         return "its source has no rows up to this version"
 
     def _stream_snapshot(self, load: Progress) -> str:
-        """Streams the rows of the source's newest version; as ``stream``."""
+        """Stream the rows of the source's newest version; as ``stream``."""
 
         def take(rows: DataFrame, checkpoint: Path) -> bool:
             end = source_stream.end_of_all_rows(checkpoint)
@@ -149,7 +149,7 @@ class FirstLoad:
         return version == later or source_changes.same_rows(self.flow.source, version, later)
 
     def _all_rows(self, load: Progress) -> ExpectedRows | None:
-        """The rows that the source has as of the batch's end, by its log; None of a table of others.
+        """Count the source's rows as of the batch's end by its log; None for another program's table.
 
         Row counts of other programs' commits may be wrong, and are not in every commit.
         """

@@ -1,4 +1,4 @@
-"""Run of a foreachBatch stream until nothing is left, with Python's own errors."""
+"""Run a foreachBatch stream until nothing is left, with Python's original errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def run_available(
     private: bool,
     enough: Callable[[], bool] | None = None,
 ) -> StreamingQuery:
-    """Runs an availableNow stream to its end and returns the query that has ended.
+    """Run an availableNow stream to its end and return the query that has ended.
 
     Args:
         writer: the stream.

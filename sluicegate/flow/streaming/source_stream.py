@@ -1,4 +1,4 @@
-"""AvailableNow streams over a Delta table, of which the first batch is what a flow takes in.
+"""Open availableNow streams over a Delta table, whose first batch is what a flow processes.
 
 A flow's offset is in its target's log, so the checkpoint is a scratch folder: it tells where the batch ended, and is
 thrown away.
@@ -35,7 +35,7 @@ NO_FILE = "[PATH_NOT_FOUND]"
 
 
 def changes(session: SparkSession, flow: Flow, since: int, most_files: int | None = None) -> DataFrame:
-    """Stream of the changes of a flow's source after a version.
+    """Return a stream of the source's changes after a version.
 
     Rows of a source without a change feed are those that were added: Delta's stream tells them from rewritten ones.
 
@@ -56,14 +56,14 @@ def changes(session: SparkSession, flow: Flow, since: int, most_files: int | Non
 
 
 def all_rows(session: SparkSession, flow: Flow) -> DataFrame:
-    """Stream that begins with all rows that a flow's source has now."""
+    """Return a stream that starts with all rows of the source."""
     return session.readStream.format("delta").options(**source_changes.STREAM).load(flow.source)
 
 
 def take_first_batch(
     stream: DataFrame, flow: Flow, take: Callable[[DataFrame, Path], bool], *, stops: bool = False
 ) -> bool | None:
-    """Runs a stream until its first batch is taken; gives what ``take`` returned, or None if there was no batch.
+    """Run a stream until its first batch is processed; return the result of ``take``, or None without a batch.
 
     Args:
         stream: the stream.
@@ -72,7 +72,7 @@ def take_first_batch(
         stops: whether to stop it then, though more is available.
 
     Raises:
-        AccountingError: a second batch came, though the first was to hold everything.
+        AccountingError: a second batch came, although the first should have everything.
         BaseException: whatever ``take`` raises, or Spark.
     """
     taken: list[bool] = []
@@ -95,7 +95,7 @@ def take_first_batch(
 
 
 def counted_changes(flow: Flow, part: Progress) -> ExpectedRows | None:
-    """Counts the changes after the offset by the source's log; None if a part of it is gone, or a table of others."""
+    """Count the changes after the offset by the source's log; None if it is incomplete, or another program's."""
     if flow.foreign:
         return None
     try:
@@ -107,24 +107,24 @@ def counted_changes(flow: Flow, part: Progress) -> ExpectedRows | None:
 
 
 def is_gap(error: Exception) -> bool:
-    """Whether an error is of a source whose history is gone in part."""
+    """Return whether an error means that part of the source's history is gone."""
     return any(sign in str(error) for sign in GAP)
 
 
 def is_file_gone(error: Exception) -> bool:
-    """Whether an error is of a query that reads files by their list, one of which was cleaned away."""
+    """Return whether an error means that a listed data file was deleted."""
     return NO_FILE in str(error)
 
 
 def end_of_all_rows(checkpoint: Path) -> int | None:
-    """Version of which the first batch of ``all_rows`` has all rows; None if it is not known."""
+    """Return the version whose rows are the first batch of ``all_rows``; None if unknown."""
     return covered((checkpoint / "offsets" / "0").read_text())
 
 
 def demand_all(
     checkpoint: Path, flow: Flow, part: Progress, counted: ExpectedRows | None = None
 ) -> tuple[ExpectedRows, int]:
-    """Checks that the first batch of ``changes`` ends after every change up to the offset that is to be committed.
+    """Check that the first batch of ``changes`` has every change up to the offset to commit.
 
     Were Spark ever to deliver less, committing the offset would silently lose the rest. Spark writes where a batch
     ends before it runs it. Rows are counted later.
@@ -133,7 +133,7 @@ def demand_all(
         the expected rows of the batch, and the version that the batch ends at.
 
     Raises:
-        AccountingError: the batch ends before, or in the middle of a version.
+        AccountingError: the batch ends too early, or in the middle of a version.
     """
     until = part.until
     expected = counted or delivery.expected_rows(flow.source, part.since, until, feed=not flow.foreign)

@@ -1,4 +1,4 @@
-"""Checkpoint of a Spark stream over a Delta table, read without Spark.
+"""Read the checkpoint of a Spark stream over a Delta table without Spark.
 
 ``metadata`` has the id of the query, ``offsets/N`` where batch N ends, written before it is run, and ``commits/N`` is
 there once it is done.
@@ -19,7 +19,7 @@ BASE = -1
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint with one source.
+    """Checkpoint with one source.
 
     Attributes:
         address: path or URI of its folder.
@@ -29,35 +29,35 @@ class Checkpoint:
 
     @property
     def location(self) -> str:
-        """The same for Spark, which must not take a local path for one of its default file system."""
+        """Location for Spark, which must not resolve a local path on its default file system."""
         if is_local(self.address):
             return f"file://{local_path(self.address)}"
         return self.address
 
     def query(self) -> str | None:
-        """Spark's id of its query; None if there is no checkpoint that can be read."""
+        """Return Spark's ID of the query; None without a readable checkpoint."""
         try:
             return str(json.loads(self._text("metadata") or "")["id"])
         except (ValueError, KeyError, TypeError):  # half-written when a machine went down
             return None
 
     def end(self, batch: int) -> int | None:
-        """Version of the source that a batch ends at; None if it is unknown, or within a version."""
+        """Return the source version at the end of a batch; None if unknown, or within a version."""
         try:
             return covered(self._text(f"offsets/{batch}") or "")
         except (ValueError, KeyError, TypeError, IndexError):
             return None
 
     def is_begun(self, batch: int) -> bool:
-        """Whether Spark knows where a batch is to end."""
+        """Return whether Spark has recorded the end of a batch."""
         return self._text(f"offsets/{batch}") is not None
 
     def is_done(self, batch: int) -> bool:
-        """Whether Spark knows that a batch is done."""
+        """Return whether Spark has recorded that a batch is done."""
         return self._text(f"commits/{batch}") is not None
 
     def remove(self) -> None:
-        """Deletes it, if there is one."""
+        """Delete the checkpoint, if it exists."""
         fs, folder = filesystems.opened(self.address)
         if fs.exists(folder):
             fs.rm(folder, recursive=True)
@@ -71,7 +71,7 @@ class Checkpoint:
 
 
 def covered(offsets: str, files: Callable[[int], int] | None = None) -> int | None:
-    """The version of a Delta source that a batch ends at, by the text of its offsets.
+    """Return the Delta version at the end of a batch, from the text of its offsets.
 
     Args:
         offsets: what Spark wrote.

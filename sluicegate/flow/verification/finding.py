@@ -1,4 +1,4 @@
-"""Finding of a verification: what is right, what is not with the command that mends it, and what was not seen."""
+"""Findings of a verification: what is right, what is wrong with the command to repair it, what was not seen."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WORDS = {"wrong": "NOT RIGHT", "behind": "behind", "unproved": "not proved", "un
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that does not hold, or is not known to.
+    """One result of a verification.
 
     Attributes:
         kind: ``wrong``: rows are lost, doubled or other than they should be; ``behind``: more waits than was taken in,
@@ -40,12 +40,12 @@ class Finding:
         return f"{self.table}: {self.what}"
 
     def as_dict(self) -> dict[str, Any]:
-        """For programs; ``reason`` and ``version`` only where there is one."""
+        """Return the fields for JSON output; ``reason`` and ``version`` only if set."""
         optional = {"reason": "", "version": None}
         return {name: value for name, value in asdict(self).items() if name not in optional or value != optional[name]}
 
     def lines(self, program: str = "sluicegate") -> list[str]:
-        """For people; ``program`` is how the program is called where they are."""
+        """Return lines for people; ``program`` is the name of the command."""
         if self.kind == "proved":
             return [f"verified: {self.table}, version {self.version}: {self.what}"]
         word = WORDS[self.kind]

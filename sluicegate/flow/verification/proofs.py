@@ -1,4 +1,4 @@
-"""What the last verification has proved of each table, so that the next one compares what came or changed since.
+"""Record what a verification proved of each table, so that the next one compares only changes.
 
 It is a file of its own for each table in the lake's ``_state``. A proof is void once the definition, the version of
 this program, or the table's history is another one, and a week after all of the table was last compared: what changed
@@ -36,7 +36,7 @@ TARGET = "table"
 
 @dataclass(frozen=True)
 class Proof:
-    """What was proved of one table.
+    """Proof of one table.
 
     Attributes:
         definition: what identifies the definition that it was compared with.
@@ -81,7 +81,7 @@ class Proofs:
         return self._since_last or self._keeps
 
     def last(self, layer: str, name: str, definition: Any) -> Proof | None:
-        """The last proof of a table by a definition; None without one that holds, or if all is to be compared.
+        """Return the last valid proof of a table for a definition; None without one, or if all is to be compared.
 
         Raises:
             OSError: the store cannot be reached.
@@ -110,7 +110,7 @@ class Proofs:
         former: Proof | None,
         more: Mapping[str, Any] | None = None,
     ) -> None:
-        """Records that a table has been proved.
+        """Record that a table has been proved.
 
         Args:
             layer: its layer.
@@ -139,14 +139,14 @@ class Proofs:
             )
 
     def forget(self, layer: str, name: str) -> None:
-        """Removes what was recorded of a table, as of one of which something is wrong."""
+        """Remove the proof of a table, as when something is wrong with it."""
         with suppress(OSError):
             fs, path = filesystems.opened(self._at.proof(layer, name))
             fs.rm_file(path)
 
 
 def states_of(opened: Mapping[str, DeltaTable]) -> dict[str, ProvedState] | None:
-    """States of some tables by their names; None if one does not tell what changes."""
+    """Return the states of some tables by name; None if one cannot show changes."""
     states: dict[str, ProvedState] = {}
     for name, table in opened.items():
         state = ProvedState.of(table)

@@ -1,4 +1,4 @@
-"""Sample of files and records that a verification compares: another part each day, until all have been looked at.
+"""Sample files and records for a verification: another part each day, until all were compared.
 
 A name, or a number that a record is known by, has a fixed place between 0 and 1. A day's sample is what lies within an
 interval, which begins further on each day by an irrational part of the whole. So the intervals of days, of weeks and
@@ -21,7 +21,7 @@ def _today() -> date:
 
 @dataclass(frozen=True)
 class Sample:
-    """Part of what a verification compares.
+    """Share of files and records that a verification compares.
 
     Attributes:
         percent: size of the part; 100 for everything.
@@ -38,7 +38,7 @@ class Sample:
 
     @property
     def intervals(self) -> list[tuple[float, float]]:
-        """Intervals of places from 0 to 1 that are in the sample, each without its end."""
+        """Half-open intervals in [0, 1) that are in the sample."""
         begin = self.day.toordinal() * STEP % 1
         end = begin + self.percent / 100
         if self.whole:
@@ -48,7 +48,7 @@ class Sample:
         return [(begin, 1), (0, end - 1)]
 
     def has(self, *names: str) -> bool:
-        """Whether what is known by some names is in the sample."""
+        """Return whether an item with these names is in the sample."""
         digest = hashlib.sha256("\0".join(names).encode("utf-8", "surrogateescape")).digest()
         place = int.from_bytes(digest[:6], "big") / 2**48
         return any(begin <= place < end for begin, end in self.intervals)
