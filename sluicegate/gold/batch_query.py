@@ -1,4 +1,4 @@
-"""The user's own query, or Python function, over the tables as a batch reads them."""
+"""Run the user's query or Python function over the tables as a batch reads them."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ class BatchQuery:
 
     @cached_property
     def source(self) -> str:
-        """Name of the table that is followed."""
+        """Name of the followed table."""
         return self.table.reads[0]
 
     @cached_property
     def _rows(self) -> DataFrame:
-        """All rows of that table as of the batch's end."""
+        """All rows of the followed table as of the end of the batch."""
         return self.batch.pinned_source()
 
     @cached_property
     def _read(self) -> dict[str, DataFrame]:
-        """The tables that it reads, by name."""
+        """Tables that the query reads, by name."""
         return {name: self._rows if name == self.source else self.batch.pinned(name) for name in self.table.reads}
 
     @property
@@ -57,17 +57,17 @@ class BatchQuery:
 
     @cached_property
     def everything(self) -> DataFrame:
-        """Result of the user's own query, or function."""
+        """Result of the user's query or function."""
         return self._query(self._rows)
 
     def _query(self, source: DataFrame, others: Sequence[Span] = (), join: str = "") -> DataFrame:
-        """The user's own query, over some rows of the table that it follows; see ``Query.with_views``."""
+        """Return the user's query over some rows of the followed table; see ``Query.with_views``."""
         if self.table.transform is not None:
             return self._called
         return connect.frozen(self.batch.session.sql(self.table.query.with_views(self._views(source), others, join)))
 
     def _views(self, source: DataFrame) -> dict[str, str]:
-        """Creates views of the tables that the query reads, the followed one with ``source``; returns their names."""
+        """Create views of the query's tables, the followed one with ``source``; return their names."""
         views = {}
         for other in self.table.query.tables:
             views[other] = f"_sluicegate_{self.name}_{other.replace('.', '_')}"
@@ -76,6 +76,6 @@ class BatchQuery:
 
     @cached_property
     def _called(self) -> DataFrame:
-        """Result of the user's function, called once, over the tables that it reads as of the batch's end."""
+        """Result of the user's function, called once over its tables as of the end of the batch."""
         function = python_function.loaded(cast("PythonTransform", self.table.transform))
         return python_function.of_tables(function, self._read, self.name, private=self.batch.flow.private)

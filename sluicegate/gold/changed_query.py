@@ -1,4 +1,4 @@
-"""The query of a gold table, with what a batch changes: how many rows, of which keys."""
+"""Query of a gold table with the changes of a batch: how many rows, and which keys."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TouchedKeys:
 
 
 class ChangedQuery(ProvedQuery):
-    """The query, and what the batch changes of the rows that it reads; each is counted once, when it is asked for."""
+    """Query with the changes of the batch, each counted once on first use."""
 
     @cached_property
     def _all_rows(self) -> int:
@@ -58,17 +58,17 @@ class ChangedQuery(ProvedQuery):
 
     @property
     def touched_groups(self) -> DataFrame:
-        """Groups of the row deltas, each once."""
+        """Distinct groups of the row deltas."""
         return self._row_deltas.over(partial(groups_of, self.grouped)).distinct()
 
     @cached_property
     def _changed_rows(self) -> ChangedRows:
-        """Rows that came or went of the tables that the query reads."""
+        """Inserted and deleted rows of the query's tables."""
         return ChangedRows(self.batch, self._read)
 
     @cached_property
     def _changed_count(self) -> int:
-        """Number of row deltas since the last batch (an update is two); for small tables as the log has it."""
+        """Number of row deltas since the last batch (an update is two); for small tables, by the log."""
         if self._small:
             return self.batch.read
         if self.refresh_strategy.kind == "keys":
@@ -77,7 +77,7 @@ class ChangedQuery(ProvedQuery):
 
     @property
     def _few(self) -> bool:
-        """Whether few rows changed, and few keys are touched."""
+        """Whether few rows changed, and few keys are affected."""
         if self._small:
             return True
         if self.refresh_strategy.kind == "keys" and self._touched.count > thresholds.FEW:
@@ -85,14 +85,14 @@ class ChangedQuery(ProvedQuery):
         return self._changed_count <= thresholds.FEW
 
     def _broadcast(self, frame: DataFrame) -> DataFrame:
-        """A frame that Spark sends to all tasks, if it is of few rows."""
+        """Broadcast a frame if it has few rows."""
         if self._few:
             return F.broadcast(frame)
         return frame
 
     @cached_property
     def _touched(self) -> TouchedKeys:
-        """Keys that this batch touches."""
+        """Keys that the batch affects."""
         last = self.batch.opened[self.batch.flow.target].last_commit_of_ours
         if last is None or (last.ours or {}).get("columns") != self.columns_fingerprint:
             return TouchedKeys("the columns of a table that it reads changed, or may have changed")
@@ -100,7 +100,7 @@ class ChangedQuery(ProvedQuery):
 
     @cached_property
     def touched_keys(self) -> TouchedKeys:
-        """Keys that the batch touches, if the tables have the columns that they had before it."""
+        """Keys that the batch affects, if the columns of the tables are unchanged."""
         if reason := self._keys_of_the_plan.blocked(self._changed_rows.by_table):
             return TouchedKeys(reason)
         try:

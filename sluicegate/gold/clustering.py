@@ -1,4 +1,4 @@
-"""Liquid clustering of a gold table by what its query orders by, so that OPTIMIZE keeps like rows in one file.
+"""Cluster a gold table by the ORDER BY of its query (liquid clustering), so that OPTIMIZE keeps like rows together.
 
 Tried with Delta 4.4, on tables that are known by their path: ``DataFrameWriter.clusterBy`` is ignored,
 ``DataFrameWriterV2.clusterBy`` is refused, and CREATE TABLE AS SELECT makes rows and clustering in one commit. Each
@@ -37,14 +37,14 @@ _COUNTED = {"tinyint", "smallint", "int", "bigint", "float", "double", "date", "
 
 
 def columns(ordering: Ordering, schema: StructType) -> list[str]:
-    """Clustering columns of a table with this schema; none if its query orders by nothing suitable."""
+    """Return the clustering columns for a table with this schema; none if the query orders by nothing suitable."""
     able = _with_statistics(schema)
     chosen = dict.fromkeys(key.column for key in ordering.among(schema.names) if key.column in able)
     return list(chosen)[:MOST]
 
 
 def clustered_by(session: SparkSession, uri: str, table: DeltaTable) -> list[str]:
-    """Clustering columns of a table now; Spark is asked only where there may be any."""
+    """Return the present clustering columns of a table; Spark is asked only if there may be any."""
     if "clustering" not in (table.protocol().writer_features or ()):
         return []
     [detail] = session.sql(f"DESCRIBE DETAIL delta.{quoted(uri)}").select("clusteringColumns").collect()
@@ -52,7 +52,7 @@ def clustered_by(session: SparkSession, uri: str, table: DeltaTable) -> list[str
 
 
 def in_order(rows: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """Rows of each partition in the order of those keys that have statistics, so that few files can have a value."""
+    """Sort each partition by the keys with statistics, so that few files can have a value."""
     able = _with_statistics(rows.schema)
     order = [quoted(key) for key in keys if key in able]
     if order:
@@ -61,7 +61,7 @@ def in_order(rows: DataFrame, keys: Sequence[str]) -> DataFrame:
 
 
 def _with_statistics(schema: StructType) -> set[str]:
-    """Columns of which Delta has the least and the greatest value of a file."""
+    """Return the columns with minimum and maximum in Delta's statistics."""
     able: set[str] = set()
     before = 0
     for field in schema:
@@ -83,7 +83,7 @@ def _leaves(kind: DataType) -> int:
 def replace(
     rows: DataFrame, uri: str, by: Sequence[str], commit: AbstractContextManager[None], *, recluster: bool
 ) -> None:
-    """Replaces all rows of a table, or makes it, in one commit.
+    """Replace all rows of a table, or make it, in one commit.
 
     Args:
         rows: the rows.

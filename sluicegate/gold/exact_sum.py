@@ -51,12 +51,12 @@ _LEAST, _MOST = -36, 31
 
 
 def entry(number: int, place: int | str, value: str) -> str:
-    """SQL struct of a place of aggregate function ``number`` and the value to add there."""
+    """Return the SQL struct of a place of aggregate function ``number`` and the value to add there."""
     return f"struct({number * PLACES} + {place} AS place, CAST({value} AS BIGINT) AS value)"
 
 
 def with_limbs(rows: DataFrame, number: int, term: str, kind: Kind) -> tuple[DataFrame, list[tuple[str, str]]]:
-    """Cuts the term of each row into limbs.
+    """Cut the term of each row into limbs.
 
     Args:
         rows: the rows.
@@ -83,7 +83,7 @@ def with_limbs(rows: DataFrame, number: int, term: str, kind: Kind) -> tuple[Dat
 
 
 def _of_doubles(rows: DataFrame, number: int, term: str) -> tuple[DataFrame, list[tuple[str, str]]]:
-    """Three limbs: the place is found by the logarithm, and a limb is what is left of the one before.
+    """Cut doubles into three limbs: the place by the logarithm, each limb from the rest of the one before.
 
     Each step is a column of its own: all of them are exact, as only powers of two and whole parts are in them.
     """
@@ -111,7 +111,7 @@ def _of_doubles(rows: DataFrame, number: int, term: str) -> tuple[DataFrame, lis
 
 
 def with_squares(rows: DataFrame, number: int, term: str) -> tuple[DataFrame, list[tuple[str, str]]]:
-    """Cuts the square of each row's double into limbs; the arguments and what is returned are those of ``with_limbs``.
+    """Cut the square of each row's double into limbs; arguments and result as of ``with_limbs``.
 
     The square is the sum of two doubles, the rounded one and what that lost, without an error (Dekker, "A
     Floating-Point Technique for Extending the Available Precision", 1971).
@@ -136,7 +136,7 @@ def with_squares(rows: DataFrame, number: int, term: str) -> tuple[DataFrame, li
 
 
 def variance(sums: Mapping[int, int] | None, number: int, function: str) -> float | None:
-    """Variance or standard deviation from the exact sums of terms and of their squares, rounded once (or twice).
+    """Compute variance or standard deviation from exact sums of terms and squares, rounded once (or twice).
 
     Args:
         sums: the map.
@@ -166,7 +166,7 @@ def variance(sums: Mapping[int, int] | None, number: int, function: str) -> floa
 
 
 def _whole_sum(sums: Mapping[int, int], base: int) -> Fraction:
-    """Sum of doubles as a fraction, without rounding."""
+    """Return the sum of doubles as a fraction, without rounding."""
     first = base + _DOUBLE
     limbs = (sums.get(first + place, 0) << 32 * (place - _LEAST) for place in range(_LEAST, _MOST + 1))
     return Fraction(sum(limbs), 1 << -32 * _LEAST)
@@ -178,7 +178,7 @@ def _power(bits: int) -> str:
 
 @dataclass(frozen=True)
 class Sum:
-    """A sum in a map of limbs.
+    """Sum in a map of limbs.
 
     Attributes:
         map: SQL of the map.
@@ -193,21 +193,21 @@ class Sum:
     scale: int = 0
 
     def at(self, place: int | str) -> str:
-        """SQL of the value at a place."""
+        """Return the SQL of the value at a place."""
         return f"coalesce(try_element_at({self.map}, {self.number * PLACES} + {place}), 0L)"
 
     @property
     def count(self) -> str:
-        """The number of terms."""
+        """Number of terms."""
         return self.at(COUNT)
 
     def total(self, result: str) -> str:
-        """The sum as the SQL type ``result``; NULL without terms."""
+        """Return the sum as the SQL type ``result``; NULL without terms."""
         total = {"double": self._double, "decimal": self._decimal, "whole": self._whole}[self.kind]()
         return f"CASE WHEN {self.count} <> 0 THEN CAST({total} AS {result}) END"
 
     def mean(self, result: str, scale: int = 0) -> str:
-        """The sum divided by the number of terms, rounded once; NULL without terms.
+        """Return the sum divided by the number of terms, rounded once; NULL without terms.
 
         Args:
             result: the type, of doubles or of decimals.
@@ -228,7 +228,7 @@ class Sum:
         return self._of_nines(lambda digits: _as_text(digits, self.scale))
 
     def _decimal_mean(self, scale: int) -> str:
-        """Rounded half up, as Spark's own division of decimals is."""
+        """Return the mean rounded half up, as Spark divides decimals."""
 
         def rounded(digits: str) -> str:
             more = f"transform({digits}, v -> v * {10 ** (scale - self.scale)}L)"
@@ -276,7 +276,7 @@ class Sum:
 
 
 def _named(value: str, use: Callable[[str], str]) -> str:
-    """SQL that binds a value to a name for ``use``, so that it is computed once."""
+    """Return the SQL that binds a value to a name for ``use``, so that it is computed once."""
     name = f"n{next(_NAMES)}"
     return f"transform(array({value}), {name} -> {use(name)})[0]"
 
@@ -285,7 +285,7 @@ _NAMES = count()
 
 
 def _in_words(digits: str) -> str:
-    """Digits of base 2^32, lowest first, of limbs that may be negative or too great: the excess is carried."""
+    """Return digits of base 2^32, lowest first, of limbs with any sign or size, after carrying."""
     return _carried(digits, "(a.c + v) & 4294967295", "shiftright(a.c + v, 32)")
 
 
@@ -299,7 +299,7 @@ def _carried(digits: str, digit: str, carry: str) -> str:
 
 
 def _with_minus(raw: str, digits: Callable[[str], str], use: Callable[[str], str], minus: str) -> str:
-    """``use`` of a number's digits without the sign, then ``minus`` if the highest digit shows a negative one."""
+    """Apply ``use`` to the digits without sign, then ``minus`` if the highest digit is negative."""
     turned = digits(f"transform({raw}, v -> -v)")
 
     def by_sign(plain: str) -> str:
@@ -312,7 +312,7 @@ def _with_minus(raw: str, digits: Callable[[str], str], use: Callable[[str], str
 
 
 def _quotient(digits: str, divisor: str, base: int) -> str:
-    """Long division of digits, lowest first: the digits ``q`` of the quotient, highest first, and what is left, ``r``.
+    """Divide digits (lowest first) by long division: quotient ``q``, highest first, and remainder ``r``.
 
     The divisor is below 2^31, as the number of rows of a group is: what is left times the base is a BIGINT.
     """
@@ -327,13 +327,13 @@ def _plus_one(digits: str, condition: str) -> str:
 
 
 def _as_text(digits: str, scale: int) -> str:
-    """SQL of a decimal's text from digits of base 10^9, lowest first."""
+    """Return the SQL of a decimal's text from digits of base 10^9, lowest first."""
     text = f"array_join(transform(reverse({digits}), v -> lpad(CAST(v AS STRING), 9, '0')), '')"
     return _named(text, lambda t: f"concat(left({t}, length({t}) - {scale}), '.', right({t}, {scale}))")
 
 
 def _nearest(quotient: str, base: str) -> str:
-    """The double nearest to digits ``q`` of base 2^32, highest first, and a rest ``r``; ties go to the even one.
+    """Return the double nearest to digits ``q`` of base 2^32, highest first, and remainder ``r``; ties to even.
 
     The first three digits that count are at least 65 bits. Whether anything is behind them is one bit more: that is
     all that rounding to 53 bits asks for. Spark makes the nearest double of a DECIMAL.

@@ -53,11 +53,11 @@ class GroupState:
     uri: str
 
     def rows(self) -> DataFrame:
-        """Stored state of all groups."""
+        """Return the stored state of all groups."""
         return table_reader.read(self.batch.session, self.uri).drop(_BUCKET)
 
     def near(self, groups: DataFrame, *, few: bool) -> DataFrame:
-        """Stored state of some groups, and of others in the same files.
+        """Return the stored state of some groups, and of other groups in the same files.
 
         Args:
             groups: their keys, materialized.
@@ -72,7 +72,7 @@ class GroupState:
         return state.drop(_BUCKET)
 
     def _buckets(self, groups: DataFrame) -> Callable[[str], Column] | None:
-        """Predicate for the files that may have the state of some groups; None where all files are as good."""
+        """Return the predicate for files that may have some groups' state; None if it would skip none."""
         if tables.rows(tables.delta_table(self.uri)) <= IN_A_FILE:
             return None
         bucket_ranges = ranges([row[0] for row in groups.select(self._bucket).distinct().orderBy(_BUCKET).collect()])
@@ -84,7 +84,7 @@ class GroupState:
         return F.pmod(F.xxhash64(*keys), F.lit(BUCKETS)).cast("int").alias(_BUCKET)
 
     def progress(self) -> tuple[int, dict[str, int]] | None:
-        """Source version of the stored state, and its versions of joined tables that have changed since.
+        """Return the source version of the stored state, and the versions of joined tables that changed since.
 
         None if the state cannot be used for this batch.
         """
@@ -108,7 +108,7 @@ class GroupState:
         return (until, joined)
 
     def _versions_of_joined(self, recorded: Mapping[str, str]) -> dict[str, int] | None:
-        """Versions of the joined tables that have changed since the state was written.
+        """Return the versions of the joined tables that have changed since the state was written.
 
         None if the state is behind the table: it would need more changes than the batch is about.
 
@@ -129,13 +129,13 @@ class GroupState:
         return versions
 
     def start(self, groups: DataFrame) -> None:
-        """Replaces the state of all groups."""
+        """Replace the state of all groups."""
         self._demand_not_overtaken()
         with self.batch.commit(fenced=False, **self._about):
             self._write(groups)
 
     def keep(self, groups: DataFrame, *, since: int, few: bool) -> None:
-        """Writes new state of some groups; a table that is small, or of many part-filled files, is written again.
+        """Write new state of groups; a table that is small, or has many part-filled files, is rewritten.
 
         Args:
             groups: new state as of ``Partials.merged``; a group with empty sums has no rows left.
@@ -172,7 +172,7 @@ class GroupState:
             merge_by(self.uri, changes, keys, few=few, brought=brought, near=near, numbers=[_BUCKET])
 
     def _write(self, rows: DataFrame) -> None:
-        """Writes files of neighbouring buckets, so that a group is in one of them."""
+        """Write files of neighbouring buckets, so that each group is in one file."""
         rows = rows.select(self._bucket, "*").repartition(F.expr(f"{_BUCKET} DIV {BUCKETS_OF_A_TASK}"))
         rows = rows.sortWithinPartitions(_BUCKET)
         writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
@@ -186,14 +186,14 @@ class GroupState:
 
     @cached_property
     def _opened(self) -> DeltaTable | None:
-        """The table as this batch found it."""
+        """Table as of the start of the batch."""
         return tables.delta_table(self.uri)
 
     def _demand_not_overtaken(self) -> None:
-        """Checks that no other run has written the state, or the table that it is of.
+        """Check that no other run has written the state or the gold table.
 
         Raises:
-            SluicegateError: one has.
+            SluicegateError: another run has written one of them.
         """
         self.batch.demand_not_overtaken()
         if _version(self._opened) != _version(tables.delta_table(self.uri)):
@@ -207,7 +207,7 @@ class GroupState:
 
     @property
     def _about(self) -> dict[str, Any]:
-        """Commit metadata of the group-state table; its RESTORE history is independent of the gold table's."""
+        """Commit metadata of the state table; its RESTORE history is independent of the gold table's."""
         return {
             **self._for_what,
             "seen": _version(tables.delta_table(self.uri)),
@@ -216,12 +216,11 @@ class GroupState:
 
 
 def _version(state: DeltaTable | None) -> int:
-    """Version of the state; -1 before the first."""
     if state is None:
         return -1
     return state.version()
 
 
 def _part_filled(state: DeltaTable) -> int:
-    """Number of files that hold fewer groups than they could: full ones would be written again as they are."""
+    """Count the files with room for more groups: full ones would be rewritten unchanged."""
     return sum(groups is None or groups < IN_A_FILE for (groups,) in tables.statistics_rows(state, "num_records"))

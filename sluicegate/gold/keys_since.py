@@ -1,4 +1,4 @@
-"""Groups, or keys, of a gold table that were touched since the last verification.
+"""Find the groups or keys of a gold table that were affected since the last verification.
 
 They are those of rows that came or went of the tables that its query reads, and of the table's own rows that came, went
 or were changed. What was proved holds for all other rows: what the query gives for a key depends on the rows of that
@@ -39,7 +39,7 @@ SOURCE = ""
 
 @dataclass(frozen=True)
 class KeysToCompare:
-    """Groups, or keys, whose rows are compared.
+    """Groups or keys whose rows are compared.
 
     Attributes:
         rows: their values, materialized, each once.
@@ -60,7 +60,7 @@ class KeysToCompare:
 
 
 class KeysSince:
-    """What was touched of one table since it was proved.
+    """Changes of one table since its proof.
 
     Args:
         proofs: the proofs of the pipeline.
@@ -82,12 +82,12 @@ class KeysSince:
 
     @property
     def nothing(self) -> bool:
-        """Whether neither the table nor what it was made of has changed."""
+        """Whether neither the table nor its inputs have changed."""
         proof = self.proof
         return proof is not None and proof.states == self._states and proof.more["read"] == self._recorded
 
     def touched(self) -> KeysToCompare | None:
-        """What was touched; None if all rows have to be compared, as most are touched or it is not known which."""
+        """Return the affected keys; None if all rows have to be compared, as most are affected or keys are unknown."""
         if self.proof is None or self._table.transform is not None or self.proof.more["columns"] != self._columns:
             return None
         try:
@@ -99,7 +99,7 @@ class KeysSince:
         return keys
 
     def keep(self, former: Proof | None) -> None:
-        """Records that the table has been proved.
+        """Record that the table has been proved.
 
         Args:
             former: the proof of what was not compared; None if all was.
@@ -116,7 +116,7 @@ class KeysSince:
 
     @property
     def _columns(self) -> str:
-        """Columns that are read, made and stored; empty for a function, which would be called for them.
+        """Columns that are read, computed and stored; empty for a function, which would have to be called.
 
         A column that is added to the table by hand comes with no row of a change feed.
         """
@@ -125,13 +125,13 @@ class KeysSince:
         return f"{self._query.columns_fingerprint} {self._target.schema().to_json()}"
 
     def _tables_read(self) -> Mapping[str, tuple[str, int]]:
-        """Tables that the query reads, each with its address and version, by their names."""
+        """Return the address and version of each table that the query reads, by name."""
         progress = self._batch.progress
         inputs = {name: (self._flow.inputs[name], version) for name, version in progress.versions.items()}
         return {SOURCE: (self._flow.source, progress.until), **inputs}
 
     def _holds(self, proof: Proof) -> bool:
-        """Whether what was proved still holds for all rows that were not touched."""
+        """Return whether the proof still holds for the rows that were not affected."""
         state, former_versions = proof.states[TARGET], _versions(proof)
         if not self._states or not state.is_history_of(self._target):
             return False
@@ -144,7 +144,7 @@ class KeysSince:
         )
 
     def _touched(self, proof: Proof) -> KeysToCompare | None:
-        """Keys of changed rows of the tables that the query reads, and of the table's own."""
+        """Return the keys of changed rows, of the query's tables and of the table itself."""
         state, session = proof.states[TARGET], self._batch.session
         own_rows = changed_rows.since(session, self._target, self._flow.target, state, self._states[TARGET])
         of_inputs = self._of_inputs(_versions(proof))
@@ -158,7 +158,7 @@ class KeysSince:
         return KeysToCompare(keys, keys.count(), self._query.keys)
 
     def _of_inputs(self, former_versions: Mapping[str, VersionRead]) -> DataFrame | None:
-        """Keys that changes of the tables touch that the query reads; None if they may touch all, or any."""
+        """Return the keys that changes of the query's tables affect; None if these may be all, or unknown."""
         batch = self._batch_since(former_versions)
         if not batch.progress.changed.keys() <= self._flow.policy.followed:
             return None
@@ -170,7 +170,7 @@ class KeysSince:
         return query.touched_groups
 
     def _batch_since(self, former_versions: Mapping[str, VersionRead]) -> Batch:
-        """Batch of what came and went since some versions."""
+        """Return a batch of the changes since some versions."""
         progress, since = self._batch.progress, former_versions[SOURCE].version
         changed = {
             name: former.version
@@ -184,5 +184,5 @@ class KeysSince:
 
 
 def _versions(proof: Proof) -> dict[str, VersionRead]:
-    """Versions of tables that what was proved was made of, by their names."""
+    """Return the versions of the tables that a proof is based on, by name."""
     return {name: VersionRead(**facts) for name, facts in proof.more["read"].items()}

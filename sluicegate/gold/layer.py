@@ -1,4 +1,4 @@
-"""Gold: the user's own query over other tables, refreshed by what has changed there, as if it were run over all.
+"""Gold: refresh the user's query over other tables from their changes, as if it ran over everything.
 
 The refresh strategy is found by spark_sql/refresh/strategy.py and proved by gold/query_analysis.py; which technique a
 batch is given is a matter of cost (flow/refresh_cost.py); aggregate state is in gold/partial_aggregates.py. The table
@@ -42,12 +42,12 @@ if TYPE_CHECKING:
 
 
 def apply(batch: Batch, name: str, table: GoldTable, lake: layout.Lake) -> None:
-    """Brings a gold table up to its source's version.
+    """Update a gold table to its source's version.
 
     Raises:
-        QueryError: Spark refuses the query, or a part of a column has no type.
-        TransformError: the Python function raises, or returns no rows of a table.
-        ExpectationFailed: it must not have the rows that it would have; it stays as it is.
+        QueryError: Spark rejects the query, or a part of a column has no type.
+        TransformError: the Python function fails, or does not return valid rows.
+        ExpectationFailed: a rule refuses the rows; the table is unchanged.
     """
     Refresh(batch, name, table, lake).run()
     batch.report.written = lake_tables.rows(lake_tables.delta_table(batch.flow.target))
@@ -55,7 +55,7 @@ def apply(batch: Batch, name: str, table: GoldTable, lake: layout.Lake) -> None:
 
 @dataclass
 class Refresh(ChangedQuery):
-    """Refresh of one gold table by one batch; ``lake`` has the lake's tables.
+    """Refresh of one gold table by one batch; ``lake`` is the lake of its tables.
 
     ``run`` says in which order things are found out: types, refresh strategy, how much changed, technique.
     """
@@ -63,7 +63,7 @@ class Refresh(ChangedQuery):
     lake: layout.Lake
 
     def run(self) -> None:
-        """Refreshes the table by the technique that is estimated to cost least."""
+        """Refresh the table by the technique with the lowest estimated cost."""
         language = "sql"
         if self.table.is_python:
             language = "python"
@@ -89,7 +89,7 @@ class Refresh(ChangedQuery):
         return cost.choose(permitted, self._work())
 
     def _permitted(self) -> list[Technique]:
-        """Techniques that give the right rows."""
+        """Return the techniques that give correct rows."""
         kind = self.refresh_strategy.kind
         if self.batch.whole or (kind != "whole" and not self._keeps_columns):  # rows are found by keys of their types
             if kind == "partial" and not self._small:
@@ -106,7 +106,7 @@ class Refresh(ChangedQuery):
         )
 
     def _work(self) -> Work:
-        """Rows that this batch is about."""
+        """Return the row counts that determine the cost of the batch."""
         rows = lake_tables.rows(self.batch.opened[self.batch.flow.target].delta)
         kind = self.refresh_strategy.kind
         if self.batch.whole or kind == "whole":
@@ -118,7 +118,7 @@ class Refresh(ChangedQuery):
         return Work(self._changed_count, self._all_rows, rows, min(self._touched.count, rows))
 
     def _work_over(self, changed: int, rows: int) -> Work:
-        """Work of so many changes in a table of so many rows; they touch at most one group each."""
+        """Return the work of a number of changes in a table of some size; each affects at most one group."""
         kind, touched = self.refresh_strategy.kind, rows
         if kind in ("partial", "groups") and self.grouped.located:
             touched = min(changed, rows)
@@ -127,23 +127,23 @@ class Refresh(ChangedQuery):
     # --- the techniques ----------------------------------------------------------------------------------------------
 
     def whole(self) -> None:
-        """Runs the query over everything; aggregate state stays as it is, and is not used again before a restart."""
+        """Run the query over everything; aggregate state stays, and is not used again before a restart."""
         self._of_everything(self._of_all if self._from_state else self._exactly(self._rows))
 
     def by_groups(self) -> None:
-        """Runs the query over all rows of the affected groups."""
+        """Run the query over all rows of the affected groups."""
         groups = materialize(self.touched_groups, few=self._few)
         self._change(self._rows_of_groups(self._broadcast(groups)), groups)
 
     def by_keys(self) -> None:
-        """Replaces the rows of the touched keys by what the query gives for these keys."""
+        """Replace the rows of the affected keys by the query's result for them."""
         touched = self._touched.rows
         if touched is None:
             raise LookupError("the affected keys are unknown")
         self._change(self._plain_rows_of(self._broadcast(touched)), touched)
 
     def by_partials(self) -> None:
-        """Applies row deltas to the aggregate state, and makes the affected groups' rows from it."""
+        """Apply row deltas to the aggregate state, and compute the affected groups' rows from it."""
         if self._state_progress is None:
             raise LookupError("row deltas require an aggregate state")
         partials, (since, joined) = self._partials, self._state_progress
@@ -165,11 +165,11 @@ class Refresh(ChangedQuery):
 
     @cached_property
     def _state_progress(self) -> tuple[int, dict[str, int]] | None:
-        """How far the aggregate state is; see ``GroupState.progress``."""
+        """Progress of the aggregate state; see ``GroupState.progress``."""
         return self._group_state.progress()
 
     def restart(self) -> None:
-        """Builds the aggregate state of all rows, and the table from it."""
+        """Build the aggregate state of all rows, and the table from it."""
         partials = self._partials
         self._group_state.start(self._all(partials))
         _faults.point("gold.between_commits")
@@ -181,7 +181,7 @@ class Refresh(ChangedQuery):
         return GroupState(self.batch, self._partials, self.lake.groups(self.name))
 
     def _new_state(self, partials: Partials, change: DataFrame) -> DataFrame:
-        """New state of the affected groups, and whether each had state before."""
+        """Return the new state of affected groups, and whether each had state before."""
         stored = self._group_state.near(change, few=self._few)
         former = same_groups(stored, self._broadcast(change), partials.groups)
         state = materialize(partials.merged(change, former), few=self._few)
@@ -197,7 +197,7 @@ class Refresh(ChangedQuery):
     # --- writing -----------------------------------------------------------------------------------------------------
 
     def _of_everything(self, rows: DataFrame) -> None:
-        """Writes the expected rows of the whole table: those that differ, or all of them (gold/replacement.py)."""
+        """Write the expected rows of the whole table: those that differ, or all of them (gold/replacement.py)."""
         if self._is_unique_by_keys and self._keeps_columns:
             self._change_all(rows)
         else:
@@ -205,34 +205,34 @@ class Refresh(ChangedQuery):
 
     @property
     def _is_unique_by_keys(self) -> bool:
-        """Whether no two rows have the same keys: neither the table's, made by the same query, nor the expected."""
+        """Whether keys are unique, in the table, which the same query filled, and in the expected rows."""
         return self._is_located and not self.batch.whole
 
     @property
     def _is_located(self) -> bool:
-        """Whether each group of the query has one row, which is found by its keys."""
+        """Whether each group has one row, which can be found by its keys."""
         grouped = self.refresh_strategy.grouped
         return grouped is not None and self.refresh_strategy.kind != "whole" and grouped.located
 
     @cached_property
     def _keeps_columns(self) -> bool:
-        """Whether the table has the columns and types that its query gives now."""
+        """Whether the table already has the columns and types of the query's result."""
         return replacement.keeps_columns(self.batch, self.everything.schema)
 
     @property
     def _row_keys(self) -> list[str]:
-        """Columns by which the table's rows are known; none where only all columns together tell."""
+        """Columns that identify the table's rows; none if only all columns together do."""
         if self.refresh_strategy.kind == "keys" or self._is_located:
             return self.keys
         return []
 
     @cached_property
     def rules(self) -> GoldRules:
-        """Rules that the rows are held to before they are committed."""
+        """Rules that are checked before the commit."""
         return GoldRules(self.batch, self.name, self.table)
 
     def _commit_info(self) -> dict[str, Any]:
-        """Commit metadata about the refresh strategy, its reason and the technique."""
+        """Return the commit metadata on the refresh strategy, its reason and the technique."""
         strategy = self.refresh_strategy
         info: dict[str, Any] = {"strategy": strategy.kind, "because": strategy.why}
         if strategy.of_the_run:
@@ -244,7 +244,7 @@ class Refresh(ChangedQuery):
         return {**info, **self.choice.in_commit()}
 
     def _replace(self, rows: DataFrame) -> None:
-        """Writes all rows of the table, or those that differ where that costs less."""
+        """Write all rows of the table, or only those that differ where that costs less."""
         ordering = clustering.columns(self.table.ordering, rows.schema)
         comparable = replacement.is_comparable(self.batch, rows.schema, ordering)
         if comparable and not self.table.has_rules:  # with rules they are materialized when they are evaluated
@@ -261,7 +261,7 @@ class Refresh(ChangedQuery):
         self._write(changes, None, self._all_rows, all=True)
 
     def _overwrite(self, rows: DataFrame, ordering: list[str]) -> None:
-        """Replaces the table's rows in one commit."""
+        """Replace the table's rows in one commit."""
         _faults.point("gold.before_commit")
         self.batch.demand_not_overtaken()
         commit = self.batch.commit(read=self._all_rows, all=True, **self._commit_info(), **self.rules.facts)
@@ -277,7 +277,7 @@ class Refresh(ChangedQuery):
         self.batch.report.read = self._all_rows
 
     def _change_all(self, rows: DataFrame) -> None:
-        """Merges the current rows of all groups."""
+        """Merge the current rows of all groups."""
         target = table_reader.read(self.batch.session, self.batch.flow.target)
         evaluated = self.rules.evaluated(rows, few=self._few)
         expected = self.rules.staying(evaluated)
@@ -286,7 +286,7 @@ class Refresh(ChangedQuery):
         self._write(changes, None, self._changed_count, groups=None, all=True)
 
     def _change(self, rows: DataFrame, touched: DataFrame) -> None:
-        """Merges the current rows of the affected groups or keys."""
+        """Merge the current rows of the affected groups or keys."""
         target = table_reader.read(self.batch.session, self.batch.flow.target)
         near = self._near(target, touched)
         evaluated = self.rules.evaluated(rows, few=self._few)
@@ -301,7 +301,7 @@ class Refresh(ChangedQuery):
         self._write(changes, near, self._changed_count, groups=touched.count(), all=False)
 
     def _changes_of_touched(self, expected: DataFrame, former: DataFrame) -> TableChanges:
-        """Changes that give the table the expected rows of some keys instead of its own."""
+        """Return the changes that replace the rows of some keys by the expected ones."""
         if self.refresh_strategy.kind != "keys":
             return self._changes_by_key(expected, former)
         expected, former = materialize(expected, few=self._few), materialize(former, few=self._few)
@@ -311,7 +311,7 @@ class Refresh(ChangedQuery):
         return TableChanges.by_key(self.batch.flow.target, expected, former, self.keys, few=self._few)
 
     def _near(self, target: DataFrame, touched: DataFrame) -> Callable[[str], Column] | None:
-        """Predicate for the affected groups' rows of the table; None where it would skip no file."""
+        """Return the predicate for the affected groups' rows; None if it would skip no file."""
         rows = lake_tables.rows(lake_tables.delta_table(self.batch.flow.target))
         if not self._few or rows <= group_state.IN_A_FILE:
             return None
@@ -323,7 +323,7 @@ class Refresh(ChangedQuery):
         return None
 
     def _write(self, changes: TableChanges, near: Callable[[str], Column] | None, read: int, **facts: Any) -> None:
-        """Writes changes in one commit."""
+        """Write changes in one commit."""
         counts, report = changes.counts, self.batch.report
         report.read = read
         if not counts and self.batch.progress.of_the_run:

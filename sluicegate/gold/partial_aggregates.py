@@ -1,4 +1,4 @@
-"""Aggregate state of the groups of a gold table, so that a run need not read their rows again.
+"""Maintain aggregate state of a gold table's groups, so that a run need not read their rows again.
 
 ``_state/{table}_groups`` has one row for each group: its keys, a map of limbs with the exact counts and sums of all
 its aggregate functions (see gold/exact_sum.py), and each ``min`` or ``max`` so far. Counts and sums can be subtracted
@@ -62,12 +62,12 @@ _PLAIN = (*_WHOLE_NUMBERS, FloatType, DoubleType, DecimalType, StringType, Boole
 
 
 class NotPartial(Exception):
-    """Raised where types that only Spark knows rule out incremental refresh; says why."""
+    """Raised if types, which only Spark knows, rule out incremental refresh; says why."""
 
 
 @dataclass(frozen=True)
 class Partials:
-    """Aggregate functions of a query, and their state.
+    """Aggregate functions of a query with their state.
 
     Attributes:
         grouped: the query taken apart.
@@ -79,14 +79,14 @@ class Partials:
 
     @classmethod
     def of(cls, grouped: Grouped, rows: DataFrame) -> Partials:
-        """Checks the types.
+        """Check the types.
 
         Args:
             grouped: the query taken apart.
             rows: rows of its table, of which none is read.
 
         Raises:
-            NotPartial: a type that it groups by or aggregates can have no state, or it has too many functions.
+            NotPartial: a type of a key or argument cannot have state, or there are too many functions.
         """
         if max(grouped.once, default=0) + 1 >= FUNCTIONS:
             raise NotPartial(f"it has {FUNCTIONS:,} aggregate functions or more")
@@ -104,7 +104,7 @@ class Partials:
 
     @cached_property
     def calls(self) -> list[Call]:
-        """Each aggregate function once."""
+        """Distinct aggregate functions."""
         return [self.grouped.once[number] for number in sorted(self.grouped.once)]
 
     @property
@@ -114,12 +114,12 @@ class Partials:
 
     @property
     def stored_calls(self) -> list[Call]:
-        """Functions whose state is more than counts and sums."""
+        """Functions whose state exceeds counts and sums."""
         return [call for call in self.calls if call.function in ("min", "max")]
 
     @property
     def rounded(self) -> bool:
-        """Whether Spark rounds with each term that it adds, so that its own result depends on the order of the rows.
+        """Whether Spark rounds at each term, so that its result depends on the order of rows.
 
         It computes averages of decimals with up to 11 digits in doubles, too (its optimizer's ``DecimalAggregates``).
         """
@@ -127,14 +127,14 @@ class Partials:
 
     @property
     def rounded_outputs(self) -> set[str]:
-        """Outputs that depend on such a function; all if the HAVING does, as it decides which rows there are."""
+        """Outputs that depend on a rounded function; all if the HAVING does, which decides about rows."""
         names = "|".join(call.value for call in self.calls if self.is_rounded(call))
         rounded_value = re.compile(rf"\b({names})\b")
         having = bool(names and rounded_value.search(self.grouped.having))
         return {name for text, name in self.grouped.outputs if names and (having or rounded_value.search(text))}
 
     def is_rounded(self, call: Call) -> bool:
-        """Whether Spark rounds with each term of this function."""
+        """Return whether Spark rounds at each term of a function."""
         if call.function in MOMENTS:
             return True
         if call.function not in SUMS:
@@ -144,7 +144,7 @@ class Partials:
         return short or self.kind(call) == "double"
 
     def kind(self, call: Call) -> Kind | None:
-        """Kind of number in which the terms of a sum or an average are added; None for a type that has none."""
+        """Return the number kind in which a sum or average is computed; None if its type has none."""
         type_ = self.types[_argument(call)]
         if isinstance(type_, DecimalType):
             return "decimal"
@@ -157,7 +157,7 @@ class Partials:
     # --- from rows to groups -----------------------------------------------------------------------------------------
 
     def of_rows(self, rows: DataFrame) -> DataFrame:
-        """Aggregated row deltas of each group: ``_sums``, and for some functions ``_came_n``, ``_gone_n``.
+        """Return the aggregated row deltas of each group: ``_sums``, and for some functions ``_came_n``, ``_gone_n``.
 
         Args:
             rows: rows of the table with ``SIGN``.
@@ -165,16 +165,16 @@ class Partials:
         return self.together(self.prepared(rows))
 
     def prepared(self, rows: DataFrame) -> DataFrame:
-        """Input of the functions from each row: group keys, arguments and ``SIGN``."""
+        """Return the functions' input from each row: group keys, arguments and ``SIGN``."""
         return _prepared(self.grouped, rows)
 
     def of_groups(self, rows: DataFrame, groups: DataFrame) -> DataFrame:
-        """Aggregates of all rows of some groups alone."""
+        """Return the aggregates over all rows of some groups."""
         prepared = _prepared(self.grouped, rows.withColumn(SIGN, F.lit(1)))
         return self.together(same_groups(prepared, groups, self.groups))
 
     def together(self, prepared: DataFrame) -> DataFrame:
-        """Aggregates rows of ``prepared`` by group; see ``of_rows``."""
+        """Aggregate rows of ``prepared`` by group; see ``of_rows``."""
         entries = [entry(0, COUNT, SIGN)]
         for call in self.calls:
             if call.arguments or call.function != "count" or call.condition:  # else it is the number of rows
@@ -193,7 +193,7 @@ class Partials:
         )
 
     def _entries(self, prepared: DataFrame, call: Call) -> tuple[DataFrame, list[str]]:
-        """Entries of one function in the map of sums, and the rows with the columns that these need."""
+        """Return the entries of a function in the map of sums, and the rows with the columns that they need."""
         argument, number = _argument(call), call.number + 1
         counted = entry(number, COUNT, f"CASE WHEN {argument} IS NULL THEN 0 ELSE {SIGN} END")
         if call.function not in SUMS | MOMENTS:
@@ -212,7 +212,7 @@ class Partials:
         return prepared, [counted, *[entry(number, place, f"({value}) * {SIGN}") for place, value in limbs]]
 
     def _extremes(self, call: Call, first: Column) -> list[Column]:
-        """Extremes of the inserted and of the deleted rows."""
+        """Return the extremes of the inserted and of the deleted rows."""
         value = F.col(_argument(call))
         inserted = F.when(first & (F.col(SIGN) > 0), value)
         deleted = F.when(first & (F.col(SIGN) < 0), value)
@@ -225,7 +225,7 @@ class Partials:
     # --- from stored to new state ------------------------------------------------------------------------------------
 
     def merged(self, change: DataFrame, state: DataFrame) -> DataFrame:
-        """New state of each affected group.
+        """Return the new state of each affected group.
 
         Args:
             change: aggregated row deltas.
@@ -253,7 +253,7 @@ class Partials:
         )  # fmt: skip
 
     def renewed(self, lost: DataFrame, fresh: DataFrame) -> DataFrame:
-        """New state of recomputed groups; empty sums for groups with no rows left.
+        """Return the new state of recomputed groups; empty sums for groups without rows.
 
         Args:
             lost: these groups as of ``merged``.
@@ -267,7 +267,7 @@ class Partials:
         return both.select(*self.groups, sums.alias("_sums"), *extremes, "_was")
 
     def fresh(self, change: DataFrame) -> DataFrame:
-        """State of groups of which all rows are in a change."""
+        """Return the state of groups whose rows are all in a change."""
         extremes = [F.col(f"_came_{call.number}").alias(f"_held_{call.number}") for call in self.stored_calls]
         return change.select(*self.groups, "_sums", *extremes)
 
@@ -278,7 +278,7 @@ class Partials:
         return F.greatest(stored, inserted)
 
     def _lost(self, call: Call) -> Column:
-        """Whether the stored extreme may have been deleted."""
+        """Return whether the stored extreme may have been deleted."""
         deleted = F.col(f"_gone_{call.number}")
         best = self._held(call)
         if call.function == "min":
@@ -290,7 +290,7 @@ class Partials:
     # --- from state to values ----------------------------------------------------------------------------------------
 
     def values(self, state: DataFrame) -> DataFrame:
-        """Values of group keys and aggregate functions, ``_group_n`` and ``_value_n``, of groups that have rows."""
+        """Return the group keys and function values, ``_group_n`` and ``_value_n``, of groups that have rows."""
         values = [self._made(call).alias(call.value) for call in self.calls]
         groups = state.where(f"{_ROWS} > 0")
         if self.grouped.one_row:  # it is there without rows, too
@@ -308,7 +308,7 @@ class Partials:
             cloudpickle.unregister_pickle_by_value(exact_sum)  # type: ignore[no-untyped-call]
 
     def _value(self, call: Call) -> str:
-        """SQL of the value of a function that is made of counts, sums or extremes."""
+        """Return the SQL of a function's value, from counts, sums or extremes."""
         if call.function in ("count", "count_if"):
             number = 0
             if call.arguments or call.condition:
@@ -326,7 +326,7 @@ class Partials:
         return total.total("BIGINT" if kind == "whole" else "DOUBLE")
 
     def _value_of_decimals(self, call: Call, type_: DecimalType) -> str:
-        """SQL of a sum or an average of decimals, of the type that Spark gives it."""
+        """Return the SQL of a decimal sum or average, in Spark's result type."""
         total = Sum("_sums", call.number + 1, self.kind(call) or "double", type_.scale)
         if call.function == "sum":
             return total.total(f"DECIMAL({min(type_.precision + 10, 38)}, {type_.scale})")
@@ -335,18 +335,18 @@ class Partials:
 
 
 def group_columns(grouped: Grouped) -> list[str]:
-    """Names of the group key columns."""
+    """Return the names of the group key columns."""
     return [f"_group_{number}" for number in range(len(grouped.groups))]
 
 
 def groups_of(grouped: Grouped, rows: DataFrame) -> DataFrame:
-    """Distinct group keys of the rows."""
+    """Return the distinct group keys of the rows."""
     groups = [f"({text}) AS _group_{number}" for number, text in enumerate(grouped.groups)]
     return _selected(grouped, rows, groups).distinct()
 
 
 def odd_groups(grouped: Grouped, rows: DataFrame) -> str:
-    """Group keys by which no row can be found, as Spark does not compare them (maps); empty if none."""
+    """Return the group keys by which rows cannot be found, as Spark does not compare them (maps); empty if none."""
     groups = [f"({text}) AS _group_{number}" for number, text in enumerate(grouped.groups)]
     kinds = _selected(grouped, rows, groups).schema
     odd = [text for text, field in zip(grouped.groups, kinds, strict=True) if has_odd_parts(field.dataType)]
@@ -354,7 +354,7 @@ def odd_groups(grouped: Grouped, rows: DataFrame) -> str:
 
 
 def rows_of(grouped: Grouped, rows: DataFrame, groups: DataFrame) -> DataFrame:
-    """The rows of some groups, with all their columns."""
+    """Return the rows of some groups, with all their columns."""
     columns = group_columns(grouped)
     names = [working(name) for name in columns]
     texts = [f"({text}) AS {name}" for text, name in zip(grouped.groups, names, strict=True)]
@@ -368,7 +368,7 @@ def same_groups(
     as_: Sequence[str] | None = None,
     join_type: str = "left_semi",
 ) -> DataFrame:
-    """Rows whose columns ``as_`` have the keys of one of some groups; NULL equals NULL."""
+    """Return rows whose columns ``as_`` have the keys of one of some groups; NULL equals NULL."""
     pairs = [
         F.col(f"_rows.{quoted(row_column)}").eqNullSafe(F.col(f"_of.{quoted(column)}"))
         for row_column, column in zip(as_ or columns, columns, strict=True)
@@ -381,14 +381,14 @@ def _argument(call: Call) -> str:
 
 
 def _prepared(grouped: Grouped, rows: DataFrame) -> DataFrame:
-    """Group keys, function arguments and ``SIGN`` of each row that passes the query's WHERE."""
+    """Return the group keys, function arguments and ``SIGN`` of each row that passes the query's WHERE."""
     groups = [f"({text}) AS _group_{number}" for number, text in enumerate(grouped.groups)]
     arguments = [f"{_value_of(call)} AS {_argument(call)}" for _, call in sorted(grouped.once.items())]
     return _selected(grouped, rows, [*groups, *arguments, SIGN])
 
 
 def _value_of(call: Call) -> str:
-    """SQL of a row's value for a function; NULL where it has none."""
+    """Return the SQL of a row's value for a function; NULL without one."""
     conditions = []
     if call.condition:
         conditions = [f"({call.condition})"]
@@ -404,7 +404,7 @@ def _value_of(call: Call) -> str:
 
 
 def _selected(grouped: Grouped, rows: DataFrame, items: Sequence[str]) -> DataFrame:
-    """Expressions of the query over the rows that its WHERE lets through; joined tables are views already."""
+    """Select expressions of the query over rows that pass its WHERE; joined tables are views already."""
     rows.createOrReplaceTempView(ROWS)
     condition = ""
     if grouped.where:

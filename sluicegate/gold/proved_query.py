@@ -1,4 +1,4 @@
-"""The query of a gold table taken apart, as far as Spark confirms that the parts are it, and rows made of them."""
+"""Split a gold query into parts, as far as Spark confirms that they are equivalent, and compute rows from them."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ _CONFIRMED: dict[tuple[object, ...], RefreshStrategy] = {}
 
 
 class ProvedQuery(BatchQuery):
-    """The user's own query, and its parts as far as they may be used."""
+    """User's query, with its parts as far as they may be used."""
 
     @cached_property
     def refresh_strategy(self) -> RefreshStrategy:
-        """Refresh strategy of this table, now that Spark knows the types."""
+        """Refresh strategy of the table, with the types that Spark found."""
         query_analysis.keep_nulls_of_maps(self.everything, self._read.values(), self._text)  # Spark may refuse it
         question = (
             self.name,
@@ -92,7 +92,7 @@ class ProvedQuery(BatchQuery):
         return self._proved(strategy, strategy.grouped)
 
     def _keyed(self, strategy: RefreshStrategy) -> RefreshStrategy:
-        """Refresh strategy of a query that is not taken apart: by its keys, if Spark's plan of it tells any."""
+        """Return the refresh strategy of a query that is not split: by keys, if Spark's plan has any."""
         if connect.is_remote(self.batch.session):
             return RefreshStrategy("whole", f"{strategy.why}, and a Spark Connect server does not show its plan",
                                    "a run without the server")  # fmt: skip
@@ -111,13 +111,13 @@ class ProvedQuery(BatchQuery):
         """Keys of the query.
 
         Raises:
-            TouchesAll: it has none.
+            TouchesAll: the query has no keys.
         """
         schemas = {name: table.schema for name, table in self._read.items()}
         return Keys.of(self.batch.session, self.table.query, schemas, self.source)
 
     def _proved(self, strategy: RefreshStrategy, grouped: Grouped) -> RefreshStrategy:
-        """Refresh strategy that remains once Spark is asked about the parts of the query that it uses."""
+        """Return the refresh strategy after Spark's check of the parts that it uses."""
         reason = query_analysis.disproved(self.batch.session, self.table.query, grouped)
         if reason:
             return RefreshStrategy("whole", reason)
@@ -140,21 +140,21 @@ class ProvedQuery(BatchQuery):
 
     @property
     def grouped(self) -> Grouped:
-        """The query taken apart."""
+        """Query split into parts."""
         if self.refresh_strategy.grouped is None:
             raise LookupError("a fully recomputed query is not split into parts")
         return self.refresh_strategy.grouped
 
     @property
     def keys(self) -> list[str]:
-        """Columns of the table that identify the group of a row, or by which rows are found."""
+        """Columns that identify a row's group, or by which rows are found."""
         if self.refresh_strategy.kind == "keys":
             return [*self.refresh_strategy.keys]
         return [self.grouped.keys[number] for number in sorted(self.grouped.keys)]
 
     @property
     def touched_columns(self) -> list[str]:
-        """Columns of touched groups, or keys, in the order of ``keys``."""
+        """Columns of affected groups or keys, in the order of ``keys``."""
         if self.refresh_strategy.kind == "keys":
             return self._keys_of_the_plan.touched_names
         return [f"_group_{number}" for number in sorted(self.grouped.keys)]
@@ -167,7 +167,7 @@ class ProvedQuery(BatchQuery):
         return hashlib.sha256("\0".join(types).encode()).hexdigest()
 
     def _demand_same(self, grouped: Grouped) -> None:
-        """Checks that rows made from aggregate state have the column types of the user's query."""
+        """Check that rows from aggregate state have the column types of the user's query."""
         try:
             partials = Partials.of(grouped, self._rows)
             of_all = self._outputs(partials, self._all(partials))
@@ -187,16 +187,16 @@ class ProvedQuery(BatchQuery):
 
     @cached_property
     def _of_all(self) -> DataFrame:
-        """The table's rows, from the aggregate state of all rows."""
+        """Rows of the table, from the aggregate state of all rows."""
         return self._outputs(self._partials, self._all(self._partials))
 
     @property
     def _from_state(self) -> bool:
-        """Whether rows are made from aggregate state although none is stored, to be the same as with it."""
+        """Whether rows are computed as from aggregate state although none is stored, for equal results."""
         return self.refresh_strategy.kind == "partial" and self._partials.rounded
 
     def _rows_of_groups(self, groups: DataFrame) -> DataFrame:
-        """Rows of some groups, with sums that do not depend on the order in which Spark adds."""
+        """Return the rows of some groups, with sums that do not depend on the order of addition."""
         grouped = self.grouped
         if self._from_state:
             partials = self._partials
@@ -206,13 +206,13 @@ class ProvedQuery(BatchQuery):
         return self._exactly(rows_of(grouped, self._rows, groups))
 
     def _plain_rows_of(self, touched: DataFrame) -> DataFrame:
-        """The user's own query, for some groups or keys alone."""
+        """Return the user's query for some groups or keys."""
         if self.refresh_strategy.kind == "keys" or self.grouped.joins:
             return same_groups(self.everything, touched, self.touched_columns, self.keys)
         return self._query(rows_of(self.grouped, self._rows, touched))
 
     def _all(self, partials: Partials) -> DataFrame:
-        """Aggregate state of all rows."""
+        """Return the aggregate state of all rows."""
         return partials.fresh(partials.of_rows(self._rows.withColumn(partial_aggregates.SIGN, F.lit(1))))
 
     def _outputs(self, partials: Partials, state: DataFrame) -> DataFrame:
@@ -220,7 +220,7 @@ class ProvedQuery(BatchQuery):
         return connect.frozen(self.batch.session.sql(outputs_sql(partials.grouped, _VALUES)))
 
     def _exactly(self, rows: DataFrame, touched: DataFrame | None = None) -> DataFrame:
-        """The user's own query, with sums and averages that do not depend on the order in which Spark adds.
+        """Return the user's query with sums and averages that do not depend on the order of addition.
 
         Args:
             rows: rows of the table that it follows.
@@ -248,7 +248,7 @@ class ProvedQuery(BatchQuery):
 
     @cached_property
     def _rounded(self) -> Partials | None:
-        """The sums and averages whose terms Spark rounds one by one; None if there are none that can be told apart."""
+        """Sums and averages that Spark rounds at each term; None if none can be identified."""
         grouped = self.refresh_strategy.grouped
         if grouped is None or not grouped.sums:
             return None

@@ -1,4 +1,4 @@
-"""Spark's analysis of a gold query: whether its parts are the query, and whether it is deterministic.
+"""Analyze a gold query with Spark: are its parts equivalent to it, and is it deterministic?
 
 A query is taken apart by its text (spark_sql/refresh/strategy.py), and a run trusts no text. The parts that it is
 going to use are put together again, and Spark analyses both this and the user's text over the same views. Only where
@@ -62,7 +62,7 @@ INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.facto
 
 
 def keep_nulls_of_maps(result: DataFrame, tables: Iterable[DataFrame], text: str | None) -> None:
-    """Turns the session's code generation off from now on, if a query groups by a map.
+    """Turn the session's code generation off from now on, if a query groups by a map.
 
     Spark puts a map's entries in order before it groups by it (``MapSort``), and the code that 4.2 generates for that
     takes a value that is NULL for 0: ``{b: NULL}`` falls into the group of ``{b: 0}``. Interpreted, it does not.
@@ -83,7 +83,7 @@ def keep_nulls_of_maps(result: DataFrame, tables: Iterable[DataFrame], text: str
 
 
 def disproved(session: SparkSession, query: Query, grouped: Grouped) -> str:
-    """Reason why the parts of a query are not the query; empty if Spark says that they are.
+    """Return why the parts of a query are not equivalent to it; empty if Spark confirms that they are.
 
     Args:
         session: the session, in which the views of the query's FROM (spark_sql/refresh/joins.py) are made.
@@ -107,7 +107,7 @@ def disproved(session: SparkSession, query: Query, grouped: Grouped) -> str:
 
 
 def by_chance(session: SparkSession, sql: str) -> bool:
-    """Whether Spark finds a query nondeterministic: an aggregate function takes no such argument."""
+    """Return whether Spark finds a query nondeterministic: an aggregate function takes no such argument."""
     with unlogged():
         try:
             _ = session.sql(f"SELECT count((SELECT count(*) FROM ({sql}\n) AS _all))").schema
@@ -119,7 +119,7 @@ def by_chance(session: SparkSession, sql: str) -> bool:
 
 
 def row_for_row(session: SparkSession, texts: Sequence[str], view_: str) -> bool:
-    """Whether expressions over a view give one value for each row, and are deterministic."""
+    """Return whether expressions over a view give one value for each row, and are deterministic."""
     with unlogged():
         try:
             _ = session.sql(f"SELECT {', '.join(f'count({text})' for text in texts)} FROM {view_}").schema
@@ -129,7 +129,7 @@ def row_for_row(session: SparkSession, texts: Sequence[str], view_: str) -> bool
 
 
 def moment_of(session: SparkSession, conditions: Sequence[str], schema: StructType) -> str:
-    """What makes conditions on rows depend on when, or by whom, they are evaluated, or on chance; empty if nothing."""
+    """Return what makes conditions depend on time, user or chance; empty if nothing does."""
     query = Query.parse(f"SELECT {', '.join(f'({text})' for text in conditions)} FROM made")
     analysis = Analysis(session, query, {"made": schema})
     if calls := analysis.of_the_run:
@@ -155,12 +155,12 @@ class Analysis:
 
     @property
     def makes_rows(self) -> bool:
-        """Whether a generator makes any number of rows of one."""
+        """Whether a generator returns any number of rows for one."""
         return _GENERATOR.search(self._plan) is not None
 
     @cached_property
     def of_the_run(self) -> str:
-        """Calls or texts that make it depend on when, or by whom, it is run; empty if there are none."""
+        """Calls or strings that make the query depend on time or user; empty if there are none."""
         alone = {f"{name.lower()}()" for name in _ALONE.findall(self._plan) if name.lower() not in _CONSTANTS}
         if alone:
             return ", ".join(sorted(alone))
@@ -175,7 +175,7 @@ class Analysis:
 
     @property
     def over_views(self) -> str:
-        """The query over empty tables of these columns, which ``of_the_run`` has made."""
+        """Query over empty tables with these columns, which ``of_the_run`` created."""
         return self.query.with_views(self._views)
 
     @cached_property
@@ -188,7 +188,7 @@ class Analysis:
 
     @property
     def _opaque(self) -> str:
-        """The query with no text in it that looks like a call: in a plan a text has no quotes.
+        """Query without strings that look like a call: a plan shows strings without quotes.
 
         Where Spark refuses that, since a text is a type or a name, the query is left as it is.
         """
@@ -209,7 +209,7 @@ class Analysis:
 
 
 def _like(session: SparkSession, schema: StructType) -> DataFrame:
-    """Empty table with these columns, for which nothing need be read."""
+    """Return an empty table with these columns; nothing is read for it."""
     return session.range(0).select(*[F.lit(None).cast(f.dataType).alias(f.name) for f in schema])
 
 
@@ -220,7 +220,7 @@ def _plans(session: SparkSession, text: str) -> str:
 
 
 def _optimized(session: SparkSession, text: str, zone: str) -> list[str]:
-    """Optimized plan in a time zone, split at its timestamps."""
+    """Return the optimized plan in a time zone, split at timestamps."""
     rules = ",".join(f"org.apache.spark.sql.catalyst.optimizer.{rule}" for rule in _OFF)
     with configured(session, {"spark.sql.session.timeZone": zone, "spark.sql.optimizer.excludedRules": rules}):
         plan = _plans(session, text).partition("== Optimized Logical Plan ==")[2].partition("\n== Physical Plan ==")[0]
@@ -230,7 +230,7 @@ def _optimized(session: SparkSession, text: str, zone: str) -> list[str]:
 
 
 def _same(east: Sequence[str], west: Sequence[str]) -> bool:
-    """Whether two plans are the same, though one moment is printed as two timestamps in the two zones."""
+    """Return whether two plans are equal, though a moment is printed differently in the two zones."""
     if len(east) != len(west):
         return False
     return all(a == b or _one_moment(a, b) for a, b in zip(east, west, strict=True))
@@ -244,7 +244,7 @@ def _one_moment(east: str, west: str) -> bool:
 
 @contextmanager
 def unlogged() -> Iterator[None]:
-    """Keeps what Spark refuses out of its error log: here it was a question."""
+    """Keep refusals out of Spark's error log, where they are only an answer."""
     logger = PySparkLogger.getLogger("SQLQueryContextLogger")  # Spark fails with one of another class
     before = logger.level
     logger.setLevel(logging.CRITICAL)

@@ -1,4 +1,4 @@
-"""Recomputation of a gold table's query over the versions of a batch, for verify. Nothing is written."""
+"""Recompute a gold query over the versions of a batch, for verify. Nothing is written."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Recomputation:
-    """Rows that a table should have: all, or those of some groups or keys.
+    """Expected rows of a table: all, or those of some groups or keys.
 
     Args:
         batch: batch of all rows of the versions that it was made of.
@@ -34,13 +34,13 @@ class Recomputation:
         self._keys = _broadcast(keys) if keys is not None else None
 
     def plainly(self) -> DataFrame:
-        """Rows of the user's own query, or function, but for those that a rule drops."""
+        """Return the rows of the user's query or function, without those that a rule drops."""
         if self._keys is None:
             return staying(self._table, self._query.everything)
         return staying(self._table, self._query._plain_rows_of(self._keys))
 
     def rounded_once(self) -> tuple[DataFrame, set[str] | None] | None:
-        """Same rows with sums rounded once, and the columns made of them (None: unknown); None if none is rounded."""
+        """Return the rows with sums rounded once, and the columns with sums (None: unknown); None without rounding."""
         query = self._query
         if query.refresh_strategy.kind == "partial":
             if not query._from_state:
@@ -59,14 +59,14 @@ class Recomputation:
         return staying(self._table, rows), None
 
     def stored(self, rows: DataFrame) -> DataFrame:
-        """Those of the table's rows that are compared."""
+        """Return the table's rows that are compared."""
         if self._keys is None:
             return rows
         return same_groups(rows, self._keys, self._query.touched_columns, self._query.keys)
 
 
 def _broadcast(keys: KeysToCompare) -> DataFrame:
-    """The keys, sent to all tasks if they are not too many for that."""
+    """Broadcast the keys unless there are too many."""
     if keys.count > record_ids.SENT:
         return keys.rows
     return F.broadcast(keys.rows)

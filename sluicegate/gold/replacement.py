@@ -1,4 +1,4 @@
-"""All rows of a gold table at once: only those that differ are written, so that its change feed has no others.
+"""Replace all rows of a gold table: only those that differ are written, and appear in its change feed.
 
 Two kinds of tables are replaced nevertheless, as to compare or to merge their rows would cost more than it is worth:
 those of more than ``thresholds.COMPARED`` rows, and those of which most rows differ (``TableChanges.of_all``). So are
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def is_comparable(batch: Batch, expected: StructType, by: Sequence[str] = ()) -> bool:
-    """Whether the rows of a batch's target can be compared with expected ones, and the others stay as they are.
+    """Return whether the target's rows can be compared with expected ones, so that equal rows stay.
 
     Args:
         batch: the batch.
@@ -40,7 +40,7 @@ def is_comparable(batch: Batch, expected: StructType, by: Sequence[str] = ()) ->
 
 
 def keeps_columns(batch: Batch, expected: StructType, target: DeltaTable | None = None) -> bool:
-    """Whether a batch's target has columns of the same names and types already.
+    """Return whether the target already has columns of these names and types.
 
     Args:
         batch: the batch.
@@ -56,7 +56,7 @@ def keeps_columns(batch: Batch, expected: StructType, target: DeltaTable | None 
 
 
 def changes(batch: Batch, expected: DataFrame, keys: Sequence[str], *, few: bool) -> TableChanges | None:
-    """Find by what a batch's target differs from its expected rows; None where all of them are to be replaced.
+    """Compare the target with its expected rows; None if all of them should be replaced.
 
     Args:
         batch: the batch, whose target is comparable.

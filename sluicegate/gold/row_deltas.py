@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def join(batch: Batch, joins: Mapping[str, tuple[JoinKey, ...]], before: Mapping[str, int] | None = None) -> None:
-    """Creates views of joined tables (refresh/joins.py) as of the batch's end, or the versions in ``before``."""
+    """Create views of joined tables (refresh/joins.py) as of the end of the batch, or the versions in ``before``."""
     for name in joins:
         batch.pinned(name, (before or {}).get(name)).createOrReplaceTempView(view(name))
 
@@ -52,7 +52,7 @@ class Changes:
     before: Mapping[str, int]
 
     def over(self, make: Callable[[DataFrame], DataFrame]) -> DataFrame:
-        """Result of ``make`` over all row deltas, each part with the joined tables' versions that it belongs to."""
+        """Return the result of ``make`` over all row deltas, each part with its versions of joined tables."""
         parts = []
         for rows, before in self._parts:
             join(self.batch, self.joins, before)
@@ -82,12 +82,12 @@ class Changes:
 
     @cached_property
     def _moved(self) -> DataFrame:
-        """Rows of the followed table, as they are now, that match a changed key."""
+        """Current rows of the followed table that match a changed key."""
         return materialize(lookup_changes.touching(self.batch.pinned_source(), self._keys), few=False)
 
     @cached_property
     def _parts(self) -> list[tuple[DataFrame, Mapping[str, int]]]:
-        """Row deltas, each part with the versions of joined tables that it is joined to."""
+        """Row deltas, each part with its versions of joined tables."""
         if not self.before:
             return [(self._own, {})]
         flagged = lookup_changes.flagged(self._own, self._keys)

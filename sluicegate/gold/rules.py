@@ -1,4 +1,4 @@
-"""Rules of a gold table: what its query gives is held to them before the commit that readers see.
+"""Check the rules of a gold table on the query's result before the commit.
 
 They are about all rows that the table would have. A run that changes some rows counts what these add and take away, and
 goes on from the counts of the last commit: rows that stay as they are cost nothing, until a rule is another one. Rows
@@ -41,12 +41,12 @@ _SIGN, _STAYS = "_sluicegate_sign", "_sluicegate_stays"
 
 
 def dropping(table: GoldTable) -> RowRules:
-    """Expectations that drop rows."""
+    """Return the expectations that drop rows."""
     return RowRules({name: rule for name, rule in table.expectations.items() if rule.action == "drop"})
 
 
 def staying(table: GoldTable, rows: DataFrame) -> DataFrame:
-    """Rows of the query that no expectation drops."""
+    """Return the rows of the query that no expectation drops."""
     rules = dropping(table)
     if rules.expectations:
         return rules.evaluated(rows).where(f"size({BROKEN}) = 0").drop(BROKEN)
@@ -54,7 +54,7 @@ def staying(table: GoldTable, rows: DataFrame) -> DataFrame:
 
 
 def moment(session: SparkSession, rules: RowRules, schema: StructType) -> str:
-    """What makes expectations depend on when they are evaluated, or on chance; empty if nothing does."""
+    """Return what makes expectations depend on time or chance; empty if nothing does."""
     if not rules.expectations:
         return ""
     conditions = tuple(rule.condition for rule in rules.expectations.values())
@@ -88,10 +88,10 @@ class GoldRules:
         self._staying = RowRules(staying_rules)
 
     def evaluated(self, rows: DataFrame, *, few: bool) -> DataFrame:
-        """Rows of the query, with what each breaks, and computed no second time; as they are without rules.
+        """Return the query's rows with the rules that each breaks, computed once; unchanged without rules.
 
         Raises:
-            QueryError: a rule names a column that the query does not make, or a value stops it.
+            QueryError: a rule names a column that the query does not return, or a value makes it fail.
         """
         if not self.table.has_rules:
             return rows
@@ -100,7 +100,7 @@ class GoldRules:
             return materialize(self._all.evaluated(rows), few=few)
 
     def _demand_columns(self, columns: Sequence[str]) -> None:
-        """Checks what a definition cannot tell of a query with a star, or of a function."""
+        """Check the columns of a query with a star, or of a function, which the definition does not show."""
         lower = {column.lower() for column in columns}
         for rule, expectation in self.table.expectations.items():
             for column in expectation.columns:
@@ -112,7 +112,7 @@ class GoldRules:
                     )
 
     def staying(self, evaluated: DataFrame) -> DataFrame:
-        """Rows that the table will have, of evaluated ones."""
+        """Return the evaluated rows that the table will have."""
         if not self.table.has_rules:
             return evaluated
         return evaluated.where(self._stays).drop(BROKEN)
@@ -131,7 +131,7 @@ class GoldRules:
         would_be: Callable[[], DataFrame],
         comes: DataFrame | None = None,
     ) -> None:
-        """Counts rows by the rules, and refuses those that the table must not have.
+        """Count rows by the rules, and refuse the batch if the table must not have them.
 
         Args:
             evaluated: what the query gives, all of it or of some groups, with what each row breaks.
@@ -140,7 +140,7 @@ class GoldRules:
             comes: those that it does not have as they are; None where every row counts as one.
 
         Raises:
-            ExpectationFailed: it must not have them; ``{table}_rejected`` has those that broke a rule.
+            ExpectationFailed: a rule refuses the rows; ``{table}_rejected`` has the violating ones.
         """
         if not self.table.has_rules:
             rejected.clear(self.batch)
@@ -165,7 +165,7 @@ class GoldRules:
         rejected.clear(self.batch)
 
     def _counted(self, evaluated: DataFrame, former_rows: DataFrame | None, before: Tally) -> tuple[Tally, Tally]:
-        """Rows that the table would have by the rules about these, and the rows of the query by those that drop."""
+        """Count the rows that the table would have, and the query's rows by the rules that drop."""
         rows = evaluated.select(BROKEN, F.lit(1).alias(_SIGN), F.expr(self._stays).alias(_STAYS))
         if former_rows is not None:
             former = self._staying.evaluated(former_rows).select(
@@ -182,7 +182,7 @@ class GoldRules:
 
     @cached_property
     def _before(self) -> Tally:
-        """Rows of the table as it is: by its last commit, or counted anew if that was made under other rules."""
+        """Counts of the current table: by its last commit, or counted again if the rules changed."""
         uri, session = self.batch.flow.target, self.batch.session
         target, recorded = tables.table_at(uri), last_held(uri, self.batch.flow.rules)
         rows = table_reader.read(session, uri, opened=target)

@@ -1,4 +1,4 @@
-"""Gold as a classic streaming aggregation: Structured Streaming, whose state is in its checkpoint (``mode``).
+"""Gold as a classic streaming aggregation (``mode``): Structured Streaming, with state in its checkpoint.
 
 Every other flow can lose its checkpoint; this one needs it, and its batch ids mean nothing with any other. So each
 commit of the table names the checkpoint (Spark's query id) and the batch that made it. A checkpoint is continued only
@@ -72,7 +72,7 @@ def run(
     *,
     full_refresh: bool = False,
 ) -> TableReport:
-    """Brings a gold table with a ``mode`` up to its source.
+    """Update a gold table with a ``mode`` from its source.
 
     Args:
         session: the Spark session.
@@ -83,9 +83,9 @@ def run(
         full_refresh: whether to make a full refresh even if nothing calls for it.
 
     Raises:
-        QueryError: Spark refuses the query, or refuses it in this mode.
-        ExpectationFailed: the table must not have the rows of a batch; it stays as it is.
-        UserError: Spark is a Spark Connect server.
+        QueryError: Spark rejects the query, or rejects it in this mode.
+        ExpectationFailed: a rule refuses the rows of a batch; the table is unchanged.
+        UserError: the session is on a Spark Connect server.
     """
     if connect.is_remote(session):
         raise UserError(
@@ -116,7 +116,7 @@ def run(
 
 @dataclass(frozen=True)
 class _Done:
-    """Finished batch: its query, its number, and the source's version that it ends at."""
+    """Finished batch: query, number, and source version at its end."""
 
     query: str
     batch: int
@@ -148,7 +148,7 @@ class _Stream:
         self.checkpoint = Checkpoint(self.lake.checkpoint(self.flow.table))
 
     def unfit(self) -> str:
-        """Reason why the checkpoint cannot be continued; empty if it can."""
+        """Return why the checkpoint cannot be continued; empty if it can."""
         if self.done is None:
             return "its log does not record its checkpoint"
         query = self.checkpoint.query()
@@ -171,7 +171,7 @@ class _Stream:
     # --- runs --------------------------------------------------------------------------------------------------------
 
     def bring_up(self, waiting: Progress) -> Progress:
-        """Takes in what waits; gives that, or a full refresh if that was due instead."""
+        """Process what waits; return its progress, or a full refresh if that was due instead."""
         if waiting.kind == "incremental":
             reason = self.unfit() or self.go_on(waiting)
             if not reason:
@@ -181,7 +181,7 @@ class _Stream:
         return waiting
 
     def begin_full_refresh(self, progress: Progress) -> None:
-        """Removes the checkpoint, and makes the table from all that the source has."""
+        """Remove the checkpoint, and rebuild the table from the whole source."""
         self.checkpoint.remove()
         self.done, self.last, self.rebuilding = None, None, True
         try:
@@ -190,7 +190,7 @@ class _Stream:
             raise_readable(error, self.flow)
 
     def go_on(self, progress: Progress) -> str:
-        """Takes in what the source gained; returns why that cannot be done and a full refresh is due, else nothing."""
+        """Process new rows of the source; return why a full refresh is due instead, else nothing."""
         try:
             self._run(progress)
         except Exception as error:
@@ -202,7 +202,7 @@ class _Stream:
         return ""
 
     def _run(self, progress: Progress) -> None:
-        """Runs the stream until it has nothing left to do, and commits the offset."""
+        """Run the stream until nothing is left, and commit the offset."""
         # The progress of every batch must be kept: late rows are counted from it.
         with configured(self.session, {"spark.sql.streaming.numRecentProgressUpdates": "100"}):
             result = self._result()
@@ -217,7 +217,7 @@ class _Stream:
         self._close(result.schema, progress)
 
     def _result(self) -> DataFrame:
-        """The user's own query over the source as a stream, with its watermark."""
+        """Return the user's query over the source as a stream, with its watermark."""
         name = self.table.query.tables[0]
         rows = self.session.readStream.format("delta").options(**source_changes.STREAM).load(self.flow.source)
         rows = rows.observe(DELIVERED, F.count(F.lit(1)).alias("rows")).drop(*ENGINE_COLUMNS)
@@ -237,7 +237,7 @@ class _Stream:
     # --- batches -----------------------------------------------------------------------------------------------------
 
     def _batch(self, rows: DataFrame, number: int, *, progress: Progress) -> None:
-        """Takes a batch of the stream: writes its rows, unless the table has them, or can have none."""
+        """Process a batch of the stream: write its rows, unless the table has them or can have none."""
         query, until = self._query_and_end(number)
         before = None
         if number > 0:
@@ -258,7 +258,7 @@ class _Stream:
             self._merge(rows, batch)
 
     def _query_and_end(self, number: int) -> tuple[str, int]:
-        """Spark's id of the query, and the source's version at which a batch ends."""
+        """Return Spark's query ID, and the source version at the end of a batch."""
         query, until = self.checkpoint.query(), self.checkpoint.end(number)
         if query is not None and until is None:
             raise delivery.truncated(self.flow, f"batch {number} ends in the middle of a version")
@@ -271,23 +271,23 @@ class _Stream:
         return query, until
 
     def _is_of_state_only(self, number: int, *, without_data: bool) -> bool:
-        """Whether a batch is run for its state only: the table has its rows already, or it can have none."""
+        """Return whether a batch only updates state: the table has its rows already, or can have none."""
         if self.done is not None and self.done.batch >= number:
             return True
         return without_data and self.table.mode == "update"
 
     def _append(self, rows: DataFrame, batch: Batch, *, without_data: bool) -> None:
-        """Adds the rows of a batch; of a full refresh they are the table's first."""
+        """Append the rows of a batch; in a full refresh they are the table's first."""
         if self.rebuilding and rows.isEmpty():  # its rows come with a later batch, and are to come in one commit
             return
         # The batch without data writes what the watermark has passed: an offset before that would leave it out.
         self._write(rows, batch, "overwrite" if self.rebuilding else "append", fenced=without_data)
 
     def _demand_given(self, delivered: int, since: int, until: int) -> None:
-        """Checks that Spark delivered as many rows as the source has between two versions; -1 is before the first.
+        """Check that Spark delivered all rows of the source between two versions; -1 is before the first.
 
         Raises:
-            AccountingError: it did not.
+            AccountingError: the numbers differ.
         """
         # Only the first batch begins with all that the source has; others get what commits added.
         source = self.flow.source
@@ -298,7 +298,7 @@ class _Stream:
         delivery.demand_same(self.flow, delivered, expected or 0)
 
     def _delivered(self, query: str) -> int:
-        """Rows delivered to the running batch. Spark reports them after it, which is too late, so it is asked."""
+        """Return the rows delivered to the running batch, by asking Spark: its report comes only afterwards."""
         running: Any = self.session.streams.get(query)
         metrics = running._jsq.streamingQuery().lastExecution().observedMetrics()
         if metrics.contains(DELIVERED):
@@ -313,7 +313,7 @@ class _Stream:
         )  # fmt: skip
 
     def _write(self, rows: DataFrame, batch: Batch, write_mode: str, *, fenced: bool = True) -> None:
-        """Writes rows in one commit, with the offset if it is to be ``fenced``."""
+        """Write rows in one commit, with the offset if ``fenced``."""
         replaces, rules = write_mode == "overwrite", self._rules(batch)
         evaluated = rules.evaluated(rows, few=False)
         rows = rules.staying(evaluated)
@@ -342,7 +342,7 @@ class _Stream:
         self._committed(batch, fenced=fenced)
 
     def _merge(self, rows: DataFrame, batch: Batch) -> None:
-        """Merges the affected groups into the table."""
+        """Merge the affected groups into the table."""
         few, rules = rows.count() <= thresholds.FEW, self._rules(batch)
         target = table_reader.read(batch.session, self.flow.target)
         former = same_groups(target, F.broadcast(rows) if few else rows, self.keys)
@@ -356,7 +356,7 @@ class _Stream:
         self._change(merging, batch, rules, fenced=True)
 
     def _change(self, changes: TableChanges, batch: Batch, rules: GoldRules, *, fenced: bool) -> None:
-        """Writes the rows that differ, in one commit, with the offset if it is to be ``fenced``."""
+        """Write the rows that differ in one commit, with the offset if ``fenced``."""
         _faults.point("gold.before_commit")
         with batch.commit(fenced=fenced, **self._about(), **rules.facts):
             changes.write(None)
@@ -375,7 +375,7 @@ class _Stream:
             self.offset = batch.progress.until
 
     def _close(self, schema: StructType, progress: Progress) -> None:
-        """Commits the offset where no batch did, since none came or none was known to be the last."""
+        """Commit the offset if no batch did, as none came or none was known to be the last."""
         if self.offset >= progress.until and not self.rebuilding:
             return
         self.last = self.last or self.done or _Done(self.checkpoint.query() or "", -1, -1)

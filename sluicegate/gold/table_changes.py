@@ -1,4 +1,4 @@
-"""Changes of a gold table: by its keys where no two rows have the same, and else by whole rows, each counted."""
+"""Compute changes of a gold table: by keys if these are unique, else by whole rows with counts."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ class TableChanges:
     def by_key(
         cls, uri: str, expected: DataFrame, former: DataFrame, keys: Sequence[str], *, few: bool
     ) -> TableChanges:
-        """Changes that give a table some rows instead of others, with keys that are unique among either."""
+        """Return the changes that replace some rows of a table, with keys that are unique on both sides."""
         return cls(uri, materialize(difference(expected, former, keys), few=few), keys, counted=False, few=few)
 
     @classmethod
     def replacing(
         cls, uri: str, expected: DataFrame, former: DataFrame, keys: Sequence[str], *, few: bool
     ) -> TableChanges:
-        """Changes that give a table some rows instead of others, whether or not their keys are unique.
+        """Return the changes that replace some rows of a table, whether or not keys are unique.
 
         Args:
             uri: the table.
@@ -70,7 +70,7 @@ class TableChanges:
     def of_all(
         cls, uri: str, expected: DataFrame, former: DataFrame, keys: Sequence[str], *, few: bool
     ) -> TableChanges | None:
-        """Changes that give a table all of its expected rows, where a row that does not differ is not written.
+        """Return the changes that replace all rows of a table, without those that do not differ.
 
         Args:
             uri: the table.
@@ -104,7 +104,7 @@ class TableChanges:
         return changes
 
     def _replace_all(self, expected: int) -> bool:
-        """Whether none of the table's rows stays, of so many expected ones."""
+        """Return whether all of the table's rows are replaced, given the number of expected ones."""
         if self.counts.keys() == {"insert"}:
             return False
         return self.counts.get("insert", 0) == expected > 0
@@ -115,22 +115,22 @@ class TableChanges:
 
     @property
     def comes(self) -> DataFrame:
-        """Rows that the table does not have yet, or not as they are."""
+        """Rows that the table lacks, or has with other values."""
         return self.rows.where(F.col(OP) != "delete").drop(OP)
 
     def merged(self, rows: DataFrame) -> DataFrame:
-        """Rows that the table will have; nothing is written."""
+        """Return the table's rows after the changes; nothing is written."""
         return merged(rows, self.rows, self.keys)
 
     @cached_property
     def counts(self) -> Mapping[str, int]:
-        """How many rows each operation has."""
+        """Number of rows by operation."""
         if self._brought is not None:
             return self._brought.counts
         return dict(self.rows.groupBy(OP).count().collect())
 
     def write(self, near: Callable[[str], Column] | None) -> None:
-        """Writes them, in the one commit that the session is set for; without any only the commit.
+        """Write the changes in the session's one commit, which is made also without any.
 
         Args:
             near: predicate for the rows of the table that may go, as of ``merge_by``. The commit quotes it.
@@ -152,6 +152,6 @@ class TableChanges:
 
 
 def _are_unique(rows: DataFrame, keys: Sequence[str]) -> bool:
-    """Whether no two rows have the same key, whatever the names of the key columns."""
+    """Return whether keys are unique, whatever the names of the key columns."""
     grouped = rows.groupBy(*map(quoted, keys)).agg(F.count(F.lit(1)).alias(_ROWS))
     return grouped.where(F.col(_ROWS) > 1).isEmpty()

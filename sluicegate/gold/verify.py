@@ -1,4 +1,4 @@
-"""Proof of gold: each query is run again over what it reads, as of the table's offset, and the rows are compared.
+"""Verify gold: run each query again over the versions that the table was built from, and compare the rows.
 
 No state of ours is trusted: neither aggregate state nor refresh strategy. The table's last commit says only which
 versions it was made of, and these are read again.
@@ -53,7 +53,7 @@ MACHINE = {"Sin", "Cos", "Tan", "Cot", "Sec", "Csc", "Asin", "Acos", "Atan", "At
 
 
 def slack(rows: int) -> float:
-    """Relative tolerance of a sum of so many doubles that may be added in any order.
+    """Return the relative tolerance of a sum of doubles in any order of addition.
 
     Rounding errors come to the square root of their number. Up to ten billion rows it is less than one of them is of
     the whole, so that a row which is missing is always seen.
@@ -62,7 +62,7 @@ def slack(rows: int) -> float:
 
 
 def provable(pipeline: Pipeline, lake: layout.Lake) -> list[str]:
-    """Gold tables that exist and whose query can be run again."""
+    """Return the existing gold tables whose query can be run again."""
     return [
         name for name, table in pipeline.gold.items()
         if not table.mode and tables.delta_table(lake.table("gold", name)) is not None
@@ -70,7 +70,7 @@ def provable(pipeline: Pipeline, lake: layout.Lake) -> list[str]:
 
 
 def unprovable(pipeline: Pipeline) -> list[Finding]:
-    """Findings for the gold tables whose query cannot be run again."""
+    """Return findings for the gold tables whose query cannot be run again."""
     reason = "a streaming aggregation cannot be recomputed: which rows were too late depends on when they arrived"
     return [Finding("unproved", name, reason) for name, table in pipeline.gold.items() if table.mode]
 
@@ -83,7 +83,7 @@ def prove(
     tell: Callable[[str], None] = silent,
     proofs: Proofs | None = None,
 ) -> Iterator[Finding]:
-    """Compares each gold table with the result of its query.
+    """Compare each gold table with the result of its query.
 
     Args:
         spark: the session; each table gets one of its own, for its views.
@@ -108,7 +108,7 @@ def prove(
 
 
 def _sentence(error: BaseException) -> str:
-    """What an error says, in one line."""
+    """Return the message of an error in one line."""
     if not isinstance(error, SluicegateError):
         return str(error).split("\n")[0]
     return ": ".join(filter(None, [error.message, error.cause.split("\n")[0]]))
@@ -116,7 +116,7 @@ def _sentence(error: BaseException) -> str:
 
 @dataclass
 class _Proof:
-    """The proof of one table."""
+    """Verification of one table."""
 
     spark: SparkSession
     pipeline: str
@@ -139,7 +139,7 @@ class _Proof:
             yield from self._since_last(target, history.ours.ours)
 
     def _since_last(self, target: DeltaTable, facts: dict[str, Any]) -> Iterator[Finding]:
-        """Findings for a table, of which what the last verification has proved and nothing has touched is left out."""
+        """Yield the findings for a table, without the parts that are proved and unchanged."""
         batch = self._batch(facts)
         since = KeysSince(self.proofs, batch, self.table, target)
         if since.nothing:
@@ -157,7 +157,7 @@ class _Proof:
         yield from self._findings_of(target, batch, since, keys)
 
     def _untouched(self, since: KeysSince) -> Finding:
-        """Finding for a table of which no row has to be compared."""
+        """Return the finding for a table without rows to compare."""
         since.keep(since.proof)
         sentence = f"its rows, {since.proof}: neither they nor the inputs of their query have changed"
         return Finding("unseen", self.flow.table, sentence, reason="proved-before")
@@ -165,7 +165,7 @@ class _Proof:
     def _findings_of(
         self, target: DeltaTable, batch: Batch, since: KeysSince, keys: KeysToCompare | None
     ) -> Iterator[Finding]:
-        """Findings for the rows of some groups or keys, or for all rows; if they are as they should be, it is kept."""
+        """Yield the findings for rows of some keys or for all; record a proof if nothing is wrong."""
         differences = list(self._compared(target, batch, keys))
         if differences:
             yield from differences
@@ -183,7 +183,7 @@ class _Proof:
         return Finding("proved", self.flow.table, sentence, version=target.version())
 
     def _other(self, waiting: Progress, history: offsets.Lineage) -> str:
-        """Reason why the table is not of today's definition and today's sources; empty if it is."""
+        """Return why the table does not have the current definition and sources; empty if it does."""
         facts = {}
         if history.ours:
             facts = history.ours.ours or {}
@@ -202,7 +202,7 @@ class _Proof:
         return ""
 
     def _compared(self, target: DeltaTable, batch: Batch, keys: KeysToCompare | None) -> Iterator[Finding]:
-        """Findings about the rows that differ from those of the query; none if there are none."""
+        """Yield findings on rows that differ from the query's."""
         recomputation = Recomputation(batch, self.flow.table, self.table, keys)
         due = recomputation.plainly()
         stored = self.spark.read.format("delta").option("versionAsOf", target.version()).load(self.flow.target)
@@ -227,7 +227,7 @@ class _Proof:
         yield self._differing(recompared, due) if recompared.count else self._excused(compared)
 
     def _of_exact_sums(self, stored: DataFrame, due: DataFrame, rounded: set[str] | None) -> Iterator[Finding]:
-        """Findings for a table that has exactly the rows that sums without rounding make.
+        """Yield findings for a table whose rows equal those of sums without rounding.
 
         Args:
             stored: the table.
@@ -278,7 +278,7 @@ class _Proof:
         return slack(self._read)
 
     def _allowed(self, due: DataFrame) -> float | None:
-        """Relative tolerance of a query's doubles; None if not even a zero's sign may differ."""
+        """Return the relative tolerance of a query's doubles; None if not even the sign of zero may differ."""
         if self.table.transform is not None:  # what a function does is not in the plan
             return self._slack
         parts = list(nodes(due._jdf.queryExecution().analyzed()))
@@ -300,7 +300,7 @@ class _Proof:
 
     @cached_property
     def _keys(self) -> list[str]:
-        """Key columns of the table, as far as its query tells."""
+        """Key columns of the table, as far as the query shows them."""
         grouped = None
         if self.flow.refresh_strategy:
             grouped = self.flow.refresh_strategy.grouped
@@ -309,7 +309,7 @@ class _Proof:
         return []
 
     def _batch(self, facts: dict[str, Any]) -> Batch:
-        """Batch of all rows of the versions that the table says it was made of."""
+        """Return a batch of all rows of the versions that the table was built from."""
         stamps = {name: str(stamp) for name, stamp in facts.get("inputs", {}).items()}
         versions = {name: int(stamp.rpartition("@")[2]) for name, stamp in stamps.items()}
         recorded = Progress("whole", -1, int(facts["until"]), versions, stamps)
@@ -333,12 +333,12 @@ class _Proof:
 
 
 def _table_ids(stamps: Mapping[str, Any]) -> dict[str, str]:
-    """Table id of each input, of its stamp."""
+    """Return the table ID of each input from its stamp."""
     return {name: str(stamp).rpartition("@")[0] for name, stamp in stamps.items()}
 
 
 def _is_steady(frame: DataFrame) -> bool:
-    """Whether no function of an aggregation adds numbers in the order in which it meets the rows."""
+    """Return whether no aggregate function adds numbers in the order of rows."""
     node = frame._jdf.queryExecution().analyzed()
     while node.getClass().getSimpleName() != "Aggregate":
         if node.children().size() != 1 and not _selects_rows(node):
@@ -348,12 +348,12 @@ def _is_steady(frame: DataFrame) -> bool:
 
 
 def _selects_rows(node: Any) -> bool:
-    """Whether a node of a plan leaves out rows of its first child, by a semi join with the keys to compare."""
+    """Return whether a plan node filters its first child by a semi join with the keys to compare."""
     return bool(node.getClass().getSimpleName() == "Join" and node.joinType().sql() == "LEFT SEMI")
 
 
 def _functions(node: Any, *, top: bool = False) -> Iterator[str]:
-    """Class names of the aggregate functions in the expressions of an aggregation."""
+    """Yield the class names of the aggregate functions in the expressions of an aggregation."""
     if node.getClass().getSimpleName() == "AggregateExpression":
         yield _function(node)
         return
@@ -366,7 +366,7 @@ def _functions(node: Any, *, top: bool = False) -> Iterator[str]:
 
 
 def _function(node: Any) -> str:
-    """Class name of the function of an aggregate expression; a sum of numbers that are exact is a count."""
+    """Return the class name of an aggregate function; an exact sum counts as a count."""
     function = node.aggregateFunction()
     name = str(function.getClass().getSimpleName())
     if name == "Sum" and function.dataType().simpleString() not in ("double", "float"):

@@ -1,1 +1,1 @@
-"""Affected keys: which rows of any query's result changes of the tables that it reads can touch."""
+"""Affected keys: which result rows of a query may be affected by changes of its tables."""

@@ -1,4 +1,4 @@
-"""Rows that came and rows that went of the tables that a batch reads, and the keys that they touch."""
+"""Collect the inserted and deleted rows of a batch's tables, and the keys that they affect."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ class ChangedRows:
 
     @cached_property
     def by_table(self) -> Mapping[str, DataFrame]:
-        """Rows that came or went of each table that has other rows now, materialized."""
+        """Inserted and deleted rows of each changed table, materialized."""
         return {name: rows for name, rows in self._feeds.items() if self._counts[name]}
 
     @cached_property
     def count(self) -> int:
-        """Number of these rows; an update is two."""
+        """Number of changed rows; an update is two."""
         return sum(self._counts.values())
 
     def keys(self, keys: Keys) -> DataFrame | None:
-        """Touched keys, materialized; None if no row is another, or only rows that the query does not read."""
+        """Return the affected keys, materialized; None if no row that the query reads changed."""
         if not self.by_table:
             return None
         # Spark does not know how few these rows are, and would shuffle the tables that it joins them with.

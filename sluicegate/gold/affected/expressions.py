@@ -1,4 +1,4 @@
-"""Expressions of an analyzed plan, and what may be made of them."""
+"""Read the expressions of an analyzed plan, and rebuild them for other plans."""
 
 from __future__ import annotations
 
@@ -51,19 +51,19 @@ class Expression:
     bare: bool
 
     def tried(self, catalyst: Catalyst) -> Any:
-        """Its value, NULL where that is an error: it may be computed for rows that the query has filtered out."""
+        """Return the value, or NULL where its computation fails: it may run for rows that the query filters out."""
         if self.bare:
             return self.jvm
         return catalyst.tried(self.jvm)
 
     def column(self, catalyst: Catalyst, attribute: Any) -> Any:
-        """Its value, as ``tried``, under the name and the number of a column."""
+        """Return the value, as ``tried``, under the name and number of a column."""
         if self.bare and number_of(self.jvm) == number_of(attribute):
             return self.jvm
         return catalyst.alias(self.tried(catalyst), attribute)
 
     def condition(self, catalyst: Catalyst) -> Any:
-        """It as a condition that is no error; an equality stays one, so that Spark can join by it."""
+        """Return a condition that never fails; an equality stays one, so that Spark can join by it."""
         if name_of(self.jvm) not in ("EqualTo", "EqualNullSafe"):
             return self.tried(catalyst)
         sides = [side if _is_bare(side) else catalyst.tried(side) for side in each(self.jvm.children())]
@@ -71,7 +71,7 @@ class Expression:
 
 
 def expression(jvm: Any) -> Expression:
-    """Reads an expression of Spark's; an alias is passed through."""
+    """Read a Spark expression; an alias is unwrapped."""
     metadata = ""
     if name_of(jvm) in ("Alias", "AttributeReference"):
         metadata = jvm.metadata().json()
@@ -85,29 +85,29 @@ def expression(jvm: Any) -> Expression:
 
 
 def conjuncts(condition: Any) -> list[Expression]:
-    """The conditions that a condition is made of, all of which have to hold."""
+    """Split a condition into its conjuncts."""
     if name_of(condition) == "And":
         return [conjunct for side in each(condition.children()) for conjunct in conjuncts(side)]
     return [expression(condition)]
 
 
 def subqueries(jvm: Any) -> list[Any]:
-    """Plans of the subqueries in an expression of Spark's."""
+    """Return the plans of the subqueries in a Spark expression."""
     return [node.plan() for node in _nodes(jvm) if name_of(node) in _SUBQUERIES]
 
 
 def aggregate_functions(jvm: Any) -> set[str]:
-    """Names of the aggregate functions in an expression of Spark's."""
+    """Return the names of the aggregate functions in a Spark expression."""
     return {name_of(node.aggregateFunction()) for node in _nodes(jvm) if name_of(node) == "AggregateExpression"}
 
 
 def is_compared(attribute: Any) -> bool:
-    """Whether rows can be found by values of a column."""
+    """Return whether rows can be found by values of a column."""
     return _NOT_COMPARED.search(_kind(attribute)) is None
 
 
 def is_loose(attribute: Any) -> bool:
-    """Whether values of a column can differ although Spark takes them for equal."""
+    """Return whether values of a column can differ although Spark treats them as equal."""
     return _LOOSE.search(_kind(attribute)) is not None
 
 

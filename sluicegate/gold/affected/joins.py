@@ -1,4 +1,4 @@
-"""Joins: the keys that a change of either side touches."""
+"""Find the keys that a change of either side of a join affects."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ left side, which depend on whether they meet another (semi, anti and existence j
 
 @dataclass
 class Joined(Operator):
-    """A join of two operators.
+    """Join of two operators.
 
     A pair is touched where a changed row of one side meets any row that the other side has or had. So is a row that
     stands alone, before or after, if it changed itself or meets a changed row. Conditions whose columns cannot be in a
@@ -47,7 +47,7 @@ class Joined(Operator):
         self._refs = [refs & frozenset(side.attributes) for side in self.children]
 
     def touched(self, inputs: Inputs, key: Columns) -> Any | None:
-        """Keys of the pairs that a change of either side makes or takes away, and of rows that stand alone."""
+        """Return the keys of pairs that a change adds or removes, and of unmatched rows."""
         of_sides = self._sides(key)
         parts = []
         for side in (0, 1):
@@ -61,7 +61,7 @@ class Joined(Operator):
         return either(inputs, parts)
 
     def cover(self, inputs: Inputs, key: Columns) -> Any:
-        """Values of all pairs, and of rows that stand alone."""
+        """Return the values of all pairs and of unmatched rows."""
         of_sides = self._sides(key)
         for side in (0, 1):
             if not of_sides[1 - side] and (self.kind == "semi" or not self._is_filled(side)):
@@ -77,7 +77,7 @@ class Joined(Operator):
     # --- rows that meet ----------------------------------------------------------------------------------------------
 
     def _met(self, inputs: Inputs, key: Columns, side: int) -> Any:
-        """Pairs of a changed row of one side with any row of the other."""
+        """Return the pairs of changed rows of one side with all rows of the other."""
         other = 1 - side
         changed = self.children[side].touched(inputs, self._needed(side, key))
         other_rows = self.children[other].cover(inputs, self._needed(other, key))
@@ -94,7 +94,7 @@ class Joined(Operator):
     # --- rows that stand alone ---------------------------------------------------------------------------------------
 
     def _alone(self, inputs: Inputs, key: Columns, changed: int) -> list[Any]:
-        """Keys of rows that stand alone, before or after a change of one side, whose other side is NULL."""
+        """Return the keys of rows that are unmatched before or after a change, whose other side is NULL."""
         parts = []
         for side in (0, 1):
             other = 1 - side
@@ -110,17 +110,17 @@ class Joined(Operator):
         return parts
 
     def _is_seen(self, side: int) -> bool:
-        """Whether columns of one side can be in a key."""
+        """Return whether columns of a side can be in a key."""
         if self.kind == "semi":
             return side == 0
         return bool(self.children[1 - side].keyed) or not self._is_filled(side)
 
     def _is_filled(self, side: int) -> bool:
-        """Whether one side can be NULL as its row is missing."""
+        """Return whether a side can be NULL because its row is missing."""
         return self.kind == "full" or self.kind == ("right", "left")[side]
 
     def _filled(self, inputs: Inputs, key: Columns, side: int, plan: Any) -> Any:
-        """Keys of rows of one side, with NULL for the other."""
+        """Return the keys of rows of one side, with NULL for the other."""
         attributes, catalyst = self.children[side].attributes, inputs.catalyst
         return catalyst.project(
             [attributes[n] if n in attributes else catalyst.null(self.attributes[n]) for n in sorted(key)], plan
@@ -129,14 +129,13 @@ class Joined(Operator):
     # --- columns -----------------------------------------------------------------------------------------------------
 
     def _sides(self, key: Columns) -> list[Columns]:
-        """The columns of each side."""
         return [key & frozenset(side.attributes) for side in self.children]
 
     def _needed(self, number: int, key: Columns) -> Columns:
-        """The columns of one side by which it meets the other, and those of it in the key."""
+        """Return the columns of a side that its join condition needs, and those of the key."""
         return self.children[number].some(self._sides(key)[number] | self._refs[number])
 
     def _shown(self, inputs: Inputs, key: Columns, plan: Any) -> Any:
-        """Columns of a plan of one side or of both, in the order of their numbers."""
+        """Return the key's columns from a plan of one side or of both, in the order of their numbers."""
         attributes = {**self.left.attributes, **self.right.attributes}
         return inputs.catalyst.project([attributes[number] for number in sorted(key)], plan)

@@ -1,4 +1,4 @@
-"""Keys by which rows of a gold table are replaced, and which of them a batch touches."""
+"""Choose keys by which rows of a gold table are replaced, and find those that a batch affects."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Keys:
 
     @classmethod
     def of(cls, session: SparkSession, query: Query, schemas: Mapping[str, StructType], source: str) -> Keys:
-        """Chooses the key of a query.
+        """Choose the key of a query.
 
         Args:
             session: the session; views are made in it.
@@ -54,7 +54,7 @@ class Keys:
             source: the table that it follows first.
 
         Raises:
-            TouchesAll: each change of that table touches all rows, or no key can be found for another reason.
+            TouchesAll: each change of the source affects all rows, or there is no key for another reason.
         """
         catalyst = Catalyst(session)
         views = {table: f"_sluicegate_stand_in_{number}" for number, table in enumerate(schemas)}
@@ -82,10 +82,10 @@ class Keys:
         return keys
 
     def _demand_taken(self, source: str, frames: Mapping[str, DataFrame]) -> None:
-        """Checks that Spark takes the plans of touched keys, whichever tables change; nothing is executed.
+        """Check that Spark accepts the plans of affected keys, whichever tables change; nothing is executed.
 
         Raises:
-            TouchesAll: it does not.
+            TouchesAll: Spark rejects a plan.
         """
         followed = {table: frame for table, frame in frames.items() if not self.blocked({table: frame})}
         try:
@@ -101,18 +101,18 @@ class Keys:
 
     @cached_property
     def blockers(self) -> list[Blocker]:
-        """Parts of the query of which a change touches all rows."""
+        """Parts of the query in which a change affects all rows."""
         return self.root.blockers
 
     def blocked(self, changed: Mapping[str, Any]) -> str:
-        """Reason why changes of these tables touch all rows; empty if they do not."""
+        """Return why changes of these tables affect all rows; empty if they do not."""
         for blocker in self.blockers:
             if not blocker.tables.isdisjoint(changed):
                 return f"{blocker.why}, and {_among(blocker.tables, changed)} changed"
         return ""
 
     def touched(self, changes: Mapping[str, DataFrame], current: Mapping[str, DataFrame]) -> DataFrame | None:
-        """Distinct keys that changes touch, in columns ``touched_names``; None if the plan reads none of these tables.
+        """Return the distinct affected keys in columns ``touched_names``; None if the plan reads no changed table.
 
         A table that is named in the query need not be in its plan: a WITH may be read nowhere.
 
@@ -132,12 +132,12 @@ class Keys:
 
 
 def tried(session: SparkSession) -> Any:
-    """Context in which ``touched`` is to be computed."""
+    """Provide the session settings in which ``touched`` is computed."""
     return configured(session, _TRIED)
 
 
 def _chosen(root: Operator, source: str, unsettled: Columns) -> list[int]:
-    """Columns of the key: those that cost least, and of one table where a row is one of that table's rows."""
+    """Return the cheapest columns for the key; those of one table if a result row is one of its rows."""
     usable = [number for number in root.attributes if number not in unsettled and _is_usable(root, number)]
     columns = _of(root.direct, usable) or _of(root.keyed, usable)
     if not root.is_of_groups:
@@ -146,12 +146,12 @@ def _chosen(root: Operator, source: str, unsettled: Columns) -> list[int]:
 
 
 def _of(columns: Columns, numbers: Sequence[int]) -> list[int]:
-    """Those of some numbers that are of columns, in their order."""
+    """Return the numbers that belong to columns, in their order."""
     return [number for number in numbers if number in columns]
 
 
 def _is_usable(root: Operator, number: int) -> bool:
-    """Whether rows can be found by a column, which is made of columns of tables."""
+    """Return whether rows can be found by a column, which comes from columns of tables."""
     return is_compared(root.attributes[number]) and bool(root.origins(number))
 
 

@@ -1,4 +1,4 @@
-"""Operators of an analyzed plan, each with the rule that carries changes of its input over to keys of its output.
+"""Operators of an analyzed plan, each with its rule for carrying changes of input to keys of output.
 
 A *key* is a choice of columns of an operator's output. ``touched`` gives values of a key such that for any other values
 the operator has the same rows, as often, before and after the changes: the rows of these keys, computed from the tables
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class TouchesAll(Exception):
-    """Raised when no keys tell which rows changes touch; its arguments are the reason and what to write instead."""
+    """Raised if no key identifies the affected rows; the arguments are the reason and what to write instead."""
 
 
 Columns = frozenset[int]
@@ -35,7 +35,7 @@ Columns = frozenset[int]
 
 @dataclass(frozen=True)
 class Blocker:
-    """Part of a query of which a change touches all rows.
+    """Part of a query in which a change affects all rows.
 
     Attributes:
         why: the reason.
@@ -50,7 +50,7 @@ class Blocker:
 
 @dataclass(frozen=True)
 class Inputs:
-    """Rows of the tables, as plans.
+    """Plans of the tables' rows.
 
     Attributes:
         catalyst: the constructors of plans.
@@ -64,7 +64,7 @@ class Inputs:
 
 
 class Operator:
-    """One operator of a plan.
+    """Operator of a plan.
 
     Attributes:
         attributes: the columns of its output, in order, by their numbers.
@@ -81,46 +81,46 @@ class Operator:
 
     @cached_property
     def tables(self) -> frozenset[str]:
-        """The tables that it is made of, but for those that only subqueries in its expressions read."""
+        """Tables below the operator, without those that only subqueries in its expressions read."""
         return frozenset().union(*(child.tables for child in self.children))
 
     @property
     def blockers(self) -> list[Blocker]:
-        """Parts of it of which a change touches all rows."""
+        """Parts of the operator in which a change affects all rows."""
         return [*self.own_blockers, *(blocker for child in self.children for blocker in child.blockers)]
 
     def origins(self, column: int) -> frozenset[str]:
-        """The tables whose columns a column is made of."""
+        """Return the tables that a column comes from."""
         return frozenset().union(*(child.origins(column) for child in self.children if column in child.attributes))
 
     @property
     def is_of_groups(self) -> bool:
-        """Whether its rows are those of groups, or of several queries."""
+        """Whether the rows are groups, or come from several queries."""
         return any(child.is_of_groups for child in self.children)
 
     def is_changed(self, inputs: Inputs) -> bool:
-        """Whether one of its tables changed."""
+        """Return whether a table below changed."""
         return not self.tables.isdisjoint(inputs.changes)
 
     @abstractmethod
     def touched(self, inputs: Inputs, key: Columns) -> Any | None:
-        """Plan of the keys, of some columns of ``keyed``, that changes touch; None if there are none."""
+        """Return the plan of the affected keys, of some columns of ``keyed``; None if there are none."""
 
     @abstractmethod
     def cover(self, inputs: Inputs, key: Columns) -> Any:
-        """Plan of values, of some columns of ``keyed``, among which are all of its rows before and after."""
+        """Return the plan of values that cover all rows before and after, of some columns of ``keyed``."""
 
     def some(self, columns: Columns) -> Columns:
-        """The columns, or any one where there are none: how many rows there are counts."""
+        """Return the columns, or any single one if there are none: the number of rows counts."""
         return columns or frozenset(sorted(self.direct or self.keyed)[:1])
 
     def only(self, inputs: Inputs, key: Columns, plan: Any) -> Any:
-        """Columns of a plan, in the order of their numbers."""
+        """Project a plan to some columns, in the order of their numbers."""
         return inputs.catalyst.project([self.attributes[number] for number in sorted(key)], plan)
 
 
 def either(inputs: Inputs, plans: Iterable[Any | None]) -> Any | None:
-    """Rows of several plans with the same columns in the same order; None without any."""
+    """Unite plans with the same columns in the same order; None without any."""
     some_rows = [plan for plan in plans if plan is not None]
     if some_rows:
         return inputs.catalyst.union(some_rows)
@@ -129,7 +129,7 @@ def either(inputs: Inputs, plans: Iterable[Any | None]) -> Any | None:
 
 @dataclass
 class Leaf(Operator):
-    """A table; an empty name is that of rows that are the same each time."""
+    """Table; an empty name stands for rows that never change."""
 
     table: str
     attributes: Mapping[int, Any]
@@ -141,28 +141,26 @@ class Leaf(Operator):
 
     @cached_property
     def tables(self) -> frozenset[str]:
-        """The table."""
         return frozenset({self.table} - {""})
 
     def origins(self, column: int) -> frozenset[str]:
-        """The table."""
         return self.tables
 
     def touched(self, inputs: Inputs, key: Columns) -> Any | None:
-        """Values of the rows that came or went."""
+        """Return the values of the inserted and deleted rows."""
         if self.is_changed(inputs):
             return self._of(inputs, inputs.changes[self.table], key)
         return None
 
     def cover(self, inputs: Inputs, key: Columns) -> Any:
-        """Values of the rows that are there, and of those that went."""
+        """Return the values of the current and the deleted rows."""
         if not self.table:
             return self.only(inputs, key, self.plan)
         plans = [inputs.current[self.table], *([inputs.changes[self.table]] if self.is_changed(inputs) else [])]
         return either(inputs, [self._of(inputs, plan, key) for plan in plans])
 
     def _of(self, inputs: Inputs, plan: Any, key: Columns) -> Any:
-        """Columns of a table's rows under the numbers that they have here."""
+        """Return a table's columns under the numbers that they have in this plan."""
         columns = {column.name().lower(): column for column in inputs.catalyst.columns(plan)}
         attributes = [self.attributes[number] for number in sorted(key)]
         values = [inputs.catalyst.alias(columns[attribute.name().lower()], attribute) for attribute in attributes]
@@ -171,7 +169,7 @@ class Leaf(Operator):
 
 @dataclass
 class Projected(Operator):
-    """Values of each row: a SELECT list, or the groups of a GROUP BY, of which each value is one of any of its rows.
+    """Values from each row: a SELECT list, or the groups of a GROUP BY.
 
     Attributes:
         items: the value of each column.
@@ -197,18 +195,17 @@ class Projected(Operator):
         return self.groups or self.child.is_of_groups
 
     def origins(self, column: int) -> frozenset[str]:
-        """The tables of the columns in its value."""
+        """Return the tables of the columns in a value."""
         return frozenset().union(*(self.child.origins(ref) for ref in self.items[column].refs))
 
     def touched(self, inputs: Inputs, key: Columns) -> Any | None:
-        """Values of the touched rows."""
+        """Return the values of the affected rows."""
         rows = self.child.touched(inputs, self._needed(key))
         if rows is None:
             return None
         return self._made(inputs, key, rows)
 
     def cover(self, inputs: Inputs, key: Columns) -> Any:
-        """Values of the rows."""
         return self._made(inputs, key, self.child.cover(inputs, self._needed(key)))
 
     def _needed(self, key: Columns) -> Columns:
@@ -236,17 +233,17 @@ class Passed(Operator):
         return self.groups or self.child.is_of_groups
 
     def touched(self, inputs: Inputs, key: Columns) -> Any | None:
-        """The child's."""
+        """Return the child's."""
         return self.child.touched(inputs, key)
 
     def cover(self, inputs: Inputs, key: Columns) -> Any:
-        """The child's."""
+        """Return the child's."""
         return self.child.cover(inputs, key)
 
 
 @dataclass
 class Filtered(Operator):
-    """Rows for which conditions hold.
+    """Rows that meet conditions.
 
     A condition over columns of a key also filters the touched keys. Others filter none, which touches more.
     """
@@ -265,14 +262,14 @@ class Filtered(Operator):
         self._refs: Columns = frozenset().union(*(condition.refs for condition in self._usable))
 
     def touched(self, inputs: Inputs, key: Columns) -> Any | None:
-        """The child's keys, as far as they pass."""
+        """Return the child's keys that meet the conditions."""
         rows = self.child.touched(inputs, key | self._refs)
         if rows is None:
             return None
         return self._passing(inputs, key, rows)
 
     def cover(self, inputs: Inputs, key: Columns) -> Any:
-        """The child's values, as far as they pass."""
+        """Return the child's values that meet the conditions."""
         return self._passing(inputs, key, self.child.cover(inputs, key | self._refs))
 
     def _passing(self, inputs: Inputs, key: Columns, plan: Any) -> Any:
@@ -282,7 +279,7 @@ class Filtered(Operator):
 
 @dataclass
 class Branches(Operator):
-    """Rows of several operators, column by column: UNION; INTERSECT and EXCEPT, whose rows are equal in all of them.
+    """Rows of several operators by column position: UNION, INTERSECT and EXCEPT.
 
     Attributes:
         places: for each child, the number of its column in the place of each of ours.
@@ -301,21 +298,21 @@ class Branches(Operator):
 
     @property
     def is_of_groups(self) -> bool:
-        """They are those of several queries."""
+        """Whether the rows come from several queries: always."""
         return True
 
     def origins(self, column: int) -> frozenset[str]:
-        """The tables of that column in each of them."""
+        """Return the tables of a column in each branch."""
         pairs = zip(self.children, self.places, strict=True)
         return frozenset().union(*(child.origins(places[column]) for child, places in pairs))
 
     def touched(self, inputs: Inputs, key: Columns) -> Any | None:
-        """Keys that are touched in one of them."""
+        """Return the keys that are affected in any branch."""
         plans = [(n, child.touched(inputs, self._of(n, key))) for n, child in enumerate(self.children)]
         return either(inputs, [self._renamed(inputs, n, key, plan) for n, plan in plans if plan is not None])
 
     def cover(self, inputs: Inputs, key: Columns) -> Any:
-        """Values of any of them."""
+        """Return the values of all branches."""
         branches = enumerate(self.children[: self.cover_of])
         plans = [self._renamed(inputs, n, key, child.cover(inputs, self._of(n, key))) for n, child in branches]
         return either(inputs, plans)
@@ -335,7 +332,7 @@ class Branches(Operator):
 
 @dataclass
 class Opaque(Operator):
-    """Operator of which a change touches all rows; no column of it can be in a key."""
+    """Operator in which a change affects all rows; no column of it can be in a key."""
 
     children: Sequence[Operator]
     attributes: Mapping[int, Any]
@@ -345,13 +342,13 @@ class Opaque(Operator):
         self.direct = self.keyed = frozenset()
 
     def origins(self, column: int) -> frozenset[str]:
-        """All tables."""
+        """Return all tables."""
         return self.tables
 
     def touched(self, inputs: Inputs, key: Columns) -> Any | None:
-        """Nothing that could be said."""
+        """Return the nothing that could be said."""
         raise TouchesAll(self.own_blockers[0].why, self.own_blockers[0].instead)
 
     def cover(self, inputs: Inputs, key: Columns) -> Any:
-        """Nothing that could be said."""
+        """Return the nothing that could be said."""
         raise TouchesAll(self.own_blockers[0].why, self.own_blockers[0].instead)

@@ -1,4 +1,4 @@
-"""Peers: columns whose values depend on which of some equal rows Spark puts first, so that no key may have them.
+"""Find columns whose values depend on the order of equal rows, so that no key may have them.
 
 ``row_number() OVER (PARTITION BY g ORDER BY n)`` numbers rows with the same ``g`` and ``n`` as they come, which may be
 in another order in the next run. Where the number only stands in a column, each row is there once whatever it is. But
@@ -20,7 +20,7 @@ from sluicegate.gold.affected.windows import Expanded, Generated, Windowed
 
 @dataclass(frozen=True)
 class Peers:
-    """What the order of equal rows decides of an operator's output.
+    """Values of an operator's output that depend on the order of equal rows.
 
     Attributes:
         unsettled: columns whose values it decides.
@@ -33,14 +33,14 @@ class Peers:
     rows: bool = False
 
     def where(self, columns: Iterable[int], conditions: Iterable[Expression]) -> Peers:
-        """The same of rows for which conditions hold: where these are unsettled, so is which rows there are."""
+        """Return the dependence for filtered rows: unsettled conditions make the set of rows unsettled."""
         if not any(condition.refs & self.unsettled for condition in conditions):
             return self
         return Peers(self.unsettled | (frozenset(columns) - self.agreed), self.agreed, rows=True)
 
 
 def peers(operator: Operator) -> Peers:
-    """What the order of equal rows decides of an operator's output."""
+    """Return what in an operator's output depends on the order of equal rows."""
     children = [peers(child) for child in operator.children]
     below = Peers(
         frozenset().union(*(child.unsettled for child in children)),
@@ -59,7 +59,7 @@ def peers(operator: Operator) -> Peers:
 
 
 def _of_unsettled(operator: Operator, below: Peers, children: Sequence[Peers]) -> Peers:
-    """The same of an operator over rows of which the order decides some values.
+    """Return the dependence for an operator over rows with unsettled values.
 
     Args:
         operator: the operator.
@@ -114,7 +114,7 @@ def _of_window(window: Windowed, below: Peers) -> Peers:
 
 
 def _of_join(join: Joined, below: Peers, children: Sequence[Peers]) -> Peers:
-    """Pairs whose condition is unsettled on one side are as unsettled as that side's rows."""
+    """Return the dependence of a join: a condition unsettled on one side makes pairs as unsettled as its rows."""
     columns, agreed = frozenset(join.attributes), below.agreed
     refs: Columns = frozenset().union(*(condition.refs for condition in join.conditions))
     deciding = [child for child in children if refs & child.unsettled]
@@ -127,7 +127,7 @@ def _of_join(join: Joined, below: Peers, children: Sequence[Peers]) -> Peers:
 
 
 def _of_values(values: Mapping[int, Sequence[Expression]], below: Peers) -> Peers:
-    """What the order of equal rows decides of columns, each with one of some values in a row."""
+    """Return the dependence of columns, each with one of several values in a row."""
     agreed = frozenset(number for number, choices in values.items() if all(_agrees(value, below) for value in choices))
     refs = {number: frozenset().union(*(value.refs for value in choices)) for number, choices in values.items()}
     unsettled = frozenset(number for number in values if refs[number] & below.unsettled)
@@ -135,7 +135,7 @@ def _of_values(values: Mapping[int, Sequence[Expression]], below: Peers) -> Peer
 
 
 def _agrees(value: Expression, below: Peers) -> bool:
-    """Whether a value is the same in rows of which the order decides."""
+    """Return whether a value is the same whatever the order of equal rows."""
     return value.steady and value.refs <= below.agreed
 
 

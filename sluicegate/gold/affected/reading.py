@@ -1,4 +1,4 @@
-"""An analyzed plan read as operators."""
+"""Read an analyzed plan as operators."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ _GENERATORS = {"Explode", "PosExplode", "Inline"}
 
 
 class Unreadable(Exception):
-    """Raised for a plan with a leaf that is none of the tables; its argument is the leaf's name."""
+    """Raised for a plan with an unknown leaf; the argument is the leaf's name."""
 
 
 def stand_in(session: SparkSession, number: int, schema: StructType) -> DataFrame:
-    """Empty table with some columns, by which a plan shows where it reads the table of this number.
+    """Create an empty table by which a plan shows where it reads the table with this number.
 
     Spark pads what it compares with a column of CHAR, which a column's metadata says that it is.
     """
@@ -75,7 +75,7 @@ def stand_in(session: SparkSession, number: int, schema: StructType) -> DataFram
 
 
 def read(plan: Any, tables: Sequence[str]) -> Operator:
-    """Operators of a plan; what is not known here is opaque.
+    """Return the operators of a plan; unknown ones are opaque.
 
     Args:
         plan: the plan, over ``stand_in`` of each table.
@@ -101,7 +101,7 @@ def read(plan: Any, tables: Sequence[str]) -> Operator:
 
 
 def _operator(plan: Any, children: list[Operator]) -> Operator | None:
-    """The operator at the root of a plan; None if it is not known how changes go through it."""
+    """Return the operator at the root of a plan; None if changes cannot be followed through it."""
     kind = name_of(plan)
     if kind in _PASSED:
         return Passed(children[0])
@@ -111,7 +111,7 @@ def _operator(plan: Any, children: list[Operator]) -> Operator | None:
 
 
 def _table(plan: Any, tables: Sequence[str]) -> str | None:
-    """Table that a projection stands for; None if it is none."""
+    """Return the table that a projection stands for; None if it is not one."""
     if name_of(plan.child()) != "Range":
         return None
     first, end = plan.child().start(), plan.child().end()
@@ -126,7 +126,7 @@ def _attributes(plan: Any) -> dict[int, Any]:
 
 
 def _subqueries(plan: Any, tables: Sequence[str]) -> Iterator[Blocker]:
-    """Blockers for what subqueries read that are still in the expressions of an operator."""
+    """Yield blockers for subqueries that are still in an operator's expressions."""
     for part in each(plan.expressions()):
         for subquery in subqueries(part):
             operator = read(subquery, tables)
@@ -192,7 +192,7 @@ def _branches(of: Callable[[int], int]) -> Callable[[Any, list[Operator]], Opera
 
 
 def _columns(plan: Any) -> list[int]:
-    """Numbers of the columns of a plan's output."""
+    """Return the numbers of the columns of a plan's output."""
     return [number_of(column) for column in each(plan.output())]
 
 
@@ -217,7 +217,7 @@ def _windowed(plan: Any, children: list[Operator]) -> Operator | None:
 
 
 def _peers(plan: Any, partition: Sequence[Expression]) -> frozenset[int] | None:
-    """Columns in which rows agree whose order among each other a window takes as it comes; None if it takes none so."""
+    """Return the columns in which rows of arbitrary order in a window agree; None if no order is arbitrary."""
     calls = [call.child() for call in each(plan.windowExpressions())]
     in_order = [call for call in calls if not _is_of_no_order(call)]
     if not in_order:
@@ -229,7 +229,7 @@ def _peers(plan: Any, partition: Sequence[Expression]) -> frozenset[int] | None:
 
 
 def _is_of_no_order(call: Any) -> bool:
-    """Whether a window expression has the same value whatever the order of rows that its ORDER BY takes for equal."""
+    """Return whether a window expression has the same value whatever the order of ties in its ORDER BY."""
     function, frame = call.windowFunction(), call.windowSpec().frameSpecification()
     if name_of(function) in _RANKS:
         return True

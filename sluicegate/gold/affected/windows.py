@@ -1,4 +1,4 @@
-"""Windows, generators and the sets of ROLLUP: operators that give a row values of other rows, or make many of one."""
+"""Windows, generators and ROLLUP sets: operators whose rows have values of other rows, or that multiply rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Windowed(Operator):
-    """Window functions: each row has values of the rows of its partition.
+    """Window functions: each row has values from its partition.
 
     A key of the partition's columns costs nothing more. Another one is that of all rows of the touched partitions.
 
@@ -41,7 +41,7 @@ class Windowed(Operator):
             self.keyed &= self.of_partition
 
     def touched(self, inputs: Inputs, key: Columns) -> Any | None:
-        """Keys of the rows of touched partitions."""
+        """Return the keys of rows in affected partitions."""
         if key <= self.of_partition:
             return self.child.touched(inputs, key)
         catalyst, refs = inputs.catalyst, self.child.some(self._refs)
@@ -56,13 +56,13 @@ class Windowed(Operator):
         return self.only(inputs, key, touched_rows)
 
     def cover(self, inputs: Inputs, key: Columns) -> Any:
-        """Values of the child's rows, all of which stay."""
+        """Return the values of the child's rows."""
         return self.child.cover(inputs, key)
 
 
 @dataclass
 class Generated(Operator):
-    """Rows that a generator makes of each row.
+    """Rows that a generator returns for each row.
 
     Attributes:
         plan: the operator as Spark has it; what it makes can be in a key if all that it is made of can.
@@ -81,27 +81,27 @@ class Generated(Operator):
         self.keyed = self._with_generated(self.child.keyed)
 
     def _with_generated(self, columns: Columns) -> Columns:
-        """Those of some columns of the child that it has, too, and the generated ones if they are made of these."""
+        """Return the child's columns of a set, with the generated columns that it needs."""
         passed = frozenset(self.attributes) & columns
         if self.generator.steady and self.generator.refs <= columns:
             return passed | self._generated
         return passed
 
     def origins(self, column: int) -> frozenset[str]:
-        """The tables of a column of the child, or of what the generator is made of."""
+        """Return the tables of a child's column, or of the generator's input."""
         if column in self.child.attributes:
             return self.child.origins(column)
         return frozenset().union(*(self.child.origins(ref) for ref in self.generator.refs))
 
     def touched(self, inputs: Inputs, key: Columns) -> Any | None:
-        """Keys of the rows that are made of touched rows."""
+        """Return the keys of the rows that come from affected rows."""
         rows = self.child.touched(inputs, self._needed(key))
         if rows is None:
             return None
         return self._over(inputs, key, rows)
 
     def cover(self, inputs: Inputs, key: Columns) -> Any:
-        """Values of the rows that are made of the child's rows."""
+        """Return the values of the rows that come from the child's rows."""
         return self._over(inputs, key, self.child.cover(inputs, self._needed(key)))
 
     def _needed(self, key: Columns) -> Columns:
@@ -118,7 +118,7 @@ class Generated(Operator):
 
 @dataclass
 class Expanded(Operator):
-    """Several rows of each row, as ROLLUP, CUBE and GROUPING SETS have one for each set of groups.
+    """Several rows for each row, as ROLLUP, CUBE and GROUPING SETS have one for each set of groups.
 
     Attributes:
         sets: of each of these rows, the values of its columns.
@@ -138,15 +138,15 @@ class Expanded(Operator):
 
     @property
     def is_of_groups(self) -> bool:
-        """Its rows are those of several sets of groups."""
+        """Whether the rows are groups: always, of several sets."""
         return True
 
     def origins(self, column: int) -> frozenset[str]:
-        """The tables of the columns in its values."""
+        """Return the tables of the columns in the values."""
         return frozenset().union(*(self.child.origins(ref) for values in self.sets for ref in values[column].refs))
 
     def touched(self, inputs: Inputs, key: Columns) -> Any | None:
-        """Keys of the rows that are made of touched rows."""
+        """Return the keys of the rows that come from affected rows."""
         plans = []
         for values in self.sets:
             rows = self.child.touched(inputs, self._needed(values, key))
@@ -155,7 +155,7 @@ class Expanded(Operator):
         return either(inputs, plans)
 
     def cover(self, inputs: Inputs, key: Columns) -> Any:
-        """Values of the rows that are made of the child's rows."""
+        """Return the values of the rows that come from the child's rows."""
         plans = []
         for values in self.sets:
             rows = self.child.cover(inputs, self._needed(values, key))
