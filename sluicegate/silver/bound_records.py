@@ -1,4 +1,4 @@
-"""Records that share a key, so that each decides what becomes of the others: some of them, and all that they bind.
+"""Find records that share a key, so that each affects the disposition of the others, transitively.
 
 With keys a record is a row or a duplicate by what other records there are. So records of a table are evaluated
 together with all that have, or had, one of their keys. Columns that an expectation calls unique bind as a key does.
@@ -31,7 +31,7 @@ _TIME = "_event_time"
 
 
 class BoundRecords:
-    """Some records of a table's sources, their rows, and after ``add_others`` those of all records that they bind.
+    """Records of a table's sources with their rows; after ``add_others`` with all records that they bind.
 
     Args:
         evaluator: evaluator of the batch.
@@ -51,7 +51,7 @@ class BoundRecords:
         self.chosen, self.records, self.rows = self._evaluated(self._identities(identities))
 
     def add_others(self, former_keys: DataFrame | None = None) -> None:
-        """Adds every record that shares a current or former key with these (transitive closure).
+        """Add every record that shares a current or former key with these (transitive closure).
 
         A stored row may have lost its key, which others may take then, and so may a delete; evaluated again they may
         have other keys than before, and these are followed as well.
@@ -81,14 +81,14 @@ class BoundRecords:
             followed_keys = self.chosen.together(followed_keys.unionByName(keys))
 
     def keys_of(self, rows: DataFrame) -> DataFrame:
-        """Uniqueness hashes of rows, with the event time where it is among the columns of each of them."""
+        """Return the uniqueness hashes of rows, with the event time where it is among the columns of each of them."""
         return rows.select(self._evaluator.bonds.alias("_key"), *self._time).distinct()
 
     def _identities(self, frame: DataFrame, rows: int = 0) -> Identities:
         return Identities(frame, self._record_id, rows)
 
     def _evaluated(self, identities: Identities) -> tuple[Identities, DataFrame, DataFrame]:
-        """The identities, the records of them that are still there, and their evaluated rows."""
+        """Return the identities, their existing records, and the evaluated rows."""
         records = identities.materialize(identities.rows_in(self._batch.records()))
         rows = materialize(self._evaluator.rows(records), few=False, adaptive=True)
         if self._evaluator.many:
@@ -106,7 +106,7 @@ class BoundRecords:
         return [F.col(quoted(time)).alias(_TIME)]
 
     def _with_keys(self, keys: DataFrame) -> DataFrame:
-        """Records that have or had one of these keys (stored rows and those that lost), and all chosen ones."""
+        """Return the records that have or had one of these keys (stored rows and losers), and all chosen ones."""
         has, had = self._evaluator.bonds.alias("_key"), F.col("_key")
         rows = [*[self._near(t, keys) for t in self._evaluator.there(self._table)], *self._doubles()]
         frames = [t.select(*self._record_id, has, F.lit(True).alias("_decides"), *self._time) for t in rows]
@@ -133,7 +133,7 @@ class BoundRecords:
         return F.col("reason").isin("deleted", "superseded")
 
     def _near(self, table: DataFrame, keys: DataFrame) -> DataFrame:
-        """Rows of the table among which are all that share one of these keys, and those of all chosen records.
+        """Return rows of the table that include all with one of these keys, and those of all chosen records.
 
         Rows of one key have one event time, if that is among the columns of each key: of a large table only the files
         with these hours are read.
@@ -151,7 +151,7 @@ class BoundRecords:
         return table.where(hours | data_skipping.of_chunks(self.chosen.chunks))
 
     def _doubles(self) -> list[DataFrame]:
-        """Quarantined rows that broke an expectation ``unique``: they hold their keys, and win them."""
+        """Return the quarantined rows that broke a ``unique`` expectation: they hold their keys, and win them."""
         if not self._evaluator.unique:
             return []
         broken = F.arrays_overlap("_failed_expectations", F.array(*map(F.lit, self._evaluator.unique)))
@@ -159,7 +159,7 @@ class BoundRecords:
 
 
 def touched_by(evaluator: RowEvaluator, lookup: str, since: int) -> DataFrame:
-    """Identities of the records that changed rows of a lookup touch, in each flow that reads it; some may come twice.
+    """Return the records that a lookup's changed rows affect, in each flow that reads it; there may be duplicates.
 
     Args:
         evaluator: evaluator of the batch.

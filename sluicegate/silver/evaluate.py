@@ -1,4 +1,4 @@
-"""Evaluation of records: the user's transform, the expectations, and the provenance of each row."""
+"""Evaluate records: the user's transform, the expectations, and the provenance of each row."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class RowEvaluator(SilverBatch):
             self.history = History.of(changes, arrival(self.row_id))
 
     def there(self, uri: str) -> list[DataFrame]:
-        """Rows of a lake table as it is now, in a list of one; empty if there is no table or it has no rows."""
+        """Return the current rows of a lake table as a list of one frame; empty without table or rows."""
         table = lake_tables.delta_table(uri)
         if not lake_tables.rows(table):
             return []
@@ -77,7 +77,7 @@ class RowEvaluator(SilverBatch):
 
     @cached_property
     def of_others(self) -> bool:
-        """Whether rows of the table may have been made by another definition than today's."""
+        """Whether rows of the table may be from another definition than the current one."""
         last = log.last_commit_of_ours(self.target)
         return former_definition.in_silver(self.table, last, self.batch.progress.streams)
 
@@ -88,7 +88,7 @@ class RowEvaluator(SilverBatch):
 
     @property
     def leaves_others(self) -> bool:
-        """Whether rows that another definition made are left by the batch."""
+        """Whether the batch leaves rows of another definition."""
         choice = self.batch.choice
         if self.renewed or self.batch.whole or (choice is not None and choice.everything):
             return False
@@ -96,7 +96,7 @@ class RowEvaluator(SilverBatch):
 
     @property
     def made_by(self) -> dict[str, Any]:
-        """Commit metadata about the definition: its fingerprint, and whether rows of another one are left."""
+        """Commit metadata on the definition: its fingerprint, and whether rows of another are left."""
         facts: dict[str, Any] = {"definition": self.table.fingerprint, "mixed": self.leaves_others}
         if self.table.several:
             facts["definitions"] = self._definitions
@@ -105,7 +105,7 @@ class RowEvaluator(SilverBatch):
         return facts
 
     def rows(self, records: DataFrame | Mapping[str, DataFrame]) -> DataFrame:
-        """Evaluated rows of records, each with its identity, disposition and provenance; see ``transformed``."""
+        """Return the evaluated rows with identity, disposition and provenance; see ``transformed``."""
         frame = self.transformed(records)
         required = {column: column for column in (*self.keys, *filter(None, [self.table.event_time]))}
         if self.sequence_by:
@@ -126,7 +126,7 @@ class RowEvaluator(SilverBatch):
         return self._numbered(rows)
 
     def _numbered(self, rows: DataFrame) -> DataFrame:
-        """Rows with their numbers in their records, which with ``quarantine: record`` are in quarantine as a whole.
+        """Number rows within their records; with ``quarantine: record``, quarantine whole records.
 
         Only now, as the record is with few rows here, and numbering may send all of them over the network.
         """
@@ -139,7 +139,7 @@ class RowEvaluator(SilverBatch):
         return many_rows.whole_records(rows, self.record_id)
 
     def _with_awaited(self, frame: DataFrame, required: Sequence[str]) -> DataFrame:
-        """Rows with NULL in columns that only records to come may have, of types that are not known yet.
+        """Add columns that only later records may have, as NULL of a still unknown type.
 
         They are what ``apply_as_deletes`` looks at, and what rules name and only flows make whose source is not there.
         """
@@ -157,11 +157,11 @@ class RowEvaluator(SilverBatch):
         return frame.withColumns({column: F.lit(None) for column in awaited})
 
     def _has_absent_flows(self, streams: Mapping[str, Any]) -> bool:
-        """Whether some of the flows that fill the table have no source yet."""
+        """Return whether some flows of the table have no source yet."""
         return bool(self.table.several.keys() - streams.keys())
 
     def settled(self, rows: DataFrame, stored: DataFrame | None) -> DataFrame:
-        """Rows with their final disposition: one of each key stays, or each that begins a version.
+        """Return rows with their final disposition: one of each key, or each that begins a version, stays.
 
         Args:
             rows: evaluated rows; for a history all of their keys.
@@ -179,12 +179,12 @@ class RowEvaluator(SilverBatch):
 
     @property
     def _named(self) -> list[str]:
-        """Columns by which the table knows its rows, as the definition spells them."""
+        """Columns that identify the table's rows, as the definition spells them."""
         unique = (column for columns in self.unique.values() for column in columns)
         return [*self.keys, *unique, *filter(None, [self.sequence_by, self.table.event_time])]
 
     def placed(self, rows: DataFrame) -> DataFrame:
-        """Rows with the place of their flow among the flows, in tables whose records are known by it."""
+        """Add the position of their flow to rows, in tables that identify records by it."""
         if FLOW not in self.record_id:
             return rows
         return rows.withColumn(PLACE, several_flows.place(F.col(FLOW), [*self.table.several]))
@@ -198,20 +198,20 @@ class RowEvaluator(SilverBatch):
 
     @property
     def columns(self) -> list[str]:
-        """The columns of the table itself; its quarantine has ``outputs``."""
+        """Columns of the table itself; its quarantine has ``outputs``."""
         if self.history is not None and self.history.scd_type == 2:
             return [*self._selected, START_AT, END_AT]
         return [*self._selected]
 
     def transformed(self, records: DataFrame | Mapping[str, DataFrame]) -> DataFrame:
-        """Result of the transform, with identity, the record itself, and a flag for each failed cast.
+        """Return the transform's result with identity, the record itself, and a flag for each failed cast.
 
         Args:
             records: the records; of several flows those of each with the columns of its source, by its name, or all of
                 them in one frame (see ``several_batch.packed``).
 
         Raises:
-            ColumnsChanged: stored rows have a column of another type, and are not to be replaced.
+            ColumnsChanged: stored rows have a column of another type, and are not replaced.
         """
         self._unfit, self.made = {}, {}
         if self.table.several:
@@ -226,7 +226,7 @@ class RowEvaluator(SilverBatch):
         return frame
 
     def _of_flows(self, records: DataFrame | Mapping[str, DataFrame]) -> DataFrame:
-        """Result of all flows, their columns put together by name."""
+        """Return the result of all flows, united by column name."""
         if not isinstance(records, Mapping):
             packed = records
             records = {name: several_batch.unpacked(packed, name) for name in self.batch.progress.streams}
@@ -244,7 +244,7 @@ class RowEvaluator(SilverBatch):
     def _made(
         self, maker: SilverTable | SilverFlow, records: DataFrame, *, flow: str = ""
     ) -> tuple[DataFrame, dict[str, str]]:
-        """Result of one transform, and its casts by the flag of each that failed.
+        """Return the result of one transform, and its casts by the flag of their failure.
 
         Args:
             maker: whose transform it is.
@@ -270,7 +270,7 @@ class RowEvaluator(SilverBatch):
         return frame.withColumn(SEQUENCE, F.col(sequence)), casts
 
     def transform(self, maker: SilverTable | SilverFlow, flow: str) -> Transform:
-        """A transform of the table.
+        """Return a transform of the table.
 
         Args:
             maker: whose it is.
@@ -281,7 +281,7 @@ class RowEvaluator(SilverBatch):
         )
 
     def _declared(self, frame: DataFrame, maker: SilverTable | SilverFlow) -> tuple[DataFrame, dict[str, str]]:
-        """Casts rows to the declared columns, each with a flag for values that do not fit it."""
+        """Cast rows to the declared columns, each with a flag for values that do not fit."""
         casts: dict[str, str] = {}
         if maker.query:
             casts = {f"{CAST_PREFIX}{number}": text for number, text in enumerate(maker.query.casts)}
@@ -299,7 +299,7 @@ class RowEvaluator(SilverBatch):
         return frame, casts | flags
 
     def _provenance(self, frame: DataFrame) -> list[Any]:
-        """Provenance of a record; its text only where it may go to quarantine, since texts are large."""
+        """Return the provenance of a record; its text only if it may be quarantined, since texts are large."""
         of_flows = [column for column in map(several_batch.of, self.table.several) if column in frame.columns]
         records = of_flows or [RECORD_STRUCT]
         stamps = provenance.file_of(frame, records)
@@ -313,7 +313,7 @@ class RowEvaluator(SilverBatch):
 
     @property
     def bound_time(self) -> str | None:
-        """The event time, if it is among the columns of each uniqueness hash: rows that share one then share it."""
+        """Event time, if it is part of each uniqueness hash: rows that share one then share the time."""
         time = self.table.event_time
         if time is None or not self.uniqueness.are_all_of(time):
             return None

@@ -1,4 +1,4 @@
-"""Expectations on rows, and the disposition of a row that breaks one.
+"""Evaluate expectations on rows, and the disposition of rows that break one.
 
 The names and meanings are those of Delta Live Tables, NULL counting as broken, with ``expect_or_quarantine`` added:
 https://docs.databricks.com/aws/en/dlt/expectations
@@ -34,7 +34,7 @@ WHOLE = "record is whole"
 
 
 class Rules:
-    """All expectations of a silver table: those of the definition, and those that every table has.
+    """All expectations of a silver table: of its definition, and those of every table.
 
     A key that is NULL and a value that does not cast are quarantined by rule: the one could never be matched again,
     the other would silently be NULL. So would a value that bronze rescued, and all columns of a record that could not
@@ -74,7 +74,7 @@ class Rules:
             self.conditions[WHOLE], self.actions[WHOLE] = "", "quarantine"
 
     def _add_casts(self, casts: Mapping[str, str], of_values: Collection[str]) -> None:
-        """Rules that values cast, one for each text of a cast, which may stand at several places of the query."""
+        """Add rules that casts succeed, one for each cast text, which may occur several times in the query."""
         flags: dict[str, list[str]] = {}
         for column, text in casts.items():
             flags.setdefault(f"{text} fits", []).append(column)
@@ -85,7 +85,7 @@ class Rules:
                 self._not_of_deletes.add(name)
 
     def _add_required(self, required: Mapping[str, str], identity: Collection[str]) -> None:
-        """Rules that columns are not NULL, one for each name in the definition: the sequence may be a key, too."""
+        """Add rules that columns are not NULL, one for each defined name: the sequence may be a key, too."""
         named: dict[str, list[str]] = {}
         for column, name in required.items():
             named.setdefault(f"{name} is not null", []).append(column)
@@ -103,7 +103,7 @@ class Rules:
                 self._not_of_deletes.add(name)
 
     def evaluate(self, frame: DataFrame) -> DataFrame:
-        """Adds ``BROKEN`` and ``DISPOSITION``: ``good``, ``quarantine`` or ``drop``.
+        """Add ``BROKEN`` and ``DISPOSITION``: ``good``, ``quarantine`` or ``drop``.
 
         A delete, by ``DELETES``, is held to what is said of its key and of its sequence alone.
         A row that breaks several gets the disposition that keeps most of it: quarantine before drop. Those that
@@ -126,7 +126,7 @@ class Rules:
         return evaluated.withColumn(DISPOSITION, disposition)
 
     def _unfit(self, *, deletes: bool) -> Column:
-        """Names of the rules on rescued values that a row breaks; of a delete only those that bind it."""
+        """Return the rules on rescued values that a row breaks; of a delete, only those that bind it."""
         if not deletes:
             return F.coalesce(F.col(UNFIT), broken({}))
         binding = [F.lit(name) for name, binds in self.unfit.items() if binds]
@@ -136,7 +136,7 @@ class Rules:
         return F.coalesce(F.when(F.col(DELETES), of_delete).otherwise(F.col(UNFIT)), broken({}))
 
     def evaluate_unique(self, rows: DataFrame, order: Sequence[str]) -> DataFrame:
-        """Marks breaches by good rows: all but the first that share what should be unique, and any with a NULL in it.
+        """Mark breaches by good rows: all but the first that share what should be unique, and NULLs in it.
 
         Each expectation considers all rows that are good so far, also those that another one turns away: so the result
         is a function of these rows.
@@ -165,11 +165,11 @@ class Rules:
         return F.arrays_overlap(F.col(BROKEN), F.array(*names))
 
     def counts(self) -> dict[str, str]:
-        """SQL aggregate of each expectation that counts the rows which broke it."""
+        """Return for each expectation the SQL aggregate that counts the rows that broke it."""
         return {name: failures(name) for name in self.conditions}
 
     def tally(self, broken: Mapping[str, int], rows: int) -> dict[str, dict[str, int]]:
-        """Passed and failed rows of each expectation; of those that every table has only where they failed."""
+        """Return passed and failed rows by expectation; of those of every table, only the failed ones."""
         return {
             name: {"passed": rows - count, "failed": count}
             for name, count in broken.items()
@@ -178,5 +178,5 @@ class Rules:
 
 
 def unique(table: SilverTable) -> dict[str, tuple[str, ...]]:
-    """Expectations ``unique`` of a table, each with its columns."""
+    """Return the expectations ``unique`` of a table, each with its columns."""
     return {name: rule.unique for name, rule in table.expectations.items() if rule.unique}

@@ -1,4 +1,4 @@
-"""Silver: typed rows, joined, held to expectations, one for each key. Every record of the source ends in one place.
+"""Silver: typed, joined and checked rows, one for each key. Every record of the source ends in one place.
 
 There is one operation, to apply records: evaluate them by today's definition, delete the rows that they had, and
 insert those that they have now. New records had none, and that is the short way, here; ``silver/reprocess.py`` has the
@@ -48,12 +48,12 @@ def apply(batch: Batch, name: str, table: SilverTable, at: layout.Lake) -> None:
     """Evaluate the batch's records and write each to the table of its disposition.
 
     Raises:
-        ExpectationFailed: rows break an ``expect_or_fail``, or too many another rule; nothing is written but them.
-        FanOut: the query makes several rows of one record, and the table has not ``rows: many``; nothing is written.
-        AccountingError: records are missing from what the query gave; nothing is written.
-        QueryError: a value stops a rule; nothing is written.
-        UserError: a choice is only to be validated, and the table has to be made again whole.
-        SchemaMismatch: it has to be, and has values of lookups as of former runs.
+        ExpectationFailed: rows break an ``expect_or_fail``, or too many break another rule; only these are written.
+        FanOut: the query returns several rows for one record without ``rows: many``; nothing is written.
+        AccountingError: records are missing from the query's result; nothing is written.
+        QueryError: a value makes a rule fail; nothing is written.
+        UserError: a selection is only validated, and the table needs a full refresh.
+        SchemaMismatch: the table needs a full refresh, and has values of lookups as of former runs.
     """
     if table.apply_changes_from_snapshot and not batch.whole:
         changed_columns.demand_refresh(batch, "its snapshots are always processed together")
@@ -65,7 +65,7 @@ def apply(batch: Batch, name: str, table: SilverTable, at: layout.Lake) -> None:
 
 
 def _over_everything(evaluator: RowEvaluator, reason: str) -> RowEvaluator:
-    """The same evaluator over all records of the source, whose rows replace the table; the report gives the reason."""
+    """Return the evaluator over all records of the source, to replace the table, with the reason in the report."""
     changed_columns.demand_refresh(evaluator.batch, reason)
     report = evaluator.batch.report
     report.state, report.why = "rebuilt", reason
@@ -111,7 +111,7 @@ def _put(evaluator: RowEvaluator, lake: layout.Lake) -> None:
 
 @dataclass
 class _NewRecords:
-    """Batch of records that have no rows yet, or of all records there are."""
+    """Batch of records without rows, or of all records."""
 
     batch: Batch
     evaluator: RowEvaluator
@@ -123,7 +123,7 @@ class _NewRecords:
         self.few = not self.batch.whole and self.batch.read <= thresholds.FEW
 
     def keep(self, frame: DataFrame) -> DataFrame:
-        """Keeps a frame that is read more than once until the batch has been applied.
+        """Persist a frame that is read more than once until the batch is applied.
 
         A persisted one that others evict from a server's cache would be computed anew, with another random number or
         time in a row than the one that has been counted.
@@ -141,7 +141,7 @@ class _NewRecords:
         return cached
 
     def settled(self) -> DataFrame:
-        """Evaluated rows, deduplicated by key."""
+        """Return the evaluated rows, deduplicated by key."""
         self.evaluator.rescues = self.batch.may_have_rescued
         rows, keys = self.evaluator.rows(self.batch.by_flow or self.batch.rows), self.evaluator.keys
         stored_count = tables.rows(self.evaluator.target)
@@ -158,7 +158,7 @@ class _NewRecords:
         return self.evaluator.settled(rows, stored)
 
     def write(self, rows: DataFrame, reconciliation: Reconciliation) -> None:
-        """Writes quarantine, set-aside and the table, in this order."""
+        """Write quarantine, set-aside and the table, in this order."""
         reconciliation.fill(self.batch.report)
         _faults.point("silver.before_commit")
         self.batch.demand_not_overtaken()
@@ -174,13 +174,13 @@ class _NewRecords:
             new_table.begin(self.batch, op=self.op, **facts)
 
     def _fact_of_new_table(self) -> dict[str, Any]:
-        """What the commit says where it makes a new table in place of the former one."""
+        """Return the commit fact of a new table in place of the former one."""
         if not self.batch.replaces_table:
             return {}
         return former_versions.fact(begins=False)
 
     def _would_be(self, rows: DataFrame, reconciliation: Reconciliation) -> WouldBe:
-        """What the table would be after this batch."""
+        """Return the table as it would be after this batch."""
         good, sums = quarantine.good(self.evaluator, rows), reconciliation.sums
         if self.batch.whole:
             return WouldBe(lambda: good, lambda: sums["good"], None)
@@ -198,7 +198,7 @@ class _NewRecords:
         return WouldBe(all_rows, lambda: count, good)
 
     def _replaced_rows(self, rows: DataFrame) -> DataFrame:
-        """Identities of the stored rows that winners of the batch replace."""
+        """Return the identities of stored rows that winners of the batch replace."""
         row_id, winners = self.evaluator.row_id, rows.where(f"{DISPOSITION} = 'good' AND {REPLACED[0]} IS NOT NULL")
         identity = zip(replaced(row_id), row_id, strict=True)
         return winners.select(*[F.col(former).alias(column) for former, column in identity])
@@ -219,7 +219,7 @@ class _NewRecords:
             small_writes.append(good, uri, few=self.few)
 
     def _write_side_tables(self, rows: DataFrame, reconciliation: Reconciliation) -> list[str]:
-        """Write what comes into the side tables; returns the names of those that changed."""
+        """Write the rows added to the side tables; return the names of those that changed."""
         name, left_out = self.evaluator.name, None
         if reconciliation.filtered:
             left_out = self.batch.rows.join(rows, [*self.evaluator.record_id], "left_anti")
@@ -233,7 +233,7 @@ class _NewRecords:
         return [name_of(uri) for uri, frame, number in side_tables if self._write_side_table(uri, frame, number)]
 
     def _write_side_table(self, uri: str, frame: DataFrame, count: int) -> bool:
-        """Write rows beside the table; False if there is nothing to write."""
+        """Write rows of a side table; return False if there are none."""
         table, version = tables.delta_table(uri), -1
         if table is not None:
             version = table.version()
@@ -256,7 +256,7 @@ class _NewRecords:
         return True
 
     def _make(self, uri: str, frame: DataFrame) -> None:
-        """Makes a side table that nobody else has made meanwhile."""
+        """Create a side table unless another run has."""
         from pyspark.errors import AnalysisException
 
         try:

@@ -1,4 +1,4 @@
-"""Rows of records that give many: their numbers, records that give none, and records that a stopped run left half.
+"""Handle records that give many rows: numbering, records without rows, and half-written records of a stopped run.
 
 A row is known by its record and its number in it. Spark promises no order of the rows that an ``explode`` or a join
 makes, so they are numbered by their own values: whatever the plan, a record that is evaluated again has the same rows
@@ -39,7 +39,7 @@ _FORM = "_sluicegate_order_"
 
 
 def numbered(rows: DataFrame, outputs: Sequence[str], record_id: Sequence[str]) -> DataFrame:
-    """Rows with ``_record_row``, their number within their record, by the order of their values.
+    """Add ``_record_row`` to rows, their number within their record, by the order of their values.
 
     Args:
         rows: evaluated rows, all of each record.
@@ -61,7 +61,7 @@ def numbered(rows: DataFrame, outputs: Sequence[str], record_id: Sequence[str]) 
 
 
 def whole_records(rows: DataFrame, record_id: Sequence[str]) -> DataFrame:
-    """Rows of which those go to quarantine, too, whose record has a row that does: a table has no half record."""
+    """Quarantine all rows of a record if one is: a table has no partial records."""
     record = Window.partitionBy(*record_id)
     broken = F.max(F.col(DISPOSITION) == "quarantine").over(record)
     sibling = broken & (F.col(DISPOSITION) == "good")
@@ -74,12 +74,12 @@ def whole_records(rows: DataFrame, record_id: Sequence[str]) -> DataFrame:
 
 
 def begun(aside: DataFrame, record_id: Sequence[str]) -> DataFrame:
-    """Records that a stopped run had begun to exchange the rows of, by the rows of the set-aside."""
+    """Return the records whose rows a stopped run had begun to exchange, by the set-aside."""
     return aside.where(f"reason = '{IN_EXCHANGE}'").select(*record_id)
 
 
 def without_begun(aside: DataFrame) -> DataFrame:
-    """The rows of the set-aside that say where records ended."""
+    """Return the rows of the set-aside with final places of records."""
     return aside.where(f"reason <> '{IN_EXCHANGE}'")
 
 
@@ -90,7 +90,7 @@ def with_begun(
     former: DataFrame | None,
     record_id: Sequence[str],
 ) -> DataFrame:
-    """Changes of the set-aside, with those that enter and delete the records whose change takes several commits.
+    """Add changes of the set-aside that mark and unmark records whose change takes several commits.
 
     The change of a record that is in one commit alone happens or does not. One that only leaves a side table is not:
     the offset is committed before, and nothing else would tell of the row that is still there.

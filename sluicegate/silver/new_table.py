@@ -1,4 +1,4 @@
-"""A new table in place of a silver table, of which no former version is kept; see lake/former_versions.py."""
+"""Replace a silver table by a new one without former versions; see lake/former_versions.py."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MADE = "_sluicegate_new_table"
 
 
 def replace(rows: DataFrame, uri: str) -> None:
-    """Commits a new table, with an id of its own, in place of the one at an address.
+    """Commit a new table, with its own ID, in place of the one at an address.
 
     Tried with Delta 4.4: an overwrite, also one with ``overwriteSchema``, keeps the id of the table.
 
@@ -33,7 +33,7 @@ def replace(rows: DataFrame, uri: str) -> None:
 
 
 def begin(batch: Batch, **facts: Any) -> None:
-    """Lets the log of a batch's target begin after the new table was committed, and deletes what was before.
+    """Start the log of a batch's target after the commit of the new table, and delete what was before.
 
     The commit of the new table cannot be the first of the log: it names the files of the former one.
 

@@ -26,7 +26,7 @@ STAMPS = {"_file_modification_time": "timestamp", "source_file": "string"}
 
 
 def with_record(records: DataFrame, names: Collection[str] | None = None, *more: Column) -> DataFrame:
-    """Records, each with itself as a struct.
+    """Add each record as a struct.
 
     Args:
         records: the records.
@@ -38,7 +38,7 @@ def with_record(records: DataFrame, names: Collection[str] | None = None, *more:
 
 
 def file_of(frame: DataFrame, records: Sequence[str]) -> tuple[Column, Column]:
-    """Place of each row's record in the order of arrival, and its file.
+    """Return the arrival position of each row's record, and its file.
 
     Args:
         frame: rows with their records.
@@ -50,7 +50,7 @@ def file_of(frame: DataFrame, records: Sequence[str]) -> tuple[Column, Column]:
 
 
 def text_of(frame: DataFrame, records: Sequence[str]) -> Column:
-    """JSON text of each row's record as it came.
+    """Return the original record of each row as JSON text.
 
     Args:
         frame: rows with their records.
@@ -63,7 +63,7 @@ def text_of(frame: DataFrame, records: Sequence[str]) -> Column:
 
 
 def as_it_came(columns: Iterable[str], within: str = "") -> Column:
-    """JSON text of a record as it came.
+    """Return a record in its original form as JSON text.
 
     Args:
         columns: the record's columns.

@@ -1,4 +1,4 @@
-"""Reconciliation of a silver batch: each record's disposition, proved by identity before anything is written."""
+"""Reconcile a silver batch: each record's disposition is proved by identity before anything is written."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Reconciliation:
     def of(
         cls, evaluator: RowEvaluator, rows: DataFrame, read: int, by_flow: Mapping[str, int] | None = None
     ) -> Reconciliation:
-        """Counts rows by disposition, in one pass, and refuses a batch that does not add up.
+        """Count rows by disposition in one pass, and refuse a batch that does not reconcile.
 
         Args:
             evaluator: the evaluator of the rows.
@@ -68,9 +68,9 @@ class Reconciliation:
             by_flow: those of each flow, where several fill the table: each must add up by itself.
 
         Raises:
-            FanOut: the query makes several rows of one record.
-            SluicegateError: the table has several rows of the key of a record.
-            AccountingError: records are missing, or there are more than were read.
+            FanOut: the query returns several rows for one record.
+            SluicegateError: the table has several rows with the key of a record.
+            AccountingError: there are fewer or more records than were read.
         """
         aggregates = _Aggregates.of(evaluator, rows)
         if not evaluator.table.several:
@@ -87,7 +87,7 @@ class Reconciliation:
     def _of_flows(
         cls, aggregates: _Aggregates, rows: DataFrame, read: int, read_by_flow: Mapping[str, int]
     ) -> Reconciliation:
-        """The counts of each flow, and their sums; also of flows whose records gave no row."""
+        """Return the counts of each flow and their sums, including flows whose records gave no row."""
         of_flow = several_flows.flow_of(F.col(FLOW)).alias("_flow")
         groups = rows.groupBy(of_flow).agg(*map(F.expr, aggregates.expressions)).collect()
         counts: dict[str, Sequence[Any]] = {group[0]: group[1:] for group in groups}
@@ -99,24 +99,24 @@ class Reconciliation:
         return replace(_together(aggregates.counted(aggregates.no_rows, read), flows.values()), flows=flows)
 
     def of_more(self, rows: DataFrame) -> Reconciliation:
-        """The reconciliation of the same records with more rows, of such that had none."""
+        """Return the reconciliation with more rows, of records that had none."""
         read = {name: reconciliation.read for name, reconciliation in self.flows.items()}
         return self.of(self.evaluator, rows, self.read, read)
 
     @property
     def filtered(self) -> int:
-        """Records that the query itself left out: by a WHERE, an inner join, or an array without elements."""
+        """Number of records that the query filtered out: by a WHERE, an inner join, or an array without elements."""
         return self.read - self.sums["records"]
 
     @property
     def aside(self) -> int:
-        """Records, or rows, whose identities are set aside."""
+        """Number of records or rows that are set aside."""
         return (
             sum(self.sums[disposition] for disposition in ("duplicate", "drop", "deleted", "replaced")) + self.filtered
         )
 
     def fill(self, report: TableReport) -> None:
-        """Fills a run's report with the counts."""
+        """Set the counts in a run's report."""
         report.read, report.written, report.quarantined = self.read, self.sums["good"], self.sums["quarantine"]
         report.duplicates = self.sums["duplicate"] + self.sums["deleted"]
         report.dropped = self._dropped
@@ -130,13 +130,13 @@ class Reconciliation:
 
     @property
     def _dropped(self) -> int:
-        """What was dropped: rows of records that give many, else records, with those that the query left out."""
+        """Number of dropped rows, if records give many, else of dropped and filtered records."""
         if self.evaluator.many:
             return self.sums["drop"]
         return self.sums["drop"] + self.filtered
 
     def facts(self) -> dict[str, Any]:
-        """Counts as commit metadata."""
+        """Return the counts as commit metadata."""
         facts: dict[str, Any] = self._counts()
         facts["expectations"] = self.evaluator.rules.tally(self.failed, self.sums["rows"])
         if warnings := self.warnings:
@@ -177,7 +177,7 @@ class Reconciliation:
             )
 
     def _fan_out(self, rows: DataFrame, maker: SilverTable | SilverFlow, records: int) -> SluicegateError:
-        """Error for records that gave several rows, with one of them as an example."""
+        """Return the error for records that gave several rows, with an example."""
         name, example = self.evaluator.name, self._of_one_record(rows)
         if example["holders"] > 1:
             return self._ambiguous(example)
@@ -190,7 +190,7 @@ class Reconciliation:
         )
 
     def _of_one_record(self, rows: DataFrame) -> Row:
-        """A record that gave several rows: its identity, their ``count``, and how many stored rows have its key."""
+        """Return a record with several rows: identity, ``count``, and the number of stored rows with its key."""
         was, holders = [column for column in replaced(self.evaluator.row_id) if column in rows.columns], F.lit(0)
         if was:
             holders = F.count_distinct(*map(F.col, was))
@@ -198,7 +198,7 @@ class Reconciliation:
         return by_record.where("count > 1").orderBy(F.desc("holders")).limit(1).collect()[0]
 
     def _ambiguous(self, example: Row) -> SluicegateError:
-        """Error for a table that has several rows of one key, so that none of them is the one to compare with."""
+        """Return the error for a table with several rows of one key, none of which can be compared."""
         flow, keys = self.evaluator.batch.flow, ", ".join(self.evaluator.keys)
         command = f"sluicegate run --full-refresh {flow.table}"
         if flow.stored is not None:
@@ -213,18 +213,18 @@ class Reconciliation:
 
     @property
     def _expected(self) -> tuple[RowRules, Tally]:
-        """Expectations of the definition, and how many rows broke each."""
+        """Expectations of the definition, and the number of rows that broke each."""
         rules = RowRules(self.evaluator.table.expectations)
         return rules, Tally(self.sums["rows"], {name: self.failed[name] for name in rules.expectations})
 
     @property
     def warnings(self) -> list[str]:
-        """Sentences on columns left out, and on the expectations that more rows broke than the definition expects."""
+        """Warnings on dropped columns, and on the expectations that more rows broke than the definition allows."""
         rules, tally = self._expected
         return [*self.evaluator.remarks, *rules.warnings(tally)]
 
     def demand_rules(self, rows: DataFrame) -> None:
-        """Refuses a batch for the rules that its rows break.
+        """Refuse a batch for the rules that its rows break.
 
         Args:
             rows: the rows that are reconciled.
@@ -254,7 +254,7 @@ class Reconciliation:
 
 @dataclass(frozen=True)
 class _Aggregates:
-    """SQL aggregates over evaluated rows that make a reconciliation.
+    """SQL aggregates over evaluated rows for a reconciliation.
 
     Attributes:
         evaluator: the evaluator of the rows.
@@ -295,14 +295,14 @@ class _Aggregates:
         return [0] * (len(self.sums) + len(self.broken)) + [None]
 
     def counted(self, values: Sequence[Any], read: int) -> Reconciliation:
-        """Reconciliation by the values of the expressions, and the number of records read."""
+        """Return the reconciliation from the values of the expressions and the number of records read."""
         sums = dict(zip(self.sums, values, strict=False))
         failed = dict(zip(self.broken, values[len(sums) : -1], strict=True))
         return Reconciliation(self.evaluator, read, sums, failed, _sample(self.evaluator, values[-1]))
 
 
 def _exact(maker: SilverTable | SilverFlow) -> bool:
-    """Whether each record is certain to give one row."""
+    """Return whether each record certainly gives one row."""
     if maker.query is not None:
         return maker.query.keeps_every_record
     return not maker.is_python
@@ -324,7 +324,7 @@ def _together(empty: Reconciliation, flows: Iterable[Reconciliation]) -> Reconci
 
 
 def _shown(column: str, kind: DataType) -> str:
-    """A column of a sample, as Spark's text where Python may not have the value.
+    """Return a column of a sample, as Spark's text if Python may not represent the value.
 
     It has no times before the year 1 and after 9999, and no map whose keys are lists.
     """
@@ -334,7 +334,7 @@ def _shown(column: str, kind: DataType) -> str:
 
 
 def _sample(evaluator: RowEvaluator, row: Row | None) -> dict[str, Any] | None:
-    """Quarantined row for the report: only the columns that its broken expectations name, personal ones masked.
+    """Return a quarantined row for the report: only columns of its broken expectations, personal ones masked.
 
     A value that did not convert is shown as it landed, and masked if any column of the table is personal: which of them
     is made of it is not known.
@@ -355,7 +355,7 @@ def _sample(evaluator: RowEvaluator, row: Row | None) -> dict[str, Any] | None:
 
 
 def _text_of(rule: str, conditions: Mapping[str, str]) -> str:
-    """Text in which a rule names its columns: its own of one that every table has, else its condition."""
+    """Return the text with a rule's columns: its name if every table has the rule, else its condition."""
     if " " in rule:
         return rule
     return conditions.get(rule, rule)

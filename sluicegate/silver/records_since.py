@@ -1,4 +1,4 @@
-"""Records of a silver table that came or changed since the last verification.
+"""Find the records of a silver table that were added or changed since the last verification.
 
 They are in the change feeds of its tables, and in data files that were not there; and they are those that changed rows
 of a lookup touch. With keys, all records that have or had a key of one of these are compared with them, as what becomes
@@ -42,7 +42,7 @@ Changed = Mapping[str, "list[DataFrame]"]
 
 
 class RecordsSince:
-    """What came or changed of one table since it was proved.
+    """Changes of one table since its proof.
 
     Args:
         proofs: the proofs of the pipeline.
@@ -68,11 +68,11 @@ class RecordsSince:
 
     @property
     def nothing(self) -> bool:
-        """Whether nothing came or changed."""
+        """Whether nothing was added or changed."""
         return self.proof is not None and self.proof.states == self._states and self.proof.more == self._recorded
 
     def part(self, keep: Callable[[DataFrame], DataFrame]) -> tuple[Part, int] | None:
-        """What came or changed, with the number of its identities; None if all records have to be compared.
+        """Return the changed part with its number of identities; None if all records have to be compared.
 
         Args:
             keep: keeps a frame that is read more than once.
@@ -100,7 +100,7 @@ class RecordsSince:
         return Part(choose, which, str(self.proof), "proved-before"), count
 
     def keep(self, former: Proof | None) -> None:
-        """Records that the table has been proved, unless it was changed meanwhile.
+        """Record that the table has been proved, unless it was changed meanwhile.
 
         Args:
             former: the proof of what was not compared; None if all was.
@@ -122,14 +122,14 @@ class RecordsSince:
         return {name: table for name, table in opened.items() if table is not None}
 
     def _sources(self) -> Mapping[str, tuple[str, int]]:
-        """Tables that the flows follow, with the version that was taken in, by the names of the flows."""
+        """Return the sources of the flows with the processed version, by flow."""
         progress = self._evaluator.batch.progress
         if not self._flow.streams:
             return {"": (self._flow.source, progress.until)}
         return {name: (self._flow.streams[name], stream.until) for name, stream in progress.streams.items()}
 
     def _inputs(self) -> Mapping[str, tuple[str, int]]:
-        """Lookups, with the version that was read, by their names."""
+        """Return the lookups with the version that was read, by name."""
         versions = self._evaluator.batch.progress.versions
         # A lookup that the definition no longer reads may be in the last commit.
         return {
@@ -139,7 +139,7 @@ class RecordsSince:
     # --- whether what was proved holds -------------------------------------------------------------------------------
 
     def _holds(self, proof: Proof) -> bool:
-        """Whether what was proved still holds for all records that did not change."""
+        """Return whether the proof still holds for the unchanged records."""
         if self._flow.references or proof.states.keys() - self._states.keys():
             return False
         if not (self._went_on(proof, "sources") and self._went_on(proof, "inputs")):
@@ -152,7 +152,7 @@ class RecordsSince:
         )
 
     def _went_on(self, proof: Proof, kind: str) -> bool:
-        """Whether tables that are read are those of a proof, and went on from what they were."""
+        """Return whether the tables read are those of a proof, and continue from its versions."""
         former_versions, versions, opened = _versions(proof, kind), self._read[kind], self._evaluator.batch.opened
         if former_versions.keys() != versions.keys():
             return False
@@ -162,7 +162,7 @@ class RecordsSince:
         )
 
     def _changed_inputs(self, proof: Proof) -> dict[str, int]:
-        """Lookups that have another version than in a proof, with that one."""
+        """Return the lookups whose version differs from the proof's, with that version."""
         versions = self._read["inputs"]
         return {
             name: former.version
@@ -173,7 +173,7 @@ class RecordsSince:
     # --- what changed ------------------------------------------------------------------------------------------------
 
     def _rows(self, proof: Proof, name: str) -> Iterator[DataFrame]:
-        """Rows of the table or of a side table that came, changed or went: by its change feed, and by its files."""
+        """Yield the added, changed and deleted rows of a table or side table: by its change feed, and by its files."""
         session, uri, state = self._evaluator.batch.session, self._uris[name], self._states[name]
         former = proof.states.get(name)
         if former is None:
@@ -187,7 +187,7 @@ class RecordsSince:
         yield rows
 
     def _changed(self, proof: Proof, rows: Changed) -> DataFrame:
-        """Identities of the records that came or changed, or that changed rows of a lookup touch.
+        """Return the identities of added or changed records, and of those that changed lookup rows affect.
 
         Args:
             proof: what was proved.
@@ -205,7 +205,7 @@ class RecordsSince:
     # --- what it decides about ---------------------------------------------------------------------------------------
 
     def _bound(self, changed: DataFrame, rows: Changed) -> DataFrame:
-        """Identities of records, and of all that have or had a key of one of them.
+        """Return identities with those of all records that have or had one of their keys.
 
         Args:
             changed: the identities.
@@ -223,13 +223,13 @@ class RecordsSince:
 
     @property
     def _holders(self) -> list[str]:
-        """Tables whose rows hold keys, by their names: quarantined ones do where a rule calls columns unique."""
+        """Names of tables whose rows hold keys: quarantine does if a rule makes columns unique."""
         if not self._evaluator.unique:
             return [TARGET]
         return [TARGET, name_of(self._lake.quarantine(self._flow.table))]
 
     def _of_lost_keys(self, rows: Changed) -> Iterator[DataFrame]:
-        """Records that share a key with one that was set aside and is so no more, as a delete of its key was."""
+        """Yield records that share a key with one that is no longer set aside, as when a delete of its key was."""
         name = name_of(self._lake.set_aside(self._flow.table))
         if not (rows.get(name) and self._evaluator.table.changes):
             return
@@ -241,7 +241,7 @@ class RecordsSince:
 
 
 def _versions(proof: Proof, kind: str) -> dict[str, VersionRead]:
-    """Versions of tables that what was proved was made of, by their names."""
+    """Return the versions of the tables that a proof is based on, by name."""
     return {name: VersionRead(**facts) for name, facts in proof.more[kind].items()}
 
 

@@ -1,4 +1,4 @@
-"""Reprocessing of records: those that changed or went, and those that a lookup, an interval or a replay affects.
+"""Reprocess records that changed or were deleted, and those that a lookup, an interval or a replay affects.
 
 Their stored rows are found by identity in the table and in both side tables; the rows that they have now are compared
 with these, and only the difference is written. With keys the selection is closed under them first: where a winner
@@ -44,12 +44,12 @@ _KINDS = ("insert", "update", "delete")
 
 
 def apply(evaluator: RowEvaluator, at: layout.Lake) -> None:
-    """Reprocesses the batch's records, whatever rows they have.
+    """Reprocess the batch's records, whatever rows they have now.
 
     Raises:
-        ExpectationFailed: rows break an ``expect_or_fail``, or too many another rule; nothing is written but them.
-        FanOut: the query makes several rows of one record, and the table has not ``rows: many``; nothing is written.
-        AccountingError: records are missing from what the query gave; nothing is written.
+        ExpectationFailed: rows break an ``expect_or_fail``, or too many break another rule; only these are written.
+        FanOut: the query returns several rows for one record without ``rows: many``; nothing is written.
+        AccountingError: records are missing from the query's result; nothing is written.
     """
     _Reprocessing(evaluator, at).apply()
 
@@ -84,7 +84,7 @@ class _Reprocessing:
     # --- which records -----------------------------------------------------------------------------------------------
 
     def _chosen(self) -> DataFrame:
-        """Identities of all records to reprocess; some may come twice."""
+        """Return the identities of all records to reprocess; there may be duplicates."""
         batch, now = self.batch, self.batch.progress
         parts = [batch.rows.select(*self.record_id)]
         parts += [touched_by(self.evaluator, name, since) for name, since in now.changed.items()]
@@ -101,13 +101,13 @@ class _Reprocessing:
         return reduce(lambda a, b: a.unionByName(b), parts)
 
     def _of_flows(self, flows: Sequence[str]) -> list[DataFrame]:
-        """Records of some flows as the table and its side tables have them."""
+        """Return the records of some flows in the table and its side tables."""
         its = several_flows.flow_of(F.col(FLOW)).isin(*flows)
         uris = (self.table, self.quarantine, self.set_aside)
         return [f.where(its).select(*self.record_id) for uri in uris for f in self.evaluator.there(uri)]
 
     def _left_behind(self) -> DataFrame:
-        """Records that a stopped run left in two tables or in none, or in a side table though the source has lost them.
+        """Return records that a stopped run left in two tables or none, or that a side table has and the source lost.
 
         In none are those whose rows in a side table a power cut has taken back.
 
@@ -129,13 +129,13 @@ class _Reprocessing:
         return self.evaluator.there(self.set_aside)
 
     def _nothing(self) -> DataFrame:
-        """No identities at all."""
+        """Return an empty frame of identities."""
         return self.batch.records().select(*self.record_id).limit(0)
 
     # --- what they make now ------------------------------------------------------------------------------------------
 
     def _counted(self) -> tuple[int, dict[str, int]]:
-        """Number of the records, and that of each flow where there are several."""
+        """Return the number of records, and by flow if there are several."""
         if not self.evaluator.table.several:
             return self.records.count(), {}
         of_flow = several_flows.flow_of(F.col(FLOW)).alias("_flow")
@@ -145,7 +145,7 @@ class _Reprocessing:
     # --- what changes by it ------------------------------------------------------------------------------------------
 
     def _expected_rows(self, rows: DataFrame, reconciliation: Reconciliation) -> dict[str, DataFrame]:
-        """Rows that the records should have in each table, by its address."""
+        """Return the expected rows of the records in each table, by address."""
         without_row = None
         if reconciliation.filtered:
             without_row = self.records.join(rows, [*self.record_id], "left_anti")
@@ -157,7 +157,7 @@ class _Reprocessing:
         }
 
     def _changes(self, expected: dict[str, DataFrame]) -> TableChanges:
-        """Rows to write into each table, counted in one job.
+        """Return the rows to write to each table, counted in one job.
 
         Args:
             expected: the rows that the records should have in each table, by its address.
@@ -178,7 +178,7 @@ class _Reprocessing:
         return TableChanges(change(self.table), change(self.quarantine), change(self.set_aside))
 
     def _rows_of_chosen(self, uri: str) -> DataFrame | None:
-        """Rows of the chosen records in a table; None if it has no rows at all."""
+        """Return the rows of the chosen records in a table; None if it has no rows at all."""
         for table in self.evaluator.there(uri):
             return self.chosen.materialize(self.chosen.rows_in(table))
         return None
@@ -189,7 +189,7 @@ class _Reprocessing:
     def _differences_of_many(
         self, expected: dict[str, DataFrame], stored: dict[str, DataFrame | None]
     ) -> dict[str, DataFrame]:
-        """Rows to write into each table, where records have many rows: with those that mark a record as begun."""
+        """Return the rows to write to each table if records have many rows, including those that mark begun records."""
         begun, aside = None, stored[self.set_aside]
         if aside is not None:
             begun = many_rows.begun(aside, self.record_id)
@@ -199,7 +199,7 @@ class _Reprocessing:
         return differences | {self.set_aside: self.chosen.materialize(aside)}
 
     def _counts(self, differences: dict[str, DataFrame], stored: Sequence[DataFrame]) -> Counter[tuple[str, str]]:
-        """Rows to write by address and kind of change, and under no address the stored ones, if anyone needs these."""
+        """Count the rows to write by address and kind, and the stored ones under no address if they are needed."""
         counted = [frame.groupBy(OP).count().withColumn("uri", F.lit(uri)) for uri, frame in differences.items()]
         if self.evaluator.leaves_others:
             kind = F.lit(_STORED).alias(OP)
@@ -237,14 +237,14 @@ class _Reprocessing:
 
     @property
     def _offset_moves(self) -> bool:
-        """Whether the table's next commit says something that its last one does not."""
+        """Whether the table's next commit has other facts than its last."""
         progress = self.batch.progress
         if progress.since != progress.until or progress.changed or progress.retry or progress.repair:
             return True
         return self.evaluator.of_others != self.evaluator.leaves_others
 
     def _enter_side_tables(self, changes: TableChanges) -> None:
-        """Write what comes into the side tables, before the table's commit."""
+        """Write additions to the side tables before the table's commit."""
         order = changes.of_side_tables
         if self.evaluator.many:  # the set-aside first, as it says of which records the rows are being exchanged
             order = (changes.set_aside, changes.quarantine)
@@ -269,14 +269,14 @@ class _Reprocessing:
                 small_writes.commit_only(self.batch.session, self.table)
 
     def _leave_side_tables(self, changes: TableChanges) -> None:
-        """Delete what leaves the side tables, the set-aside's rows last: see ``_enter_side_tables``."""
+        """Delete rows that leave the side tables, the set-aside's last: see ``_enter_side_tables``."""
         for change in changes.of_side_tables:
             if change.leaves:
                 with self.batch.commit(fenced=False, op=self.op, step="leave"):
                     self._merge(change, ("delete",))
 
     def _would_be(self, change: TableChange) -> WouldBe:
-        """What the table would be after this batch."""
+        """Return the table as it would be after this batch."""
         comes = change.rows.where(F.col(OP) != "delete").drop(OP)
         rows = tables.rows(self.evaluator.target) + change.counts["insert"] - change.leaves
         stored = self.evaluator.there(self.table)

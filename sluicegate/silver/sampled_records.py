@@ -1,4 +1,4 @@
-"""Part of the records of a silver table, by their identity: the same in the source, the table and its side tables."""
+"""Choose a part of a silver table's records by identity: the same in source, table and side tables."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Part:
 
 
 def are_independent(evaluator: RowEvaluator) -> bool:
-    """Whether what becomes of a record depends on that record alone, and on lookups.
+    """Return whether the disposition of a record depends only on itself and on lookups.
 
     A query of silver makes a row of one record (`spark_sql/query_shape.py`); what a Python function does is not known.
     Where a table has keys, a history or a rule of uniqueness, records decide about each other.
@@ -54,7 +54,7 @@ def are_independent(evaluator: RowEvaluator) -> bool:
 
 
 def are_bound_by_keys(evaluator: RowEvaluator) -> bool:
-    """Whether what becomes of a record depends on no others than those that share a key with it, and on lookups.
+    """Return whether a record's disposition depends only on records that share its key, and on lookups.
 
     A key that a snapshot lacks is one that goes: there any record may decide. So may it where a Python function does.
     """
@@ -63,7 +63,7 @@ def are_bound_by_keys(evaluator: RowEvaluator) -> bool:
 
 
 def in_sample(sample: Sample) -> Part:
-    """The records in a sample."""
+    """Return the records in a sample."""
 
     def choose(rows: DataFrame) -> DataFrame:
         place = F.pmod(F.xxhash64(*IDENTITY), F.lit(PARTS))
@@ -74,7 +74,7 @@ def in_sample(sample: Sample) -> Part:
 
 
 def of_batch(batch: Batch, part: Part) -> Batch:
-    """A batch of some records, from one of all records."""
+    """Return a batch of some records from one of all records."""
     if isinstance(batch, StreamsBatch):
         deliveries = {
             name: Delivery(part.choose(delivery.rows), batch.flow) for name, delivery in batch.deliveries.items()

@@ -1,4 +1,4 @@
-"""Records selected for reprocessing, by their identities; some may come twice."""
+"""Select records for reprocessing by identity; there may be duplicates."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 def selected(choice: Choice, evaluator: RowEvaluator, lake: Lake) -> DataFrame:
-    """Identities of the records that an interval or a replay selects.
+    """Return the identities of the records that an interval or a replay selects.
 
     Raises:
-        TypeError: the choice is neither.
+        TypeError: the selection is neither.
     """
     if isinstance(choice, Interval):
         return _of_interval(choice, evaluator, lake)
@@ -35,7 +35,7 @@ def selected(choice: Choice, evaluator: RowEvaluator, lake: Lake) -> DataFrame:
 
 
 def _of_interval(interval: Interval, evaluator: RowEvaluator, lake: Lake) -> DataFrame:
-    """Ids of records whose event time is in the interval, by the current definition or as stored."""
+    """Return the IDs of records with an event time in the interval, by the current definition or as stored."""
     frames = [evaluator.transformed(evaluator.batch.records())]
     for uri in (evaluator.batch.flow.target, lake.quarantine(evaluator.name)):
         frames += evaluator.there(uri)
@@ -50,7 +50,7 @@ def _inside(interval: Interval, event_time: str) -> Column:
 
 
 def _of_replay(replay: Replay, evaluator: RowEvaluator, lake: Lake) -> DataFrame:
-    """Ids of quarantined records that are not discarded, and of dropped ones where requested; or of all."""
+    """Return the IDs of quarantined records that are not discarded, with dropped ones if requested; or of all."""
     if replay.everything:
         return evaluator.batch.records().select(*evaluator.record_id)
     waiting = evaluator.there(lake.quarantine(evaluator.name))
@@ -65,7 +65,7 @@ def _of_replay(replay: Replay, evaluator: RowEvaluator, lake: Lake) -> DataFrame
 
 
 def _waiting(quarantined: DataFrame, discards: DataFrame) -> DataFrame:
-    """Rows of a quarantine for which no discard counts, by what ``lake.discards`` says of that."""
+    """Return the rows of a quarantine without a valid discard; see ``lake.discards``."""
     renamed = discards.select(*[F.col(name).alias(working(f"discarded{name}")) for name in (*KEYS, "rules")])
     identity = {name: F.lit(None) for name in KEYS}
     identity |= {name: F.col(quoted(name)) for name in KEYS if name in quarantined.columns}

@@ -1,4 +1,4 @@
-"""Rows of several flows in one frame: columns by name, types that hold the values of all, and whose row each is.
+"""Unite rows of several flows: columns by name, types that hold all values, and the flow of each row.
 
 Databricks' append flows add rows by name, too, and a table's columns and types grow with them:
 https://docs.databricks.com/aws/en/ldp/flows
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OfFlow:
-    """What a flow makes of its records.
+    """Result of a flow for its records.
 
     Attributes:
         rows: its rows, with identity, the record itself, and a flag for each failed cast.
@@ -41,12 +41,12 @@ class OfFlow:
 
 
 def flow_of(column: Column) -> Column:
-    """Name of the flow of the table itself in a value of ``_record_flow``."""
+    """Return the table's own flow in a value of ``_record_flow``."""
     return F.substring_index(column, "/", 1)
 
 
 def place(column: Column, flows: Sequence[str]) -> Column:
-    """Text by which records are ordered by their flows.
+    """Return the sort text of records by their flows.
 
     Args:
         column: ``_record_flow``.
@@ -67,7 +67,7 @@ def united(
     stored: StructType | None,
     named: Sequence[str] = (),
 ) -> tuple[DataFrame, dict[str, str]]:
-    """Rows of all flows, and the text of each cast by its flag.
+    """Unite the rows of all flows, and the text of each cast by flag.
 
     Args:
         flows: what each flow makes, by its name.
@@ -95,7 +95,7 @@ def united(
 
 
 def _values(frame: DataFrame, kinds: Mapping[str, DataType]) -> list[Column]:
-    """Columns of a flow in their types; those that it lacks become NULL where the flows are put together."""
+    """Return a flow's columns in the united types; missing ones become NULL in the union."""
     fields, values = {field.name.lower(): field for field in frame.schema}, []
     for column, kind in kinds.items():
         field = fields.get(column.lower())
@@ -105,7 +105,7 @@ def _values(frame: DataFrame, kinds: Mapping[str, DataType]) -> list[Column]:
 
 
 def _flags(frame: DataFrame, names: Iterable[str]) -> list[Column]:
-    """Flags of the casts of all flows, false for those of others."""
+    """Return the flags of the casts of all flows, false for those of others."""
     flags = []
     for name in names:
         flag = F.lit(False)
@@ -116,7 +116,7 @@ def _flags(frame: DataFrame, names: Iterable[str]) -> list[Column]:
 
 
 def with_declared(frame: DataFrame, declared: Mapping[str, str], table: str, *, awaited: bool) -> DataFrame:
-    """Rows of all flows with the declared columns first, in their order.
+    """Put the declared columns first in the rows of all flows, in order.
 
     Args:
         frame: the rows.
@@ -125,7 +125,7 @@ def with_declared(frame: DataFrame, declared: Mapping[str, str], table: str, *, 
         awaited: whether there are flows whose source is not there yet: they may make what the others do not.
 
     Raises:
-        SchemaMismatch: no flow makes a declared column.
+        SchemaMismatch: no flow returns a declared column.
     """
     columns = {column.lower(): column for column in frame.columns}
     values = []
@@ -145,7 +145,7 @@ def with_declared(frame: DataFrame, declared: Mapping[str, str], table: str, *, 
 
 
 def _named(name: str, flow: OfFlow, record_id: Sequence[str]) -> DataFrame:
-    """Rows of a flow with its record and its flags under names that no other flow has."""
+    """Rename the record and the flags in a flow's rows so that no other flow has these names."""
     hidden = {*record_id, RECORD_STRUCT, SEQUENCE, *flow.casts}
     values = [F.col(quoted(column)) for column in flow.rows.columns if column not in hidden]
     if SEQUENCE in flow.rows.columns:
@@ -156,7 +156,7 @@ def _named(name: str, flow: OfFlow, record_id: Sequence[str]) -> DataFrame:
 
 @dataclass(frozen=True)
 class _ColumnOfFlows:
-    """A column of the rows of several flows: its name and the flow that has it first, and a type for all of them."""
+    """Column of several flows: its name, the first flow that has it, and a type for all."""
 
     name: str
     flow: str
@@ -166,7 +166,7 @@ class _ColumnOfFlows:
 def _kinds(
     parts: Mapping[str, DataFrame], hidden: set[str], table: str, stored: StructType | None
 ) -> dict[str, DataType]:
-    """Type of each column of the rows of all flows, in the order in which they first stand."""
+    """Return the type of each united column, in order of first appearance."""
     columns: dict[str, _ColumnOfFlows] = {}
     for flow, frame in parts.items():
         for field in frame.schema:
@@ -196,7 +196,7 @@ def _without_common_type(first: _ColumnOfFlows, second: _ColumnOfFlows, table: s
 
 
 def _widened(stored: DataType | None, kind: DataType) -> DataType:
-    """Type of a column that the table has, with the fields that are new, if that holds all values of the flows."""
+    """Return the type of a stored column with its new fields, if it holds all values of the flows."""
     if stored is None:
         return kind
     wide = types.common(stored, kind)
@@ -206,7 +206,7 @@ def _widened(stored: DataType | None, kind: DataType) -> DataType:
 
 
 def _as(value: Column, kind: DataType, target: DataType) -> Column:
-    """A value in a type that holds all values of its own."""
+    """Cast a value to a type that holds all its values."""
     if kind.simpleString() == target.simpleString():
         return value
     if isinstance(kind, (AtomicType, NullType)):

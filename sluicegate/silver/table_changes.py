@@ -1,4 +1,4 @@
-"""Changes of a silver table and of its side tables by records that are reprocessed."""
+"""Changes of a silver table and its side tables by reprocessed records."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TableChange:
-    """Rows to write into one of the three tables, with ``OP``, and their number by kind."""
+    """Rows to write to one of the three tables, with ``OP``, and their number by kind."""
 
     uri: str
     rows: DataFrame
@@ -20,12 +20,12 @@ class TableChange:
 
     @property
     def comes(self) -> int:
-        """Number of the rows that come, or become others."""
+        """Number of inserted or updated rows."""
         return self.counts["insert"] + self.counts["update"]
 
     @property
     def leaves(self) -> int:
-        """Number of the rows that leave."""
+        """Number of deleted rows."""
         return self.counts["delete"]
 
 
@@ -39,7 +39,7 @@ class TableChanges:
 
     @property
     def of_side_tables(self) -> tuple[TableChange, TableChange]:
-        """Those of the side tables, in the order in which rows leave these."""
+        """Changes of the side tables, in the order of deletions."""
         return self.quarantine, self.set_aside
 
     @property

@@ -1,4 +1,4 @@
-"""Rules about a whole silver table, asked before the first of a batch's commits."""
+"""Check rules about a whole silver table before the first commit of a batch."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def demand(evaluator: RowEvaluator, would_be: WouldBe) -> dict[str, Any]:
-    """Holds the table as it would be to its rules; returns what its commit says of them.
+    """Check the table as it would be against its rules; return the facts for its commit.
 
     Raises:
-        TableRuleFailed: it would break one; ``{table}_rejected`` has the rows that do, and nothing else is written.
+        TableRuleFailed: the table would break a rule; only ``{table}_rejected`` is written, with the violating rows.
     """
     batch, rules = evaluator.batch, evaluator.table.expect_table
     refusals, facts = TableCheck(batch, rules).refusals(would_be)

@@ -1,4 +1,4 @@
-"""What a transform makes of records: its rows, each with its record beside it, and which rules that record breaks.
+"""Run transforms: rows, each with its record, and the rules on rescued values that the record breaks.
 
 A query runs over a view of the records, and a function gets them. Where there is neither, a row is its record.
 """
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TransformedRows:
-    """What a transform makes of records.
+    """Result of a transform for records.
 
     Attributes:
         transform: the transform.
@@ -50,7 +50,7 @@ class TransformedRows:
 
     @property
     def rules(self) -> dict[str, bool]:
-        """Whether a delete is held to it, for each rule on rescued values."""
+        """Whether the rule applies to deletes, by rule on rescued values."""
         return {name: name in self.binding for name in self.watched.rules}
 
 
@@ -79,7 +79,7 @@ class Transform:
     rescues: bool
 
     def rows(self, records: DataFrame) -> TransformedRows:
-        """Rows of records. Where there are rules on rescued values, ``UNFIT`` has those that a row's record breaks."""
+        """Return the rows of records; with rules on rescued values, ``UNFIT`` has those that a record breaks."""
         uri = self.batch.flow.source
         if self.flow:
             uri = self.batch.flow.streams[self.flow]
@@ -98,7 +98,7 @@ class Transform:
         return TransformedRows(self, frame.withColumn(UNFIT, watched.broken(f"{RECORD_STRUCT}.")), watched, binding)
 
     def _binding(self, frame: DataFrame, watched: Watched) -> Collection[str]:
-        """Names of the rules that a delete is held to, too: what tells its key, its sequence, or that it is a delete.
+        """Return the rules that apply to deletes, too: on key, sequence, or what makes a record a delete.
 
         These are all where it is not known what a column is made of, as by a function.
         """
@@ -111,7 +111,7 @@ class Transform:
         return {rescued.PARSED, *map(rescued.rule, columns)}
 
     def _columns_of_deletes(self, frame: DataFrame, watched: Watched) -> set[str] | None:
-        """Columns of records that decide about deletes; None where it is not known what a column is made of."""
+        """Return the columns that decide about deletes; None if an input of a column is unknown."""
         outputs, query = deletes.deciding(self.table), self.maker.query
         if not outputs or self.maker.is_python:
             return None
@@ -128,20 +128,20 @@ class Transform:
         return _in_any_case(watched.columns, {str(column).lower() for column in untouched})
 
     def _of_many(self, watched: Watched, records: DataFrame) -> TransformedRows:
-        """Rows of records that may give many."""
+        """Return the rows of records that may give many."""
         if not watched.rules:
             return TransformedRows(self, self._made(records), watched, ())
         frame = self._made(records, watched.broken().alias(UNFIT))
         return TransformedRows(self, frame.withColumn(UNFIT, F.col(f"{RECORD_STRUCT}.{UNFIT}")), watched, watched.rules)
 
     def _made(self, records: DataFrame, *more: Column) -> DataFrame:
-        """Rows of records, each with its record, and in that further values."""
+        """Return the rows of records, each with its record, which has additional values."""
         if self.maker.transform is not None:
             return self._called(records, self.maker.transform, *more)
         return self._queried(self._with_record(records, *more))
 
     def _called(self, records: DataFrame, transform: PythonTransform, *more: Column) -> DataFrame:
-        """Result of the user's function over records."""
+        """Return the result of the user's function over records."""
         tables = {name: self.batch.pinned(name) for name in self.table.lookups}
         function, private = python_function.loaded(transform), self.batch.flow.private
         added = self._added_identity()
@@ -152,7 +152,7 @@ class Transform:
         return rows.join(self._with_record(records, *more).select(*self.record_id, RECORD_STRUCT), identity)
 
     def _added_identity(self) -> list[str]:
-        """Columns of the identity that the source lacks: they only tell flows apart, and a function may drop them."""
+        """Return the identity columns that the source lacks: they only tell flows apart."""
         if not self.flow:
             return []
         source = self.batch.opened[self.batch.flow.streams[self.flow]].delta
@@ -162,7 +162,7 @@ class Transform:
         return [column for column in self.record_id if column not in stored]
 
     def _with_record(self, records: DataFrame, *more: Column) -> DataFrame:
-        """Records, each with itself as a struct, and in that further values.
+        """Add each record as a struct with additional values.
 
         With the rows of a record that gives many the whole record would stand in each of them, and Spark holds all that
         it makes of one: of those it is only what is read of it.
@@ -196,7 +196,7 @@ class Transform:
         return connect.frozen(frame)
 
     def handed_on(self, output: str) -> str | None:
-        """Column of a record that an output is, untouched; None where it is made, or may be of a lookup."""
+        """Return the record's column that an output passes through; None if computed, or possibly of a lookup."""
         if self.maker.is_python or (isinstance(self.maker, SilverFlow) and self.maker.named_as is not None):
             return None
         if self.maker.query is None:
@@ -204,12 +204,12 @@ class Transform:
         return self.maker.query.streamed(output)
 
     def view(self, table: str) -> str:
-        """Name of the view by which the query reads a table."""
+        """Return the name of the view by which the query reads a table."""
         if not self.flow:
             return f"_sluicegate_{self.name}_{table}"
         return f"_sluicegate_{self.name}_{self.flow}_{table}"
 
 
 def _in_any_case(columns: Collection[str], lower: Collection[str]) -> set[str]:
-    """Those of some columns whose names, in lower case, are among others."""
+    """Return the columns whose lower-case names are among others."""
     return {column for column in columns if column.lower() in lower}

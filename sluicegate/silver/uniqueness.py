@@ -1,4 +1,4 @@
-"""Uniqueness hashes of silver rows: of their key, and of the columns that an expectation calls unique."""
+"""Uniqueness hashes of silver rows: of the key, and of the columns of ``unique`` expectations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Uniqueness:
 
     @property
     def columns(self) -> set[str]:
-        """All columns that a hash is made of."""
+        """Columns of all hashes."""
         return {column for columns in self._column_sets for column in columns}
 
     @property
@@ -41,7 +41,7 @@ class Uniqueness:
         return [self.keys, *of_rules]
 
     def are_all_of(self, column: str) -> bool:
-        """Whether each hash is also of this column, so that rows which share one share its value."""
+        """Return whether each hash includes this column, so that rows that share one share its value."""
         return bool(self._column_sets) and all(column in columns for columns in self._column_sets)
 
     @property

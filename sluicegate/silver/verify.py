@@ -1,4 +1,4 @@
-"""Proof of silver: all records of its sources are evaluated again by today's definition, and the rows are compared.
+"""Verify silver: evaluate all records of its sources again by the current definition, and compare the rows.
 
 It is the engine that evaluates, over tables that are proved by other means. So what is proved is that a table, its
 quarantine and its set-aside records are what today's definition gives, as of the versions that the table has taken in.
@@ -66,7 +66,7 @@ def prove(
     sample: Sample = EVERYTHING,
     proofs: Proofs | None = None,
 ) -> Iterator[Finding]:
-    """Compares each silver table, its side tables and its de-identified copy with what today's definition gives.
+    """Compare each silver table with side tables and de-identified copy with the current definition's result.
 
     Args:
         spark: the session; each table gets one of its own, for its views.
@@ -98,7 +98,7 @@ def prove(
 
 @dataclass
 class _Proof:
-    """The proof of one table."""
+    """Verification of one table."""
 
     spark: SparkSession
     pipeline: Pipeline
@@ -134,7 +134,7 @@ class _Proof:
         yield from self._compared_and_proved(every, target.version(), since)
 
     def _compared_and_proved(self, every: RowEvaluator, version: int, since: RecordsSince) -> Iterator[Finding]:
-        """Findings about the records; a proof of them is kept if nothing is wrong or could not be proved."""
+        """Yield the findings on the records; record a proof if nothing is wrong or unproved."""
         findings = list(self._compared(every, version))
         if not {finding.kind for finding in findings} & {"wrong", "unproved"}:
             former = since.proof
@@ -144,13 +144,13 @@ class _Proof:
         yield from findings
 
     def _sampled(self, evaluator: RowEvaluator) -> Part | None:
-        """The records in the sample; None if all are to be compared."""
+        """Return the records in the sample; None if all are to be compared."""
         if self.sample.whole or not sampled_records.are_independent(evaluator):
             return None
         return sampled_records.in_sample(self.sample)
 
     def _compared(self, every: RowEvaluator, version: int) -> Iterator[Finding]:
-        """Findings of a comparison of all records, or of a part of them."""
+        """Yield the findings of a comparison of all or some records."""
         evaluator, of = every, ""
         if self.part is not None:
             evaluator, of = self._evaluator(sampled_records.of_batch(every.batch, self.part)), f" of {self.part.which}"
@@ -195,7 +195,7 @@ class _Proof:
     # --- what it should be -------------------------------------------------------------------------------------------
 
     def _batch(self, now: Progress, made: Mapping[str, Any]) -> Batch:
-        """Batch of all records of the versions that the table has taken in."""
+        """Return a batch of all records of the processed versions."""
         stamps = {**now.stamps, **{name: str(stamp) for name, stamp in made.get("inputs", {}).items()}}
         versions = {name: int(stamp.rpartition("@")[2]) for name, stamp in stamps.items()}
         taken_in = {name: replace(one, until=one.since) for name, one in now.streams.items() if one.since >= 0}
@@ -224,7 +224,7 @@ class _Proof:
         return deidentified.evaluator(batch, name, self.pipeline.silver[of])
 
     def _due(self, evaluator: RowEvaluator) -> dict[str, DataFrame]:
-        """Rows that the table and its side tables should have, by their addresses."""
+        """Return the expected rows of the table and its side tables, by address."""
         batch = evaluator.batch
         records = batch.rows
         rows = self._keep(evaluator.settled(evaluator.rows(batch.by_flow or records), None))
@@ -248,7 +248,7 @@ class _Proof:
     # --- how it differs ----------------------------------------------------------------------------------------------
 
     def _difference(self, evaluator: RowEvaluator, uri: str, due: DataFrame) -> str:
-        """How stored rows differ from those that they should be; empty if they do not."""
+        """Describe how stored rows differ from the expected ones; empty if they do not."""
         stored_rows = self._stored_rows(evaluator, uri)
         keys = [*evaluator.row_id]
         if stored_rows is not None:
@@ -267,7 +267,7 @@ class _Proof:
         return f"{', '.join(clauses)}{_such_as(differing, keys)}"
 
     def _stored_rows(self, evaluator: RowEvaluator, uri: str) -> DataFrame | None:
-        """Rows of the table or side table that are compared; None if it does not exist."""
+        """Return the compared rows of a table or side table; None if it does not exist."""
         frames = evaluator.there(uri)
         if not frames:
             return None
@@ -284,7 +284,7 @@ class _Proof:
         return DIFFERENCES[kind].format(count, verb)
 
     def _excuse(self, evaluator: RowEvaluator, due: Mapping[str, DataFrame]) -> str:
-        """Why a difference need not be damage; empty if it is."""
+        """Return why a difference need not be damage; empty if it is damage."""
         if evaluator.of_others:
             return "its definition changed after rows were written, which keep their values"
         if self.flow.as_of_run:
@@ -308,12 +308,12 @@ class _Proof:
 
 
 def _is_unfinished(waiting: Progress) -> bool:
-    """Say whether the next run completes or replaces what the table has."""
+    """Return whether the next run completes or replaces the table."""
     return bool(waiting.kind in ("whole", "blocked") or waiting.replaced or waiting.repair)
 
 
 def _such_as(differing: DataFrame, keys: Sequence[str]) -> str:
-    """Clause with the first identities that differ; empty if there are none."""
+    """Return a clause with the first differing identities; empty if there are none."""
     first = differing.select(*keys).sort(*keys).limit(SHOWN).collect()
     if not first:
         return ""

@@ -1,4 +1,4 @@
-"""Columns that a definition names and that no file has brought yet, as the operation before the first change."""
+"""Handle columns that a definition names and no file has had yet, as the operation before the first change."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def remarks(named: Iterable[str], columns: Iterable[str], flow: Flow) -> Iterator[str]:
-    """Sentences on columns that ``apply_as_deletes`` looks at and that the records do not have so far.
+    """Yield remarks on columns that ``apply_as_deletes`` reads and the records do not have yet.
 
     Args:
         named: the columns that it looks at.
@@ -22,7 +22,7 @@ def remarks(named: Iterable[str], columns: Iterable[str], flow: Flow) -> Iterato
         flow: what fills the table.
 
     Raises:
-        QueryError: no later record can have one: the source is no table of bronze.
+        QueryError: no later record can have the column, as the source is not a bronze table.
     """
     data_column_names = [column for column in columns if not column.startswith("_")]
     present = {column.lower() for column in columns}
@@ -45,7 +45,7 @@ def remarks(named: Iterable[str], columns: Iterable[str], flow: Flow) -> Iterato
 
 
 def demand_sequence(column: str, columns: Iterable[str], flow: Flow) -> None:
-    """Refuses records without the column that orders them.
+    """Refuse records without the column that orders them.
 
     Args:
         column: the column of ``sequence_by``.
@@ -53,7 +53,7 @@ def demand_sequence(column: str, columns: Iterable[str], flow: Flow) -> None:
         flow: what fills the table.
 
     Raises:
-        QueryError: they do not have it.
+        QueryError: the records lack the column.
     """
     present = [*columns]
     if column.lower() in {name.lower() for name in present}:
@@ -72,5 +72,5 @@ def demand_sequence(column: str, columns: Iterable[str], flow: Flow) -> None:
 
 
 def _may_come(flow: Flow) -> bool:
-    """Whether later records may have further columns: a file of bronze may bring any."""
+    """Return whether later records may have more columns: any file of bronze may add some."""
     return any(source.rstrip("/").split("/")[-2:-1] == ["bronze"] for source in flow.sources)

@@ -1,4 +1,4 @@
-"""Columns that today's definition makes otherwise than the stored rows have them, by the types of both.
+"""Detect columns whose type differs between the current definition and the stored rows.
 
 Where a type differs, new values would be cut to the type that the table has, or would not be stored at all. So the
 types of what a query makes are compared with those of the table and of its quarantine: by schemas that are known
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ColumnsChanged(Exception):
-    """Raised before anything is written, where rows of the batch do not go with the stored ones.
+    """Raised before anything is written if rows of the batch do not match the stored ones.
 
     Attributes:
         reason: ends up in the report and in the commit of a full refresh.
@@ -82,10 +82,10 @@ def _difference(stored: StructType, schema: StructType, silver_batch: SilverBatc
 
 
 def demand_refresh(batch: Batch, reason: str) -> None:
-    """Check that a full refresh may be made by itself.
+    """Check that a full refresh may start without a request.
 
     Raises:
-        UserError: a choice of records is only to be validated, so nothing is to be written.
+        UserError: a selection of records is only validated, so nothing may be written.
         SchemaMismatch: rows have values of lookups as of their runs, which a full refresh would replace.
     """
     flow = batch.flow

@@ -1,4 +1,4 @@
-"""Columns that Delta could not store or Spark could not compare: refused before anything is written."""
+"""Refuse columns that Delta cannot store or Spark cannot compare, before anything is written."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def demand_storable(silver_batch: SilverBatch, frame: DataFrame) -> None:
 
 
 def _field_of_transform(table: SilverTable) -> str:
-    """Field of the definition that makes the rows."""
+    """Return the field of the definition that has the transform."""
     if table.is_python:
         return "python"
     if table.flows:

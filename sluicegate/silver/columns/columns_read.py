@@ -1,4 +1,4 @@
-"""Columns of its records that the query of a silver table reads, by Spark's analyzed plan.
+"""Find the columns of records that a silver query reads, by Spark's analyzed plan.
 
 A plan numbers columns, so one that a lookup has under the same name is another one. There is no plan to look at for a
 client of Spark Connect: there, Spark is asked whether it can do without all columns whose names the query does not say.
@@ -34,7 +34,7 @@ Run = Callable[["DataFrame"], "DataFrame"]
 
 
 def by_plan(result: DataFrame, view: str, columns: Collection[str]) -> set[str]:
-    """Those of the columns of a view that a query reads.
+    """Return the columns of a view that a query reads.
 
     Args:
         result: the result of the query, not of a client of Spark Connect.
@@ -56,7 +56,7 @@ def by_plan(result: DataFrame, view: str, columns: Collection[str]) -> set[str]:
 
 
 def by_names(run: Run, records: DataFrame, query: Query, columns: Collection[str]) -> set[str]:
-    """Those of the columns of records that a query says, or all of them if it needs another one.
+    """Return the columns of records that a query names, or all if it needs another one.
 
     Args:
         run: gives the result of the query over records.
@@ -71,20 +71,20 @@ def by_names(run: Run, records: DataFrame, query: Query, columns: Collection[str
 
 
 def says(query: Query, name: str) -> bool:
-    """Whether a query says a name anywhere, in any case."""
+    """Return whether a query contains a name anywhere, in any case."""
     tokens = Tokens(query.text)
     return any(tokens.name(index).lower() == name.lower() for index in range(len(tokens)))
 
 
 def _has_star(query: Query) -> bool:
-    """Whether a query has a star anywhere, which multiplies nothing."""
+    """Return whether a query has a star other than multiplication."""
     tokens = Tokens(query.text)
     places = (index for index in range(len(tokens)) if tokens.is_type(index, TokenType.STAR))
     return any(tokens.is_type(index - 1, *_BEFORE_STAR) for index in places)
 
 
 def can_do_without(run: Run, records: DataFrame, columns: Collection[str]) -> bool:
-    """Whether a query can be analyzed over records that lack some columns."""
+    """Return whether a query can be analyzed over records that lack some columns."""
     if columns:
         records = records.drop(*columns)
     try:
@@ -95,7 +95,7 @@ def can_do_without(run: Run, records: DataFrame, columns: Collection[str]) -> bo
 
 
 def _nodes(plan: Any) -> Iterator[Any]:
-    """All nodes of a plan, with those of its subqueries."""
+    """Yield all nodes of a plan, with those of its subqueries."""
     yield plan
     for part in (*each(plan.children()), *each(plan.subqueries())):
         yield from _nodes(part)
@@ -106,7 +106,7 @@ def _is_view(node: Any, view: str) -> bool:
 
 
 def _below(plan: Any, view: str, needed_above: set[int]) -> Iterator[set[int]]:
-    """Numbers of the columns that a plan and all below it read, down to the view; only those that are wanted above."""
+    """Yield the numbers of the needed columns that a plan and all below it read, down to the view."""
     if _is_view(plan, view):
         yield needed_above
         return
@@ -122,12 +122,12 @@ def _below(plan: Any, view: str, needed_above: set[int]) -> Iterator[set[int]]:
 
 
 def _numbers(attributes: Any) -> set[int]:
-    """Numbers of some columns."""
+    """Return the numbers of some columns."""
     return {*_named(attributes)}
 
 
 def _named(attributes: Any) -> dict[int, str]:
-    """Names of some columns by their numbers; one call for all of them, as each takes a while."""
+    """Return the names of columns by number, in one call, as each takes a while."""
     texts = str(attributes.mkString(_APART)).split(_APART)
     return {
         int(number.group(1)): text[: number.start()] for text in texts if (number := _NUMBER.search(text)) is not None

@@ -1,4 +1,4 @@
-"""Declared columns of a silver table: which there are, in which order, of which types.
+"""Apply the declared columns of a silver table: which there are, in which order and types.
 
 ``schema`` and ``schemaEvolutionMode`` go by the names that Databricks has for them. There a declared schema is the
 whole output, and a query that makes another column is refused: that is ``failOnNewColumns`` here. The default is that
@@ -37,7 +37,7 @@ FLAG = working("conform_")
 def cast_to_declared(
     frame: DataFrame, declared: Mapping[str, str] | None, stored: Sequence[str] | None, evolution: str, table: str
 ) -> tuple[DataFrame, dict[str, str]]:
-    """Casts a transform's rows to the declared columns, and flags values that do not fit.
+    """Cast a transform's rows to the declared columns, and flag values that do not fit.
 
     A column is new if it is not declared or, where nothing is declared, if the table does not have it so far; of a
     table that does not exist yet none is new then. Names are compared as Spark does, without regard to case.
@@ -55,7 +55,7 @@ def cast_to_declared(
         ``heartrate as INT``.
 
     Raises:
-        SchemaMismatch: the transform makes no such declared column or none that can be cast, or a column is new and
+        SchemaMismatch: the transform lacks a declared column, or it cannot be cast, or a column is new and
             ``evolution`` is failOnNewColumns.
     """
     from pyspark.sql import functions as F
@@ -77,7 +77,7 @@ def cast_to_declared(
 def _undeclared_columns(
     names: Mapping[str, str], declared: Mapping[str, str] | None, new: Sequence[str], evolution: str
 ) -> list[str]:
-    """List the columns of the transform that are not declared, and stay all the same."""
+    """List the undeclared columns of the transform that are kept."""
     undeclared = _without(names, declared or ())
     if evolution == "none":
         return [name for name in undeclared if name not in new]
@@ -96,7 +96,7 @@ def _refuse(new_columns: Sequence[str], table: str) -> None:
 
 
 def _without(names: Mapping[str, str], others: Collection[str]) -> list[str]:
-    """Names, given by themselves in lower case, without others, in any case."""
+    """Return names, keyed by lower case, without others, in any case."""
     lower_names = {name.lower() for name in others}
     return [name for lower, name in names.items() if lower not in lower_names]
 
@@ -104,7 +104,7 @@ def _without(names: Mapping[str, str], others: Collection[str]) -> list[str]:
 def _new_columns(
     names: Mapping[str, str], declared: Mapping[str, str] | None, stored: Sequence[str] | None
 ) -> list[str]:
-    """Columns of a transform that are new: not declared or, where nothing is, not stored so far."""
+    """Return the new columns of a transform: undeclared or, without declarations, not stored so far."""
     expected: Collection[str] | None = declared
     if declared is None:
         expected = stored
@@ -115,7 +115,7 @@ def _new_columns(
 
 @dataclass(frozen=True)
 class _Fitted:
-    """A value in its type. ``lost``: where one was given and the type does not hold it; None if it always does."""
+    """Value in its type. ``lost``: condition that the type did not hold it; None if it always does."""
 
     value: Expression
     lost: Expression | None
@@ -123,7 +123,7 @@ class _Fitted:
     text: str = ""
 
     def can_lose(self) -> bool:
-        """Say whether there may be values that the type does not hold."""
+        """Return whether values may exceed the type."""
         return self.lost is not None
 
 
@@ -159,7 +159,7 @@ def _fitted(frame: DataFrame, names: Mapping[str, str], name: str, text: str, ta
 
 
 def _either(*losses: Expression | None) -> Expression | None:
-    """Whether any of some losses happens; None if none can."""
+    """Return the condition that any of some losses happens; None if none can."""
     possible = [loss for loss in losses if loss is not None]
     if not possible:
         return None
@@ -167,16 +167,16 @@ def _either(*losses: Expression | None) -> Expression | None:
 
 
 def as_type(raw: Expression, source: DataType, kind: DataType) -> Expression:
-    """A value in another type that holds all values of its own; nested ones field by field, by name."""
+    """Cast a value to a type that holds all its values; nested ones field by field, by name."""
     return _typed(raw, source, kind).value
 
 
 class _Unlike(Exception):
-    """Raised where a nested type is to become one of another shape."""
+    """Raised if a nested type would be cast to one of another shape."""
 
 
 def _typed(raw: Expression, source: DataType, kind: DataType) -> _Fitted:
-    """Cast of a value to another type; nested ones field by field, by name: CAST goes by their places."""
+    """Cast a value to another type; nested ones field by field, by name: CAST goes by position."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import ArrayType, AtomicType, MapType, StructType
 

@@ -1,4 +1,4 @@
-"""Columns that a transform has under names of the engine's own.
+"""Handle columns of a transform with reserved names.
 
 Bronze makes no column of a field with such a name. A lake that began before the name was reserved may have one, and
 goes on: the value stays in bronze, a query that names the column has it, and what would hand it on by a star leaves it
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def without_working(records: DataFrame) -> DataFrame:
-    """Records without columns of data under names that stand beside them while they are evaluated."""
+    """Drop data columns whose names are used during evaluation."""
     names = [column for column in records.columns if is_working(column)]
     if not names:
         return records
@@ -35,7 +35,7 @@ def without_working(records: DataFrame) -> DataFrame:
 def without_reserved(
     rows: DataFrame, records: Sequence[str], silver_batch: SilverBatch, maker: SilverTable | SilverFlow, flow: str
 ) -> DataFrame:
-    """Result of a transform without columns of its records that a silver table cannot have under their names.
+    """Drop columns of records from a transform's result whose names a silver table reserves.
 
     Args:
         rows: the result, with the columns by which a record is known and a flag for each failed cast.
@@ -45,7 +45,7 @@ def without_reserved(
         flow: its name among several.
 
     Raises:
-        QueryError: the transform has such a column from elsewhere, as by the star of a lookup.
+        QueryError: the transform has a reserved column from elsewhere, as by the star of a lookup.
     """
     clashing = [column for column in rows.columns if _is_reserved(column, silver_batch)]
     of_records = {column.lower() for column in records}

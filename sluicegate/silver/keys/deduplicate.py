@@ -1,4 +1,4 @@
-"""Deduplication by key: which of several records wins, and which are set aside.
+"""Deduplicate by key: decide which record wins, and which are set aside.
 
 Two orders exist. Without a sequence the record that arrived first wins: a record that comes twice is one row. With
 ``sequence_by`` (and in ``apply_changes``) the greatest sequence wins, of equal ones the last arrival. Either way the
@@ -34,7 +34,7 @@ _RANK, _HELD_SEQUENCE, _HELD_PLACE = working("rank"), working("held_sequence"), 
 
 
 def arrival(row_id: Sequence[str]) -> tuple[str, ...]:
-    """Columns by which the rows of a table arrived.
+    """Return the columns that give the order of arrival of a table's rows.
 
     Args:
         row_id: the columns by which one is known.
@@ -48,7 +48,7 @@ def arrival(row_id: Sequence[str]) -> tuple[str, ...]:
 
 
 def replaced(row_id: Sequence[str]) -> tuple[str, ...]:
-    """Columns of the identity of the row that a winner replaces; NULL when the key is new."""
+    """Return the identity columns of the row that a winner replaces; NULL if the key is new."""
     return tuple(working(f"replaced{column}") for column in row_id)
 
 
@@ -71,7 +71,7 @@ class Keyed:
     row_id: tuple[str, ...] = IDENTITY
 
     def settle(self, evaluated: DataFrame, stored: DataFrame | None) -> DataFrame:
-        """Turn the disposition of good rows that lose against another record into ``duplicate``.
+        """Set the disposition of good rows that lose against another record to ``duplicate``.
 
         Args:
             evaluated: rows with ``DISPOSITION``, the columns of ``arrival`` and, when sequenced, ``_sequence``.
@@ -114,7 +114,7 @@ class Keyed:
         return stored.select(*self._columns(self.keys), *columns)
 
     def _holder_wins(self) -> Column:
-        """Whether the stored row wins: it arrived earlier, and of equal sequences the later arrival wins.
+        """Return whether the stored row wins: with equal sequences, the later arrival wins.
 
         Of several flows that one arrived earlier whose flow stands before the other's.
         """
@@ -131,7 +131,7 @@ class Keyed:
 
     @property
     def _placed(self) -> bool:
-        """Whether several flows brought the records."""
+        """Whether the records come from several flows."""
         return FLOW in self.row_id
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Deletes of ``apply_changes``: which records are some, and what they are held to.
+"""Deletes of ``apply_changes``: which records are deletes, and which rules apply to them.
 
 A delete of a CDC feed has its key and NULLs, or the values of before. So it is held to what is said of its key and of
 its sequence alone: by a rule on a value, or by a value that does not cast, a key would stay that its source deleted.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def with_deletes(frame: DataFrame, changes: ApplyChanges | None) -> DataFrame:
-    """Rows with whether each is a delete, where a table has such. A record that was not parsed is none.
+    """Add whether each row is a delete, where a table has deletes; an unparsed record is not one.
 
     Args:
         frame: the rows.
@@ -37,7 +37,7 @@ def with_deletes(frame: DataFrame, changes: ApplyChanges | None) -> DataFrame:
 
 
 def identity(table: SilverTable) -> set[str]:
-    """Columns of a delete that are its key and its sequence, in lower case; empty without ``apply_changes``."""
+    """Return the key and sequence columns of a delete, in lower case; empty without ``apply_changes``."""
     changes = table.apply_changes
     if not changes:
         return set()
@@ -45,7 +45,7 @@ def identity(table: SilverTable) -> set[str]:
 
 
 def deciding(table: SilverTable) -> set[str]:
-    """Columns that tell the key and the sequence of a record, and whether it is a delete, in lower case."""
+    """Return the columns that decide key, sequence and deletion of a record, in lower case."""
     changes = table.apply_changes
     if not changes:
         return set()
@@ -53,7 +53,7 @@ def deciding(table: SilverTable) -> set[str]:
 
 
 def of_values(table: SilverTable, maker: SilverTable | SilverFlow, flags: Mapping[str, str]) -> Iterator[str]:
-    """Flags of casts that make a value alone, which tells neither the key or the sequence nor what is a delete.
+    """Yield the flags of casts that affect only values, not the key, the sequence or deletion.
 
     Args:
         table: the table.

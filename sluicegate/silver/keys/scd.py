@@ -1,4 +1,4 @@
-"""Slowly changing dimensions: the records of a key, in the order in which they happened, as its row or its versions.
+"""Slowly changing dimensions: turn a key's records, in order, into its row or its versions.
 
 The meaning is that of AUTO CDC: https://docs.databricks.com/aws/en/ldp/cdc,
 https://docs.databricks.com/aws/en/ldp/developer/ldp-python-ref-apply-changes and, for snapshots,
@@ -47,7 +47,7 @@ _NEWEST, _END = working("scd_newest"), working("scd_end")
 
 @dataclass(frozen=True)
 class History:
-    """How the records of a key become its row (type 1) or its versions (type 2).
+    """Way in which a key's records become its row (type 1) or its versions (type 2).
 
     Attributes:
         keys: the columns that say what a record is about.
@@ -71,7 +71,7 @@ class History:
 
     @classmethod
     def of(cls, changes: ApplyChanges | ApplyChangesFromSnapshot, order: tuple[str, ...] = ARRIVAL) -> History:
-        """Builds the history that ``apply_changes`` or ``apply_changes_from_snapshot`` of a definition asks for.
+        """Build the history for ``apply_changes`` or ``apply_changes_from_snapshot`` of a definition.
 
         Args:
             changes: that part of the definition.
@@ -90,7 +90,7 @@ class History:
         )
 
     def settle(self, evaluated: DataFrame, outputs: Sequence[str]) -> DataFrame:
-        """Decides the disposition of each record. Costs one shuffle by the keys, however many the expectations.
+        """Decide the disposition of each record. Costs one shuffle by the keys, however many the expectations.
 
         With snapshots ``evaluated`` is read once more, for the list of their sequences: persist what is costly.
 
@@ -129,7 +129,7 @@ class History:
     # --- the records of a key in their order -------------------------------------------------------------------------
 
     def _values(self, evaluated: DataFrame, outputs: Sequence[str]) -> list[str]:
-        """The columns of the table that are no keys."""
+        """Return the non-key columns of the table."""
         for name in evaluated.columns if self.scd_type == 2 else ():
             if name.upper() in (START_AT, END_AT):
                 raise ChangesError(
@@ -173,7 +173,7 @@ class History:
 
     @staticmethod
     def _with_next_snapshot(frame: DataFrame) -> DataFrame:
-        """Adds the sequence of the snapshot after each record's, at which it is gone if it is not there."""
+        """Add the sequence of the snapshot after each record's, at which a missing key is deleted."""
         all_of_them = frame.where(f"{DISPOSITION} = 'good'").select(SEQUENCE).distinct()
         in_order = all_of_them.agg(F.sort_array(F.collect_list(SEQUENCE)).alias("all"))
         pairs = F.transform("all", lambda time, i: F.struct(time.alias(_AT), F.get("all", i + 1).alias(_GONE_AT)))
@@ -181,7 +181,7 @@ class History:
         return frame.join(F.broadcast(each), F.col(SEQUENCE) == F.col(_AT), "left")
 
     def _window(self, *within: str) -> WindowSpec:
-        """The good records of a key (or of a part of its records) in the order in which they happened."""
+        """Return the window over the good records of a key (or a part of them) in their order."""
         parts = [F.col(_APART), *[_named(key) for key in self.keys], *[F.col(column) for column in within]]
         return Window.partitionBy(*parts).orderBy(SEQUENCE, *self.arrival)
 
@@ -213,7 +213,7 @@ class History:
         return frame.withColumn(DISPOSITION, _disposition(is_row))
 
     def _begins(self, frame: DataFrame, values: list[str]) -> DataFrame:
-        """Adds whether a record begins a version: it counts, and differs from the one before that counts."""
+        """Add whether a record begins a version: it counts, and differs from the previous one that counts."""
         types = frame.schema
         tracked = {name: grouped(F.col(_VALUES)[name], types[name].dataType) for name in self._tracked(values)}
         state = [F.col(_DELETE), _struct(tracked).alias(_VALUES), *([F.col(_GONE_AT)] if self.snapshots else [])]
@@ -226,12 +226,12 @@ class History:
         return frame.withColumn(_BEGINS, _counts() & ~F.col(_DELETE) & ~F.coalesce(goes_on, F.lit(False)))
 
     def _runs(self, frame: DataFrame) -> DataFrame:
-        """Numbers the runs of records of a key: each begins with a version or with a delete."""
+        """Number the runs of a key's records: each begins with a version or a delete."""
         frame = frame.withColumn(_BOUNDARY, F.col(_BEGINS) | (_counts() & F.col(_DELETE)))
         return frame.withColumn(_RUN, F.sum(F.col(_BOUNDARY).cast("int")).over(_so_far(self._window())))
 
     def _tracked(self, values: list[str]) -> list[str]:
-        """The columns whose changes begin a version."""
+        """Return the columns whose changes begin a version."""
         if self.track is not None:
             return [name for name in values if name.lower() in _lower(self.track)]
         unseen = _lower(self.track_except)
@@ -240,7 +240,7 @@ class History:
         return [name for name in values if name.lower() not in unseen]
 
     def _of_the_first(self, values: list[str]) -> set[str]:
-        """The columns that show the values of a version's first record, also where a later one has others.
+        """Return the columns that keep the values of a version's first record.
 
         With snapshots that is the sequence: it would change all rows of the table with each snapshot.
         """
@@ -249,7 +249,7 @@ class History:
 
 
 def _counts() -> Column:
-    """Whether a record counts: of equal sequences the last one does."""
+    """Return whether a record counts: with equal sequences, the last one does."""
     return ~F.col(_NEXT).eqNullSafe(F.col(SEQUENCE))
 
 
@@ -263,7 +263,7 @@ def _disposition(is_row: Column) -> Column:
 
 
 def _last_known(value: Column, kind: DataType, window: WindowSpec) -> Column:
-    """The last value that was not NULL; of a struct, field by field."""
+    """Return the last non-NULL value; of a struct, field by field."""
     last = F.last(value, ignorenulls=True).over(window)
     if not isinstance(kind, StructType):
         return last

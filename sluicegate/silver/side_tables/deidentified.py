@@ -1,4 +1,4 @@
-"""De-identified tables: copies of silver tables without what tells whose a row is.
+"""De-identified tables: copies of silver tables without identifying values.
 
 ``{table}_deidentified`` follows its silver table by identity, through the same loop and the same ``apply`` as silver
 follows bronze: corrections, deletions and full refreshes come into it with the next run. The definition says how a
@@ -46,7 +46,7 @@ _NO_TEXT = (StructType, ArrayType, MapType, VariantType, BinaryType)
 
 
 def apply(batch: Batch, name: str, table: SilverTable, at: Lake) -> None:
-    """Take in the changes of the silver table's rows.
+    """Apply the changes of the silver table's rows.
 
     Args:
         batch: rows of the silver table.
@@ -55,8 +55,8 @@ def apply(batch: Batch, name: str, table: SilverTable, at: Lake) -> None:
         at: the lake.
 
     Raises:
-        PiiKeyMissing: a column is to have pseudonyms, and there is no usable key for them.
-        QueryError: the silver table does not have a column that is to be treated, or one that has no text.
+        PiiKeyMissing: a column needs pseudonyms, and there is no usable key.
+        QueryError: the silver table lacks a treated column, or one has no text form.
     """
     deidentifying = evaluator(batch, name, table)
     if column := deidentifying.masked_since():
@@ -70,7 +70,7 @@ def apply(batch: Batch, name: str, table: SilverTable, at: Lake) -> None:
 
 
 def evaluator(batch: Batch, name: str, table: SilverTable) -> Deidentifying:
-    """Evaluator of the rows of a silver table for its copy.
+    """Return the evaluator of the rows of a silver table for its copy.
 
     Args:
         batch: rows of the silver table.
@@ -88,7 +88,7 @@ class Deidentifying(RowEvaluator):
         self.treatments = {column.lower(): treatment for column, treatment in treatments.items()}
 
     def masked_since(self) -> str:
-        """A masked column that the copy does not have yet; empty if there is none.
+        """Return a masked column that the copy lacks; empty if there is none.
 
         Its rows would have NULL in it, and a full refresh would mask them like all others.
         """
@@ -101,7 +101,7 @@ class Deidentifying(RowEvaluator):
         return ""
 
     def transform(self, maker: SilverTable | SilverFlow, flow: str) -> Transform:
-        """The treatment of the columns, in place of a query."""
+        """Return the treatment of columns in place of a query."""
         query = super().transform(maker, flow)
         attributes = {field.name: getattr(query, field.name) for field in fields(Transform)}
         return _Treated(**attributes, treatments=self.treatments)
@@ -118,7 +118,7 @@ class _Treated(Transform):
     treatments: Mapping[str, Treatment]
 
     def rows(self, records: DataFrame) -> TransformedRows:
-        """Rows with each column treated as defined; columns of the engine's own, such as rescued data, are left out."""
+        """Treat each column as defined; the engine's columns, such as rescued data, are dropped."""
         records = self._with_record(records)
         names = [name for name in data_columns(records.columns) if name not in (RECORD_STRUCT, SEQUENCE)]
         self._demand(names)
@@ -130,7 +130,7 @@ class _Treated(Transform):
         )
 
     def _demand(self, columns: list[str]) -> None:
-        """Raises if a treated column is missing: a misspelt name must not leave the intended one as it is.
+        """Raise if a treated column is missing: a misspelt name would leave the intended column untreated.
 
         One that a flow of the silver table makes whose source has no rows yet is not missing: the others need not wait.
         """

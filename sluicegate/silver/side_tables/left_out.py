@@ -1,4 +1,4 @@
-"""Records that a transform leaves out for a value that bronze rescued: they are quarantined, and not set aside.
+"""Quarantine records that a transform filters out because of a value that bronze rescued.
 
 The column of such a value is NULL, so that a WHERE, an inner join or an ``explode`` over it may give no row for the
 record, and nobody would look for a value of it again. Which columns choose the records is in Spark's plan of the query.
@@ -44,7 +44,7 @@ def with_left_out(
     reconciliation: Reconciliation,
     keep: Callable[[DataFrame], DataFrame],
 ) -> tuple[DataFrame, Reconciliation]:
-    """Rows with those of records that the transform leaves out for a rescued value, and their reconciliation.
+    """Add rows for records that the transform filtered out for a rescued value, with the reconciliation.
 
     Args:
         evaluator: the evaluator of the rows.
@@ -66,7 +66,7 @@ def with_left_out(
 
 
 def _of_flows(evaluator: RowEvaluator, rows: DataFrame, records: DataFrame) -> Iterator[DataFrame]:
-    """Quarantined rows of the records that each flow leaves out for a rescued value."""
+    """Yield the quarantined rows of records that each flow filtered out for a rescued value."""
     for flow, transformed in evaluator.made.items():
         choosing = _choosing(transformed)
         if not choosing:
@@ -81,7 +81,7 @@ def _of_flows(evaluator: RowEvaluator, rows: DataFrame, records: DataFrame) -> I
 
 
 def _choosing(transformed: TransformedRows) -> list[str]:
-    """Rules on the columns by which a transform chooses its records, and that a record was parsed."""
+    """Return the rules on columns in a transform's filter, and that a record was parsed."""
     query, watched = transformed.transform.maker.query, transformed.watched
     if query is not None and query.keeps_every_record:
         return []
@@ -101,13 +101,13 @@ def _rules(transformed: TransformedRows, columns: set[str]) -> list[str]:
 
 
 def _unfit(transformed: TransformedRows, records: DataFrame) -> DataFrame:
-    """Records that have rescued data or were not parsed, with the rules that they break."""
+    """Return the records with rescued data or parse errors, with the rules that they break."""
     columns = [F.col(name) for name in (RESCUED, CORRUPT) if name in records.columns]
     return records.where(F.coalesce(*columns).isNotNull()).withColumn(UNFIT, transformed.watched.broken())
 
 
 def _without_filtered(transformed: TransformedRows, records: DataFrame) -> DataFrame:
-    """Records without those that a condition of the WHERE leaves out by other columns than such with a rescued value.
+    """Drop records that the WHERE filters out by columns without a rescued value.
 
     A condition over a lookup, which the records alone do not have, leaves out none.
     """
@@ -124,7 +124,7 @@ def _without_filtered(transformed: TransformedRows, records: DataFrame) -> DataF
 
 
 def _meets(transformed: TransformedRows, records: DataFrame, condition: str) -> Column | None:
-    """Whether records meet a condition, or do not by a rescued value; None if it is not about the records alone."""
+    """Return whether records meet a condition or fail it by a rescued value; None if it reads other tables."""
     met = F.coalesce(F.expr(condition), F.lit(False))
     try:
         read = _read(transformed, condition, connect.analyzed(records.select(met.alias("met"))))
@@ -134,7 +134,7 @@ def _meets(transformed: TransformedRows, records: DataFrame, condition: str) -> 
 
 
 def _read(transformed: TransformedRows, condition: str, met: DataFrame) -> set[str]:
-    """Columns of the records that a condition reads."""
+    """Return the columns of the records that a condition reads."""
     query, columns = transformed.transform.maker.query, transformed.watched.columns
     if query is None or connect.is_remote(met.sparkSession):
         return {column for column in columns if column.lower() in condition.lower()}
@@ -144,7 +144,7 @@ def _read(transformed: TransformedRows, condition: str, met: DataFrame) -> set[s
 def _quarantined(
     evaluator: RowEvaluator, transformed: TransformedRows, rows: DataFrame, records: DataFrame
 ) -> DataFrame:
-    """Rows of the quarantine for records, with the columns that the query hands on untouched."""
+    """Return quarantine rows for records, with the columns that the query passes through."""
     frame = provenance.with_record(records.drop(UNFIT))
     frame = frame.withColumn(BROKEN, transformed.watched.broken(f"{RECORD_STRUCT}."))
     columns = [_handed_on(transformed, records, name, rows.schema[name].dataType) for name in evaluator.outputs]
@@ -158,7 +158,7 @@ def _quarantined(
 
 
 def _handed_on(transformed: TransformedRows, records: DataFrame, output: str, kind: DataType) -> Column:
-    """Output of a record by the column that the query hands on untouched, as it is; NULL where it makes a new one."""
+    """Return an output that the query passes through unchanged; NULL for a computed one."""
     fields = {field.name.lower(): field for field in records.schema}
     field = fields.get((transformed.transform.handed_on(output) or "").lower())
     if field is None or field.dataType != kind:

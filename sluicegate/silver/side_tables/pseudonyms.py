@@ -1,4 +1,4 @@
-"""Pseudonyms: the keyed hash that stands for a personal value where people may not see the value itself.
+"""Compute pseudonyms: keyed hashes in place of personal values.
 
 A plain hash of a name or a number can be turned back by hashing every candidate. HMAC-SHA-256 (RFC 2104) needs the key
 for that, and still gives equal values equal pseudonyms, so that tables can be joined by them.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def pseudonym(values: Column, secret: bytes) -> Column:
-    """HMAC-SHA-256 of each value's text in UTF-8, as 64 hex digits; NULL stays NULL.
+    """Return HMAC-SHA-256 of each value's UTF-8 text as 64 hex digits; NULL stays NULL.
 
     Args:
         values: a column that can be cast to text.

@@ -1,4 +1,4 @@
-"""Rows of a silver table's side tables: quarantined rows, and identities of records that are set aside."""
+"""Build the rows of side tables: quarantined rows, and identities of records that are set aside."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def good(evaluator: RowEvaluator, rows: DataFrame) -> DataFrame:
-    """Rows of the silver table itself."""
+    """Return the rows of the silver table itself."""
     columns = [quoted(column) for column in evaluator.columns]
     if evaluator.sequence_by:
         columns.append(SEQUENCE)
@@ -31,7 +31,7 @@ def good(evaluator: RowEvaluator, rows: DataFrame) -> DataFrame:
 
 
 def quarantine(evaluator: RowEvaluator, rows: DataFrame, records: DataFrame, count: int) -> DataFrame:
-    """Rows of the quarantine: as evaluated, with the record as it came and all expectations that it broke.
+    """Return quarantine rows: as evaluated, with the original record and all broken expectations.
 
     Args:
         evaluator: the evaluator of the rows.
@@ -56,7 +56,7 @@ def quarantine(evaluator: RowEvaluator, rows: DataFrame, records: DataFrame, cou
 
 
 def _with_texts(evaluator: RowEvaluator, broken: DataFrame, records: DataFrame, count: int) -> DataFrame:
-    """Quarantined rows, of which the first of each record has the record's text, and no other.
+    """Add the record's text to the first quarantined row of each record only.
 
     With each of them a record of a thousand lines would be there a thousand times: a million lines.
     """
@@ -73,7 +73,7 @@ def _with_texts(evaluator: RowEvaluator, broken: DataFrame, records: DataFrame, 
 
 
 def set_aside(evaluator: RowEvaluator, rows: DataFrame, left_out: DataFrame | None) -> DataFrame:
-    """Identities of the records, or rows, that are in neither table, with the reason and a hash of their key.
+    """Return identities of records or rows in neither table, with the reason and a hash of their key.
 
     Args:
         evaluator: the evaluator of the rows.

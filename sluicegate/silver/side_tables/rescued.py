@@ -1,4 +1,4 @@
-"""Records of which silver would lose a value: one that bronze rescued as it does not fit, or a text it could not parse.
+"""Find records of which silver would lose a value: one that bronze rescued, or unparsable text.
 
 The column of such a value is NULL in bronze, and would be a NULL that the data did not have in a row called good. So a
 record breaks a rule if its query reads the column, ``amount fits its type``, or if it was not parsed. A query that
@@ -44,13 +44,13 @@ _NO_NAMES = "cast(array() as array<string>)"
 
 
 def rule(column: str) -> str:
-    """Name of the rule that a record breaks of which the value of a column was rescued."""
+    """Return the name of the rule that a rescued value of a column breaks."""
     return f"{column} fits its type"
 
 
 @dataclass(frozen=True)
 class Source:
-    """What a flow reads record by record.
+    """Source of a flow's records.
 
     Attributes:
         records: its records.
@@ -64,12 +64,12 @@ class Source:
 
     @property
     def is_bronze(self) -> bool:
-        """Whether they are of bronze: what another layer's tables have of rescued values was decided there."""
+        """Whether the records are bronze's: for other layers, rescued values were decided there."""
         return layout.layer_of(self.uri) == "bronze"
 
     @property
     def columns(self) -> list[str]:
-        """Columns of which a value may have been rescued."""
+        """Columns that may have rescued values."""
         if RESCUED not in self.records.columns:
             return []
         return [column for column in data_columns(self.records.columns) if column != RECORD_STRUCT]
@@ -77,7 +77,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Watched:
-    """What each record is held to.
+    """Rules on rescued values for each record.
 
     Attributes:
         source: where the records come from.
@@ -98,7 +98,7 @@ class Watched:
         return [PARSED, *of_columns]
 
     def broken(self, within: str = "") -> Column:
-        """Names of the rules that a record breaks; NULL where it has nothing that was rescued and has been parsed.
+        """Return the rules that a record breaks; NULL if it was parsed and has no rescued value.
 
         Args:
             within: what stands before the names of its columns, if they are the fields of a struct.
@@ -113,7 +113,7 @@ class Watched:
         return F.when(unparsed, F.concat(of_record, F.coalesce(of_columns, F.expr(_NO_NAMES)))).otherwise(of_columns)
 
     def _broken_of_columns(self, within: str) -> Column:
-        """Names of the rules on columns that a record breaks; NULL if no value of it was rescued."""
+        """Return the rules on columns that a record breaks; NULL without rescued values."""
         if not self.columns:
             return F.lit(None).cast("array<string>")
         schema = self.source.records.schema
@@ -126,7 +126,7 @@ class Watched:
 
 
 def of_all(table: SilverTable, source: Source) -> Watched:
-    """What records are held to of which all columns may be read, as by a Python function.
+    """Return the rules if all columns may be read, as by a Python function.
 
     Args:
         table: the silver table's definition.
@@ -140,7 +140,7 @@ def of_all(table: SilverTable, source: Source) -> Watched:
 def watched(
     table: SilverTable, maker: SilverTable | SilverFlow, source: Source, run: Run, rows: DataFrame, view: str
 ) -> Watched:
-    """What the records of a flow are held to.
+    """Return the rules for the records of a flow.
 
     Args:
         table: the silver table's definition.
@@ -167,7 +167,7 @@ def watched(
 
 
 def _columns_read(source: Source, query: Query, run: Run, rows: DataFrame, view: str) -> set[str]:
-    """Columns of records that a query reads, those with rescued data and with an unparsed text among them."""
+    """Return the columns that a query reads, including those with rescued data or unparsed text."""
     records = source.records
     columns = [*source.columns, *(name for name in (RESCUED, CORRUPT) if name in records.columns)]
     if connect.is_remote(records.sparkSession):
@@ -176,12 +176,12 @@ def _columns_read(source: Source, query: Query, run: Run, rows: DataFrame, view:
 
 
 def _decides(query: Query, name: str, run: Run, records: DataFrame) -> bool:
-    """Whether a query itself names a column, and not only by a star."""
+    """Return whether a query names a column, not only by a star."""
     return columns_read.says(query, name) and not columns_read.can_do_without(run, records, [name])
 
 
 def _taken(table: SilverTable, columns: Sequence[str]) -> list[str]:
-    """Columns of records that a table takes as they are: those that it has, and those by which it takes them."""
+    """Return the columns that a table takes unchanged, and those that choose its records."""
     changes = table.changes
     if changes is None:
         return [*columns]
@@ -193,7 +193,7 @@ def _taken(table: SilverTable, columns: Sequence[str]) -> list[str]:
 
 
 def unexpected(static: Sequence[str]) -> str:
-    """SQL aggregate of the rows that broke a rule on rescued values.
+    """Return the SQL aggregate of the rows that broke a rule on rescued values.
 
     Args:
         static: names of all other rules.
@@ -202,14 +202,14 @@ def unexpected(static: Sequence[str]) -> str:
 
 
 def _names(names: Sequence[str]) -> str:
-    """SQL array of names."""
+    """Return the SQL array of names."""
     if not names:
         return _NO_NAMES
     return f"array({', '.join(map(literal, names))})"
 
 
 def counts(rows: DataFrame, static: Sequence[str]) -> dict[str, int]:
-    """How many rows broke each rule on rescued values, by its name; one job, for batches that have such rows.
+    """Count the rows by broken rule on rescued values; one job, for batches that have such rows.
 
     Args:
         rows: evaluated rows.
@@ -220,7 +220,7 @@ def counts(rows: DataFrame, static: Sequence[str]) -> dict[str, int]:
 
 
 def landed_values(record: str | None, rules: Sequence[str]) -> dict[str, Any]:
-    """Landed values of the fields that rules on conversions name, which a row has not.
+    """Return the landed values of fields in rules on conversions, which the row lacks.
 
     Args:
         record: JSON text of the record.
@@ -238,7 +238,7 @@ def landed_values(record: str | None, rules: Sequence[str]) -> dict[str, Any]:
 
 
 def refusal(broken: dict[str, int], rows: Callable[[], DataFrame], refused: Refusal | None) -> Refusal | None:
-    """What refuses a batch under ``rescued: fail``; None if no row broke such a rule.
+    """Return the refusal under ``rescued: fail``; None if no row broke such a rule.
 
     Args:
         broken: how many rows broke each rule on rescued values.
