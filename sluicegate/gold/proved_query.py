@@ -128,7 +128,7 @@ class ProvedQuery(BatchQuery):
                 else:
                     odd = ""
         except AnalysisException:
-            return RefreshStrategy("whole", "what it groups by has the name of an output in it")
+            return RefreshStrategy("whole", "its GROUP BY uses the name of an output")
         if odd:
             return RefreshStrategy("whole", f"it groups by {odd}, by which rows cannot be found")
         if strategy.kind == "partial":

@@ -266,7 +266,7 @@ class _Stream:
             raise SluicegateError(
                 f"the checkpoint of {self.flow.table} was removed while it was in use",
                 where=Where(table=self.flow.table, file=self.checkpoint.address),
-                hint="run again: the next run makes a full refresh",
+                hint="run again: the next run does a full refresh",
             )
         return query, until
 

@@ -134,7 +134,7 @@ class _Proof:
         if history.ours is None or history.ours.ours is None:
             yield self._found("unproved", "its log no longer records what it was built from", self._full_refresh)
         elif reason := self._other(waiting, history):
-            yield self._found("unproved", f"the next run makes a full refresh: {reason}", self._run)
+            yield self._found("unproved", f"the next run does a full refresh: {reason}", self._run)
         else:
             yield from self._since_last(target, history.ours.ours)
 

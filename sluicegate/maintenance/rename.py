@@ -88,7 +88,7 @@ class _Rename:
             raise LakeUnsupported(
                 f"the tables of {former} are in {self.root}, and an object store cannot move a folder atomically",
                 hint="copy the folder with the store's own tools while no run is active, then rename the definition:"
-                " docs/howto/renaming.md says how",
+                " see docs/howto/renaming.md",
             )
         self.begun = self._is_begun()
 

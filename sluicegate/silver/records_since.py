@@ -183,7 +183,7 @@ class RecordsSince:
             yield table_reader.changes(session, uri, former.version + 1, state.version)
         rows = changed_rows.since(session, self._tables[name], uri, former, state)
         if rows is None:
-            raise LookupError(f"files that a commit of {name} replaced are gone, so what it copied is not known")
+            raise LookupError(f"files that a commit of {name} replaced are gone, so its copied rows are unknown")
         yield rows
 
     def _changed(self, proof: Proof, rows: Changed) -> DataFrame:

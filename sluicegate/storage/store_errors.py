@@ -43,7 +43,7 @@ REFUSALS = (
          "NoAuthWithAWSException", "lacked the necessary privileges", "INVALID_ACCESS_KEY_ID",
          "SIGNATURE_DOES_NOT_MATCH", "Status Code: 403", "instance metadata service", "//169.254.169.254/"),
         StoreRefused,
-        "the object store refuses access",
+        "the object store denied access",
         "check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the connection, and their permissions",
     ),
     Refusal(
@@ -58,7 +58,7 @@ REFUSALS = (
          "ConnectException", "SdkClientException", "ApiCallTimeout", "error sending request", "response body error",
          "operation timed out"),
         StoreUnreachable,
-        "the object store does not answer, or fails",
+        "the object store does not answer, or returns errors",
         "check AWS_ENDPOINT_URL and the network; a new run continues after the last commit",
     ),
 )  # fmt: skip

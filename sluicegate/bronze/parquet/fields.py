@@ -88,7 +88,7 @@ def _of(node: Node) -> Stored:
             return _plain("variant")
         case "":
             return _group(node)
-    raise Unreadable(f"{node} is no type that Spark can read")
+    raise Unreadable(f"{node} is not a type that Spark can read")
 
 
 def _group(node: Node) -> Stored:
@@ -97,7 +97,7 @@ def _group(node: Node) -> Stored:
     children = [child for child in node.children if not is_void(child)]
     fields = {child.name: of_field(child) for child in children}
     if len(fields) < len(children) or not fields:
-        raise Unreadable("a group with " + ("two fields of one name" if fields else "no fields"))
+        raise Unreadable("a group with " + ("duplicate field names" if fields else "no fields"))
     read, made = (
         StructType([StructField(name, kind) for name, kind in kinds.items()])
         for kinds in ({n: f.read for n, f in fields.items()}, {n: f.type for n, f in fields.items()})
@@ -155,7 +155,7 @@ def _leaf(node: Node) -> Stored:
         return _plain(ddl)
     if stored := _unknown(node):
         return stored
-    raise Unreadable(f"{node} is no type that Spark can read")
+    raise Unreadable(f"{node} is not a type that Spark can read")
 
 
 def _known(node: Node) -> str:
@@ -209,9 +209,9 @@ def _decimal(node: Node) -> Stored:
 
     precision, scale = node.details["precision"], node.details["scale"]
     if not 0 <= scale <= precision > 0 or node.physical not in (*OF_INTEGERS, "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY"):
-        raise Unreadable(f"{node} is no number")
+        raise Unreadable(f"{node} is not a valid decimal")
     if precision > OF_INTEGERS.get(node.physical, precision):
-        raise Unreadable(f"{node} has more digits than its values")
+        raise Unreadable(f"{node} has a precision that {node.physical} cannot hold")
     if precision <= MOST_DIGITS:
         return _plain(f"decimal({precision},{scale})")
     return WideDecimal(BinaryType(), StringType(), lambda stored: texts.decimal(stored, scale))

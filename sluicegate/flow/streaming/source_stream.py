@@ -81,7 +81,7 @@ def take_first_batch(
         if number == 0:
             taken.append(take(rows, Path(scratch)))
         elif not stops:
-            raise truncated(flow, f"batch {number} came after the one that was to hold everything")
+            raise truncated(flow, f"batch {number} arrived although the first should have everything")
 
     with tempfile.TemporaryDirectory(prefix="sluicegate-", ignore_cleanup_errors=True) as scratch:
         writer = stream.writeStream.queryName(flow.stream_name)

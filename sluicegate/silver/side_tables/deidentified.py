@@ -141,7 +141,7 @@ class _Treated(Transform):
             raise QueryError(
                 f"{source} has no column {', '.join(missing)}, which must be de-identified",
                 where=Where(table=self.name),
-                hint="correct the name; a column that only comes with later files can be declared in bronze's schema",
+                hint="correct the name; if only later files have the column, declare it in bronze's schema",
             )
 
     def _treated(self, name: str, kind: DataType) -> Column | None:

@@ -134,7 +134,7 @@ def test_gold_is_proved_at_its_mark_and_says_if_it_cannot_be(spark: SparkSession
 
     world.define({"joined": JOINED.replace("count(*)", "count(*) + 1"), "empty": "SELECT g FROM t"})
     assert {name: (one.kind, one.what) for name, one in verified(world).items()} == {
-        name: ("unproved", "the next run makes a full refresh: its definition changed") for name in ("joined", "empty")
+        name: ("unproved", "the next run does a full refresh: its definition changed") for name in ("joined", "empty")
     }
 
 

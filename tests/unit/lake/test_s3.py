@@ -256,10 +256,10 @@ def test_a_person_may_write_s3() -> None:
 @pytest.mark.parametrize(
     ("fate", "kind", "message"),
     [
-        (403, StoreRefused, "the object store refuses access"),
+        (403, StoreRefused, "the object store denied access"),
         (404, StoreRefused, "bucket does not exist"),
-        (500, StoreUnreachable, "does not answer, or fails"),
-        ("closed", StoreUnreachable, "does not answer, or fails"),
+        (500, StoreUnreachable, "does not answer, or returns errors"),
+        ("closed", StoreUnreachable, "does not answer, or returns errors"),
     ],
 )
 def test_what_a_store_refuses_is_a_sentence(

@@ -27,7 +27,7 @@ def test_each_sign_of_a_refusal_is_its_sentence(sign: str, message: str) -> None
 def test_a_refusal_of_the_bucket_comes_before_one_of_the_network() -> None:
     said = readable(RuntimeError("AWS max_retries: AccessDenied"))
     assert isinstance(said, StoreRefused)
-    assert said.message == "the object store refuses access"
+    assert said.message == "the object store denied access"
 
 
 @pytest.mark.parametrize(
