@@ -36,7 +36,7 @@ _FORMATS = ("json", "csv", "parquet", "orc", "avro")
 
 
 @dataclass
-class Imported:
+class ContractPipeline:
     """Pipeline created from a contract.
 
     Attributes:
@@ -56,7 +56,7 @@ class Imported:
         return {"pipeline": self.name, "folder": str(self.folder), "tables": self.tables, "left": self.remarks}
 
 
-def create(file: Path, name: str | None, settings: Settings) -> Imported:
+def create(file: Path, name: str | None, settings: Settings) -> ContractPipeline:
     """Create a pipeline from a contract.
 
     Args:
@@ -72,7 +72,7 @@ def create(file: Path, name: str | None, settings: Settings) -> Imported:
     contract = _read(file)
     if name is None:
         name = table_name(str(contract.get("name") or contract.get("id") or file.stem))
-    imported = Imported(name, staging_folder.demand(name, settings.pipelines))
+    imported = ContractPipeline(name, staging_folder.demand(name, settings.pipelines))
     data = _Draft(contract, imported).definition()
     if not imported.tables:
         causes = "\n    ".join(imported.remarks)
@@ -111,7 +111,7 @@ class _Draft:
     """Definition in the making; what cannot be taken over goes to ``imported.remarks``."""
 
     contract: Mapping[str, Any]
-    imported: Imported
+    imported: ContractPipeline
 
     def definition(self) -> dict[str, Any]:
         """The definition as its YAML has it."""

@@ -8,7 +8,7 @@ from typing import Any, get_args
 from sluicegate.definition.tables import reader_options
 from sluicegate.definition.tables.bronze import BronzeTable
 from sluicegate.definition.tables.reader_options import Format
-from sluicegate.tools.migrate.model import Files, Source
+from sluicegate.tools.migrate.model import Files, ParsedSource
 from sluicegate.tools.scaffold.naming import table_name
 
 _STORES = ("s3://", "s3a://", "abfss://", "gs://")
@@ -34,7 +34,7 @@ _FIELDS = {
 }  # fmt: skip
 
 
-def fields(files: Files, name: str, schema: str, source: Source) -> dict[str, Any]:
+def fields(files: Files, name: str, schema: str, source: ParsedSource) -> dict[str, Any]:
     """Fields of a bronze table.
 
     Args:
@@ -71,7 +71,7 @@ def _glob(path: str) -> str:
     return ""
 
 
-def _path(files: Files, name: str, source: Source) -> str:
+def _path(files: Files, name: str, source: ParsedSource) -> str:
     """Path of an object store as it is; for any other, a folder below the landing folder."""
     whole = files.path.removesuffix(_glob(files.path)) or "/"
     if files.path.startswith(_STORES) and "${" not in files.path:
@@ -97,7 +97,7 @@ def _option(
     value: str,
     files: Files,
     name: str,
-    source: Source,
+    source: ParsedSource,
 ) -> None:
     lower = option.lower().removeprefix("cloudfiles.")
     message = f"option {option} of {name}"

@@ -32,7 +32,7 @@ _TEXTS = {"to_date": {1}, "to_timestamp": {1}, "date_trunc": {0}, "from_unixtime
 _METADATA = {"_metadata.file_path": "source_file", "_metadata.file_modification_time": "_file_modification_time"}
 
 
-class Expressions:
+class ExpressionConverter:
     """Converts expressions.
 
     Args:

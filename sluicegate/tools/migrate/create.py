@@ -17,7 +17,7 @@ from sluicegate.settings import Settings
 from sluicegate.tools.migrate import python_source, sql_source
 from sluicegate.tools.migrate.draft import Draft
 from sluicegate.tools.migrate.mapping import draft
-from sluicegate.tools.migrate.model import Remark, Source
+from sluicegate.tools.migrate.model import ParsedSource, Remark
 from sluicegate.tools.migrate.settings_of_source import SourceSettings
 from sluicegate.tools.scaffold import staging_folder
 from sluicegate.tools.scaffold.naming import in_comment, scalar, table_name
@@ -125,7 +125,7 @@ def create(
     return Imported(name, folder, tables, remarks, None)
 
 
-def _read(file: Path, settings: SourceSettings) -> Source:
+def _read(file: Path, settings: SourceSettings) -> ParsedSource:
     if file.suffix not in (".sql", ".py"):
         hint = "give a file that ends in .sql or .py; export a notebook as one of these"
         raise UserError(f"{file.name} is neither SQL nor Python", where=Where(file=str(file)), hint=hint)

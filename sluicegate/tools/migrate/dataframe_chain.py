@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sluicegate.spark_sql.tokens import QuerySyntax, Tokens
-from sluicegate.tools.migrate.column_expressions import Expressions
+from sluicegate.tools.migrate.column_expressions import ExpressionConverter
 from sluicegate.tools.migrate.model import FILES, Files
 from sluicegate.tools.migrate.queries import NotTaken, address, rewritten
 from sluicegate.tools.migrate.settings_of_source import SourceSettings
@@ -27,7 +27,7 @@ _STEPS = {"filter": (1,), "where": (1,), "withColumn": (2,), "join": (2, 3)}
 
 
 @dataclass
-class Names:
+class NameBindings:
     """Bindings of the module's names.
 
     Attributes:
@@ -47,7 +47,7 @@ class Names:
     settings: SourceSettings = field(default_factory=SourceSettings)
 
 
-def constant(node: ast.expr, names: Names) -> Any:
+def constant(node: ast.expr, names: NameBindings) -> Any:
     """Value of a constant expression: text, number, list, dictionary, setting, or a name bound to one; else None.
 
     Raises:
@@ -83,7 +83,7 @@ def _concatenated(left: Any, right: Any) -> str | None:
     return None
 
 
-def _constants(nodes: Sequence[ast.expr], names: Names) -> list[Any] | None:
+def _constants(nodes: Sequence[ast.expr], names: NameBindings) -> list[Any] | None:
     """Values of constant expressions; None if one of them is none."""
     values = [constant(node, names) for node in nodes]
     if None in values:
@@ -102,7 +102,7 @@ class Chain:
         streams: whether it reads a stream.
     """
 
-    names: Names
+    names: NameBindings
     files: Files | None = None
     streams: bool = False
     line: int = 1
@@ -115,7 +115,7 @@ class Chain:
     _closed: bool = False
 
     @classmethod
-    def of_body(cls, function: ast.FunctionDef, names: Names) -> Chain:
+    def of_body(cls, function: ast.FunctionDef, names: NameBindings) -> Chain:
         """Chain that a function returns; local names may stand for parts of it, each bound once."""
         bound: dict[str, ast.expr] = {}
         for node in function.body:
@@ -128,7 +128,7 @@ class Chain:
         raise NotTaken("the function returns nothing", function.lineno)
 
     @classmethod
-    def of(cls, node: ast.expr, names: Names, bound: dict[str, ast.expr]) -> Chain:
+    def of(cls, node: ast.expr, names: NameBindings, bound: dict[str, ast.expr]) -> Chain:
         """Chain of an expression."""
         node = _substituted(node, bound)
         chain = cls(names, line=node.lineno)
@@ -153,9 +153,9 @@ class Chain:
         return chain
 
     @staticmethod
-    def expression_of(node: ast.expr, names: Names) -> str:
+    def expression_of(node: ast.expr, names: NameBindings) -> str:
         """SQL of a column expression."""
-        return Expressions(names.functions, names.constants, names.modules).sql(node)
+        return ExpressionConverter(names.functions, names.constants, names.modules).sql(node)
 
     @property
     def sql(self) -> str | None:

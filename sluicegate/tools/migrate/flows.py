@@ -9,7 +9,7 @@ from sluicegate.spark_sql import union_all
 from sluicegate.spark_sql.query import Query
 from sluicegate.spark_sql.tokens import QuerySyntax
 from sluicegate.tools.migrate.draft import Draft
-from sluicegate.tools.migrate.model import Dataset, Source
+from sluicegate.tools.migrate.model import Dataset, ParsedSource
 from sluicegate.tools.migrate.rewriting import with_stream
 from sluicegate.tools.scaffold.naming import table_name
 
@@ -18,7 +18,7 @@ AS_OF_RUN = "Joined values are those of a row's run, as in a streaming table; wi
 
 
 def take_over(
-    source: Source, tables: Draft, gold: Collection[str], silver: Callable[[Dataset, dict[str, Any]], None]
+    source: ParsedSource, tables: Draft, gold: Collection[str], silver: Callable[[Dataset, dict[str, Any]], None]
 ) -> None:
     """Make each flow one of the flows of its table; one that cannot be is noted in the source.
 
@@ -43,7 +43,7 @@ def take_over(
         _add(dataset, fields, source, tables, silver)
 
 
-def _why_not(dataset: Dataset, source: Source, tables: Draft, gold: Collection[str]) -> str:
+def _why_not(dataset: Dataset, source: ParsedSource, tables: Draft, gold: Collection[str]) -> str:
     """Reason why a flow is not taken over; empty if it can be."""
     if dataset.name in gold:
         return "its rows do not each come from one record, which is only possible in gold"
@@ -75,7 +75,7 @@ def _fields(dataset: Dataset, tables: Draft) -> dict[str, Any]:
 def _add(
     dataset: Dataset,
     fields: dict[str, Any],
-    source: Source,
+    source: ParsedSource,
     tables: Draft,
     silver: Callable[[Dataset, dict[str, Any]], None],
 ) -> None:

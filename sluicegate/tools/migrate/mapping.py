@@ -14,19 +14,19 @@ from sluicegate.spark_sql.tokens import QuerySyntax
 from sluicegate.spark_sql.unstable_functions import by_arrival
 from sluicegate.tools.migrate import auto_loader, casts, flows, layers, underscores
 from sluicegate.tools.migrate.draft import Draft
-from sluicegate.tools.migrate.model import FILES, Changes, Dataset, Rule, Source
+from sluicegate.tools.migrate.model import FILES, ChangeFlow, Dataset, ParsedSource, Rule
 from sluicegate.tools.migrate.rewriting import places, tables_of, with_names, with_stream, without_stream
 from sluicegate.tools.migrate.table_names import Ambiguous, addresses
 from sluicegate.tools.scaffold.naming import ident
 
 
-def draft(source: Source) -> Draft:
+def draft(source: ParsedSource) -> Draft:
     """Tables that a source becomes; what cannot be converted is noted in it."""
     return _Mapping(source).draft()
 
 
 class _Mapping:
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ParsedSource) -> None:
         self.source, self._draft = source, Draft()
         self.elsewhere: dict[str, str] = {}  # addresses of tables made elsewhere, by their names here
 
@@ -51,9 +51,9 @@ class _Mapping:
         self._settle()
         return self._draft
 
-    def _targets(self) -> dict[str, list[Changes]]:
+    def _targets(self) -> dict[str, list[ChangeFlow]]:
         """Flows of changes by the table that they write; a flow that does not go with the first is left."""
-        targets: dict[str, list[Changes]] = {}
+        targets: dict[str, list[ChangeFlow]] = {}
         for changes in self.source.changes:
             into_same = targets.setdefault(changes.target, [])
             sources = {other.source for other in into_same}
@@ -103,14 +103,14 @@ class _Mapping:
                 self.source.datasets.remove(dataset)
 
     def _name_in_changes(self) -> None:
-        named: list[Changes] = []
+        named: list[ChangeFlow] = []
         for changes in self.source.changes:
             try:
                 read = self._called(changes.target, changes.source)
             except Ambiguous as error:
                 self.source.leave(changes.line, f"changes into {changes.target}", str(error))
                 continue
-            named.append(Changes(self.found.names[changes.target], read, changes.fields, changes.line))
+            named.append(ChangeFlow(self.found.names[changes.target], read, changes.fields, changes.line))
         self.source.changes[:] = named
 
     def _called(self, reader: str, read: str) -> str:
@@ -309,7 +309,7 @@ class _Mapping:
         if dataset.kind == "view":
             self._draft.comments[dataset.name].append("It was a view: here it is a table.")
 
-    def _changes(self, changes_of_target: list[Changes]) -> None:
+    def _changes(self, changes_of_target: list[ChangeFlow]) -> None:
         changes = changes_of_target[0]
         dataset = self.source.named(changes.target)
         if dataset is None:

@@ -56,7 +56,7 @@ class Files:
 
 
 @dataclass(frozen=True)
-class Changes:
+class ChangeFlow:
     """Flow of change records into a table; the fields are those of ``apply_changes``."""
 
     target: str
@@ -105,7 +105,7 @@ class Dataset:
 
 
 @dataclass
-class Source:
+class ParsedSource:
     """Declarations of a source, and what of it could not be read.
 
     Attributes:
@@ -120,7 +120,7 @@ class Source:
     """
 
     datasets: list[Dataset] = field(default_factory=list)
-    changes: list[Changes] = field(default_factory=list)
+    changes: list[ChangeFlow] = field(default_factory=list)
     remarks: list[Remark] = field(default_factory=list)
     declared: dict[str, int] = field(default_factory=dict)
     unnamed: dict[str, int] = field(default_factory=dict)

@@ -10,8 +10,8 @@ from typing import Any
 
 from sluicegate.errors import UserError, Where
 from sluicegate.tools.migrate.column_expressions import KNOWN
-from sluicegate.tools.migrate.dataframe_chain import Chain, Names, constant
-from sluicegate.tools.migrate.model import Action, Changes, Dataset, Rule, Source
+from sluicegate.tools.migrate.dataframe_chain import Chain, NameBindings, constant
+from sluicegate.tools.migrate.model import Action, ChangeFlow, Dataset, ParsedSource, Rule
 from sluicegate.tools.migrate.queries import NotTaken, address
 from sluicegate.tools.migrate.settings_of_source import SourceSettings
 
@@ -49,7 +49,7 @@ _FIELDS = {
 }  # fmt: skip
 
 
-def read(text: str, file: str, settings: SourceSettings) -> Source:
+def read(text: str, file: str, settings: SourceSettings) -> ParsedSource:
     """Read a Python source.
 
     Args:
@@ -85,8 +85,8 @@ class _Reader:
 
     def __init__(self, file: str, changed: Collection[str], settings: SourceSettings) -> None:
         self.file, self.changed = file, changed
-        self.source = Source()
-        self.names = Names(settings=settings)
+        self.source = ParsedSource()
+        self.names = NameBindings(settings=settings)
         self.decorators: set[int] = set()  # ids of calls that are decorators
 
     def node(self, node: ast.stmt) -> None:
@@ -330,7 +330,7 @@ class _Reader:
         if not str(fields["sequence_by"]).isidentifier():
             raise NotTaken("sequence_by is not a column: compute it in an earlier table", call.lineno)
         names = [address(name.replace("`", "").split(".")) for name in (target, source)]
-        self.source.changes.append(Changes(names[0], names[1], fields, call.lineno))
+        self.source.changes.append(ChangeFlow(names[0], names[1], fields, call.lineno))
 
 
 def _changed(module: ast.Module) -> set[str]:

@@ -34,7 +34,7 @@ class NotTaken(Exception):
 
 
 @dataclass(frozen=True)
-class Found:
+class ConvertedQuery:
     """Query as a definition can have it, the files that it reads, and the token after it."""
 
     query: str | None
@@ -59,7 +59,7 @@ def address(parts: Sequence[str]) -> str:
     return ".".join(parts[1:] if len(parts) > 1 and parts[0].upper() == "LIVE" else parts).lower()
 
 
-def rewritten(tokens: Tokens, first: int, lines_before: int, *, only_table: bool = False) -> Found:
+def rewritten(tokens: Tokens, first: int, lines_before: int, *, only_table: bool = False) -> ConvertedQuery:
     """Query text without ``LIVE``, and with ``files__`` for the files that it reads.
 
     Args:
@@ -90,7 +90,7 @@ def rewritten(tokens: Tokens, first: int, lines_before: int, *, only_table: bool
     if len(files) > 1:
         raise NotTaken("it reads several sets of files: declare a table for each", tokens.line(first))
     text = tokens.compose(spans, first, end)
-    return Found(text, files[0] if files else None, end)
+    return ConvertedQuery(text, files[0] if files else None, end)
 
 
 def _behind_name(tokens: Tokens, index: int) -> int:

@@ -12,7 +12,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from sluicegate.errors import UserError, Where
 from sluicegate.spark_sql.tokens import QuerySyntax, Tokens
-from sluicegate.tools.migrate.model import Action, Changes, Dataset, Rule, Source
+from sluicegate.tools.migrate.model import Action, ChangeFlow, Dataset, ParsedSource, Rule
 from sluicegate.tools.migrate.queries import NotTaken, address, last_name, rewritten, unquoted
 from sluicegate.tools.migrate.settings_of_source import SourceSettings, missing
 
@@ -33,7 +33,7 @@ _CLAUSES = {
 }  # fmt: skip
 
 
-def read(text: str, file: str, settings: SourceSettings) -> Source:
+def read(text: str, file: str, settings: SourceSettings) -> ParsedSource:
     """Read a SQL source.
 
     Args:
@@ -44,7 +44,7 @@ def read(text: str, file: str, settings: SourceSettings) -> Source:
     Raises:
         UserError: it cannot be split into statements.
     """
-    source = Source()
+    source = ParsedSource()
     text = settings.filled(text)
     for line, statement in _statements(text, file):
         try:
@@ -122,7 +122,7 @@ def _declared(text: str) -> Iterator[tuple[str, int]]:
         while tokens.word(index) in _MODIFIERS:
             index += 1
         if tokens.word(index) in ("TABLE", "VIEW") and index + 1 < len(tokens):
-            statement = _Statement(tokens, 0, Source())
+            statement = _Statement(tokens, 0, ParsedSource())
             statement.at = index + 1 + 3 * ([tokens.word(index + n) for n in (1, 2, 3)] == ["IF", "NOT", "EXISTS"])
             with suppress(NotTaken):  # an unfinished name: whoever reads the statement says so
                 yield statement._name(), tokens.line(index)
@@ -131,7 +131,7 @@ def _declared(text: str) -> Iterator[tuple[str, int]]:
 class _Statement:
     """Parser of one statement, left to right: ``at`` is the next token."""
 
-    def __init__(self, tokens: Tokens, lines_before: int, source: Source) -> None:
+    def __init__(self, tokens: Tokens, lines_before: int, source: ParsedSource) -> None:
         self.tokens, self.before, self.source = tokens, lines_before, source
         self.at = 0
 
@@ -348,7 +348,7 @@ class _Statement:
         if not {"keys", "sequence_by"} <= fields.keys():
             raise self._not_taken("AUTO CDC requires KEYS (…) and SEQUENCE BY a column")
         source = re.sub(r"^STREAM\((.*)\)$", r"\1", converted.query or "").replace("`", "").lower()
-        self.source.changes.append(Changes(target, source, fields, line))
+        self.source.changes.append(ChangeFlow(target, source, fields, line))
 
     def _change(self, target: str, fields: dict[str, object]) -> None:
         """Read one clause of AUTO CDC."""

@@ -15,7 +15,7 @@ class Ambiguous(ValueError):
 
 
 @dataclass(frozen=True)
-class Addresses:
+class SourceTables:
     """Tables that a source declares, and those that it reads and that are made elsewhere.
 
     Attributes:
@@ -40,7 +40,7 @@ class Addresses:
         return self.names[address]
 
 
-def addresses(declared: Iterable[str], reads: Collection[tuple[str, str]]) -> Addresses:
+def addresses(declared: Iterable[str], reads: Collection[tuple[str, str]]) -> SourceTables:
     """Resolve the table names of a source.
 
     A name without a schema means the one declared table of that name. One with a schema means a table that is declared
@@ -69,7 +69,7 @@ def addresses(declared: Iterable[str], reads: Collection[tuple[str, str]]) -> Ad
         else:
             means[reader, read] = ""
     elsewhere = [address for address in dict.fromkeys(means.values()) if address and address not in of_source]
-    return Addresses(_names(of_source, elsewhere), elsewhere, means)
+    return SourceTables(_names(of_source, elsewhere), elsewhere, means)
 
 
 def _others(by_last: Mapping[str, list[str]], reads: Collection[tuple[str, str]]) -> set[str]:

@@ -10,13 +10,13 @@ from sqlglot.tokenizer_core import TokenType
 
 from sluicegate.spark_sql.engine_columns import RESERVED
 from sluicegate.spark_sql.tokens import QuerySyntax, Span, Tokens
-from sluicegate.tools.migrate.model import Changes, Dataset, Source
+from sluicegate.tools.migrate.model import ChangeFlow, Dataset, ParsedSource
 from sluicegate.tools.migrate.rewriting import tables_of
 
 _TYPES = (TokenType.VAR, TokenType.IDENTIFIER)
 
 
-def rename(source: Source) -> None:
+def rename(source: ParsedSource) -> None:
     """Rename columns that begin with an underscore, where they are made and where they are read."""
     new_names = names([dataset.query for dataset in source.datasets if dataset.query is not None])
     computed = {dataset.name for dataset in source.datasets if dataset.query is not None}
@@ -41,7 +41,7 @@ def _rename_in_dataset(dataset: Dataset, new_names: Mapping[str, str], computed:
     dataset.rules = [replace(rule, condition=renamed(rule.condition, new_names)) for rule in dataset.rules]
 
 
-def _rename_in_changes(changes: Changes, new_names: Mapping[str, str]) -> None:
+def _rename_in_changes(changes: ChangeFlow, new_names: Mapping[str, str]) -> None:
     for field, value in changes.fields.items():
         if isinstance(value, list):
             changes.fields[field] = [new_names.get(str(column).lower(), column) for column in value]

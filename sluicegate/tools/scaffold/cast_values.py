@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any
 
-from sluicegate.tools.scaffold.column import Column
+from sluicegate.tools.scaffold.column import NewColumn
 from sluicegate.tools.scaffold.infer_types import InferredType, trimmed
 from sluicegate.tools.scaffold.near_types import is_cast
 
@@ -23,7 +23,7 @@ UNFIT = _Unfit()
 _DECIMAL = Context(prec=38, rounding=ROUND_HALF_UP)
 
 
-def caster(column: Column, *, typed: bool) -> Callable[[Any], Any]:
+def caster(column: NewColumn, *, typed: bool) -> Callable[[Any], Any]:
     """Function that casts a value as silver will; ``UNFIT`` for one that does not fit, which is quarantined."""
     if typed:
         return lambda value: value
@@ -47,7 +47,7 @@ def caster(column: Column, *, typed: bool) -> Callable[[Any], Any]:
     return of
 
 
-def _cast(column: Column) -> Callable[[str], Any]:
+def _cast(column: NewColumn) -> Callable[[str], Any]:
     pattern = column.inferred_type.pattern
     if scale := re.search(r"AS DECIMAL\(\d+, (\d+)\)", pattern):
         step = Decimal(1).scaleb(-int(scale[1]))

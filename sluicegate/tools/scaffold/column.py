@@ -13,7 +13,7 @@ _NUMBERED = {"number", "nr", "no", "code"}  # these identify if they are unique,
 
 
 @dataclass(frozen=True)
-class Column:
+class NewColumn:
     """Column of a new table.
 
     Attributes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sluicegate.tools.scaffold.naming import in_comment
-from sluicegate.tools.scaffold.prove_keys import Proof
+from sluicegate.tools.scaffold.prove_keys import KeyProof
 from sluicegate.tools.scaffold.suggest import has_mail_address
 from sluicegate.tools.scaffold.table import NewTable
 
@@ -62,5 +62,5 @@ def _keys(table: NewTable) -> Iterator[str]:
         yield f"{_names(missed)}: nearly keys, but {missed.why_not}; pipeline.yaml has them as a comment"
 
 
-def _names(proof: Proof) -> str:
+def _names(proof: KeyProof) -> str:
     return in_comment(", ".join(proof.keys))

@@ -26,7 +26,7 @@ from sluicegate.errors import SourceError
 from sluicegate.tools import arrow_values
 from sluicegate.tools.scaffold import csv_dialect, sniff
 from sluicegate.tools.scaffold.cast_values import UNFIT, caster
-from sluicegate.tools.scaffold.column import Column
+from sluicegate.tools.scaffold.column import NewColumn
 from sluicegate.tools.scaffold.nearly import few
 from sluicegate.tools.scaffold.sniff import FileSample
 
@@ -41,7 +41,7 @@ MOST_ARRAY = 64 << 20
 
 
 @dataclass(frozen=True)
-class Proof:
+class KeyProof:
     """Result for candidate keys, over all rows.
 
     Attributes:
@@ -90,7 +90,7 @@ class _Candidate:
         else:
             self.key_numbers.append(_number(key))
 
-    def proof(self, rows: int) -> Proof:
+    def proof(self, rows: int) -> KeyProof:
         """Result over all rows."""
         surplus = len(self.key_numbers) - int(pc.count_distinct(self._values()).as_py())
         near = few(self.empty + self.unfit + surplus, rows)
@@ -100,7 +100,7 @@ class _Candidate:
         if self.empty or (self.unfit and not few(self.unfit, rows)):
             without = self.empty + self.unfit
             reason, surplus = f"not proved: {without:,} of {rows:,} rows have no value there that fits", 0
-        return Proof(self.names, reason, rows, surplus, self.unfit, near=near)
+        return KeyProof(self.names, reason, rows, surplus, self.unfit, near=near)
 
     def repeated(self) -> set[int]:
         """Numbers of the keys that several rows have."""
@@ -120,8 +120,11 @@ def _number(values: tuple[Any, ...]) -> int:
 
 
 def prove(
-    samples: Sequence[FileSample], files: Sequence[Path], columns: Sequence[Column], candidates: Sequence[Sequence[str]]
-) -> list[Proof]:
+    samples: Sequence[FileSample],
+    files: Sequence[Path],
+    columns: Sequence[NewColumn],
+    candidates: Sequence[Sequence[str]],
+) -> list[KeyProof]:
     """Read all files of a table to find which candidates are keys.
 
     Values are compared as silver will have them, by their types: ``1`` and ``01`` are one BIGINT.
@@ -145,8 +148,11 @@ def prove(
 
 
 def _proofs(
-    samples: Sequence[FileSample], files: Sequence[Path], columns: Sequence[Column], candidates: Sequence[Sequence[str]]
-) -> list[Proof]:
+    samples: Sequence[FileSample],
+    files: Sequence[Path],
+    columns: Sequence[NewColumn],
+    candidates: Sequence[Sequence[str]],
+) -> list[KeyProof]:
     if not candidates:
         return []
     read = [n for n, column in enumerate(columns) if any(column.name in keys for keys in candidates)]
@@ -167,7 +173,7 @@ def _proofs(
     return proofs
 
 
-def _nearly_proved(proofs: Sequence[Proof]) -> int | None:
+def _nearly_proved(proofs: Sequence[KeyProof]) -> int | None:
     """Number of the first candidate that only a few rows keep from being a key; None where there is a key."""
     if not all(proof.why_not for proof in proofs):
         return None
@@ -186,16 +192,16 @@ class _Candidates:
         for candidate in self.candidates:
             candidate.take(values)
 
-    def proofs(self) -> list[Proof]:
+    def proofs(self) -> list[KeyProof]:
         """Results over all rows."""
         return [candidate.proof(self.rows) for candidate in self.candidates]
 
-    def unproved(self, reason: str) -> list[Proof]:
-        return [Proof(candidate.names, f"not proved: {reason}", self.rows) for candidate in self.candidates]
+    def unproved(self, reason: str) -> list[KeyProof]:
+        return [KeyProof(candidate.names, f"not proved: {reason}", self.rows) for candidate in self.candidates]
 
 
 def _cast_rows(
-    samples: Sequence[FileSample], files: Sequence[Path], columns: Sequence[Column], needed: Sequence[int]
+    samples: Sequence[FileSample], files: Sequence[Path], columns: Sequence[NewColumn], needed: Sequence[int]
 ) -> Iterator[tuple[Path, int, list[Any], list[Any]]]:
     """All rows of all files: file, number there, some of its columns, and these as silver will have them.
 
@@ -217,10 +223,10 @@ def _cast_rows(
 def _compared(
     samples: Sequence[FileSample],
     files: Sequence[Path],
-    columns: Sequence[Column],
+    columns: Sequence[NewColumn],
     candidate: _Candidate,
-    proof: Proof,
-) -> Proof:
+    proof: KeyProof,
+) -> KeyProof:
     """Proof for keys that several rows have, once these rows are compared: copies of one row, or different ones."""
     numbers = {column.name: n for n, column in enumerate(columns)}
     keys = [numbers[name] for name in candidate.names]
@@ -252,7 +258,7 @@ def _compared(
     return replace(proof, why_not=f"{proof.why_not}, {sentence}", place=copied_records[0])
 
 
-def _field(columns: Sequence[Column], number: int) -> tuple[str, int]:
+def _field(columns: Sequence[NewColumn], number: int) -> tuple[str, int]:
     """Field of a column, and how many earlier columns have the same field."""
     name = columns[number].field
     return name, sum(column.field == name for column in columns[:number])

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from sluicegate.spark_sql.identifiers import literal
 from sluicegate.tools.scaffold import suggest
-from sluicegate.tools.scaffold.column import Column
+from sluicegate.tools.scaffold.column import NewColumn
 from sluicegate.tools.scaffold.naming import ident, in_comment, scalar
-from sluicegate.tools.scaffold.prove_keys import Proof
+from sluicegate.tools.scaffold.prove_keys import KeyProof
 from sluicegate.tools.scaffold.table import NewTable, inner_numbers
 
 SCHEMA = "# yaml-language-server: $schema=../../docs/pipeline.schema.json"
@@ -151,7 +151,7 @@ def _silver(table: NewTable) -> Iterator[str]:
         yield f"    pii: [{', '.join(scalar(name) for name in guess.pii)}]"
 
 
-def _proved(table: NewTable, proof: Proof) -> Iterator[str]:
+def _proved(table: NewTable, proof: KeyProof) -> Iterator[str]:
     """Comments on keys: what proves them, and which rows of these files are not kept for them."""
     by = ""
     if table.guess.by_name:
@@ -234,7 +234,7 @@ def silver(table: NewTable) -> str:
     return "\n".join([*lines, f"FROM STREAM({table.bronze}) AS r", ""])
 
 
-def _misfits(table: NewTable, column: Column, comma: str) -> list[str]:
+def _misfits(table: NewTable, column: NewColumn, comma: str) -> list[str]:
     """Comments on a type that nearly all values have: how many do not, what becomes of them, and how to keep text."""
     if (misfits := column.inferred_type.misfits) is None:
         return []
@@ -247,7 +247,7 @@ def _misfits(table: NewTable, column: Column, comma: str) -> list[str]:
     ]
 
 
-def _expression(table: NewTable, column: Column) -> str:
+def _expression(table: NewTable, column: NewColumn) -> str:
     value = _held(table, column)
     for word in column.inferred_type.nothing:
         value = f"nullif({value}, {literal(word)})"
@@ -256,14 +256,14 @@ def _expression(table: NewTable, column: Column) -> str:
     return _named(column, value)
 
 
-def _held(table: NewTable, column: Column) -> str:
+def _held(table: NewTable, column: NewColumn) -> str:
     """Value of a column as bronze holds it."""
     if bronze_name := table.in_bronze(column):
         return f"r.{ident(bronze_name)}"
     return f"from_json(r._rescued_data, 'MAP<STRING, STRING>')[{literal(table.rescued_as(column))}]"
 
 
-def _named(column: Column, value: str) -> str:
+def _named(column: NewColumn, value: str) -> str:
     if value == f"r.{ident(column.name)}":
         return value
     return f"{value} AS {ident(column.name)}"
@@ -297,7 +297,7 @@ def gold(table: NewTable) -> str:
     return "\n".join([*text, *([f"GROUP BY {group}"] if group else []), ""])
 
 
-def _summed(table: NewTable) -> list[tuple[str, Column]]:
+def _summed(table: NewTable) -> list[tuple[str, NewColumn]]:
     measures = [
         column for column in table.columns if suggest.is_measure(column) and column.name not in table.guess.keys
     ]

@@ -39,7 +39,7 @@ _OTHERS = {
 _TEXT = {".csv", ".tsv", ".txt", ".tab", ".psv", ".dat", ""}
 
 
-class Number(str):
+class JsonNumber(str):
     """JSON number as it is written: a float would lose digits."""
 
 
@@ -52,7 +52,7 @@ class FileSample:
         format: its format.
         options: options of Spark's reader.
         columns: names of its columns in order; those of CSV as in the header.
-        rows: its first rows, each with a value for each column: text, ``Number``, bool, list, dict or None.
+        rows: its first rows, each with a value for each column: text, ``JsonNumber``, bool, list, dict or None.
         types: Spark's types of the columns, for files that declare them.
         guessed: what of the options is a guess, in words.
         doubt: whether the decision on a CSV header is uncertain.
@@ -183,7 +183,7 @@ def _spark_type(kind: Any) -> str:
 
 # --- JSON ------------------------------------------------------------------------------------------------------------
 
-DECODER = json.JSONDecoder(parse_float=Number, parse_int=Number, parse_constant=Number)
+DECODER = json.JSONDecoder(parse_float=JsonNumber, parse_int=JsonNumber, parse_constant=JsonNumber)
 
 
 def _json(path: Path, text: str, whole: bool, encoding: str | None) -> FileSample:

@@ -10,12 +10,12 @@ from enum import IntEnum, auto
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from sluicegate.tools.scaffold.column import _ID, Column
+from sluicegate.tools.scaffold.column import _ID, NewColumn
 from sluicegate.tools.scaffold.infer_types import NUMBERS, words
 from sluicegate.tools.scaffold.nearly import few
 
 if TYPE_CHECKING:
-    from sluicegate.tools.scaffold.prove_keys import Proof
+    from sluicegate.tools.scaffold.prove_keys import KeyProof
 
 
 FEWEST = 10
@@ -67,11 +67,11 @@ class Guess:
     positive: list[str]
     rows: int
     no_keys: dict[tuple[str, ...], str] = dataclasses.field(default_factory=dict)
-    proof: Proof | None = None
-    missed: Proof | None = None
+    proof: KeyProof | None = None
+    missed: KeyProof | None = None
 
 
-def guess(columns: Sequence[Column], rows: int, proofs: Sequence[Proof]) -> Guess:
+def guess(columns: Sequence[NewColumn], rows: int, proofs: Sequence[KeyProof]) -> Guess:
     """Suggestions for a table from its columns.
 
     Args:
@@ -98,12 +98,12 @@ def guess(columns: Sequence[Column], rows: int, proofs: Sequence[Proof]) -> Gues
     )
 
 
-def _is_id(keys: Sequence[str], columns: Sequence[Column]) -> bool:
+def _is_id(keys: Sequence[str], columns: Sequence[NewColumn]) -> bool:
     """Whether there is one key column, and its name says so."""
     return len(keys) == 1 and any(column.name == keys[0] and column.id_like for column in columns)
 
 
-def _sequence(columns: Sequence[Column], keys: Sequence[str], event_time: str | None) -> str | None:
+def _sequence(columns: Sequence[NewColumn], keys: Sequence[str], event_time: str | None) -> str | None:
     """Column by which the latest record of a key wins: the time of a change, if it is not the event's own."""
     if not keys:
         return None
@@ -115,14 +115,14 @@ def _sequence(columns: Sequence[Column], keys: Sequence[str], event_time: str | 
     return None
 
 
-def _likelier(proof: Proof | None, proofs: Sequence[Proof]) -> Sequence[Proof]:
+def _likelier(proof: KeyProof | None, proofs: Sequence[KeyProof]) -> Sequence[KeyProof]:
     """Proofs before the one that holds; the first if none holds."""
     if proof is None:
         return proofs[:1]
     return proofs[: proofs.index(proof)]
 
 
-def candidates(table: str, columns: Sequence[Column], rows: int) -> list[list[str]]:
+def candidates(table: str, columns: Sequence[NewColumn], rows: int) -> list[list[str]]:
     """Candidate keys by names and sampled rows, the likeliest first."""
     different = _without_copies(columns)
     keys = _single_keys(table, different, rows)
@@ -132,7 +132,7 @@ def candidates(table: str, columns: Sequence[Column], rows: int) -> list[list[st
     return [list(key) for key in itertools.islice(names, MOST_CANDIDATES)]
 
 
-def _single_keys(table: str, columns: Sequence[Column], rows: int) -> Iterator[tuple[Column, ...]]:
+def _single_keys(table: str, columns: Sequence[NewColumn], rows: int) -> Iterator[tuple[NewColumn, ...]]:
     """Columns that identify by their names; a likely name makes up for few rows, and for few copies."""
     named = [(_likelihood(column, table, columns), column) for column in columns if column.id_like]
     for likelihood, column in sorted(named, key=itemgetter(0)):
@@ -142,7 +142,7 @@ def _single_keys(table: str, columns: Sequence[Column], rows: int) -> Iterator[t
             yield (column,)
 
 
-def _unnamed_keys(columns: Sequence[Column]) -> Iterator[tuple[Column, ...]]:
+def _unnamed_keys(columns: Sequence[NewColumn]) -> Iterator[tuple[NewColumn, ...]]:
     """Keys that only the values suggest: a first column of texts, and sets of columns."""
     usable = [column for column in columns if column.full and column.inferred_type.kind in _KEY_TYPES]
     if usable and usable[0] is columns[0] and usable[0].inferred_type.kind == "STRING" and _unique(usable[:1]):
@@ -150,7 +150,7 @@ def _unnamed_keys(columns: Sequence[Column]) -> Iterator[tuple[Column, ...]]:
     yield from filter(_unique, _sets(usable))
 
 
-def _without_copies(columns: Sequence[Column]) -> Sequence[Column]:
+def _without_copies(columns: Sequence[NewColumn]) -> Sequence[NewColumn]:
     """Columns without the rows that are equal to an earlier one in each column, if these are few."""
     rows = list(zip(*[column.values for column in columns], strict=True))
     different = list(dict.fromkeys(rows))
@@ -163,7 +163,7 @@ def _without_copies(columns: Sequence[Column]) -> Sequence[Column]:
     ]
 
 
-def _nearly_unique(column: Column) -> bool:
+def _nearly_unique(column: NewColumn) -> bool:
     """Whether the column differs in all rows but few; these may have no value."""
     different = {value for value in column.values if value is not None}
     return few(len(column.values) - len(different), len(column.values))
@@ -178,7 +178,7 @@ class _Likelihood(IntEnum):
     ANY = auto()
 
 
-def _likelihood(column: Column, table: str, columns: Sequence[Column]) -> _Likelihood:
+def _likelihood(column: NewColumn, table: str, columns: Sequence[NewColumn]) -> _Likelihood:
     name = "_".join(words(column.field))
     if name in ("id", "uuid", "guid"):
         return _Likelihood.ID
@@ -190,7 +190,7 @@ def _likelihood(column: Column, table: str, columns: Sequence[Column]) -> _Likel
     return _Likelihood.ANY
 
 
-def _sets(usable: Sequence[Column]) -> Iterator[tuple[Column, ...]]:
+def _sets(usable: Sequence[NewColumn]) -> Iterator[tuple[NewColumn, ...]]:
     """Sets of two and three columns, one of which identifies or is a time."""
     likely = [column for column in usable if _identifies(column) or column.inferred_type.kind == "STRING"]
     likely.sort(key=lambda column: (not _ID & column.words, not column.is_time))
@@ -200,17 +200,17 @@ def _sets(usable: Sequence[Column]) -> Iterator[tuple[Column, ...]]:
                 yield columns
 
 
-def _identifies(column: Column) -> bool:
+def _identifies(column: NewColumn) -> bool:
     """Whether a column is an identifier by its name, or a time."""
     return bool(_ID & column.words) or column.is_time
 
 
-def _unique(columns: Sequence[Column]) -> bool:
+def _unique(columns: Sequence[NewColumn]) -> bool:
     rows = list(zip(*[column.values for column in columns], strict=True))
     return len(set(rows)) == len(rows)
 
 
-def _event_time(columns: Sequence[Column]) -> str | None:
+def _event_time(columns: Sequence[NewColumn]) -> str | None:
     """Event-time column: the first of the likeliest name, never a birthday."""
     times = [c for c in columns if c.is_time and c.full and not {"birth", "birthday", "birthdate", "dob"} & c.words]
     times.sort(key=lambda c: (bool(_LATEST & c.words), c.inferred_type.kind != "TIMESTAMP", not set(_WHEN) & c.words))
@@ -219,7 +219,7 @@ def _event_time(columns: Sequence[Column]) -> str | None:
     return None
 
 
-def _is_personal(column: Column) -> bool:
+def _is_personal(column: NewColumn) -> bool:
     names = column.words
     if _PERSONAL & names or (names and names <= _NAMED and names & {"name", "patient", "person"}):
         return True
@@ -233,24 +233,24 @@ def has_mail_address(text: str) -> bool:
     return "@" in text and "." in text.rpartition("@")[2]
 
 
-def is_measure(column: Column) -> bool:
+def is_measure(column: NewColumn) -> bool:
     """Whether a sum or an average of the column may make sense."""
     return column.inferred_type.kind in NUMBERS and not column.id_like and not _NEVER_SUMMED & column.words
 
 
-def is_summed(column: Column) -> bool:
+def is_summed(column: NewColumn) -> bool:
     """Whether a sum makes sense, by the column's name; otherwise an average."""
     names = column.words
     return is_measure(column) and bool(_SUMMED & names) and not {"unit", "rate", "avg", "average"} & names
 
 
-def _is_amount(column: Column) -> bool:
+def _is_amount(column: NewColumn) -> bool:
     if not (column.full and is_measure(column) and (_SUMMED | {"price"}) & column.words):
         return False
     return all(isinstance(value, str) and not value.startswith("-") for value in column.values)
 
 
-def group_column(columns: Sequence[Column], guessed: Guess) -> Column | None:
+def group_column(columns: Sequence[NewColumn], guessed: Guess) -> NewColumn | None:
     """Text column with the fewest values, to group by, if it has few."""
     groups = [(len(set(column.values)), column) for column in columns if _groups(column, guessed)]
     small = [(count, column) for count, column in groups if 1 < count <= max(20, len(column.values) // 5)]
@@ -259,7 +259,7 @@ def group_column(columns: Sequence[Column], guessed: Guess) -> Column | None:
     return min(small, key=itemgetter(0))[1]
 
 
-def _groups(column: Column, guessed: Guess) -> bool:
+def _groups(column: NewColumn, guessed: Guess) -> bool:
     """Whether rows may be grouped by a column: a text or a truth value, not personal and not the only key."""
     if column.inferred_type.kind not in ("STRING", "BOOLEAN") or not column.full or column.name in guessed.pii:
         return False

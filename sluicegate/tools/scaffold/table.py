@@ -11,12 +11,12 @@ from typing import Any
 from sluicegate.definition.tables.column_names import normalized
 from sluicegate.errors import SourceError, Where
 from sluicegate.tools.scaffold import infer_types, near_types
-from sluicegate.tools.scaffold.column import Column
+from sluicegate.tools.scaffold.column import NewColumn
 from sluicegate.tools.scaffold.csv_dialect import numbered
 from sluicegate.tools.scaffold.infer_types import InferredType
 from sluicegate.tools.scaffold.naming import column_name, nameable, sayable
 from sluicegate.tools.scaffold.prove_keys import prove
-from sluicegate.tools.scaffold.sniff import ROWS, FileSample, Number
+from sluicegate.tools.scaffold.sniff import ROWS, FileSample, JsonNumber
 from sluicegate.tools.scaffold.suggest import Guess, candidates, guess
 
 
@@ -36,7 +36,7 @@ class NewTable:
     name: str
     samples: list[FileSample]
     files: list[Path]
-    columns: list[Column]
+    columns: list[NewColumn]
     unusable_fields: list[str]
     guess: Guess
 
@@ -50,7 +50,7 @@ class NewTable:
         """Rows sampled."""
         return self.guess.rows
 
-    def rescued_as(self, column: Column) -> str:
+    def rescued_as(self, column: NewColumn) -> str:
         """Name of a column's values in the rescued data: the second field of a name is told apart from the first."""
         same = [other for other in self.columns if other.field == column.field]
         if column is same[0] or self.samples[0].format != "csv":
@@ -58,7 +58,7 @@ class NewTable:
         taken = {other.field for other in self.columns}
         return next(name for n in itertools.count(2) if (name := f"{column.field}_{n}") not in taken)
 
-    def in_bronze(self, column: Column) -> str:
+    def in_bronze(self, column: NewColumn) -> str:
         """Name of a column in bronze; empty if its values are in the rescued data, not in a column of their own."""
         name = normalized(column.field)
         fields = [other.field for other in self.columns if normalized(other.field) == name]
@@ -73,7 +73,7 @@ class NewTable:
 def make(name: str, samples: list[FileSample], files: list[Path]) -> NewTable:
     """Table made of some files."""
     rows = _Rows(samples)
-    columns: list[Column] = []
+    columns: list[NewColumn] = []
     left_out = []
     for number, (field, occurrence) in enumerate(rows.fields, 1):
         if not sayable(field) or occurrence > 1:
@@ -83,7 +83,7 @@ def make(name: str, samples: list[FileSample], files: list[Path]) -> NewTable:
         values = rows.values(field, occurrence)
         column_type = _found(samples, field, values, rows.names)
         plain = [_plain(column_type, value) for value in values]
-        columns.append(Column(field, column_name(field, number, taken), column_type, plain))
+        columns.append(NewColumn(field, column_name(field, number, taken), column_type, plain))
     if not columns:
         hint = "rename its fields with letters and digits"
         raise SourceError(
@@ -146,7 +146,7 @@ def _plain(column_type: InferredType, value: Any) -> Any:
     return str(value)
 
 
-def inner_numbers(column: Column, samples: Sequence[FileSample]) -> dict[tuple[str, ...], str]:
+def inner_numbers(column: NewColumn, samples: Sequence[FileSample]) -> dict[tuple[str, ...], str]:
     """Types of the numbers inside a nested JSON column, by their paths below it; none where a name is odd."""
     paths: dict[tuple[str, ...], set[str]] = {}
     for value in _json_values(column, samples):
@@ -165,7 +165,7 @@ def inner_numbers(column: Column, samples: Sequence[FileSample]) -> dict[tuple[s
     return numbers
 
 
-def _json_values(column: Column, samples: Sequence[FileSample]) -> Iterator[Any]:
+def _json_values(column: NewColumn, samples: Sequence[FileSample]) -> Iterator[Any]:
     """Values of a column in the samples of JSON files that have it, without NULLs."""
     for sample in samples:
         if column.field not in sample.columns or sample.format != "json":
@@ -188,7 +188,7 @@ def _walk(value: Any, path: tuple[str, ...], paths: dict[tuple[str, ...], set[st
         return all(_walk(item, (*path, name), paths) for name, item in value.items())
     if value is not None:
         kind = "STRING"
-        if isinstance(value, Number):
+        if isinstance(value, JsonNumber):
             kind = infer_types.kind_of_text(str(value))
         paths.setdefault(path, set()).add(kind)
     return True

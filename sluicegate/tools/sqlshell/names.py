@@ -22,7 +22,7 @@ SHOWN = 8
 
 
 @dataclass(frozen=True)
-class Table:
+class QueryTable:
     """Table that a query can name: its label ``pipeline.table``, its URI, and the order in its definition."""
 
     label: str
@@ -30,10 +30,10 @@ class Table:
     ordering: Ordering
 
 
-def known_tables(pipelines: Mapping[str, Pipeline], settings: Settings) -> dict[str, list[Table]]:
+def known_tables(pipelines: Mapping[str, Pipeline], settings: Settings) -> dict[str, list[QueryTable]]:
     """Names that a query may use, in lower case, each with the tables that it may mean."""
-    tables_by_name: dict[str, list[Table]] = {}
-    short_names: list[tuple[str, Table]] = []
+    tables_by_name: dict[str, list[QueryTable]] = {}
+    short_names: list[tuple[str, QueryTable]] = []
     for pipeline in pipelines.values():
         pipeline_settings = pipeline.settings if pipeline.settings.target else settings
         lake = layout.Lake(pipeline_settings.lake, pipeline.name)
@@ -45,7 +45,7 @@ def known_tables(pipelines: Mapping[str, Pipeline], settings: Settings) -> dict[
         places |= {layout.rejected(name): layout.rejected(places[name]) for name in pipeline.ruled}
         for name, uri in places.items():
             ordering = pipeline.gold[name].ordering if name in pipeline.gold else Ordering()
-            table = Table(f"{pipeline.name}.{name}", uri, ordering)
+            table = QueryTable(f"{pipeline.name}.{name}", uri, ordering)
             tables_by_name[table.label.lower()] = [table]
             short_names.append((name, table))
             if pipeline.database is not None and pipeline.database.name.lower() != pipeline.name.lower():
@@ -57,7 +57,7 @@ def known_tables(pipelines: Mapping[str, Pipeline], settings: Settings) -> dict[
     return tables_by_name
 
 
-def find(node: exp.Table, sql: str, tables_by_name: Mapping[str, list[Table]]) -> Table:
+def find(node: exp.Table, sql: str, tables_by_name: Mapping[str, list[QueryTable]]) -> QueryTable:
     """Table that a query names.
 
     Raises:
@@ -73,7 +73,7 @@ def find(node: exp.Table, sql: str, tables_by_name: Mapping[str, list[Table]]) -
     raise errors.at(node.this, sql, f"unknown table {name}", hint=_hint(name, tables_by_name))
 
 
-def _hint(name: str, tables_by_name: Mapping[str, list[Table]]) -> str:
+def _hint(name: str, tables_by_name: Mapping[str, list[QueryTable]]) -> str:
     """What to write in the place of a name that no table has."""
     labels = list(dict.fromkeys(table.label for tables in tables_by_name.values() for table in tables))
     owner, dot, _ = name.lower().rpartition(".")
@@ -108,7 +108,7 @@ def _some(names: Sequence[str]) -> str:
     return f"{', '.join(names[:SHOWN])}{more}"
 
 
-def _written(name: str, tables_by_name: Mapping[str, list[Table]]) -> str:
+def _written(name: str, tables_by_name: Mapping[str, list[QueryTable]]) -> str:
     """Name as one can write it: qualified where the short one is ambiguous."""
     if len(tables_by_name[name]) == 1:
         return name

@@ -29,7 +29,7 @@ from sluicegate.schema.columns import ENGINE_COLUMNS
 from sluicegate.spark_sql.order_by import is_row_for_row, order_by
 from sluicegate.tools.sqlshell import errors, statements
 from sluicegate.tools.sqlshell.dialect import MACROS, SparkSQL, Untranslatable, name_columns, to_duckdb
-from sluicegate.tools.sqlshell.names import Table, find, known_tables
+from sluicegate.tools.sqlshell.names import QueryTable, find, known_tables
 
 if TYPE_CHECKING:
     from sluicegate.definition import Pipeline
@@ -45,7 +45,7 @@ _BEGINNINGS = {"SELECT", "WITH", "FROM", "("}
 class _Source:
     """Table as of a version, as one query reads it."""
 
-    table: Table
+    table: QueryTable
     version: int | None = None
     moment: datetime | None = None
 
@@ -145,7 +145,7 @@ def _parse(sql: str) -> exp.Query:
 
 
 def _resolve(
-    tree: exp.Query, sql: str, tables_by_name: Mapping[str, list[Table]], engine: duckdb.DuckDBPyConnection
+    tree: exp.Query, sql: str, tables_by_name: Mapping[str, list[QueryTable]], engine: duckdb.DuckDBPyConnection
 ) -> list[_Source]:
     """Replace each table by the name of its view; return these views."""
     sources: dict[_Source, None] = {}
@@ -218,7 +218,7 @@ def _shorten(tree: exp.Query, named: set[tuple[str, str]]) -> None:
             column.set("catalog" if column.args.get("catalog") else "db", None)
 
 
-def _source(node: exp.Table, table: Table, engine: duckdb.DuckDBPyConnection) -> _Source:
+def _source(node: exp.Table, table: QueryTable, engine: duckdb.DuckDBPyConnection) -> _Source:
     travel = node.args.get("version")
     if travel is None:
         return _Source(table)
@@ -232,7 +232,7 @@ def _source(node: exp.Table, table: Table, engine: duckdb.DuckDBPyConnection) ->
     return _Source(table, moment=_moment(value, table, engine))
 
 
-def _moment(value: exp.Expr, table: Table, engine: duckdb.DuckDBPyConnection) -> datetime:
+def _moment(value: exp.Expr, table: QueryTable, engine: duckdb.DuckDBPyConnection) -> datetime:
     text, where = value.sql("spark"), Where(table=table.label)
     if value.find(exp.Column, exp.Query):
         raise QueryError(f"{text} is not a constant timestamp", where=where)

@@ -27,7 +27,7 @@ class Unfit(Exception):
         self.message, self.hint = message, hint
 
 
-class Fields(NamedTuple):
+class FieldValues(NamedTuple):
     """Struct or map: its names or keys with their values, in the type's order or sorted."""
 
     pairs: tuple[tuple[Any, Value], ...]
@@ -50,10 +50,10 @@ def of_table(value: Any, kind: pa.DataType) -> Value:
     if pa.types.is_floating(kind):
         return _number(value)
     if pa.types.is_struct(kind):
-        return Fields(tuple((field.name, of_table(value.get(field.name), field.type)) for field in kind))
+        return FieldValues(tuple((field.name, of_table(value.get(field.name), field.type)) for field in kind))
     if pa.types.is_map(kind):
         pairs = [(of_table(key, kind.key_type), of_table(item, kind.item_type)) for key, item in value]
-        return Fields(tuple(sorted(pairs, key=repr)))
+        return FieldValues(tuple(sorted(pairs, key=repr)))
     if _is_list(kind):
         return tuple(of_table(element, kind.value_type) for element in value)
     if pa.types.is_timestamp(kind) and kind.tz is not None:
@@ -94,12 +94,12 @@ def _nested(value: Any, kind: pa.DataType) -> Value:
         raise _unfit(value, kind)
     if pa.types.is_map(kind):
         pairs = [(of_case(key, kind.key_type, text=True), of_case(item, kind.item_type)) for key, item in value.items()]
-        return Fields(tuple(sorted(pairs, key=repr)))
+        return FieldValues(tuple(sorted(pairs, key=repr)))
     names = [field.name for field in kind]
     for name in value:
         if name not in names:
             raise Unfit(f"unknown field {name}", f"its fields: {', '.join(names)}")
-    return Fields(tuple((field.name, of_case(value.get(field.name), field.type)) for field in kind))
+    return FieldValues(tuple((field.name, of_case(value.get(field.name), field.type)) for field in kind))
 
 
 def _from_json(value: Any, kind: pa.DataType) -> Any:
@@ -199,7 +199,7 @@ def close(first: Value, second: Value, tolerance: float) -> bool:
     if isinstance(first, (float, Decimal)) and isinstance(second, type(first)):
         # Compared as decimals, not in binary: 0.1 and 0.2 differ by 0.1.
         return abs(Decimal(str(first)) - Decimal(str(second))) <= Decimal(str(tolerance))
-    if isinstance(first, Fields) and isinstance(second, Fields):
+    if isinstance(first, FieldValues) and isinstance(second, FieldValues):
         return close(first.pairs, second.pairs, tolerance)
     if type(first) is tuple and type(second) is tuple and len(first) == len(second):
         return all(close(a, b, tolerance) for a, b in zip(first, second, strict=True))
@@ -219,7 +219,7 @@ def shown(value: Value) -> str:
             return str(value).lower()
         case datetime():
             return value.replace(tzinfo=None).isoformat(" ")
-        case Fields():
+        case FieldValues():
             return _shown_fields(value.pairs)
         case Mapping():
             return _shown_fields(value.items())

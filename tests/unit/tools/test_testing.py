@@ -30,7 +30,7 @@ from sluicegate.tools.testing.row_diff import SHOWN, TableDifference, compare, p
 from sluicegate.tools.testing.rows import typed
 from sluicegate.tools.testing.run import FAILED, CaseResult, _Run, wanted
 from sluicegate.tools.testing.show import show
-from sluicegate.tools.testing.values import NAN, Fields, Unfit, of_case, of_table, shown
+from sluicegate.tools.testing.values import NAN, FieldValues, Unfit, of_case, of_table, shown
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.unit
@@ -295,7 +295,19 @@ def test_what_cannot_be_a_value_of_the_column_is_a_mistake(written: Any, kind: p
 
 
 def test_values_are_shown_so_that_they_cannot_be_taken_for_others() -> None:
-    told = [None, "", " a", "a", "NULL", True, 1, NAN, datetime(2024, 5, 1, tzinfo=UTC), Fields((("a", None),)), ("x",)]
+    told = [
+        None,
+        "",
+        " a",
+        "a",
+        "NULL",
+        True,
+        1,
+        NAN,
+        datetime(2024, 5, 1, tzinfo=UTC),
+        FieldValues((("a", None),)),
+        ("x",),
+    ]
     assert [shown(value) for value in told] == [
         "NULL", '""', '" a"', "a", '"NULL"', "true", "1", "NaN", "2024-05-01 00:00:00", "{a: NULL}", "[x]",
     ]  # fmt: skip
